@@ -17,6 +17,10 @@ const ENOUGH: usize = 4;
 /// How often the database is opened anew after it ran out of space.
 const REOPEN_EVERY: Duration = Duration::from_secs(1);
 
+/// Of nice(1).
+#[cfg(target_os = "linux")]
+const LOWEST_PRIORITY: i32 = 19;
+
 /// The writer's end.
 pub(super) struct Checkpoints {
     shared: Arc<Shared>,
@@ -146,6 +150,10 @@ struct Carrier {
 
 impl Carrier {
     fn run(self) {
+        // Nobody waits for it as a rule, and those who are served must not wait for a core. On Linux this is the
+        // thread's own priority (setpriority(2), notes); elsewhere it would be that of the process.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::process::setpriority_process(None, LOWEST_PRIORITY);
         loop {
             let mut state = self.shared.lock();
             while !state.finishing
