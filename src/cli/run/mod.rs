@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(short, long)]
     verbose: bool,
     // One list, not three arguments: the first that is no option must end the options.
-    #[arg(value_name = "DURATION COMMAND [ARG]", required = true, trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    #[arg(value_name = "DURATION COMMAND [ARG]", required = true, trailing_var_arg = true, hide = true)]
     operands: Vec<OsString>,
 }
 
@@ -89,7 +89,7 @@ async fn supervise(args: Args, limit: Duration, program: Program) -> Result<Verd
     };
     let command = quote::quoted(&program.name);
     let job = Supervisor::new(policy).map_err(|error| fail(&error))?.start(&program).map_err(|error| {
-        say(&format!("failed to run command {command}: {}", error.cause()));
+        say(&format!("failed to run command {command}: {}", bare(error.cause())));
         ExitCode::from(error.exit_code())
     })?;
     let expired = async {
@@ -133,6 +133,12 @@ fn usage_error(problem: &str) -> clap::Error {
 fn fail(error: &std::io::Error) -> ExitCode {
     say(&error.to_string());
     ExitCode::from(exit::OWN_FAILURE)
+}
+
+/// The error's text without Rust's addition of its number.
+fn bare(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().map(str::to_owned).unwrap_or(text)
 }
 
 /// One line on standard error. There is nobody to tell if it cannot be written.
