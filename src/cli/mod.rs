@@ -11,6 +11,7 @@ mod escape;
 pub mod exit;
 mod failure;
 pub mod get;
+pub mod hold;
 pub mod increment;
 pub mod list;
 mod output;
@@ -40,6 +41,8 @@ pub enum Command {
     Run(run::Args),
     /// Serve the pause state of threads to tools and exec servers.
     Serve(serve::Args),
+    /// Run a command, and pause its thread until the command has ended.
+    Hold(hold::Args),
     /// Open an elicitation: its thread is paused until it is closed.
     Increment(increment::Args),
     /// Close an elicitation.
@@ -63,6 +66,7 @@ pub fn main() -> ExitCode {
     match program.command {
         Command::Run(args) => run::run(args),
         Command::Serve(args) => serve::run(args),
+        Command::Hold(args) => hold::run(args),
         Command::Increment(args) => increment::run(args),
         Command::Decrement(args) => decrement::run(args),
         Command::Renew(args) => renew::run(args),
