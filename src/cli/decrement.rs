@@ -6,10 +6,6 @@ use std::process::ExitCode;
 /// The arguments of `decrement`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    #[command(flatten)]
-    connection: connection::Connection,
-    #[command(flatten)]
-    thread: connection::Thread,
     /// The elicitation to close, as `increment` printed it [default: the oldest one that was opened without --ttl, else
     /// the oldest].
     #[arg(value_name = "ELICITATION_ID")]
@@ -18,7 +14,11 @@ pub struct Args {
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     request_id: String,
     #[command(flatten)]
+    thread: connection::Thread,
+    #[command(flatten)]
     output: Output,
+    #[command(flatten)]
+    connection: connection::Connection,
 }
 
 /// Closes one elicitation.

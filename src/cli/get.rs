@@ -7,11 +7,11 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    connection: connection::Connection,
-    #[command(flatten)]
     thread: connection::Thread,
     #[command(flatten)]
     output: Output,
+    #[command(flatten)]
+    connection: connection::Connection,
 }
 
 /// Reads one thread.

@@ -10,10 +10,6 @@ Text output is the id of the elicitation and nothing else, to close exactly this
   id=$(pausewatch increment --reason 'Delete the branch?')
   pausewatch decrement \"$id\"")]
 pub struct Args {
-    #[command(flatten)]
-    connection: connection::Connection,
-    #[command(flatten)]
-    thread: connection::Thread,
     /// What the person is asked, for those who look on.
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     reason: String,
@@ -27,7 +23,11 @@ pub struct Args {
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     request_id: String,
     #[command(flatten)]
+    thread: connection::Thread,
+    #[command(flatten)]
     output: Output,
+    #[command(flatten)]
+    connection: connection::Connection,
 }
 
 /// Opens one elicitation.

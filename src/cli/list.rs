@@ -9,16 +9,16 @@ const PAGE_SIZE: i32 = 1_000;
 /// The arguments of `list`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Text has one line for each open elicitation. On a terminal long cells are cut to fit; in a file or a pipe they are whole.
+Text has a line for each open elicitation. On a terminal long cells are cut to fit, in a file or a pipe they are whole.
 JSON is one response with all pages in it.")]
 pub struct Args {
-    #[command(flatten)]
-    connection: connection::Connection,
     /// Also the threads that are known and not paused.
     #[arg(long)]
     all: bool,
     #[command(flatten)]
     output: Output,
+    #[command(flatten)]
+    connection: connection::Connection,
 }
 
 /// Lists the threads.

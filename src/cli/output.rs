@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, Write};
 /// The option that chooses the form of the output.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Output {
-    /// For people, or the response message in the JSON mapping of its proto, as grpcurl prints it.
+    /// Text for people, or the response message in the JSON mapping of its proto, as grpcurl prints it.
     #[arg(long, value_name = "FORM", default_value = "text")]
     output: Form,
 }

@@ -6,10 +6,6 @@ use std::{process::ExitCode, time::Duration};
 /// The arguments of `renew`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    #[command(flatten)]
-    connection: connection::Connection,
-    #[command(flatten)]
-    thread: connection::Thread,
     /// The open elicitation, as `increment` printed it.
     #[arg(value_name = "ELICITATION_ID")]
     elicitation_id: String,
@@ -17,7 +13,11 @@ pub struct Args {
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse_ttl)]
     ttl: Option<Duration>,
     #[command(flatten)]
+    thread: connection::Thread,
+    #[command(flatten)]
     output: Output,
+    #[command(flatten)]
+    connection: connection::Connection,
 }
 
 /// Extends one lease.

@@ -17,13 +17,11 @@ const FIRST_PATIENCE: Duration = Duration::from_secs(1);
 /// The arguments of `watch`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-First comes the state of each watched thread (of all: of each that is paused), then each change. When the connection is
+First comes the state of each watched thread (of all: of each that is paused), then each change. When the connection is \
 lost, it is made again, and what was missed comes as one change.
 JSON is one message a line, `snapshotComplete` after the first states; heartbeats are left out.
 Ends with 0 by INT or TERM, and when standard output is closed.")]
 pub struct Args {
-    #[command(flatten)]
-    connection: connection::Connection,
     /// A thread to watch; repeatable [env: PAUSEWATCH_THREAD_ID] [default: all].
     #[arg(long, value_name = "ID")]
     thread_id: Vec<String>,
@@ -32,6 +30,8 @@ pub struct Args {
     include_elicitations: bool,
     #[command(flatten)]
     output: Output,
+    #[command(flatten)]
+    connection: connection::Connection,
 }
 
 /// Watches until it is told to end.

@@ -21,10 +21,6 @@ use std::{ffi::OsString, io, path::Path, process, process::ExitCode, time::Durat
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "pausewatch hold [OPTIONS] [--] COMMAND [ARG]...", after_help = AFTER_HELP)]
 pub struct Args {
-    #[command(flatten)]
-    connection: Connection,
-    #[command(flatten)]
-    thread: Thread,
     /// What the person is asked, for those who look on.
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     reason: String,
@@ -37,16 +33,20 @@ pub struct Args {
     /// Do not run COMMAND unless its thread is paused.
     #[arg(long)]
     require: bool,
+    #[command(flatten)]
+    thread: Thread,
+    #[command(flatten)]
+    connection: Connection,
     // One list: the first argument that is no option ends the options.
     #[arg(value_name = "COMMAND [ARG]", required = true, trailing_var_arg = true, hide = true)]
     command: Vec<OsString>,
 }
 
 const AFTER_HELP: &str = "\
-The thread is paused from before COMMAND starts until it has ended, however it ends. If it cannot be paused (no thread is
+The thread is paused from before COMMAND starts until it has ended, however it ends. If it cannot be paused (no thread is \
 named, no coordinator answers within 5 s), a warning says so and COMMAND runs all the same; with --require it does not.
 
-TERM, HUP, USR1, USR2 and ALRM are passed on to COMMAND; so are INT and QUIT, except from the terminal, which sends them
+TERM, HUP, USR1, USR2 and ALRM are passed on to COMMAND; so are INT and QUIT, except from the terminal, which sends them \
 to COMMAND itself.
 
 Exit status:
