@@ -1,0 +1,163 @@
+//! The supervision itself: one loop over the command's end, our signals, and two clocks.
+//!
+//! 1. The first signal that is sent, passed on or because the time is up, starts the kill-after clock, which then is the
+//!    only one; KILL follows when it ends.
+//! 2. The kill-after clock runs on while a thread is paused: the command was told to end, and somebody may have told it
+//!    so just because the person does not answer.
+use super::{
+    inbox::Inbox,
+    signal::Signal,
+    spawn::{Program, SpawnError},
+    verdict::Verdict,
+};
+use nix::sys::signal::{SigSet, Signal as Blockable};
+use rustix::process::{self, Pid};
+use std::{future::Future, io, pin::pin, time::Duration};
+use tokio::{process::Child, time::sleep};
+
+/// What to do when the time is up.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// Sent when the time is up.
+    pub signal: Signal,
+    /// KILL follows this long after the first signal; zero: no KILL.
+    pub kill_after: Duration,
+    /// The command stays in the process group of this process's parent, can use the terminal, and alone gets the signals.
+    pub foreground: bool,
+    /// Report the command's own status even if its time was up.
+    pub preserve_status: bool,
+}
+
+/// This process, ready to supervise one command.
+pub struct Supervisor {
+    inbox: Inbox,
+    policy: Policy,
+}
+
+/// A command that runs.
+pub struct Job {
+    child: Child,
+    pid: Pid,
+    inbox: Inbox,
+    policy: Policy,
+}
+
+impl Supervisor {
+    /// Becomes the leader of a background process group (unless in the foreground) and catches signals from here on.
+    ///
+    /// # Errors
+    /// The system refused a signal handler.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime with `enable_all`.
+    pub fn new(policy: Policy) -> io::Result<Self> {
+        if !policy.foreground {
+            // Refused to the leader of a session, who leads a process group already.
+            let _ = process::setpgid(None, None);
+        }
+        Ok(Self { inbox: Inbox::open(policy.signal)?, policy })
+    }
+
+    /// Spawns the command: its time starts now.
+    ///
+    /// # Errors
+    /// The command was not started. This process leads its group still.
+    pub fn start(self, program: &Program) -> Result<Job, SpawnError> {
+        let child = program.spawn()?;
+        let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let pid = pid.expect("a child that nobody has waited for has a process id");
+        block_what_must_not_reach_us();
+        Ok(Job { child, pid, inbox: self.inbox, policy: self.policy })
+    }
+}
+
+/// After the spawn, or the command would inherit it. A message to a terminal with `tostop` would otherwise wait for ever
+/// (TTOU caught: the write starts again), and of the faults only the mask can protect us when we send them to our group.
+fn block_what_must_not_reach_us() {
+    let blocked =
+        [Blockable::SIGTTIN, Blockable::SIGTTOU, Blockable::SIGILL, Blockable::SIGFPE, Blockable::SIGSEGV];
+    let _ = blocked.into_iter().collect::<SigSet>().thread_block();
+}
+
+impl Job {
+    /// The command's process id.
+    pub fn id(&self) -> u32 {
+        self.pid.as_raw_pid().unsigned_abs()
+    }
+
+    /// Waits until the command has ended and says what this process should do then.
+    ///
+    /// `expired` ends when the command's time is up; pass [`std::future::pending`] for no limit. `sending` is told of each
+    /// signal before it is sent.
+    ///
+    /// # Errors
+    /// The command's status cannot be had from the system.
+    ///
+    /// # Cancel safety
+    /// Dropped, the command runs on.
+    pub async fn supervise(
+        mut self,
+        expired: impl Future<Output = ()>,
+        mut sending: impl FnMut(Signal),
+    ) -> io::Result<Verdict> {
+        let mut expired = pin!(expired);
+        let mut kill = pin!(sleep(self.policy.kill_after));
+        let (mut limited, mut killing, mut timed_out) = (true, false, false);
+        loop {
+            let signal = tokio::select! {
+                biased;
+                status = self.child.wait() => return Ok(Verdict::of(status?, timed_out, self.policy.preserve_status)),
+                () = &mut expired, if limited => {
+                    (limited, timed_out) = (false, true);
+                    self.policy.signal
+                }
+                () = &mut kill, if killing => {
+                    (killing, timed_out) = (false, true);
+                    self.policy.signal
+                }
+                signal = self.inbox.recv() => match signal {
+                    // As GNU timeout, whose clock it is: whoever sends it says that the time is up.
+                    Signal::ALRM => {
+                        timed_out = true;
+                        self.policy.signal
+                    }
+                    signal => signal,
+                },
+            };
+            if !self.policy.kill_after.is_zero() {
+                kill.set(sleep(self.policy.kill_after));
+                (limited, killing) = (false, true);
+                self.policy.kill_after = Duration::ZERO;
+                self.policy.signal = Signal::KILL;
+            }
+            sending(signal);
+            if signal == Signal::KILL && !self.policy.foreground {
+                return Ok(Verdict::KillGroup(self.pid));
+            }
+            self.send(signal);
+        }
+    }
+
+    fn send(&mut self, signal: Signal) {
+        // A refusal (the command has another user's rights) leaves nothing to do but to wait, as for a command that
+        // ignores the signal.
+        if self.policy.foreground {
+            let _ = signal.send(self.pid);
+            return;
+        }
+        self.send_to_job(signal);
+        // A stopped command sees the signal only when it goes on.
+        if signal != Signal::CONT {
+            self.send_to_job(Signal::CONT);
+        }
+    }
+
+    fn send_to_job(&mut self, signal: Signal) {
+        self.inbox.expect_echo(signal);
+        let _ = signal.send_to_own_group();
+        // Looked at afterwards, so that a command that leaves the group meanwhile is not missed.
+        if process::getpgid(Some(self.pid)).ok() != Some(process::getpgrp()) {
+            let _ = signal.send(self.pid);
+        }
+    }
+}
