@@ -11,7 +11,8 @@ pub const OWN_FAILURE: u8 = 125;
 /// Prints what clap has to say and returns the code that goes with it: 0 for `--help` and `--version`.
 pub fn usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
-    let wraps_a_command = matches!(std::env::args_os().nth(1).as_deref().and_then(|a| a.to_str()), Some("run" | "hold"));
+    let wraps_a_command =
+        matches!(std::env::args_os().nth(1).as_deref().and_then(|a| a.to_str()), Some("run" | "hold"));
     match error.use_stderr() {
         false => ExitCode::SUCCESS,
         true if wraps_a_command => ExitCode::from(OWN_FAILURE),

@@ -112,7 +112,9 @@ async fn supervise(args: Args, limit: Duration, program: Program) -> Result<Verd
 /// Splits DURATION [--] COMMAND [ARG]... .
 fn operands(operands: &[OsString]) -> Result<(Duration, Program), String> {
     let (limit, rest) = operands.split_first().ok_or("DURATION is missing")?;
-    let limit = limit.to_str().ok_or_else(|| duration::parse("").unwrap_err())
+    let limit = limit
+        .to_str()
+        .ok_or_else(|| duration::parse("").unwrap_err())
         .and_then(duration::parse)
         .map_err(|problem| format!("{}: {problem}", quote::quoted(limit)))?;
     let rest = match rest.split_first() {
@@ -141,7 +143,7 @@ fn bare(error: &std::io::Error) -> String {
     text.split(" (os error").next().map(str::to_owned).unwrap_or(text)
 }
 
-/// One line on standard error. There is nobody to tell if it cannot be written.
+/// One line on standard error, in one write: others write there too. There is nobody to tell if it cannot be written.
 fn say(message: &str) {
-    let _ = writeln!(std::io::stderr(), "{NAME}: {message}");
+    let _ = std::io::stderr().write_all(format!("{NAME}: {message}\n").as_bytes());
 }
