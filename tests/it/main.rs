@@ -1,0 +1,5 @@
+//! One binary for all integration tests: they link once.
+mod client_calls;
+mod client_hold;
+mod client_watch;
+mod fake;
