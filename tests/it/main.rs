@@ -3,3 +3,5 @@ mod client_calls;
 mod client_hold;
 mod client_watch;
 mod fake;
+mod stopwatch;
+mod stopwatch_controller;
