@@ -1,10 +1,38 @@
-//! wip
+//! `pausewatch` freezes the timeouts of an agent's commands while a person is being asked something.
+//!
+//! A *thread* is one conversation of an agent. An *elicitation* is one question put to a person. While a thread has open
+//! elicitations it is paused, and the stopwatches of its commands stand still, on whatever machine they run.
+//!
+//! - To ask a person without running out of time: [`client::Client::hold`].
+//! - To run commands under timeouts that pause: [`stopwatch`].
+//! - To serve: [`server::Server`], or the program `pausewatch serve`.
+//!
+//! A call goes one way through the server, and what it changed comes out at the watchers:
+//!
+//! ```text
+//! wire -> service -> coordinator -> core::decide -> store.commit -> (committed changes) -> hub -> watch -> wire
+//! ```
+//!
+//! Features: `client` (client and stopwatches; no server, no database), `server`, `cli` (the program; default).
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "server")]
+pub mod clock;
+#[cfg(feature = "server")]
+pub mod coordinator;
+pub mod core;
 #[cfg(all(feature = "client", unix))]
 pub mod exec;
+#[cfg(feature = "server")]
+pub mod hub;
 pub mod proto;
+#[cfg(all(feature = "server", unix))]
+pub mod server;
+#[cfg(feature = "server")]
+pub mod service;
 #[cfg(feature = "client")]
 pub mod stopwatch;
+#[cfg(feature = "server")]
+pub mod store;

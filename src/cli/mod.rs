@@ -2,8 +2,10 @@
 //!
 //! A command is an `Args` (what clap parses) and a function that runs it and returns the exit code. `run` and `hold`
 //! promise 125 for bad usage (as GNU `timeout` does), all others 2.
+pub mod duration;
 pub mod exit;
 pub mod run;
+pub mod serve;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -22,6 +24,8 @@ pub struct Program {
 pub enum Command {
     /// Run a command with a time limit that stands still while its thread is paused.
     Run(run::Args),
+    /// Serve the pause state of threads to tools and exec servers.
+    Serve(serve::Args),
 }
 
 /// Parses the arguments, runs the command, and returns its exit code.
@@ -32,5 +36,6 @@ pub fn main() -> ExitCode {
     };
     match program.command {
         Command::Run(args) => run::run(args),
+        Command::Serve(args) => serve::run(args),
     }
 }

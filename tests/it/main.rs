@@ -1,4 +1,10 @@
-//! The tests that run real processes and real servers: one binary, so that it is linked once.
+//! One binary for all integration tests: they link once.
+mod client_calls;
+mod client_hold;
+mod client_watch;
+mod fake;
 mod run_job_control;
 mod run_vs_timeout;
 mod shell;
+mod stopwatch;
+mod stopwatch_controller;

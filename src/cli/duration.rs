@@ -1,0 +1,91 @@
+//! Durations on the command line, and as people read them.
+use crate::core::types::{MAX_TTL, MIN_TTL};
+use std::time::Duration;
+
+/// Parses a number with a unit: ms, s (also none), m, h, d; fractions are allowed.
+///
+/// # Errors
+/// It is no such thing, or below 0.
+pub fn parse(text: &str) -> Result<Duration, String> {
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
+    let factor = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3_600.0,
+        "d" => 86_400.0,
+        _ => return Err("wanted a number and ms, s, m, h or d, such as 30s".into()),
+    };
+    let seconds = number.parse::<f64>().map_err(|_| "wanted a number and ms, s, m, h or d, such as 30s")? * factor;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+/// Parses the length of a lease: 1 s to 24 h.
+///
+/// # Errors
+/// It is no duration or out of these limits.
+pub fn parse_ttl(text: &str) -> Result<Duration, String> {
+    let ttl = parse(text)?;
+    (MIN_TTL..=MAX_TTL).contains(&ttl).then_some(ttl).ok_or_else(|| "a lease is 1s to 24h".into())
+}
+
+/// Parses the length of a lease, or 0 for none.
+///
+/// # Errors
+/// It is neither.
+pub fn parse_lease(text: &str) -> Result<Duration, String> {
+    match parse(text)? {
+        none if none.is_zero() => Ok(none),
+        _ => parse_ttl(text).map_err(|why| format!("{why}, or 0 for none")),
+    }
+}
+
+/// As people say it: the two largest units, tenths below ten seconds.
+pub fn show(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..10 => format!("{}.{}s", seconds, duration.subsec_millis() / 100),
+        10..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h{:02}m", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_a_number_and_a_unit() {
+        for (text, ms) in [
+            ("30s", 30_000),
+            ("30", 30_000),
+            ("1.5m", 90_000),
+            ("250ms", 250),
+            ("2h", 7_200_000),
+            ("1d", 86_400_000),
+            ("0", 0),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for bad in ["", "s", "-1s", "1w", "1 s", "inf", "NaN", "1e400", "1s1"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_lease_is_1_s_to_24_h_or_none() {
+        assert!(parse_ttl("1s").is_ok() && parse_ttl("24h").is_ok() && parse_lease("0").is_ok());
+        assert!(parse_ttl("0").is_err() && parse_ttl("999ms").is_err() && parse_lease("25h").is_err());
+    }
+
+    #[test]
+    fn a_duration_is_shown_in_its_two_largest_units() {
+        for (seconds, shown) in
+            [(0.25, "0.2s"), (9.99, "9.9s"), (59.0, "59s"), (61.0, "1m01s"), (7_260.0, "2h01m"), (90_000.0, "1d01h")]
+        {
+            assert_eq!(show(Duration::from_secs_f64(seconds)), shown);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The RPCs.
+//!
+//! Requests and responses are the proto's own messages: what they mean is written there, once, for every language.
+use super::{
+    Address, AddressError, Config, DecrementElicitationRequest, DecrementElicitationResponse, Error,
+    GetPauseStateRequest, GetPauseStateResponse, HoldBuilder, IncrementElicitationRequest,
+    IncrementElicitationResponse, ListPauseStatesRequest, ListPauseStatesResponse, RenewElicitationRequest,
+    RenewElicitationResponse, Watch, WatchPauseStateRequest, WatchPauseStateResponse, connect, retry,
+};
+use crate::proto::v1::elicitation_service_client::ElicitationServiceClient;
+use std::{fmt, time::Duration};
+use tokio_stream::{Stream, StreamExt};
+use tonic::{Request, transport::Channel};
+use uuid::Uuid;
+
+/// A connection to a coordinator. Cheap to clone; clones share one connection, which is made at the first call and made
+/// again when it is lost.
+///
+/// Every unary call has a deadline ([`Config::deadline`], 5 s by default) and is repeated within it, with random pauses
+/// and the same request id, while nobody answers. It ends with the variants of [`Error`] that its RPC is documented to
+/// have, or with [`Error::Unavailable`], [`Error::DeadlineExceeded`] (outcome unknown: call again with the same request
+/// id) or [`Error::Other`].
+#[derive(Clone)]
+pub struct Client {
+    stub: ElicitationServiceClient<Channel>,
+    patience: retry::Patience,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("patience", &self.patience).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client of the coordinator at `address`. Does not connect yet.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn new(address: &Address) -> Self {
+        Self::with_config(&Config { address: address.clone(), ..Config::default() })
+    }
+
+    /// A client with all settings. Does not connect yet.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn with_config(config: &Config) -> Self {
+        Self::with_channel(connect::channel(&config.address), config)
+    }
+
+    /// A client of the coordinator at `PAUSEWATCH_ADDRESS`, or `127.0.0.1:7420`. Does not connect yet.
+    ///
+    /// # Errors
+    /// The variable is set and no address.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn from_env() -> Result<Self, AddressError> {
+        Ok(Self::with_config(&Config::from_env()?))
+    }
+
+    /// A client over a channel of your own making; `config.address` is not used.
+    pub fn with_channel(channel: Channel, config: &Config) -> Self {
+        let stub = ElicitationServiceClient::new(channel);
+        Self { stub, patience: retry::Patience { deadline: config.deadline, retries: config.retries } }
+    }
+
+    /// The same connection with another deadline.
+    #[must_use]
+    pub fn with_deadline(&self, deadline: Duration) -> Self {
+        let patience = retry::Patience { deadline, ..self.patience };
+        Self { stub: self.stub.clone(), patience }
+    }
+
+    /// How long a call may take.
+    pub fn deadline(&self) -> Duration {
+        self.patience.deadline
+    }
+
+    /// The same connection without retries: for those who have a rhythm of their own.
+    pub(super) fn without_retries(&self) -> Self {
+        let patience = retry::Patience { retries: 0, ..self.patience };
+        Self { stub: self.stub.clone(), patience }
+    }
+
+    /// Opens one elicitation, and leaves it to you to renew and close it. [`Client::hold`] does both.
+    ///
+    /// An empty `request_id` is filled with a random one, so that the retries of this call count once.
+    ///
+    /// # Errors
+    /// [`Error::InvalidField`], [`Error::RequestIdReused`], [`Error::TooManyElicitations`]: nothing changed.
+    /// [`Error::StoreUnavailable`]: call again with the same request id.
+    ///
+    /// # Cancel safety
+    /// Dropped after it was sent, the elicitation may be open; its lease bounds it.
+    pub async fn increment_elicitation(
+        &self,
+        mut request: IncrementElicitationRequest,
+    ) -> Result<IncrementElicitationResponse, Error> {
+        name_call(&mut request.request_id);
+        retry::unary(self.patience, request, |request| {
+            let mut stub = self.stub.clone();
+            async move { stub.increment_elicitation(request).await }
+        })
+        .await
+    }
+
+    /// Closes one elicitation.
+    ///
+    /// An empty `request_id` is filled with a random one, so that the retries of this call count once.
+    ///
+    /// # Errors
+    /// [`Error::InvalidField`], [`Error::RequestIdReused`], [`Error::NoOutstandingElicitation`],
+    /// [`Error::ElicitationUnknown`], [`Error::ElicitationReleased`], [`Error::ElicitationExpired`]: nothing changed.
+    /// [`Error::StoreUnavailable`]: call again with the same request id.
+    ///
+    /// # Cancel safety
+    /// Dropped after it was sent, the elicitation may be closed.
+    pub async fn decrement_elicitation(
+        &self,
+        mut request: DecrementElicitationRequest,
+    ) -> Result<DecrementElicitationResponse, Error> {
+        name_call(&mut request.request_id);
+        retry::unary(self.patience, request, |request| {
+            let mut stub = self.stub.clone();
+            async move { stub.decrement_elicitation(request).await }
+        })
+        .await
+    }
+
+    /// Extends one lease. Calling it again is harmless.
+    ///
+    /// # Errors
+    /// [`Error::InvalidField`], [`Error::ElicitationUnknown`], [`Error::ElicitationReleased`],
+    /// [`Error::ElicitationExpired`]: nothing changed.
+    ///
+    /// # Cancel safety
+    /// Dropped after it was sent, the lease may be extended.
+    pub async fn renew_elicitation(&self, request: RenewElicitationRequest) -> Result<RenewElicitationResponse, Error> {
+        retry::unary(self.patience, request, |request| {
+            let mut stub = self.stub.clone();
+            async move { stub.renew_elicitation(request).await }
+        })
+        .await
+    }
+
+    /// Reads one thread.
+    ///
+    /// # Errors
+    /// [`Error::InvalidField`].
+    pub async fn get_pause_state(&self, request: GetPauseStateRequest) -> Result<GetPauseStateResponse, Error> {
+        retry::unary(self.patience, request, |request| {
+            let mut stub = self.stub.clone();
+            async move { stub.get_pause_state(request).await }
+        })
+        .await
+    }
+
+    /// Lists one page of threads.
+    ///
+    /// # Errors
+    /// [`Error::InvalidField`].
+    pub async fn list_pause_states(&self, request: ListPauseStatesRequest) -> Result<ListPauseStatesResponse, Error> {
+        retry::unary(self.patience, request, |request| {
+            let mut stub = self.stub.clone();
+            async move { stub.list_pause_states(request).await }
+        })
+        .await
+    }
+
+    /// Opens one stream of states, which ends when its connection does. [`Client::watch`] goes on.
+    ///
+    /// The deadline, and the retries within it, are for the first answer only; the stream has none.
+    ///
+    /// # Errors
+    /// [`Error::InvalidField`]. The stream's last item is an error if it ended with one.
+    pub async fn watch_pause_state(
+        &self,
+        request: WatchPauseStateRequest,
+    ) -> Result<impl Stream<Item = Result<WatchPauseStateResponse, Error>> + Send + Unpin + use<>, Error> {
+        let stream = retry::unary(self.patience, request, |request| {
+            let mut stub = self.stub.clone();
+            // Built anew: a grpc-timeout would end the stream itself.
+            let request = Request::new(request.into_inner());
+            async move { stub.watch_pause_state(request).await }
+        })
+        .await?;
+        Ok(stream.map(|message| message.map_err(Error::from)))
+    }
+
+    /// Prepares to open an elicitation on `thread_id` that stays open until it is released or dropped.
+    pub fn hold(&self, thread_id: impl Into<String>) -> HoldBuilder {
+        HoldBuilder::new(self.clone(), thread_id.into())
+    }
+
+    /// Watches a set of threads, at first none, across lost connections: [`Watch::add`] names them.
+    pub fn watch(&self) -> Watch {
+        Watch::new(self.clone(), false)
+    }
+
+    /// Watches every thread that this client may see, across lost connections.
+    pub fn watch_all(&self) -> Watch {
+        Watch::new(self.clone(), true)
+    }
+}
+
+/// Gives a call that has no name a random one.
+fn name_call(request_id: &mut String) {
+    if request_id.is_empty() {
+        *request_id = Uuid::new_v4().to_string();
+    }
+}

@@ -1,0 +1,100 @@
+//! From an address to a channel: lazy, kept alive, reconnecting.
+use super::{Address, AddressError};
+use std::{env, time::Duration};
+use tonic::transport::{Channel, Endpoint};
+
+/// The environment variable with the coordinator's address.
+const ADDRESS_VARIABLE: &str = "PAUSEWATCH_ADDRESS";
+/// How long a call may take, retries included, unless told otherwise.
+const DEFAULT_DEADLINE: Duration = Duration::from_secs(5);
+/// A connection that takes longer is tried anew: short enough for a second try within the default deadline.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// A ping this often and an answer this soon: a peer that died without a word is noticed within 15 s, idle or not, and
+/// 10,000 clients cost their server 1,000 pings a second.
+const PING_EVERY: Duration = Duration::from_secs(10);
+const PING_ANSWER: Duration = Duration::from_secs(5);
+
+/// How a [`Client`](super::Client) connects and how long it is patient.
+///
+/// ```
+/// # use pausewatch::client::Config;
+/// # use std::time::Duration;
+/// let config = Config { deadline: Duration::from_secs(1), ..Config::default() };
+/// assert_eq!(config.address.to_string(), "127.0.0.1:7420");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Where the coordinator listens. Default: `127.0.0.1:7420`.
+    pub address: Address,
+    /// How long a call may take, retries included; the server is told as well. Default: 5 s. A watch has none, except
+    /// for its first answer.
+    pub deadline: Duration,
+    /// How often a call that found nobody (UNAVAILABLE) is made again within its deadline. Default: as often as fits. A
+    /// program that would rather know at once that no coordinator runs sets it to 0.
+    pub retries: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { address: Address::default(), deadline: DEFAULT_DEADLINE, retries: usize::MAX }
+    }
+}
+
+impl Config {
+    /// The defaults, with the address from `PAUSEWATCH_ADDRESS` if that is set and not empty.
+    ///
+    /// # Errors
+    /// The variable is set and no address.
+    pub fn from_env() -> Result<Self, AddressError> {
+        let address = match env::var_os(ADDRESS_VARIABLE) {
+            Some(value) if !value.is_empty() => value.to_string_lossy().parse()?,
+            _ => Address::default(),
+        };
+        Ok(Self { address, ..Self::default() })
+    }
+}
+
+/// A channel that connects at the first call, and again whenever the connection is lost.
+pub(super) fn channel(address: &Address) -> Channel {
+    match address {
+        Address::Tcp(authority) => {
+            let endpoint = Endpoint::from_shared(format!("http://{authority}"));
+            endpoint_settings(endpoint.expect("an Address holds a valid authority")).connect_lazy()
+        }
+        Address::Unix(path) => unix_channel(path.clone()),
+    }
+}
+
+fn endpoint_settings(endpoint: Endpoint) -> Endpoint {
+    endpoint
+        .connect_timeout(CONNECT_TIMEOUT)
+        .http2_keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(PING_ANSWER)
+        .keep_alive_while_idle(true)
+}
+
+#[cfg(unix)]
+fn unix_channel(path: std::path::PathBuf) -> Channel {
+    use hyper_util::rt::TokioIo;
+    use tokio::net::UnixStream;
+
+    // The authority that a Unix socket's requests carry: any valid one will do, and servers log it.
+    let endpoint = endpoint_settings(Endpoint::from_static("http://localhost"));
+    // Not tonic's own "unix:" form, which takes no path that is not UTF-8.
+    endpoint.connect_with_connector_lazy(tower::service_fn(move |_| {
+        let path = path.clone();
+        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+    }))
+}
+
+#[cfg(not(unix))]
+fn unix_channel(_: std::path::PathBuf) -> Channel {
+    use hyper_util::rt::TokioIo;
+
+    // Every call fails with UNAVAILABLE and this text.
+    let endpoint = Endpoint::from_static("http://localhost");
+    endpoint.connect_with_connector_lazy(tower::service_fn(|_| async {
+        let unsupported = "Unix sockets are not available on this system";
+        Err::<TokioIo<tokio::net::TcpStream>, _>(std::io::Error::new(std::io::ErrorKind::Unsupported, unsupported))
+    }))
+}

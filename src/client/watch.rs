@@ -1,0 +1,370 @@
+//! A watch that heals itself, over a set of threads that may change while it runs.
+//!
+//! A stream cannot be told to watch one more thread, so the set is spread over streams (*legs*). What is added while a
+//! leg is being opened waits and shares the next one. A new leg also takes over every leg that is not larger than itself
+//! and keeps the old ones until its own snapshot is complete. So adding N threads one by one sends each id about log2(N)
+//! times and leaves about log2(N) small legs beside the full ones.
+//!
+//! 1. Each thread belongs to one leg at a time, so its states come in order.
+//! 2. A change of legs is no gap: the old leg serves until the new one has told everything.
+//! 3. Memory is bounded by the set: events wait in the network, not here.
+//! 4. Every break is told, and the first state after it carries `gap`; `paused_total` says what was missed.
+mod leg;
+
+use super::{Client, Error, GetPauseStateRequest, PauseState};
+use leg::{Message, What};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// The most thread ids that one stream may name.
+const MOST_IDS: usize = 10_000;
+/// Messages between the legs and their reader: enough to keep both busy, few enough that a slow reader slows the server.
+const IN_FLIGHT: usize = 64;
+/// A leg with more dead ids than live ones is opened anew, unless it is as small as this.
+const SMALL: usize = 32;
+
+/// One event of a [`Watch`].
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Event {
+    /// The state of a thread: the first one, a change, or the first one after a break.
+    State(Update),
+    /// Every watched thread has been told, and all changes come as they happen. Told again after every break and after
+    /// threads were added.
+    SnapshotComplete,
+    /// From here on nothing is known of these threads until their next state comes. The watch is trying again.
+    Disconnected {
+        /// The threads; empty with [`Client::watch_all`], where it is all of them.
+        thread_ids: Vec<Arc<str>>,
+        /// Why.
+        error: Error,
+    },
+}
+
+/// A state, and how it follows on the one before.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Update {
+    /// The state; its `elicitations` are not filled.
+    pub state: PauseState,
+    /// Changes may have been missed before this state: it is the first of its thread, or the first after a break.
+    pub gap: bool,
+    /// The revision differs from the last state told. `false` only after a gap: nothing happened in it.
+    pub changed: bool,
+}
+
+/// The states of a set of threads, across lost connections, for ever. Made by [`Client::watch`] and
+/// [`Client::watch_all`].
+///
+/// A break of the connection, or 30 s of silence (two heartbeats), is told as [`Event::Disconnected`]; then the watch
+/// connects again, after 50 ms at first, after 3 to 6 s at most. A reader that is slow gets the latest states, not all.
+#[derive(Debug)]
+pub struct Watch {
+    client: Client,
+    all: bool,
+    threads: HashMap<Arc<str>, Thread>,
+    legs: BTreeMap<u64, Leg>,
+    last_leg: u64,
+    /// The leg whose first snapshot is awaited. One at a time: what is added meanwhile shares the next.
+    opening: Option<u64>,
+    /// Added, and on no leg yet; some may have been removed since.
+    waiting: Vec<Arc<str>>,
+    /// With `all`: paused when the stream broke, and not in the new snapshot. To be asked for one by one.
+    missing: Vec<Arc<str>>,
+    ask_missing: bool,
+    told_complete: bool,
+    ready: VecDeque<Event>,
+    to: mpsc::Sender<Message>,
+    from: mpsc::Receiver<Message>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    leg: Option<u64>,
+    revision: Option<u64>,
+    gap: bool,
+}
+
+#[derive(Debug)]
+struct Leg {
+    thread_ids: Arc<[Arc<str>]>,
+    /// How many threads belong to it.
+    live: usize,
+    complete: bool,
+    broken: bool,
+    /// Mostly dead ids: to be opened anew.
+    worn: bool,
+    /// The legs that it takes over when its snapshot is complete, and what it has told of their threads until then.
+    replaces: Vec<u64>,
+    held_back: HashMap<String, PauseState>,
+    _running: leg::Running,
+}
+
+impl Watch {
+    pub(super) fn new(client: Client, all: bool) -> Self {
+        let (to, from) = mpsc::channel(IN_FLIGHT);
+        Self {
+            client,
+            all,
+            threads: HashMap::new(),
+            legs: BTreeMap::new(),
+            last_leg: 0,
+            opening: None,
+            waiting: Vec::new(),
+            missing: Vec::new(),
+            ask_missing: false,
+            told_complete: false,
+            ready: VecDeque::new(),
+            to,
+            from,
+        }
+    }
+
+    /// Watches one thread more; [`Watch::next`] does the work. Nothing happens if it is watched already, or all are.
+    ///
+    /// # Errors
+    /// [`Error::InvalidField`]: no thread can have this id.
+    pub fn add(&mut self, thread_id: &str) -> Result<(), Error> {
+        check_thread_id(thread_id)?;
+        if !self.all && !self.threads.contains_key(thread_id) {
+            let thread_id: Arc<str> = thread_id.into();
+            self.threads.insert(thread_id.clone(), Thread { leg: None, revision: None, gap: true });
+            self.waiting.push(thread_id);
+            self.told_complete = false;
+            // Threads that come and go while there is no connection must not pile up.
+            if self.waiting.len() > 2 * self.threads.len() + SMALL {
+                let threads = &self.threads;
+                self.waiting.retain(|id| threads.get(id).is_some_and(|thread| thread.leg.is_none()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Watches one thread less. Events of it that wait to be read may still come.
+    pub fn remove(&mut self, thread_id: &str) {
+        if self.all {
+            return;
+        }
+        let Some(id) = self.threads.remove(thread_id).and_then(|thread| thread.leg) else { return };
+        let Some(leg) = self.legs.get_mut(&id) else { return };
+        leg.live -= 1;
+        if leg.live == 0 && leg.replaces.is_empty() {
+            self.legs.remove(&id);
+            self.opening.take_if(|opening| *opening == id);
+        } else if leg.thread_ids.len() > SMALL && leg.live < leg.thread_ids.len() / 2 {
+            leg.worn = true;
+        }
+    }
+
+    /// How many threads are watched by name.
+    pub fn len(&self) -> usize {
+        if self.all { 0 } else { self.threads.len() }
+    }
+
+    /// Whether no thread is watched by name.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The next event. Waits for ever if nothing happens, which with an empty set is certain.
+    ///
+    /// # Cancel safety
+    /// No event is lost.
+    pub async fn next(&mut self) -> Event {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return event;
+            }
+            if self.ask_missing {
+                self.ask_for_missing().await;
+                continue;
+            }
+            self.open_next();
+            let message = self.from.recv().await.expect("this watch holds a sender itself");
+            self.take(message);
+        }
+    }
+
+    /// Opens a leg for what waits, and lets it take over the legs that are not larger.
+    fn open_next(&mut self) {
+        if self.opening.is_some() || (self.all && !self.legs.is_empty()) {
+            return;
+        }
+        let mut thread_ids = Vec::new();
+        let leg = self.last_leg + 1;
+        while let (Some(id), true) = (self.waiting.last(), thread_ids.len() < MOST_IDS) {
+            if let Some(thread) = self.threads.get_mut(id).filter(|thread| thread.leg.is_none()) {
+                thread.leg = Some(leg);
+                thread_ids.push(id.clone());
+            }
+            self.waiting.pop();
+        }
+        let live = thread_ids.len();
+        let mut smaller: Vec<_> = self.legs.iter().filter(|(_, other)| other.complete).collect();
+        smaller.sort_by_key(|(_, other)| other.live);
+        let mut replaces = Vec::new();
+        for (id, other) in smaller {
+            let size = thread_ids.len();
+            if (other.worn || other.live <= size) && size + other.live <= MOST_IDS {
+                let owned = |thread: &&Arc<str>| self.threads.get(*thread).is_some_and(|t| t.leg == Some(*id));
+                thread_ids.extend(other.thread_ids.iter().filter(owned).cloned());
+                replaces.push(*id);
+            }
+        }
+        if thread_ids.is_empty() && !self.all {
+            return;
+        }
+        self.last_leg = leg;
+        self.opening = Some(leg);
+        let thread_ids: Arc<[Arc<str>]> = thread_ids.into();
+        let running = leg::start(&self.client, leg, thread_ids.clone(), self.to.clone());
+        let held_back = HashMap::new();
+        let (complete, broken, worn) = (false, false, false);
+        self.legs.insert(leg, Leg { thread_ids, live, complete, broken, worn, replaces, held_back, _running: running });
+    }
+
+    fn take(&mut self, message: Message) {
+        // What an abandoned leg had still sent.
+        let Some(leg) = self.legs.get_mut(&message.leg) else { return };
+        self.ask_missing = !self.missing.is_empty();
+        match message.what {
+            What::Heartbeat => {}
+            What::State(state) if self.all => self.tell_any(message.leg, state),
+            What::State(state) => {
+                leg.broken = false;
+                match self.threads.get(state.thread_id.as_str()).and_then(|thread| thread.leg) {
+                    Some(owner) if owner == message.leg => self.tell(state),
+                    Some(owner) if leg.replaces.contains(&owner) => {
+                        leg.held_back.insert(state.thread_id.clone(), state);
+                    }
+                    _ => {}
+                }
+            }
+            What::Complete => self.complete(message.leg),
+            What::Broken(error) => self.broken(message.leg, error),
+        }
+    }
+
+    /// Tells a state of a thread in the set, unless it is no news.
+    fn tell(&mut self, state: PauseState) {
+        let Some(thread) = self.threads.get_mut(state.thread_id.as_str()) else { return };
+        let (gap, changed) = (thread.gap, thread.revision != Some(state.revision));
+        // A new leg may be behind the old one that it takes over.
+        if !gap && thread.revision >= Some(state.revision) {
+            return;
+        }
+        (thread.gap, thread.revision) = (false, Some(state.revision));
+        self.ready.push_back(Event::State(Update { state, gap, changed }));
+    }
+
+    /// With `all`: tells a state, and remembers the thread only while it is paused.
+    fn tell_any(&mut self, leg: u64, state: PauseState) {
+        let snapshot = self.legs.get(&leg).is_some_and(|leg| !leg.complete);
+        let (thread_id, paused) = (Arc::<str>::from(state.thread_id.as_str()), state.paused);
+        let known = Thread { leg: Some(leg), revision: None, gap: snapshot };
+        self.threads.entry(thread_id.clone()).or_insert(known);
+        self.tell(state);
+        if !paused {
+            self.threads.remove(&thread_id);
+        }
+    }
+
+    fn complete(&mut self, id: u64) {
+        let Some(leg) = self.legs.get_mut(&id) else { return };
+        (leg.complete, leg.broken) = (true, false);
+        let (replaces, held_back) = (std::mem::take(&mut leg.replaces), std::mem::take(&mut leg.held_back));
+        for old in replaces {
+            let Some(old_leg) = self.legs.remove(&old) else { continue };
+            for thread_id in &*old_leg.thread_ids {
+                let thread = self.threads.get_mut(thread_id).filter(|thread| thread.leg == Some(old));
+                let (Some(thread), Some(leg)) = (thread, self.legs.get_mut(&id)) else { continue };
+                thread.leg = Some(id);
+                leg.live += 1;
+            }
+        }
+        held_back.into_values().for_each(|state| self.tell(state));
+        self.opening.take_if(|opening| *opening == id);
+        if self.legs.get(&id).is_some_and(|leg| leg.live == 0) && !self.all {
+            self.legs.remove(&id);
+        }
+        if self.all {
+            // A snapshot of everything names the paused threads only: what it does not name was resumed in the gap.
+            self.missing = self.threads.iter().filter(|(_, t)| t.gap).map(|(id, _)| id.clone()).collect();
+            self.ask_missing = true;
+        }
+        self.tell_complete();
+    }
+
+    fn tell_complete(&mut self) {
+        let waiting = self.waiting.iter().any(|id| self.threads.get(id).is_some_and(|thread| thread.leg.is_none()));
+        let legs = self.legs.values().all(|leg| leg.complete || (leg.live == 0 && !self.all));
+        if !self.told_complete && !waiting && legs && self.missing.is_empty() {
+            self.told_complete = true;
+            self.ready.push_back(Event::SnapshotComplete);
+        }
+    }
+
+    fn broken(&mut self, id: u64, error: Error) {
+        let Some(leg) = self.legs.get_mut(&id) else { return };
+        leg.complete = false;
+        leg.held_back.clear();
+        let refused = !error.is_transient() && self.opening == Some(id);
+        let first = !std::mem::replace(&mut leg.broken, true);
+        let mut thread_ids = Vec::new();
+        for (thread_id, thread) in &mut self.threads {
+            if thread.leg == Some(id) {
+                thread.gap = true;
+                thread_ids.push(thread_id.clone());
+            }
+        }
+        if refused {
+            // It goes on trying for its own threads, but nobody else waits for it.
+            self.opening = None;
+            for old in std::mem::take(&mut leg.replaces) {
+                self.legs.get_mut(&old).map(|old| old.worn = false).unwrap_or_default();
+            }
+        }
+        let affected = self.all || !thread_ids.is_empty();
+        if !affected && refused {
+            self.legs.remove(&id);
+        }
+        if affected && first {
+            self.told_complete = false;
+            self.missing.clear();
+            let thread_ids = if self.all { Vec::new() } else { thread_ids };
+            self.ready.push_back(Event::Disconnected { thread_ids, error });
+        }
+    }
+
+    /// Asks for the threads that a snapshot of everything left out, as far as that works now.
+    async fn ask_for_missing(&mut self) {
+        while let Some(thread_id) = self.missing.last() {
+            let request = GetPauseStateRequest { thread_id: thread_id.to_string() };
+            let answer = self.client.get_pause_state(request).await;
+            if answer.as_ref().is_err_and(Error::is_transient) {
+                break;
+            }
+            let Some(thread_id) = self.missing.pop() else { break };
+            if let Some(state) = answer.ok().and_then(|response| response.pause_state) {
+                let paused = state.paused;
+                self.tell(PauseState { elicitations: Vec::new(), ..state });
+                if !paused {
+                    self.threads.remove(&thread_id);
+                }
+            }
+        }
+        self.ask_missing = false;
+        self.tell_complete();
+    }
+}
+
+/// What the server would refuse, and with it every other thread of the stream.
+pub(crate) fn check_thread_id(thread_id: &str) -> Result<(), Error> {
+    let problem = match thread_id.len() {
+        0 => "is empty; allowed: 1 to 256 bytes".to_owned(),
+        length @ 257.. => format!("has {length} bytes; allowed: 1 to 256"),
+        _ if thread_id.chars().any(char::is_control) => "has a control character; allowed: none".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(Error::invalid_field("thread_id", format!("thread_id {problem}")))
+}

@@ -1,0 +1,114 @@
+//! The only place that reads time.
+//!
+//! Lengths come from the boot-time clock (`CLOCK_BOOTTIME` in clock_gettime(2)): it goes on while the machine sleeps,
+//! and nobody sets it. The boot id tells whether a moment that was written down lies on the same boot-time clock.
+use crate::core::Moment;
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Tells the time.
+pub trait Clock: Send + Sync + 'static {
+    /// Now.
+    fn now(&self) -> Moment;
+    /// Time that the machine was awake, from some start: less than [`Clock::now`] has passed means it slept.
+    fn awake(&self) -> Duration;
+    /// Names the run of the kernel that the boot-time clock counts from.
+    fn boot_id(&self) -> u64;
+}
+
+/// The clocks of this machine.
+#[derive(Debug)]
+pub struct System {
+    boot_id: u64,
+}
+
+impl System {
+    /// Reads the boot id. Where the system has none, every process is taken for a new boot: the wall clock bridges.
+    pub fn new() -> Self {
+        let digits = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().replace('-', "");
+        let boot_id = digits.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        System { boot_id: boot_id.unwrap_or_else(|| nanos(wall()).unsigned_abs()) }
+    }
+}
+
+impl Default for System {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn wall() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn nanos(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+fn read(clock: rustix::time::ClockId) -> Duration {
+    let time = rustix::time::clock_gettime(clock);
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
+}
+
+impl Clock for System {
+    fn now(&self) -> Moment {
+        #[cfg(target_os = "linux")]
+        let boot = read(rustix::time::ClockId::Boottime);
+        #[cfg(not(target_os = "linux"))]
+        let boot = read(rustix::time::ClockId::Monotonic);
+        Moment { boot: nanos(boot), wall: nanos(wall()) }
+    }
+
+    fn awake(&self) -> Duration {
+        read(rustix::time::ClockId::Monotonic)
+    }
+
+    fn boot_id(&self) -> u64 {
+        self.boot_id
+    }
+}
+
+/// A clock that stands still until it is moved.
+#[derive(Debug)]
+pub struct Manual(Mutex<(Moment, Duration, u64)>);
+
+impl Manual {
+    /// Starts at `now`, in the boot `boot_id`.
+    pub fn new(now: Moment, boot_id: u64) -> Self {
+        Manual(Mutex::new((now, Duration::ZERO, boot_id)))
+    }
+
+    /// Time goes on.
+    pub fn advance(&self, by: Duration) {
+        let mut state = self.0.lock().expect("no panic while locked");
+        state.0 = state.0.after(by);
+        state.1 += by;
+    }
+
+    /// The machine sleeps: the boot-time clock and the wall clock go on.
+    pub fn sleep(&self, by: Duration) {
+        let mut state = self.0.lock().expect("no panic while locked");
+        state.0 = state.0.after(by);
+    }
+
+    /// The machine boots again, `off` after it went down, and its wall clock is off by `skew_ns`.
+    pub fn reboot(&self, off: Duration, skew_ns: i64) {
+        let mut state = self.0.lock().expect("no panic while locked");
+        let wall = state.0.after(off).wall.saturating_add(skew_ns);
+        *state = (Moment { boot: 0, wall }, Duration::ZERO, state.2 + 1);
+    }
+}
+
+impl Clock for Manual {
+    fn now(&self) -> Moment {
+        self.0.lock().expect("no panic while locked").0
+    }
+
+    fn awake(&self) -> Duration {
+        self.0.lock().expect("no panic while locked").1
+    }
+
+    fn boot_id(&self) -> u64 {
+        self.0.lock().expect("no panic while locked").2
+    }
+}

@@ -1,0 +1,347 @@
+//! The single writer: owns the records, judges commands in the order in which they came, and commits what they change.
+//!
+//! - E1: what is answered or published is committed. A batch that the store refuses is taken back whole.
+//! - E2: leases that have ended by the time of a batch are closed before its commands are judged.
+//! - E3: after any time in which holders could not renew (a restart, a sleep of the machine, a store that could not be
+//!   written), every lease begins anew.
+use super::leases::Leases;
+use crate::clock::Clock;
+use crate::core::types::{ElicitationId, ThreadId};
+use crate::core::{Answer, Change, Command, Effect, Fresh, Moment, Record, Refusal, decide};
+use crate::hub::{Committed, Event, Hub};
+use crate::store::{CommitError, Contents, OpenError, Store, Write};
+use hashbrown::HashMap;
+use siphasher::sip128::{Hasher128, SipHasher13};
+use std::hash::Hasher;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Idle for this long, a thread is forgotten.
+pub const IDLE_SPAN: Duration = Duration::from_secs(24 * 60 * 60);
+/// How often all records are looked through for what to forget.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// What one batch forgets at most, so that it holds nobody up.
+const SWEEP_AT_MOST: usize = 2_000;
+/// How often a store that is full or has refused a batch is tried again.
+const RECOVER_EVERY: Duration = Duration::from_secs(1);
+/// Sleeps of the machine shorter than this are not worth new leases: clocks are read one after the other.
+const SLEEP_NOTICED: Duration = Duration::from_millis(500);
+
+/// A command for a thread.
+pub type Call = (ThreadId, Command);
+/// What became of it.
+pub type Outcome = Result<Answer, Refusal>;
+
+/// The store cannot be trusted any more: the process has to end, without an answer to anyone.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Fatal(pub String);
+
+/// Owns the records and the store.
+pub struct Engine {
+    store: Box<dyn Store>,
+    clock: Arc<dyn Clock>,
+    records: HashMap<ThreadId, Record>,
+    leases: Leases,
+    floor: u64,
+    next_row: u64,
+    id_seed: (u64, u64),
+    ids_given: u64,
+    anonymous_ttl: Option<Duration>,
+    /// Rows of what was forgotten; they are deleted with the next batch.
+    forgotten_rows: Vec<u64>,
+    /// Threads that were forgotten; they are published when that is committed.
+    forgotten: Vec<Committed>,
+    staged: Vec<(ThreadId, Change)>,
+    writes: Vec<Write>,
+    /// Boot-time clock less the time awake: rises when the machine sleeps.
+    slept: i64,
+    store_failing: bool,
+    next_recovery: i64,
+    next_sweep: i64,
+}
+
+impl Engine {
+    /// Loads what `store` holds, shows it to `hub`, and gives every lease one full ttl.
+    ///
+    /// # Errors
+    /// The store cannot be loaded, or there is no randomness to be had.
+    pub fn new(
+        mut store: Box<dyn Store>,
+        clock: Arc<dyn Clock>,
+        anonymous_ttl: Option<Duration>,
+        hub: &Hub,
+    ) -> Result<Self, OpenError> {
+        let now = clock.now();
+        let Contents { records, floor, next_row } = store.load(now)?;
+        hub.load(&records, floor);
+        let seed = || getrandom::u64().map_err(|error| OpenError::Io(format!("get random numbers: {error}")));
+        let mut leases = Leases::default();
+        for record in &records {
+            record.open.iter().for_each(|open| leases.set(&record.thread, open.elicitation.id, None, open.ends()));
+        }
+        Ok(Engine {
+            slept: slept(&*clock),
+            store,
+            clock,
+            records: records.into_iter().map(|record| (record.thread.clone(), record)).collect(),
+            leases,
+            floor,
+            next_row,
+            id_seed: (seed()?, seed()?),
+            ids_given: 0,
+            anonymous_ttl,
+            forgotten_rows: Vec::new(),
+            forgotten: Vec::new(),
+            staged: Vec::new(),
+            writes: Vec::new(),
+            store_failing: false,
+            next_recovery: now.boot,
+            next_sweep: now.boot,
+        })
+    }
+
+    /// When [`Engine::process`] has something to do even without a call: a moment of the boot-time clock.
+    pub fn next_due(&self) -> i64 {
+        let lease = self.leases.first_end().unwrap_or(i64::MAX);
+        let lease = if self.store_failing { lease.max(self.next_recovery) } else { lease };
+        let recovery = if self.store_failing || self.store.is_full() { self.next_recovery } else { i64::MAX };
+        lease.min(recovery).min(self.next_sweep)
+    }
+
+    /// Judges `calls` in their order and commits what they change, with the leases that have ended, in one batch.
+    /// Appends one outcome for each call, and what is to be published before they are answered.
+    ///
+    /// # Errors
+    /// Nothing of the batch may be answered or published.
+    pub fn process(
+        &mut self,
+        calls: &[Call],
+        outcomes: &mut Vec<Outcome>,
+        committed: &mut Vec<Committed>,
+    ) -> Result<(), Fatal> {
+        let now = self.clock.now();
+        self.renew_all_after_sleep(now, committed);
+        if now.boot >= self.next_recovery && (self.store_failing || self.store.is_full()) {
+            self.next_recovery = now.after(RECOVER_EVERY).boot;
+            self.store.recover();
+        }
+        if now.boot >= self.next_sweep {
+            self.sweep(now);
+        }
+        if !self.store_failing {
+            self.expire(now);
+        }
+        let first = outcomes.len();
+        outcomes.extend(calls.iter().map(|(thread, command)| self.judge(thread, command, now, true)));
+        match self.commit() {
+            Ok(()) => {
+                committed.append(&mut self.forgotten);
+                self.settle(now, committed);
+                if std::mem::take(&mut self.store_failing) {
+                    self.renew_all(now, committed);
+                }
+                Ok(())
+            }
+            Err(CommitError::Fatal(why)) => Err(Fatal(why)),
+            Err(CommitError::Refused(why)) => {
+                tracing::warn!(%why, "the store refuses changes; they are refused until it takes them again");
+                self.store_failing = true;
+                self.next_recovery = now.after(RECOVER_EVERY).boot;
+                self.take_back();
+                outcomes.truncate(first);
+                outcomes.extend(calls.iter().map(|(thread, command)| self.judge(thread, command, now, false)));
+                self.settle(now, committed);
+                Ok(())
+            }
+        }
+    }
+
+    /// Judges one command and, if it is accepted, makes its change in memory. Not `writable`: what needs the store is
+    /// refused.
+    fn judge(&mut self, thread: &ThreadId, command: &Command, now: Moment, writable: bool) -> Outcome {
+        let fresh = Fresh { now, id: self.next_id(), row: self.next_row, anonymous_ttl: self.anonymous_ttl };
+        let new;
+        let record = match self.records.get(thread) {
+            Some(record) => record,
+            None => {
+                new = Record::new(thread.clone(), self.floor, now);
+                &new
+            }
+        };
+        let decision = decide(record, command, fresh)?;
+        let Some(change) = decision.change else { return Ok(decision.answer) };
+        match change.effect {
+            Effect::Renewed { .. } => {}
+            _ if !writable => return Err(Refusal::StoreUnavailable { why: "its disk cannot be written" }),
+            Effect::Opened(_) if self.store.is_full() => {
+                return Err(Refusal::StoreUnavailable { why: "its disk is full" });
+            }
+            _ => {}
+        }
+        self.next_row += 2;
+        let record = self.records.entry(thread.clone()).or_insert_with(|| Record::new(thread.clone(), self.floor, now));
+        record.apply(&change);
+        self.staged.push((thread.clone(), change));
+        Ok(decision.answer)
+    }
+
+    fn expire(&mut self, now: Moment) {
+        for (thread, id) in self.leases.ended(now) {
+            let _ = self.judge(&thread, &Command::Expire { elicitation: id }, now, true);
+        }
+    }
+
+    /// Stores what is staged.
+    fn commit(&mut self) -> Result<(), CommitError> {
+        let changed = self.staged.iter().any(|(_, change)| !matches!(change.effect, Effect::Renewed { .. }));
+        if !self.store.keeps() || !(changed || self.writes.len() + self.forgotten_rows.len() > 0 || self.store_failing)
+        {
+            self.forgotten_rows.clear();
+            self.writes.clear();
+            return Ok(());
+        }
+        let forgotten = self.writes.len();
+        for (i, (thread, change)) in self.staged.iter().enumerate() {
+            match &change.effect {
+                Effect::Renewed { .. } => continue,
+                Effect::Opened(open) => self.writes.push(Write::PutElicitation(thread.clone(), open.clone())),
+                Effect::Closed { open, closing, .. } => {
+                    self.writes.push(Write::DeleteElicitation(open.row));
+                    self.writes.push(Write::PutClosing(thread.clone(), *closing));
+                }
+            }
+            if let Some(request) = &change.request {
+                self.writes.push(Write::PutRequest(thread.clone(), request.clone()));
+            }
+            // Of several changes of a thread in one batch only the last header counts; they mostly stand together.
+            let superseded = self
+                .staged
+                .get(i + 1)
+                .is_some_and(|(next, later)| next == thread && !matches!(later.effect, Effect::Renewed { .. }));
+            if !superseded {
+                self.writes.push(Write::PutThread(thread.clone(), change.after));
+            }
+        }
+        let rows = self.forgotten_rows.len();
+        self.writes.extend(self.forgotten_rows.iter().map(|&row| Write::DeleteMemory(row)));
+        let done = self.store.commit(&self.writes);
+        match &done {
+            Ok(()) => {
+                self.writes.clear();
+                self.forgotten_rows.drain(..rows);
+            }
+            // What is to be forgotten is tried again with the next batch.
+            Err(_) => self.writes.truncate(forgotten),
+        }
+        done
+    }
+
+    /// What was staged is durable now, or needs not be: follows it up, and hands it out to be published.
+    fn settle(&mut self, now: Moment, committed: &mut Vec<Committed>) {
+        for (thread, change) in self.staged.drain(..) {
+            let event = match change.effect {
+                Effect::Opened(open) => {
+                    self.leases.set(&thread, open.elicitation.id, None, open.ends());
+                    let ends = open.ends();
+                    Event::Opened(open.elicitation, ends)
+                }
+                Effect::Closed { open, closing, .. } => {
+                    // The end may have been moved by a renewal of the same batch: the lease is told by what it was then.
+                    self.leases.set(&thread, closing.id, open.ends(), None);
+                    Event::Closed(closing.id, closing.how)
+                }
+                Effect::Renewed { id, before, after, .. } => {
+                    let ends = |lease: Option<(Duration, Moment)>| lease.map(|(_, ends)| ends);
+                    self.leases.set(&thread, id, ends(before), ends(after));
+                    Event::Renewed(id, ends(after))
+                }
+            };
+            if let Some(record) = self.records.get_mut(&thread) {
+                let rows = &mut self.forgotten_rows;
+                record.memory.forget(now, |row| rows.push(row));
+            }
+            committed.push(Committed { thread, header: change.after, event });
+        }
+    }
+
+    /// Undoes what is staged, latest first. A record that was made for it is empty then, and goes.
+    fn take_back(&mut self) {
+        while let Some((thread, change)) = self.staged.pop() {
+            if let Some(record) = self.records.get_mut(&thread) {
+                record.revert(&change);
+                if record.header.revision == self.floor && record.open.is_empty() && record.memory.is_empty() {
+                    self.records.remove(&thread);
+                }
+            }
+        }
+    }
+
+    /// Begins every lease anew.
+    fn renew_all(&mut self, now: Moment, committed: &mut Vec<Committed>) {
+        self.leases = Leases::default();
+        for record in self.records.values_mut() {
+            for open in &mut record.open {
+                if let Some((length, ends)) = &mut open.lease {
+                    *ends = now.after(*length);
+                    self.leases.set(&record.thread, open.elicitation.id, None, Some(*ends));
+                    let event = Event::Renewed(open.elicitation.id, Some(*ends));
+                    committed.push(Committed { thread: record.thread.clone(), header: record.header, event });
+                }
+            }
+        }
+    }
+
+    fn renew_all_after_sleep(&mut self, now: Moment, committed: &mut Vec<Committed>) {
+        let slept = slept(&*self.clock);
+        let noticed = slept.saturating_sub(self.slept) > i64::try_from(SLEEP_NOTICED.as_nanos()).unwrap_or(i64::MAX);
+        self.slept = slept;
+        if noticed {
+            tracing::info!("the machine slept: every lease begins anew");
+            self.renew_all(now, committed);
+        }
+    }
+
+    /// Looks through the records for threads and memories to forget.
+    fn sweep(&mut self, now: Moment) {
+        let limit = self.writes.len() + self.forgotten_rows.len() + SWEEP_AT_MOST;
+        let (writes, rows, floor) = (&mut self.writes, &mut self.forgotten_rows, &mut self.floor);
+        let forgotten = &mut self.forgotten;
+        let floor_before = *floor;
+        self.records.retain(|thread, record| {
+            if writes.len() + rows.len() >= limit {
+                return true;
+            }
+            record.memory.forget(now, |row| rows.push(row));
+            let idle = record.open.is_empty() && now.since(record.header.changed) >= IDLE_SPAN;
+            if idle && record.memory.is_empty() {
+                *floor = record.header.revision.max(*floor);
+                writes.push(Write::DeleteThread(thread.clone()));
+                let event = Event::Forgotten;
+                forgotten.push(Committed { thread: thread.clone(), header: record.header, event });
+                return false;
+            }
+            true
+        });
+        if *floor > floor_before {
+            writes.push(Write::PutFloor(*floor));
+        }
+        let full = writes.len() + rows.len() >= limit;
+        let next = if full { Duration::from_millis(10) } else { SWEEP_EVERY };
+        self.next_sweep = now.after(next).boot;
+    }
+
+    /// An id that was never given: the same key never hashes two numbers of this process alike but once in 2^64 ids,
+    /// and nobody who knows some ids can tell the next.
+    fn next_id(&mut self) -> ElicitationId {
+        let mut hasher = SipHasher13::new_with_keys(self.id_seed.0, self.id_seed.1);
+        hasher.write_u64(self.ids_given);
+        self.ids_given += 1;
+        ElicitationId(hasher.finish128().as_u128())
+    }
+}
+
+fn slept(clock: &dyn Clock) -> i64 {
+    let awake = i64::try_from(clock.awake().as_nanos()).unwrap_or(i64::MAX);
+    clock.now().boot.saturating_sub(awake)
+}

@@ -1,0 +1,31 @@
+//! Which lease ends next. How long each runs is in its record; this is the order of their ends.
+use crate::core::Moment;
+use crate::core::types::{ElicitationId, ThreadId};
+use std::collections::BTreeSet;
+
+/// The ends of all leases, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Leases(BTreeSet<(i64, ElicitationId, ThreadId)>);
+
+impl Leases {
+    /// The end of a lease moves from `before` to `after`; `None`: it has none.
+    pub(super) fn set(&mut self, thread: &ThreadId, id: ElicitationId, before: Option<Moment>, after: Option<Moment>) {
+        if let Some(before) = before {
+            self.0.remove(&(before.boot, id, thread.clone()));
+        }
+        if let Some(after) = after {
+            self.0.insert((after.boot, id, thread.clone()));
+        }
+    }
+
+    /// When the first one ends.
+    pub(super) fn first_end(&self) -> Option<i64> {
+        self.0.first().map(|(end, ..)| *end)
+    }
+
+    /// Those that have ended by `now`.
+    pub(super) fn ended(&self, now: Moment) -> Vec<(ThreadId, ElicitationId)> {
+        let ended = self.0.iter().take_while(|(end, ..)| *end <= now.boot);
+        ended.map(|(_, id, thread)| (thread.clone(), *id)).collect()
+    }
+}

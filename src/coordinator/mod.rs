@@ -1,0 +1,131 @@
+//! Runs the engine: takes calls from many tasks, one batch after the other, and answers when they are committed.
+//!
+//! With a store that keeps nothing, a call is processed where it is made, under a lock. With one that keeps, an own
+//! thread owns the engine, since a commit blocks: whatever has come in while it was busy is its next batch, so that
+//! many callers share an fsync. What it has committed goes back to one task, which publishes it and then answers: one
+//! wake-up of the runtime for a whole batch.
+mod committer;
+mod engine;
+mod leases;
+
+pub use engine::{Call, Engine, Fatal, IDLE_SPAN, Outcome};
+
+use crate::clock::Clock;
+use crate::core::types::ThreadId;
+use crate::core::{Command, Refusal};
+use crate::hub::Hub;
+use crate::store::{OpenError, Store};
+use committer::Committer;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+/// How long the keeper of the leases sleeps at most: tokio's timers stand still while the machine sleeps, leases do not.
+const LONGEST_NAP: Duration = Duration::from_secs(1);
+
+/// Takes calls. Dropped, it stops: what was taken is finished, and the store is closed.
+pub struct Coordinator {
+    hub: Arc<Hub>,
+    mode: Mode,
+}
+
+enum Mode {
+    /// The store keeps nothing: calls are processed where they are made.
+    Inline { engine: Arc<Mutex<Engine>>, earlier_due: Arc<Notify>, keeper: JoinHandle<()> },
+    /// An own thread has the engine.
+    Threaded(Committer),
+}
+
+impl Coordinator {
+    /// Opens the engine on `store` and starts it, on the tokio runtime that this is called on. `fatal` is called when
+    /// the store cannot be trusted any more; it has to end the process, and until then nobody is answered.
+    ///
+    /// # Errors
+    /// The store cannot be loaded.
+    pub fn start(
+        store: Box<dyn Store>,
+        clock: Arc<dyn Clock>,
+        anonymous_ttl: Option<Duration>,
+        fatal: impl Fn(Fatal) + Send + 'static,
+    ) -> Result<Self, OpenError> {
+        let hub = Arc::<Hub>::default();
+        let threaded = store.keeps();
+        let engine = Engine::new(store, clock.clone(), anonymous_ttl, &hub)?;
+        let mode = match threaded {
+            true => Mode::Threaded(Committer::start(engine, clock, hub.clone(), fatal)?),
+            false => {
+                let (engine, earlier_due) = (Arc::new(Mutex::new(engine)), Arc::<Notify>::default());
+                let keeper = tokio::spawn(keep_leases(engine.clone(), clock, hub.clone(), earlier_due.clone()));
+                Mode::Inline { engine, earlier_due, keeper }
+            }
+        };
+        Ok(Coordinator { hub, mode })
+    }
+
+    /// What is committed, for reads and watches.
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// Judges a command, and commits and publishes what it changes.
+    ///
+    /// # Errors
+    /// It is refused; nothing was changed.
+    ///
+    /// # Cancel safety
+    /// Dropped, the command may still be carried out.
+    pub async fn call(&self, thread: ThreadId, command: Command) -> Result<crate::core::Answer, Refusal> {
+        match &self.mode {
+            Mode::Inline { engine, earlier_due, .. } => {
+                let outcome = process_inline(engine, &self.hub, &[(thread, command)], earlier_due);
+                outcome.unwrap_or(Err(STOPPING))
+            }
+            Mode::Threaded(committer) => committer.call((thread, command)).await,
+        }
+    }
+}
+
+impl Drop for Coordinator {
+    fn drop(&mut self) {
+        if let Mode::Inline { keeper, .. } = &self.mode {
+            keeper.abort();
+        }
+    }
+}
+
+/// The answer to what cannot be taken any more.
+const STOPPING: Refusal = Refusal::StoreUnavailable { why: "the server is stopping" };
+
+/// Processes a batch and publishes it; returns the outcome of the last call.
+fn process_inline(engine: &Mutex<Engine>, hub: &Hub, calls: &[Call], earlier_due: &Notify) -> Option<Outcome> {
+    let (mut outcomes, mut committed) = (Vec::with_capacity(1), Vec::with_capacity(1));
+    let mut engine = engine.lock().expect("the engine does not panic");
+    let due = engine.next_due();
+    engine.process(calls, &mut outcomes, &mut committed).expect("a store that keeps nothing does not fail");
+    // Published under the lock: of one thread, revisions must reach the hub in their order.
+    hub.publish(committed);
+    if engine.next_due() < due {
+        earlier_due.notify_one();
+    }
+    outcomes.pop()
+}
+
+/// Lets leases end by themselves.
+async fn keep_leases(engine: Arc<Mutex<Engine>>, clock: Arc<dyn Clock>, hub: Arc<Hub>, earlier_due: Arc<Notify>) {
+    loop {
+        let due = engine.lock().expect("the engine does not panic").next_due();
+        let wait = nap(due, &*clock);
+        if wait.is_zero() {
+            process_inline(&engine, &hub, &[], &earlier_due);
+        } else {
+            let _ = tokio::time::timeout(wait, earlier_due.notified()).await;
+        }
+    }
+}
+
+/// How long to sleep until `due`.
+fn nap(due: i64, clock: &dyn Clock) -> Duration {
+    let left = due.saturating_sub(clock.now().boot).max(0);
+    Duration::from_nanos(left.unsigned_abs()).min(LONGEST_NAP)
+}

@@ -1,0 +1,70 @@
+//! Why a call is refused: one variant for each thing that its caller does next. A refused call has changed nothing.
+use super::types::{InvalidField, MAX_OPEN, ThreadId};
+
+/// A call that was refused, and nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Correct the field.
+    #[error(transparent)]
+    InvalidField(#[from] InvalidField),
+    /// Use a new request id for another call.
+    #[error(
+        "request id {request_id:?} was used on thread {thread:?} for a call with other content: give every new call a new one"
+    )]
+    RequestIdReused {
+        /// The thread.
+        thread: ThreadId,
+        /// The id that was used twice.
+        request_id: Box<str>,
+    },
+    /// Do not decrement more often than was incremented.
+    #[error("thread {thread:?} has no open elicitation to close")]
+    NoOutstanding {
+        /// The thread.
+        thread: ThreadId,
+    },
+    /// Look where the id comes from: it never was on this thread, or its end was more than 10 minutes ago.
+    #[error(
+        "thread {thread:?} has no elicitation {elicitation_id:?}: it never was, or it ended more than 10 minutes ago"
+    )]
+    Unknown {
+        /// The thread.
+        thread: ThreadId,
+        /// The id as the caller gave it.
+        elicitation_id: Box<str>,
+    },
+    /// Somebody has closed it.
+    #[error("elicitation {elicitation_id:?} of thread {thread:?} was released {ago_ms} ms ago")]
+    Released {
+        /// The thread.
+        thread: ThreadId,
+        /// The id as the caller gave it.
+        elicitation_id: Box<str>,
+        /// Milliseconds since it was closed.
+        ago_ms: u64,
+    },
+    /// Its lease has ended: the pause it stood for is over, and commands may have timed out since.
+    #[error(
+        "elicitation {elicitation_id:?} of thread {thread:?} expired {ago_ms} ms ago: its lease was not renewed in time"
+    )]
+    Expired {
+        /// The thread.
+        thread: ThreadId,
+        /// The id as the caller gave it.
+        elicitation_id: Box<str>,
+        /// Milliseconds since it was closed.
+        ago_ms: u64,
+    },
+    /// Close some first.
+    #[error("thread {thread:?} has {MAX_OPEN} open elicitations, which is the limit")]
+    TooMany {
+        /// The thread.
+        thread: ThreadId,
+    },
+    /// Call again with the same request id.
+    #[error("the change could not be stored, nothing was changed: {why}; call again with the same request id")]
+    StoreUnavailable {
+        /// What is wrong with the store.
+        why: &'static str,
+    },
+}

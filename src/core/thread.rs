@@ -1,0 +1,246 @@
+//! [`decide`]: one command against one thread's record. All that the contract says of a call is here.
+use super::accounting::Moment;
+use super::error::Refusal;
+use super::memory::{Closing, RememberedAnswer, RememberedRequest, Rpc, fingerprint};
+use super::record::{Change, Effect, Elicitation, Open, Record};
+use super::types::{ElicitationId, MAX_OPEN, Ttl};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A call, parsed, or the end of a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Opens an elicitation.
+    Increment {
+        /// Empty: none.
+        request_id: Box<str>,
+        /// What the person is asked.
+        reason: Box<str>,
+        /// Who asks.
+        holder: Box<str>,
+        /// The lease asked for.
+        ttl: Option<Ttl>,
+    },
+    /// Closes an elicitation.
+    Decrement {
+        /// Empty: none.
+        request_id: Box<str>,
+        /// Which; `None`: the oldest that asked for no ttl, else the oldest.
+        elicitation: Option<Named>,
+    },
+    /// Moves the end of a lease.
+    Renew {
+        /// Which.
+        elicitation: Named,
+        /// Its new length; `None`: as it is.
+        ttl: Option<Ttl>,
+    },
+    /// Closes an elicitation whose lease has ended.
+    Expire {
+        /// Which.
+        elicitation: ElicitationId,
+    },
+}
+
+/// An elicitation as a caller names it: 1 to 64 bytes, which need not be an id that the server gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named(pub Box<str>);
+
+/// What a command is given that it cannot find in the record.
+#[derive(Clone, Copy, Debug)]
+pub struct Fresh {
+    /// The time.
+    pub now: Moment,
+    /// An id that was never used.
+    pub id: ElicitationId,
+    /// A store row that was never used; the one after it is free too.
+    pub row: u64,
+    /// The lease of an increment that asks for none; `None`: for ever.
+    pub anonymous_ttl: Option<Duration>,
+}
+
+/// The judgement: what to answer, and the change to make first, if any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// What to answer.
+    pub answer: Answer,
+    /// What to change. `None`: the call was made before and has its effect already.
+    pub change: Option<Change>,
+}
+
+/// What a call is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// To an increment.
+    Incremented {
+        /// Open elicitations.
+        count: u32,
+        /// The revision made.
+        revision: u64,
+        /// What was opened.
+        elicitation: Arc<Elicitation>,
+        /// When its lease ends.
+        ends: Option<Moment>,
+    },
+    /// To a decrement, and to the end of a lease.
+    Decremented {
+        /// Open elicitations.
+        count: u32,
+        /// The revision made.
+        revision: u64,
+    },
+    /// To a renewal.
+    Renewed {
+        /// What was renewed.
+        elicitation: Arc<Elicitation>,
+        /// When its lease ends now.
+        ends: Option<Moment>,
+    },
+}
+
+/// Judges `command` against `record`.
+///
+/// # Errors
+/// The command is refused, and nothing is to be changed.
+pub fn decide(record: &Record, command: &Command, fresh: Fresh) -> Result<Decision, Refusal> {
+    match command {
+        Command::Increment { request_id, reason, holder, ttl } => {
+            increment(record, request_id, (reason, holder, *ttl), fresh)
+        }
+        Command::Decrement { request_id, elicitation } => decrement(record, request_id, elicitation.as_ref(), fresh),
+        Command::Renew { elicitation, ttl } => renew(record, elicitation, *ttl, fresh.now),
+        Command::Expire { elicitation } => expire(record, *elicitation, fresh),
+    }
+}
+
+type Content<'a> = (&'a str, &'a str, Option<Ttl>);
+
+fn increment(record: &Record, request_id: &str, content: Content<'_>, fresh: Fresh) -> Result<Decision, Refusal> {
+    let (reason, holder, ttl) = content;
+    let length = ttl.map(|ttl| ttl.get().as_nanos().to_be_bytes());
+    let print = || fingerprint([reason.as_bytes(), holder.as_bytes(), length.as_ref().map_or(&[][..], |l| &l[..])]);
+    if let Some(before) = replayed(record, Rpc::Increment, request_id, print, fresh.now)? {
+        let (id, ends) = before.answer.opened.expect("a remembered increment has opened something");
+        let elicitation = Elicitation { id, reason: reason.into(), holder: holder.into(), created: before.at };
+        let RememberedAnswer { count, revision, .. } = before.answer;
+        let answer = Answer::Incremented { count, revision, elicitation: Arc::new(elicitation), ends };
+        return Ok(Decision { answer, change: None });
+    }
+    if record.open.len() >= MAX_OPEN {
+        return Err(Refusal::TooMany { thread: record.thread.clone() });
+    }
+    let elicitation = Elicitation { id: fresh.id, reason: reason.into(), holder: holder.into(), created: fresh.now };
+    let open = Open {
+        elicitation: Arc::new(elicitation),
+        lease: ttl.map(Ttl::get).or(fresh.anonymous_ttl).map(|length| (length, fresh.now.after(length))),
+        anonymous: ttl.is_none(),
+        row: fresh.row,
+    };
+    let after = record.header_after(record.open.len() + 1, fresh.now);
+    let (count, revision, ends) = (record.count() + 1, after.revision, open.ends());
+    let answer = Answer::Incremented { count, revision, elicitation: open.elicitation.clone(), ends };
+    let remembered = RememberedAnswer { count, revision, opened: Some((fresh.id, ends)) };
+    let request = remember(Rpc::Increment, request_id, print, remembered, fresh);
+    let change = Change { before: record.header, after, effect: Effect::Opened(open), request };
+    Ok(Decision { answer, change: Some(change) })
+}
+
+fn decrement(record: &Record, request_id: &str, named: Option<&Named>, fresh: Fresh) -> Result<Decision, Refusal> {
+    let print = || fingerprint(named.map(|named| named.0.as_bytes()));
+    if let Some(before) = replayed(record, Rpc::Decrement, request_id, print, fresh.now)? {
+        let RememberedAnswer { count, revision, .. } = before.answer;
+        return Ok(Decision { answer: Answer::Decremented { count, revision }, change: None });
+    }
+    let index = match named {
+        Some(named) => find(record, named, fresh.now)?,
+        None => {
+            let oldest_anonymous = record.open.iter().position(|open| open.anonymous);
+            let oldest = (!record.open.is_empty()).then_some(0);
+            oldest_anonymous.or(oldest).ok_or_else(|| Refusal::NoOutstanding { thread: record.thread.clone() })?
+        }
+    };
+    let mut change = record.closing(index, Closing::Released, fresh.row, fresh.now);
+    let (count, revision) = (record.count() - 1, change.after.revision);
+    let remembered = RememberedAnswer { count, revision, opened: None };
+    change.request = remember(Rpc::Decrement, request_id, print, remembered, fresh);
+    Ok(Decision { answer: Answer::Decremented { count, revision }, change: Some(change) })
+}
+
+fn renew(record: &Record, named: &Named, ttl: Option<Ttl>, now: Moment) -> Result<Decision, Refusal> {
+    let index = find(record, named, now)?;
+    let open = &record.open[index];
+    let length = ttl.map(Ttl::get).or(open.lease.map(|(length, _)| length));
+    let after = length.map(|length| (length, now.after(length)));
+    let answer = Answer::Renewed { elicitation: open.elicitation.clone(), ends: after.map(|(_, ends)| ends) };
+    let effect = Effect::Renewed { id: open.elicitation.id, index, before: open.lease, after };
+    let change = Change { before: record.header, after: record.header, effect, request: None };
+    Ok(Decision { answer, change: Some(change) })
+}
+
+fn expire(record: &Record, id: ElicitationId, fresh: Fresh) -> Result<Decision, Refusal> {
+    let ended = |open: &Open| open.ends().is_some_and(|ends| ends.boot <= fresh.now.boot);
+    let index = record.position(id).filter(|&index| ended(&record.open[index]));
+    let unknown = || Refusal::Unknown { thread: record.thread.clone(), elicitation_id: id.to_string().into() };
+    let change = record.closing(index.ok_or_else(unknown)?, Closing::Expired, fresh.row, fresh.now);
+    let answer = Answer::Decremented { count: record.count() - 1, revision: change.after.revision };
+    Ok(Decision { answer, change: Some(change) })
+}
+
+/// The place of an open elicitation, or why there is none.
+fn find(record: &Record, named: &Named, now: Moment) -> Result<usize, Refusal> {
+    let id = ElicitationId::parse(&named.0);
+    if let Some(index) = id.and_then(|id| record.position(id)) {
+        return Ok(index);
+    }
+    let (thread, elicitation_id) = (record.thread.clone(), named.0.clone());
+    Err(match id.and_then(|id| record.memory.closing(id, now)) {
+        None => Refusal::Unknown { thread, elicitation_id },
+        Some(closing) => {
+            let ago_ms = u64::try_from(now.since(closing.at).as_millis()).unwrap_or(u64::MAX);
+            match closing.how {
+                Closing::Released => Refusal::Released { thread, elicitation_id, ago_ms },
+                Closing::Expired => Refusal::Expired { thread, elicitation_id, ago_ms },
+            }
+        }
+    })
+}
+
+/// The same call, if it was made before.
+fn replayed<'a>(
+    record: &'a Record,
+    rpc: Rpc,
+    request_id: &str,
+    print: impl Fn() -> u128,
+    now: Moment,
+) -> Result<Option<&'a RememberedRequest>, Refusal> {
+    if request_id.is_empty() {
+        return Ok(None);
+    }
+    match record.memory.request(rpc, request_id, now) {
+        Some(before) if before.fingerprint != print() => {
+            Err(Refusal::RequestIdReused { thread: record.thread.clone(), request_id: request_id.into() })
+        }
+        before => Ok(before),
+    }
+}
+
+fn remember(
+    rpc: Rpc,
+    request_id: &str,
+    print: impl Fn() -> u128,
+    answer: RememberedAnswer,
+    fresh: Fresh,
+) -> Option<RememberedRequest> {
+    (!request_id.is_empty()).then(|| RememberedRequest {
+        rpc,
+        request_id: request_id.into(),
+        fingerprint: print(),
+        answer,
+        at: fresh.now,
+        row: fresh.row + 1,
+    })
+}
+
+#[cfg(test)]
+#[path = "thread_tests.rs"]
+mod tests;

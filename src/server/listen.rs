@@ -1,0 +1,202 @@
+//! Where a server listens, and who may connect there: TCP on loopback, Unix sockets of the same user.
+use super::worker::Entrance;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream};
+use tokio_util::sync::CancellationToken;
+
+/// Connections that wait to be accepted: a fleet that reconnects at once.
+const BACKLOG: u32 = 1_024;
+/// After an error that more of the same would repeat, such as no file descriptor left.
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// Where to listen: `HOST:PORT` (port 0: any) or `unix:PATH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// TCP.
+    Tcp(String),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+/// Why it cannot listen.
+#[derive(Debug, thiserror::Error)]
+#[error("listen on {address}: {why}")]
+pub struct ListenError {
+    address: String,
+    why: String,
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            let path = path.strip_prefix("//").filter(|rest| rest.starts_with('/')).unwrap_or(path);
+            return match path {
+                "" => Err("unix: wants a path behind it".into()),
+                path => Ok(Listen::Unix(path.into())),
+            };
+        }
+        let has_port =
+            text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+        match has_port {
+            true => Ok(Listen::Tcp(text.into())),
+            false => Err("wanted HOST:PORT or unix:PATH".into()),
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listen::Tcp(address) => f.write_str(address),
+            Listen::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// An open listener. Dropped, a socket file of its own is removed.
+pub(super) enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener, SocketFile),
+}
+
+/// A socket file that we made, told from one that took its place by its inode.
+pub(super) struct SocketFile {
+    path: PathBuf,
+    inode: u64,
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|metadata| metadata.ino() == self.inode) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Listener {
+    pub(super) async fn open(listen: &Listen, insecure: bool) -> Result<Self, ListenError> {
+        let opened = match listen {
+            Listen::Tcp(address) => open_tcp(address, insecure).await.map(Listener::Tcp),
+            Listen::Unix(path) => open_unix(path).await.map(|(listener, file)| Listener::Unix(listener, file)),
+        };
+        opened.map_err(|why| ListenError { address: listen.to_string(), why })
+    }
+
+    pub(super) fn address(&self) -> String {
+        match self {
+            Listener::Tcp(listener) => listener.local_addr().map(|address| address.to_string()).unwrap_or_default(),
+            Listener::Unix(_, file) => format!("unix:{}", file.path.display()),
+        }
+    }
+
+    /// Hands connections to the entrances in turn, until `stop`.
+    pub(super) async fn accept(self, entrances: Vec<Entrance>, stop: CancellationToken) {
+        for entrance in entrances.iter().cycle() {
+            let accepted = tokio::select! {
+                () = stop.cancelled() => return,
+                accepted = self.accept_one(entrance) => accepted,
+            };
+            if let Err(error) = accepted {
+                tracing::warn!(address = self.address(), %error, "accept a connection");
+                tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
+            }
+        }
+    }
+
+    async fn accept_one(&self, entrance: &Entrance) -> io::Result<()> {
+        match self {
+            Listener::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                entrance.tcp(stream.into_std()?).await;
+            }
+            Listener::Unix(listener, _) => entrance.unix(listener.accept().await?.0.into_std()?).await,
+        }
+        Ok(())
+    }
+}
+
+async fn open_tcp(address: &str, insecure: bool) -> Result<TcpListener, String> {
+    let addresses: Vec<SocketAddr> =
+        tokio::net::lookup_host(address).await.map_err(|error| error.to_string())?.collect();
+    let address = *addresses.first().ok_or("the name has no address")?;
+    if !insecure && !address.ip().is_loopback() {
+        return Err(
+            "plain text is served only on loopback and on Unix sockets. Listen there, or say --insecure: then \
+                    whoever reaches the port can pause and resume every thread"
+                .into(),
+        );
+    }
+    let open = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    open().map_err(|error: io::Error| match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "another program listens there: stop it, or listen elsewhere (port 0 takes a free one)".into()
+        }
+        _ => error.to_string(),
+    })
+}
+
+async fn open_unix(path: &Path) -> Result<(UnixListener, SocketFile), String> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+    remove_stale(path).await?;
+    let open = || -> io::Result<_> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        bind(&socket, &SocketAddrUnix::new(path)?)?;
+        // Before it listens nobody can connect: so nobody but the owner ever can.
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        let file = SocketFile { path: path.to_owned(), inode: fs::symlink_metadata(path)?.ino() };
+        listen(&socket, BACKLOG as i32)?;
+        Ok((UnixListener::from_std(socket.into())?, file))
+    };
+    open().map_err(|error| error.to_string())
+}
+
+/// Removes the socket file of a server that was killed.
+async fn remove_stale(path: &Path) -> Result<(), String> {
+    use std::os::unix::fs::FileTypeExt;
+    match fs::symlink_metadata(path) {
+        Err(_) => Ok(()),
+        Ok(metadata) if !metadata.file_type().is_socket() => {
+            Err("there is a file that is no socket: it was left alone".into())
+        }
+        Ok(_) => match UnixStream::connect(path).await {
+            Ok(_) => Err("another program listens there: stop it, or listen elsewhere".into()),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                fs::remove_file(path).map_err(|error| format!("remove what a dead server has left: {error}"))
+            }
+            Err(error) => Err(error.to_string()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listen_address_is_host_and_port_or_a_path() {
+        let parse = |text: &str| text.parse::<Listen>();
+        assert_eq!(parse("127.0.0.1:0"), Ok(Listen::Tcp("127.0.0.1:0".into())));
+        assert_eq!(parse("[::1]:7420"), Ok(Listen::Tcp("[::1]:7420".into())));
+        assert_eq!(parse("unix:/run/p.sock"), Ok(Listen::Unix("/run/p.sock".into())));
+        assert_eq!(parse("unix:///run/p.sock"), Ok(Listen::Unix("/run/p.sock".into())));
+        for bad in ["", "7420", ":7420", "host", "host:", "host:65536", "unix:"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The server: listeners, connections, health, reflection, and a drain that loses nothing.
+//!
+//! [`Server::start`] opens the store and then the listeners, so that who can connect is served. [`Server::run`] ends
+//! after a drain: health turns NOT_SERVING, watches end with UNAVAILABLE, calls in flight are answered, the store is
+//! closed.
+mod listen;
+mod worker;
+
+pub use listen::{Listen, ListenError};
+
+use crate::clock::{Clock, System};
+use crate::coordinator::{Coordinator, Fatal};
+use crate::proto::{DESCRIPTORS, v1::elicitation_service_server::SERVICE_NAME};
+use crate::service::Elicitations;
+use crate::store::{self, OpenError, Store};
+use listen::Listener;
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{interval, timeout};
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
+use tonic_health::server::HealthReporter;
+use worker::Worker;
+
+/// How long calls in flight have to finish in a drain. With it, the process ends within 5 s.
+const DRAIN: Duration = Duration::from_secs(4);
+/// A stream is silent for twice this at most: under the 15 s that the contract allows.
+const BEAT_ROUND: u64 = 7;
+
+/// What to serve.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where to listen; at least one.
+    pub listen: Vec<Listen>,
+    /// Where the state is kept.
+    pub store: StoreConfig,
+    /// The lease of an increment that asks for none; `None`: for ever.
+    pub anonymous_ttl: Option<Duration>,
+    /// Serve plain text off loopback.
+    pub insecure: bool,
+    /// Threads that serve connections.
+    pub workers: usize,
+}
+
+/// Where the state is kept.
+#[derive(Clone, Debug)]
+pub enum StoreConfig {
+    /// In this directory.
+    Embedded(PathBuf),
+    /// Nowhere: a restart forgets.
+    Memory,
+}
+
+/// Why a server does not start. Nothing is left behind.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// A listener.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The system.
+    #[error("start a worker: {0}")]
+    Worker(#[source] io::Error),
+}
+
+/// A server that listens.
+pub struct Server {
+    coordinator: Arc<Coordinator>,
+    listeners: Vec<Listener>,
+    workers: Vec<Worker>,
+    health: HealthReporter,
+    drain: CancellationToken,
+}
+
+impl Server {
+    /// Opens the store and the listeners. Has to be called on a tokio runtime, which then serves too.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        let clock = Arc::new(System::new());
+        let store: Box<dyn Store> = match &config.store {
+            StoreConfig::Memory => Box::new(store::Memory),
+            StoreConfig::Embedded(directory) => Box::new(store::Embedded::open(directory, clock.boot_id())?),
+        };
+        let coordinator = Arc::new(Coordinator::start(store, clock.clone(), config.anonymous_ttl, end_process)?);
+        let (health, health_service) = tonic_health::server::health_reporter();
+        health.set_service_status(SERVICE_NAME, tonic_health::ServingStatus::Serving).await;
+        let mut routes = Routes::new(Elicitations::new(coordinator.clone(), clock)).add_service(health_service);
+        let reflection = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(DESCRIPTORS)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+                // So that grpcurl can show the details of errors.
+                .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+        };
+        routes = routes.add_service(reflection().build_v1().expect("our descriptors are valid"));
+        routes = routes.add_service(reflection().build_v1alpha().expect("our descriptors are valid"));
+        let drain = CancellationToken::new();
+        let mut listeners = Vec::new();
+        for listen in &config.listen {
+            listeners.push(Listener::open(listen, config.insecure).await?);
+        }
+        let mut workers = vec![Worker::here(routes.prepare(), drain.clone())];
+        for i in 1..config.workers {
+            let worker = Worker::on_new_thread(i, workers[0].routes(), drain.clone());
+            workers.push(worker.map_err(StartError::Worker)?);
+        }
+        Ok(Server { coordinator, listeners, workers, health, drain })
+    }
+
+    /// Where it listens, as clients take it: with the port that the system gave for port 0.
+    pub fn addresses(&self) -> Vec<String> {
+        self.listeners.iter().map(Listener::address).collect()
+    }
+
+    /// Serves until `shutdown`, then drains.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let hub = self.coordinator.hub().clone();
+        let beats = tokio::spawn(async move {
+            let mut second = interval(Duration::from_secs(1));
+            for part in (0..BEAT_ROUND).cycle() {
+                second.tick().await;
+                hub.beat(part as usize, BEAT_ROUND as usize);
+            }
+        });
+        let stop_accepting = CancellationToken::new();
+        let entrances: Vec<_> = self.workers.iter().map(Worker::entrance).collect();
+        let accepting = self
+            .listeners
+            .into_iter()
+            .map(|listener| tokio::spawn(listener.accept(entrances.clone(), stop_accepting.clone())));
+        let accepting: Vec<_> = accepting.collect();
+        shutdown.await;
+
+        tracing::info!(streams = self.coordinator.hub().streams(), "draining");
+        for service in [SERVICE_NAME, ""] {
+            self.health.set_service_status(service, tonic_health::ServingStatus::NotServing).await;
+        }
+        stop_accepting.cancel();
+        self.coordinator.hub().close();
+        self.drain.cancel();
+        let finish = async {
+            for task in accepting {
+                let _ = task.await;
+            }
+            for worker in self.workers {
+                worker.finish().await;
+            }
+        };
+        if timeout(DRAIN, finish).await.is_err() {
+            tracing::warn!(seconds = DRAIN.as_secs(), "calls were still in flight at the end of the drain");
+        }
+        beats.abort();
+    }
+}
+
+/// What is on the disk is unknown: nobody may be answered. A new process starts from what the store holds.
+fn end_process(fatal: Fatal) {
+    tracing::error!(error = %fatal, "stopping at once");
+    eprintln!(
+        "pausewatch: {fatal}. Stopping at once; start again when the disk is sound: nothing that was acknowledged is lost"
+    );
+    std::process::exit(1);
+}

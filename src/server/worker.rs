@@ -1,0 +1,126 @@
+//! Who serves connections: one current-thread runtime each.
+//!
+//! tokio's multi-thread runtime would take two to four times the CPU here: woken streams hop between its threads, so
+//! that their frames are written one by one instead of many at once (`docs/performance.md`). More cores are used by
+//! more workers; a connection stays with one.
+use std::convert::Infallible;
+use std::io;
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
+use tonic::transport::Server;
+
+/// Streams of one connection at most. A client that needs more should watch several threads on one stream.
+const MAX_STREAMS: u32 = 10_000;
+/// Bytes of headers of one request at most.
+const MAX_HEADERS: u32 = 16 << 10;
+/// A connection that is silent for this long is asked for a sign of life...
+const PING_AFTER: Duration = Duration::from_secs(30);
+/// ...and is closed when there is none: its watches would otherwise stay for ever.
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// Accepted connections that wait for a worker.
+const QUEUE: usize = 64;
+
+/// A runtime that serves connections.
+pub(super) struct Worker {
+    routes: Routes,
+    entrance: Entrance,
+    task: Task,
+}
+
+enum Task {
+    Here(JoinHandle<()>),
+    Thread(thread::JoinHandle<()>),
+}
+
+/// Where a worker takes connections.
+#[derive(Clone)]
+pub(super) struct Entrance {
+    tcp: mpsc::Sender<TcpStream>,
+    unix: mpsc::Sender<UnixStream>,
+}
+
+struct Connections {
+    tcp: mpsc::Receiver<TcpStream>,
+    unix: mpsc::Receiver<UnixStream>,
+}
+
+fn entrance() -> (Entrance, Connections) {
+    let (tcp, tcp_connections) = mpsc::channel(QUEUE);
+    let (unix, unix_connections) = mpsc::channel(QUEUE);
+    (Entrance { tcp, unix }, Connections { tcp: tcp_connections, unix: unix_connections })
+}
+
+impl Entrance {
+    pub(super) async fn tcp(&self, connection: TcpStream) {
+        // A worker that has ended drops the connection: the server is stopping.
+        let _ = self.tcp.send(connection).await;
+    }
+
+    pub(super) async fn unix(&self, connection: UnixStream) {
+        let _ = self.unix.send(connection).await;
+    }
+}
+
+impl Worker {
+    /// A worker on the runtime that this is called on.
+    pub(super) fn here(routes: Routes, drain: CancellationToken) -> Self {
+        let (entrance, connections) = entrance();
+        let task = Task::Here(tokio::spawn(serve(routes.clone(), connections, drain)));
+        Worker { routes, entrance, task }
+    }
+
+    /// A worker on a runtime of its own.
+    pub(super) fn on_new_thread(number: usize, routes: Routes, drain: CancellationToken) -> io::Result<Self> {
+        let (entrance, connections) = entrance();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let served = routes.clone();
+        let run = move || runtime.block_on(serve(served, connections, drain));
+        let task = Task::Thread(thread::Builder::new().name(format!("serve-{number}")).spawn(run)?);
+        Ok(Worker { routes, entrance, task })
+    }
+
+    pub(super) fn routes(&self) -> Routes {
+        self.routes.clone()
+    }
+
+    pub(super) fn entrance(&self) -> Entrance {
+        self.entrance.clone()
+    }
+
+    /// Waits until all its connections have ended.
+    pub(super) async fn finish(self) {
+        let _ = match self.task {
+            Task::Here(task) => task.await.is_ok(),
+            Task::Thread(thread) => tokio::task::spawn_blocking(|| thread.join().is_ok()).await.is_ok(),
+        };
+    }
+}
+
+/// Serves what comes in, until `drain`; then finishes what is in flight.
+async fn serve(routes: Routes, connections: Connections, drain: CancellationToken) {
+    let server = || {
+        Server::builder()
+            .max_concurrent_streams(MAX_STREAMS)
+            .http2_max_header_list_size(MAX_HEADERS)
+            .http2_keepalive_interval(Some(PING_AFTER))
+            .http2_keepalive_timeout(Some(PING_TIMEOUT))
+            .add_routes(routes.clone())
+    };
+    // A socket that cannot be taken over is one connection lost, not the listener.
+    let tcp = ReceiverStream::new(connections.tcp).filter_map(|stream| tokio::net::TcpStream::from_std(stream).ok());
+    let unix = ReceiverStream::new(connections.unix).filter_map(|stream| tokio::net::UnixStream::from_std(stream).ok());
+    let tcp = server().serve_with_incoming_shutdown(tcp.map(Ok::<_, Infallible>), drain.cancelled());
+    let unix = server().serve_with_incoming_shutdown(unix.map(Ok::<_, Infallible>), drain.cancelled());
+    let (tcp, unix) = tokio::join!(tcp, unix);
+    for error in [tcp.err(), unix.err()].into_iter().flatten() {
+        tracing::error!(%error, "serve connections");
+    }
+}

@@ -1,0 +1,103 @@
+//! Refusals as gRPC statuses: code, `ErrorInfo` with every dynamic part (AIP-193), and the detail that goes with each.
+use crate::core::Refusal;
+use crate::core::types::{InvalidField, MAX_OPEN};
+use std::collections::HashMap;
+use std::time::Duration;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+/// Domain of every `ErrorInfo`.
+pub(super) const DOMAIN: &str = "pausewatch";
+/// How long a caller had best wait before it tries a store again that refused it.
+const RETRY_STORE_AFTER: Duration = Duration::from_secs(1);
+
+pub(super) fn of_field(invalid: InvalidField) -> Status {
+    of(&Refusal::InvalidField(invalid))
+}
+
+pub(super) fn of(refusal: &Refusal) -> Status {
+    let (code, reason, metadata): (Code, &str, &[(&str, String)]) = match refusal {
+        Refusal::InvalidField(InvalidField { field, was, allowed }) => {
+            let metadata = &[("field", field.clone()), ("was", was.clone()), ("allowed", (*allowed).to_owned())];
+            return with_details(refusal, Code::InvalidArgument, "INVALID_FIELD", metadata, |details| {
+                details.add_bad_request_violation(field, format!("is {was}; allowed: {allowed}"));
+            });
+        }
+        Refusal::NoOutstanding { thread } => {
+            let metadata = &[("thread_id", thread.to_string()), ("count", "0".to_owned())];
+            return with_details(
+                refusal,
+                Code::FailedPrecondition,
+                "NO_OUTSTANDING_ELICITATION",
+                metadata,
+                |details| {
+                    let description = "a decrement needs an open elicitation, and the count is 0";
+                    details.add_precondition_failure_violation("COUNT", thread.as_str(), description);
+                },
+            );
+        }
+        Refusal::StoreUnavailable { why } => {
+            let metadata = &[("why", (*why).to_owned())];
+            return with_details(refusal, Code::Unavailable, "STORE_UNAVAILABLE", metadata, |details| {
+                details.set_retry_info(Some(RETRY_STORE_AFTER));
+            });
+        }
+        Refusal::RequestIdReused { thread, request_id } => (
+            Code::InvalidArgument,
+            "REQUEST_ID_REUSED",
+            &[("thread_id", thread.to_string()), ("request_id", request_id.to_string())],
+        ),
+        Refusal::Unknown { thread, elicitation_id } => (
+            Code::NotFound,
+            "ELICITATION_UNKNOWN",
+            &[("thread_id", thread.to_string()), ("elicitation_id", elicitation_id.to_string())],
+        ),
+        Refusal::Released { thread, elicitation_id, ago_ms } => (
+            Code::NotFound,
+            "ELICITATION_RELEASED",
+            &[
+                ("thread_id", thread.to_string()),
+                ("elicitation_id", elicitation_id.to_string()),
+                ("closed_ms_ago", ago_ms.to_string()),
+            ],
+        ),
+        Refusal::Expired { thread, elicitation_id, ago_ms } => (
+            Code::NotFound,
+            "ELICITATION_EXPIRED",
+            &[
+                ("thread_id", thread.to_string()),
+                ("elicitation_id", elicitation_id.to_string()),
+                ("closed_ms_ago", ago_ms.to_string()),
+            ],
+        ),
+        Refusal::TooMany { thread } => (
+            Code::ResourceExhausted,
+            "TOO_MANY_ELICITATIONS",
+            &[("thread_id", thread.to_string()), ("limit", MAX_OPEN.to_string())],
+        ),
+    };
+    with_details(refusal, code, reason, metadata, |_| ())
+}
+
+fn with_details(
+    refusal: &Refusal,
+    code: Code,
+    reason: &str,
+    metadata: &[(&str, String)],
+    more: impl FnOnce(&mut ErrorDetails),
+) -> Status {
+    let metadata: HashMap<_, _> = metadata.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+    let mut details = ErrorDetails::with_error_info(reason, DOMAIN, metadata);
+    more(&mut details);
+    Status::with_error_details(code, refusal.to_string(), details)
+}
+
+/// An answer of another kind than its call: a bug of ours.
+pub(super) fn mixed_up() -> Status {
+    Status::internal("the answer does not belong to the call; please report this")
+}
+
+/// How a watch ends when the server stops.
+pub(super) fn draining() -> Status {
+    Status::unavailable("the server is stopping: watch again, there or at another one")
+}

@@ -1,0 +1,94 @@
+//! `WatchPauseState`: a request, then a body that is polled for as long as the client listens.
+//!
+//! The body holds nothing but its subscription. It is polled only when the connection can take more, so that a client
+//! that does not read costs what its threads cost, and no more.
+use super::frame::Batch;
+use super::{MAX_WATCH_REQUEST, status, wire};
+use crate::clock::Clock;
+use crate::hub::{Hub, Subscription};
+use crate::proto::v1;
+use bytes::Bytes;
+use http_body::Frame;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codec::{Codec, Streaming};
+use tonic::codegen::http;
+use tonic_prost::ProstCodec;
+
+/// Serves watches.
+#[derive(Clone)]
+pub(super) struct Watches {
+    hub: Arc<Hub>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Watches {
+    pub(super) fn new(hub: Arc<Hub>, clock: Arc<dyn Clock>) -> Self {
+        Watches { hub, clock }
+    }
+
+    pub(super) async fn serve(self, request: http::Request<Body>) -> Result<http::Response<Body>, Infallible> {
+        Ok(self.open(request).await.unwrap_or_else(Status::into_http))
+    }
+
+    async fn open(self, request: http::Request<Body>) -> Result<http::Response<Body>, Status> {
+        let request = read(request).await?;
+        let (interest, include_elicitations) = wire::watch(request).map_err(status::of_field)?;
+        let subscription = Some(self.hub.watch(interest));
+        let mut response =
+            http::Response::new(Body::new(States { subscription, include_elicitations, clock: self.clock }));
+        response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/grpc"));
+        Ok(response)
+    }
+}
+
+/// The one message of the request.
+async fn read(request: http::Request<Body>) -> Result<v1::WatchPauseStateRequest, Status> {
+    if let Some(encoding) = request.headers().get("grpc-encoding").filter(|encoding| *encoding != "identity") {
+        let encoding = encoding.to_str().unwrap_or("unreadable");
+        return Err(Status::unimplemented(format!(
+            "grpc-encoding {encoding:?} is not supported: send the message uncompressed"
+        )));
+    }
+    let decoder = ProstCodec::<(), v1::WatchPauseStateRequest>::default().decoder();
+    let mut messages = Streaming::new_request(decoder, request.into_body(), None, Some(MAX_WATCH_REQUEST));
+    messages.message().await?.ok_or_else(|| Status::invalid_argument("the call has no request message"))
+}
+
+/// What a stream sends. `subscription`: `None` after the end.
+struct States {
+    subscription: Option<Subscription>,
+    include_elicitations: bool,
+    clock: Arc<dyn Clock>,
+}
+
+impl http_body::Body for States {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = self.get_mut();
+        loop {
+            let Some(subscription) = &mut this.subscription else { return Poll::Ready(None) };
+            let mut batch = Batch::new(this.clock.now(), this.include_elicitations);
+            match subscription.poll_next(cx, &mut batch) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(true) => match batch.finish() {
+                    // Only threads that were forgotten meanwhile.
+                    empty if empty.is_empty() => {}
+                    bytes => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                },
+                Poll::Ready(false) => {
+                    this.subscription = None;
+                    let mut trailers = http::HeaderMap::new();
+                    status::draining().add_header(&mut trailers)?;
+                    return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+                }
+            }
+        }
+    }
+}
