@@ -10,7 +10,7 @@ use super::{
     spawn::{Program, SpawnError},
     verdict::Verdict,
 };
-use nix::sys::signal::{SigSet, Signal as Blockable};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal as Blockable};
 use rustix::process::{self, Pid};
 use std::{future::Future, io, pin::pin, time::Duration};
 use tokio::{process::Child, task::yield_now, time::sleep};
@@ -31,6 +31,7 @@ pub struct Policy {
 /// This process, ready to supervise one command.
 pub struct Supervisor {
     inbox: Inbox,
+    inherited_mask: Option<SigSet>,
     policy: Policy,
 }
 
@@ -44,6 +45,9 @@ pub struct Job {
 impl Supervisor {
     /// Becomes the leader of a background process group (unless in the foreground) and catches signals from here on.
     ///
+    /// Threads should be started after this and before [`start`](Self::start), or not at all: they inherit what shields
+    /// this process from signals to its group.
+    ///
     /// # Errors
     /// The system refused a signal handler.
     ///
@@ -54,7 +58,8 @@ impl Supervisor {
             // Refused to the leader of a session, who leads a process group already.
             let _ = process::setpgid(None, None);
         }
-        Ok(Self { inbox: Inbox::open(policy.signal)?, policy })
+        let inbox = Inbox::open(policy.signal)?;
+        Ok(Self { inbox, inherited_mask: shield().thread_swap_mask(SigmaskHow::SIG_BLOCK).ok(), policy })
     }
 
     /// Spawns the command: its time starts now.
@@ -62,17 +67,20 @@ impl Supervisor {
     /// # Errors
     /// The command was not started. This process leads its group still.
     pub fn start(self, program: &Program) -> Result<Job, SpawnError> {
-        let child = program.spawn()?;
-        block_what_must_not_reach_us();
-        Ok(Job { child, inbox: self.inbox, policy: self.policy })
+        // The command gets the mask that we got.
+        let _ = self.inherited_mask.map(|mask| mask.thread_set_mask());
+        let child = program.spawn();
+        let _ = shield().thread_block();
+        Ok(Job { child: child?, inbox: self.inbox, policy: self.policy })
     }
 }
 
-/// After the spawn, or the command would inherit it. A message to a terminal with `tostop` would otherwise wait for ever
-/// (TTOU caught: the write starts again), and of the faults only the mask can protect us when we send them to our group.
-fn block_what_must_not_reach_us() {
-    let blocked = [Blockable::SIGTTIN, Blockable::SIGTTOU, Blockable::SIGILL, Blockable::SIGFPE, Blockable::SIGSEGV];
-    let _ = blocked.into_iter().collect::<SigSet>().thread_block();
+/// The signals that must not reach us when they reach our group. A message to a terminal with `tostop` would otherwise
+/// wait for ever (TTOU caught: the write starts again), and the faults cannot be caught, so only the mask can keep them
+/// away when we send one.
+fn shield() -> SigSet {
+    let signals = [Blockable::SIGTTIN, Blockable::SIGTTOU, Blockable::SIGILL, Blockable::SIGFPE, Blockable::SIGSEGV];
+    signals.into_iter().collect()
 }
 
 impl Job {

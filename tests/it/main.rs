@@ -4,6 +4,7 @@ mod client_hold;
 mod client_watch;
 mod fake;
 mod run_job_control;
+mod run_pauses;
 mod run_vs_timeout;
 mod shell;
 mod stopwatch;

@@ -1,6 +1,6 @@
 //! What tests of the program need: starting it, reading lines from it, and waiting with a deadline.
 use std::{
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, Read, Write},
     os::unix::process::ExitStatusExt,
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
     sync::mpsc,
@@ -35,13 +35,26 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn start(args: &[&str]) -> Self {
-        Self::spawn(pausewatch().arg("run").args(args))
+        Self::spawn(pausewatch().arg("run").args(args).stdin(Stdio::null()))
     }
 
     pub(crate) fn spawn(command: &mut Command) -> Self {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         Self { child, output }
+    }
+
+    /// As `spawn`, for a command that reads what [`Run::write`] writes.
+    pub(crate) fn spawn_with_input(command: &mut Command) -> Self {
+        Self::spawn(command.stdin(Stdio::piped()))
+    }
+
+    pub(crate) fn write(&mut self, line: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(line.as_bytes()).unwrap();
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
     }
 
     pub(crate) fn line(&mut self) -> String {
@@ -138,8 +151,10 @@ pub(crate) fn within_deadline(child: &mut Child) -> ExitStatus {
         let hangs = end.recv_timeout(DEADLINE) == Err(mpsc::RecvTimeoutError::Timeout);
         hangs && kill(&id, "KILL")
     });
+    // `wait` would close it, and the command might end by that.
+    let input = child.stdin.take();
     let status = child.wait().unwrap();
-    drop(ended);
+    drop((ended, input));
     assert!(!watchdog.join().unwrap(), "still running after {DEADLINE:?}");
     status
 }
