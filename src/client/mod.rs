@@ -49,5 +49,5 @@ pub use crate::proto::v1::{
     WatchPauseStateResponse,
 };
 
-#[allow(unused_imports)]
+pub(crate) use retry::after;
 pub(crate) use watch::check_thread_id;

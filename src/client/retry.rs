@@ -7,7 +7,10 @@ use super::Error;
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
+
+/// The grain of timers.
+const TICK: Duration = Duration::from_millis(2);
 
 /// Doubling from `first` to `most`, each with up to as much again at random, for ever.
 pub(crate) fn backoff(first: Duration, most: Duration) -> ExponentialBackoff {
@@ -41,6 +44,10 @@ where
         request.set_timeout(give_up.saturating_duration_since(Instant::now()));
         let error = match timeout_at(give_up, send(request)).await {
             Ok(Ok(response)) => return Ok(response.into_inner()),
+            // The transport and tonic servers end a call at the same moment, and name it CANCELLED.
+            Ok(Err(status)) if status.code() == Code::Cancelled && Instant::now() + TICK >= give_up => {
+                return Err(Error::deadline(patience.deadline));
+            }
             Ok(Err(status)) => Error::from(status),
             Err(_) => return Err(Error::deadline(patience.deadline)),
         };

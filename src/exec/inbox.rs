@@ -9,7 +9,7 @@ use rustix::process::Signal as Named;
 use std::{
     future::poll_fn,
     io,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 use tokio::signal::unix::{self, SignalKind};
 
@@ -57,7 +57,9 @@ impl Inbox {
         for signal in ALWAYS {
             inbox.catch(Signal::of(*signal))?;
         }
-        for signal in UNLESS_IGNORED.iter().map(|signal| Signal::of(*signal)).filter(|signal| !ignored.contains(*signal)) {
+        for signal in
+            UNLESS_IGNORED.iter().map(|signal| Signal::of(*signal)).filter(|signal| !ignored.contains(*signal))
+        {
             inbox.catch(signal)?;
         }
         if !inbox.catches(also) && can_be_caught(also) {
@@ -79,6 +81,14 @@ impl Inbox {
     /// The next signal. Cancel safe.
     pub(crate) async fn recv(&mut self) -> Signal {
         poll_fn(|cx| self.poll(cx)).await
+    }
+
+    /// A signal that has come already.
+    pub(crate) fn take(&mut self) -> Option<Signal> {
+        match self.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(signal) => Some(signal),
+            Poll::Pending => None,
+        }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Signal> {

@@ -4,7 +4,7 @@
 //! passed on, and spawns the command into the group. [`Job::supervise`] waits for whichever comes first: the command's
 //! end, a signal to us, or the clock. It answers a [`Verdict`], which the caller carries out when it has cleaned up.
 //!
-//! 1. A command that ends is reported at once, whatever its clock does.
+//! 1. A command that ends is reported at once, whatever its clock does; one that ends in time is not timed out.
 //! 2. A signal reaches the command and, unless in the foreground, everything that stayed in its process group; a command
 //!    that left the group is reached too.
 //! 3. Nothing here stops or kills this process before [`Verdict::carry_out`], so the caller can clean up. (`-s STOP`

@@ -194,7 +194,9 @@ mod tests {
         for term in ["15", "TERM", "term", "SIGTERM", "SigTerm", "015", "143", "271"] {
             assert_eq!(raw(term), Some(15), "{term}");
         }
-        for none in ["", "SIG", "SIGSIGTERM", "-1", "+9", "9x", " 9", "65", "127", "255", "99999999999", "TERM ", "RTMIN-1"] {
+        for none in
+            ["", "SIG", "SIGSIGTERM", "-1", "+9", "9x", " 9", "65", "127", "255", "99999999999", "TERM ", "RTMIN-1"]
+        {
             assert_eq!(raw(none), None, "{none}");
         }
         assert_eq!(raw("EXIT"), Some(0));

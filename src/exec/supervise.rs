@@ -1,7 +1,7 @@
 //! The supervision itself: one loop over the command's end, our signals, and two clocks.
 //!
-//! 1. The first signal that is sent, passed on or because the time is up, starts the kill-after clock, which then is the
-//!    only one; KILL follows when it ends.
+//! 1. The first signal that is sent, passed on or because the time is up, starts the kill-after clock. From then on
+//!    KILL is what is sent when a clock ends: this one, or the command's if it still runs.
 //! 2. The kill-after clock runs on while a thread is paused: the command was told to end, and somebody may have told it
 //!    so just because the person does not answer.
 use super::{
@@ -10,10 +10,10 @@ use super::{
     spawn::{Program, SpawnError},
     verdict::Verdict,
 };
-use nix::sys::signal::{SigSet, Signal as Blockable};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal as Blockable};
 use rustix::process::{self, Pid};
 use std::{future::Future, io, pin::pin, time::Duration};
-use tokio::{process::Child, time::sleep};
+use tokio::{process::Child, task::yield_now, time::sleep};
 
 /// What to do when the time is up.
 #[derive(Debug, Clone)]
@@ -31,19 +31,22 @@ pub struct Policy {
 /// This process, ready to supervise one command.
 pub struct Supervisor {
     inbox: Inbox,
+    inherited_mask: Option<SigSet>,
     policy: Policy,
 }
 
 /// A command that runs.
 pub struct Job {
     child: Child,
-    pid: Pid,
     inbox: Inbox,
     policy: Policy,
 }
 
 impl Supervisor {
     /// Becomes the leader of a background process group (unless in the foreground) and catches signals from here on.
+    ///
+    /// Threads should be started after this and before [`start`](Self::start), or not at all: they inherit what shields
+    /// this process from signals to its group.
     ///
     /// # Errors
     /// The system refused a signal handler.
@@ -55,7 +58,8 @@ impl Supervisor {
             // Refused to the leader of a session, who leads a process group already.
             let _ = process::setpgid(None, None);
         }
-        Ok(Self { inbox: Inbox::open(policy.signal)?, policy })
+        let inbox = Inbox::open(policy.signal)?;
+        Ok(Self { inbox, inherited_mask: shield().thread_swap_mask(SigmaskHow::SIG_BLOCK).ok(), policy })
     }
 
     /// Spawns the command: its time starts now.
@@ -63,28 +67,23 @@ impl Supervisor {
     /// # Errors
     /// The command was not started. This process leads its group still.
     pub fn start(self, program: &Program) -> Result<Job, SpawnError> {
-        let child = program.spawn()?;
-        let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        let pid = pid.expect("a child that nobody has waited for has a process id");
-        block_what_must_not_reach_us();
-        Ok(Job { child, pid, inbox: self.inbox, policy: self.policy })
+        // The command gets the mask that we got.
+        let _ = self.inherited_mask.map(|mask| mask.thread_set_mask());
+        let child = program.spawn();
+        let _ = shield().thread_block();
+        Ok(Job { child: child?, inbox: self.inbox, policy: self.policy })
     }
 }
 
-/// After the spawn, or the command would inherit it. A message to a terminal with `tostop` would otherwise wait for ever
-/// (TTOU caught: the write starts again), and of the faults only the mask can protect us when we send them to our group.
-fn block_what_must_not_reach_us() {
-    let blocked =
-        [Blockable::SIGTTIN, Blockable::SIGTTOU, Blockable::SIGILL, Blockable::SIGFPE, Blockable::SIGSEGV];
-    let _ = blocked.into_iter().collect::<SigSet>().thread_block();
+/// The signals that must not reach us when they reach our group. A message to a terminal with `tostop` would otherwise
+/// wait for ever (TTOU caught: the write starts again), and the faults cannot be caught, so only the mask can keep them
+/// away when we send one.
+fn shield() -> SigSet {
+    let signals = [Blockable::SIGTTIN, Blockable::SIGTTOU, Blockable::SIGILL, Blockable::SIGFPE, Blockable::SIGSEGV];
+    signals.into_iter().collect()
 }
 
 impl Job {
-    /// The command's process id.
-    pub fn id(&self) -> u32 {
-        self.pid.as_raw_pid().unsigned_abs()
-    }
-
     /// Waits until the command has ended and says what this process should do then.
     ///
     /// `expired` ends when the command's time is up; pass [`std::future::pending`] for no limit. `sending` is told of each
@@ -106,33 +105,42 @@ impl Job {
         loop {
             let signal = tokio::select! {
                 biased;
-                status = self.child.wait() => return Ok(Verdict::of(status?, timed_out, self.policy.preserve_status)),
+                signal = self.inbox.recv() => signal,
+                status = self.child.wait() => {
+                    let status = status?;
+                    // A signal from before the command's end may not have come through yet: let the runtime look once more.
+                    yield_now().await;
+                    match self.inbox.take() {
+                        Some(signal) => signal,
+                        None => return Ok(Verdict::of(status, timed_out, self.policy.preserve_status)),
+                    }
+                }
                 () = &mut expired, if limited => {
-                    (limited, timed_out) = (false, true);
-                    self.policy.signal
+                    limited = false;
+                    Signal::ALRM
                 }
                 () = &mut kill, if killing => {
-                    (killing, timed_out) = (false, true);
+                    killing = false;
+                    Signal::ALRM
+                }
+            };
+            // As for GNU timeout, whose clock it is: whoever sends ALRM says that the time is up.
+            let signal = match signal {
+                Signal::ALRM => {
+                    timed_out = true;
                     self.policy.signal
                 }
-                signal = self.inbox.recv() => match signal {
-                    // As GNU timeout, whose clock it is: whoever sends it says that the time is up.
-                    Signal::ALRM => {
-                        timed_out = true;
-                        self.policy.signal
-                    }
-                    signal => signal,
-                },
+                signal => signal,
             };
             if !self.policy.kill_after.is_zero() {
                 kill.set(sleep(self.policy.kill_after));
-                (limited, killing) = (false, true);
+                killing = true;
                 self.policy.kill_after = Duration::ZERO;
                 self.policy.signal = Signal::KILL;
             }
             sending(signal);
             if signal == Signal::KILL && !self.policy.foreground {
-                return Ok(Verdict::KillGroup(self.pid));
+                return Ok(Verdict::KillGroup(self.running()));
             }
             self.send(signal);
         }
@@ -142,7 +150,7 @@ impl Job {
         // A refusal (the command has another user's rights) leaves nothing to do but to wait, as for a command that
         // ignores the signal.
         if self.policy.foreground {
-            let _ = signal.send(self.pid);
+            let _ = self.running().map_or(Ok(()), |command| signal.send(command));
             return;
         }
         self.send_to_job(signal);
@@ -156,8 +164,15 @@ impl Job {
         self.inbox.expect_echo(signal);
         let _ = signal.send_to_own_group();
         // Looked at afterwards, so that a command that leaves the group meanwhile is not missed.
-        if process::getpgid(Some(self.pid)).ok() != Some(process::getpgrp()) {
-            let _ = signal.send(self.pid);
+        if let Some(command) = self.running()
+            && process::getpgid(Some(command)).ok() != Some(process::getpgrp())
+        {
+            let _ = signal.send(command);
         }
+    }
+
+    /// The command, unless its status is taken already: its process id may be somebody else's by now.
+    fn running(&self) -> Option<Pid> {
+        Pid::from_raw(self.child.id()?.try_into().ok()?)
     }
 }

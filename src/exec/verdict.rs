@@ -23,8 +23,8 @@ pub enum Verdict {
         /// Whether the system wrote a core dump.
         dumped_core: bool,
     },
-    /// The whole process group, of which this process is one, is to be killed, and the command with this id.
-    KillGroup(Pid),
+    /// The whole process group, of which this process is one, is to be killed, and the command, if it still runs.
+    KillGroup(Option<Pid>),
 }
 
 impl Verdict {
@@ -46,7 +46,7 @@ impl Verdict {
             Self::Exit(code) => return ExitCode::from(code),
             Self::KillGroup(command) => {
                 // First the command: it may have left the group, and the group's end is ours.
-                let _ = Signal::KILL.send(command);
+                let _ = command.map_or(Ok(()), |command| Signal::KILL.send(command));
                 let _ = Signal::KILL.send_to_own_group();
                 Signal::KILL
             }

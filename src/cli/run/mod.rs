@@ -1,18 +1,27 @@
 //! `pausewatch run`: GNU `timeout`, with a clock that stands still while the command's thread is paused.
 //!
-//! What the command line means and what is done is GNU `timeout`'s, see [`crate::exec`]; `clock` is what pausing adds.
+//! What the command line means and what is done is GNU `timeout`'s, see [`crate::exec`]; pausing is added by a [`Stopwatch`] as its clock.
 //!
 //! 1. Options end at the first argument that is none, DURATION; what follows COMMAND belongs to it, `--help` too. One
 //!    `--` may stand before DURATION and one before COMMAND.
-//! 2. The command runs before anything is connected, and the time counts from then.
-//! 3. Whatever goes wrong with the coordinator costs a warning; the command runs, and its limit holds.
+//! 2. The command starts before anything is connected, and the time counts from then.
+//! 3. The command finds where to ask for pauses in its environment. A `run` within a `run` finds it too, and is a command
+//!    of the same thread: who pauses the inner one pauses both, or the outer limit would end the wait.
+//! 4. Whatever goes wrong with the coordinator costs a warning; the command runs, and its limit holds.
+mod coordinator;
 mod duration;
 mod quote;
 
 use super::exit;
-use crate::exec::{Policy, Program, Signal, Supervisor, Verdict};
+use crate::{
+    client::{Address, AddressError, check_thread_id},
+    exec::{Policy, Program, Signal, Supervisor, Verdict},
+    stopwatch::{Link, Stopwatch, StopwatchController},
+};
 use clap::{CommandFactory, error::ErrorKind};
+use coordinator::Coordinator;
 use std::{ffi::OsString, io::Write, process::ExitCode, time::Duration};
+use tokio::sync::watch;
 
 /// The arguments of `run`.
 #[derive(Debug, clap::Args)]
@@ -38,6 +47,15 @@ pub struct Args {
     /// Tell on standard error of each signal that is sent.
     #[arg(short, long)]
     verbose: bool,
+    /// The thread whose pauses count; COMMAND finds it in PAUSEWATCH_THREAD_ID. Default: a new one.
+    #[arg(long, value_name = "ID", env = "PAUSEWATCH_THREAD_ID", hide_env_values = true)]
+    thread_id: Option<String>,
+    /// The coordinator: host:port or unix:PATH; COMMAND finds it in PAUSEWATCH_ADDRESS. Default: a private one.
+    #[arg(long, env = "PAUSEWATCH_ADDRESS", hide_env_values = true)]
+    address: Option<String>,
+    /// How long a command that is out of time lives on while the coordinator cannot be asked whether it is paused.
+    #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "30s")]
+    disconnect_grace: Duration,
     // One list, not three arguments: the first that is no option must end the options.
     #[arg(value_name = "DURATION COMMAND [ARG]", required = true, trailing_var_arg = true, hide = true)]
     operands: Vec<OsString>,
@@ -60,17 +78,19 @@ const NAME: &str = "pausewatch run";
 
 /// Runs the command and returns the exit code, or dies by the signal that killed the command.
 pub fn run(args: Args) -> ExitCode {
-    let (limit, program) = match operands(&args.operands) {
-        Ok(operands) => operands,
+    let plan = match Plan::new(args) {
+        Ok(plan) => plan,
         Err(problem) => return exit::usage(&usage_error(&problem)),
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    match runtime.block_on(supervise(args, limit, program)) {
+    let verdict = runtime.block_on(plan.carry_out());
+    // Not to wait for a name that is being looked up.
+    runtime.shutdown_background();
+    match verdict {
         Ok(verdict) => {
-            drop(runtime);
             if let Verdict::Die { dumped_core: true, .. } = verdict {
                 say("the monitored command dumped core");
             }
@@ -80,40 +100,112 @@ pub fn run(args: Args) -> ExitCode {
     }
 }
 
-async fn supervise(args: Args, limit: Duration, program: Program) -> Result<Verdict, ExitCode> {
-    let policy = Policy {
-        signal: args.signal,
-        kill_after: args.kill_after,
-        foreground: args.foreground,
-        preserve_status: args.preserve_status,
-    };
-    let command = quote::quoted(&program.name);
-    let job = Supervisor::new(policy).map_err(|error| fail(&error))?.start(&program).map_err(|error| {
-        say(&format!("failed to run command {command}: {}", bare(error.cause())));
-        ExitCode::from(error.exit_code())
-    })?;
-    let expired = async {
-        match limit {
-            Duration::ZERO => std::future::pending().await,
-            limit => tokio::time::sleep(limit).await,
+/// The command line, understood.
+struct Plan {
+    limit: Duration,
+    program: Program,
+    policy: Policy,
+    verbose: bool,
+    address: Option<Address>,
+    thread_id: String,
+    disconnect_grace: Duration,
+}
+
+impl Plan {
+    fn new(args: Args) -> Result<Self, String> {
+        let (limit, program) = operands(&args.operands)?;
+        // A variable that is set and empty is as good as none.
+        let address = args.address.filter(|address| !address.is_empty());
+        let thread_id = args.thread_id.filter(|id| !id.is_empty());
+        let thread_id = thread_id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+        check_thread_id(&thread_id).map_err(|error| error.to_string())?;
+        Ok(Self {
+            limit,
+            program,
+            policy: Policy {
+                signal: args.signal,
+                kill_after: args.kill_after,
+                foreground: args.foreground,
+                preserve_status: args.preserve_status,
+            },
+            verbose: args.verbose,
+            address: address
+                .map(|address| address.parse())
+                .transpose()
+                .map_err(|error: AddressError| error.to_string())?,
+            thread_id,
+            disconnect_grace: args.disconnect_grace,
+        })
+    }
+
+    async fn carry_out(mut self) -> Result<Verdict, ExitCode> {
+        let command = quote::quoted(&self.program.name);
+        let supervisor = Supervisor::new(self.policy.clone()).map_err(|error| fail(&error))?;
+        // Dropped at the end, when it leaves nothing behind.
+        let coordinator = self.coordinator().await;
+        if let Some(coordinator) = &coordinator {
+            self.program.env = vec![
+                ("PAUSEWATCH_ADDRESS".into(), coordinator.address().to_string().into()),
+                ("PAUSEWATCH_THREAD_ID".into(), self.thread_id.clone().into()),
+            ];
         }
-    };
-    let tell = |signal: Signal| {
-        if args.verbose {
-            say(&format!("sending signal {signal} to command {command}"));
+        let job = supervisor.start(&self.program).map_err(|error| {
+            say(&format!("failed to run command {command}: {}", without_number(&error.cause().to_string())));
+            ExitCode::from(error.exit_code())
+        })?;
+        let stopwatch = match self.limit {
+            Duration::ZERO => Stopwatch::unlimited(),
+            limit => Stopwatch::new(limit),
+        };
+        let _registered = coordinator.as_ref().filter(|_| !self.limit.is_zero()).map(|coordinator| {
+            let controller = StopwatchController::with_disconnect_grace(coordinator.client(), self.disconnect_grace);
+            if !coordinator.is_private() {
+                tokio::spawn(warn_of_lost_link(
+                    coordinator.address().clone(),
+                    controller.link(),
+                    self.disconnect_grace,
+                ));
+            }
+            controller.register(&self.thread_id, &stopwatch)
+        });
+        let sending = |signal: Signal| {
+            if self.verbose {
+                say(&format!("sending signal {signal} to command {command}"));
+            }
+        };
+        job.supervise(stopwatch.expired(), sending).await.map_err(|error| {
+            say(&format!("error waiting for command: {error}"));
+            ExitCode::from(exit::OWN_FAILURE)
+        })
+    }
+
+    async fn coordinator(&mut self) -> Option<Coordinator> {
+        if let Some(address) = self.address.take() {
+            return Some(Coordinator::configured(address));
         }
-    };
-    job.supervise(expired, tell).await.map_err(|error| {
-        say(&format!("error waiting for command: {error}"));
-        ExitCode::from(exit::OWN_FAILURE)
-    })
+        match Coordinator::private().await {
+            Ok(coordinator) => Some(coordinator),
+            Err(why) => {
+                say(&format!("warning: no private coordinator: {why}. The time limit holds, and nobody can pause it"));
+                None
+            }
+        }
+    }
+}
+
+/// One warning, at the first time that the coordinator is not heard.
+async fn warn_of_lost_link(address: Address, mut link: watch::Receiver<Link>, grace: Duration) {
+    let lost = link.wait_for(|link| matches!(link, Link::Disconnected(_))).await;
+    if let Ok(Link::Disconnected(why)) = lost.as_deref() {
+        let (why, grace) = (without_number(why), super::duration::show(grace));
+        say(&format!("warning: no coordinator at {address}: {why}. The time limit holds, plus at most {grace}"));
+    }
 }
 
 /// Splits DURATION [--] COMMAND [ARG]... .
 fn operands(operands: &[OsString]) -> Result<(Duration, Program), String> {
     let (limit, rest) = operands.split_first().ok_or("DURATION is missing")?;
-    let limit = limit.to_str().ok_or_else(|| duration::parse("").unwrap_err())
-        .and_then(duration::parse)
+    let limit = duration::parse(limit.to_str().unwrap_or_default())
         .map_err(|problem| format!("{}: {problem}", quote::quoted(limit)))?;
     let rest = match rest.split_first() {
         Some((dashes, rest)) if dashes == "--" => rest,
@@ -135,13 +227,12 @@ fn fail(error: &std::io::Error) -> ExitCode {
     ExitCode::from(exit::OWN_FAILURE)
 }
 
-/// The error's text without Rust's addition of its number.
-fn bare(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().map(str::to_owned).unwrap_or(text)
+/// A system error's text without Rust's addition of its number.
+fn without_number(text: &str) -> &str {
+    text.split(" (os error").next().unwrap_or(text)
 }
 
-/// One line on standard error. There is nobody to tell if it cannot be written.
+/// One line on standard error, in one write: others write there too. There is nobody to tell if it cannot be written.
 fn say(message: &str) {
-    let _ = writeln!(std::io::stderr(), "{NAME}: {message}");
+    let _ = std::io::stderr().write_all(format!("{NAME}: {message}\n").as_bytes());
 }

@@ -17,7 +17,9 @@ fn quote(name: &OsStr, utf8: bool) -> String {
                 '\r' => quoted.push_str("\\r"),
                 '\\' => quoted.push_str("\\\\"),
                 c if c == close => quoted.extend(['\\', c]),
-                c if c.is_control() || !(utf8 || c.is_ascii()) => octal(&mut quoted, c.encode_utf8(&mut [0; 4]).as_bytes()),
+                c if c.is_control() || !(utf8 || c.is_ascii()) => {
+                    octal(&mut quoted, c.encode_utf8(&mut [0; 4]).as_bytes())
+                }
                 c => quoted.push(c),
             }
         }
@@ -34,7 +36,8 @@ fn octal(to: &mut String, bytes: &[u8]) {
 }
 
 fn locale_has_utf8() -> bool {
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os).find(|value| !value.is_empty());
+    let locale =
+        ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os).find(|value| !value.is_empty());
     let locale = locale.unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     locale.contains("utf-8") || locale.contains("utf8")
 }

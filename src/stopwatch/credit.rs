@@ -1,0 +1,315 @@
+//! How long one thread has been paused since this process began to follow it, as far as it knows.
+//!
+//! The server's `paused_total` is exact at each state; between states the local clock carries on. So
+//!
+//!     paid = paused_total - what it was at the beginning     (+ the local time since the state, while paused)
+//!
+//! and a pause that began or ended unseen is in the difference of two totals. Pure: no clock is read.
+//!
+//! 1. Nothing before the beginning is credited, and never more than the time since then. The first state cannot say
+//!    which part of its total was before; what may have been after the beginning is credited (the gap until the first
+//!    state is milliseconds, unless the link was down).
+//! 2. Cut off, a paused thread counts as paused for `grace`, then as running: the leases that would end its pause cannot
+//!    be seen. The next state corrects what was assumed, both ways.
+//! 3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the credit so far
+//!    stays, and counts on from there.
+//! 4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is
+//!    left out, so that it cannot pay for time that was charged.
+use std::{
+    sync::{Arc, OnceLock},
+    time::{Duration, Instant},
+};
+
+/// A sleep of the machine shorter than this is noise between two clocks.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(100);
+
+/// What a state says, as far as it matters here.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen {
+    pub(super) revision: u64,
+    pub(super) paused: bool,
+    pub(super) total: Duration,
+}
+
+/// How a state came.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Via {
+    /// By the watch; `gap`: the first one, or the first one after a break.
+    Watch { gap: bool },
+    /// By asking, when `known` was the latest revision: linearizable, so a lower one means lost state.
+    Ask { known: Option<u64> },
+}
+
+/// This process's clock: the moment, and how long the machine has slept since it started.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Now {
+    pub(super) at: Instant,
+    pub(super) slept: Duration,
+}
+
+/// Where a stopwatch that joined without knowledge gets its place once there is some: the moment of the first state
+/// after it joined, and what was paid then.
+pub(super) type Joined = Arc<OnceLock<(Instant, Duration)>>;
+
+#[derive(Debug)]
+pub(super) struct Credit {
+    began: Instant,
+    grace: Duration,
+    last: Option<Last>,
+    /// Since when the watch is not heard, or since when what it would say was last asked for instead.
+    cut: Option<Instant>,
+    joined: Option<Joined>,
+}
+
+/// The last state.
+#[derive(Debug)]
+struct Last {
+    seen: Seen,
+    now: Now,
+    paid: Duration,
+}
+
+impl Credit {
+    pub(super) fn new(now: Instant, grace: Duration) -> Self {
+        Self { began: now, grace, last: None, cut: Some(now), joined: None }
+    }
+
+    /// How long the thread has been paused since the beginning.
+    pub(super) fn paid(&self, now: Instant) -> Duration {
+        let Some(last) = &self.last else { return Duration::ZERO };
+        let open = match last.seen.paused {
+            true => self.thaw().map_or(now, |thaw| now.min(thaw)).saturating_duration_since(last.now.at),
+            false => Duration::ZERO,
+        };
+        last.paid.saturating_add(open)
+    }
+
+    pub(super) fn is_paused(&self, now: Instant) -> bool {
+        self.last.as_ref().is_some_and(|last| last.seen.paused) && self.thaw().is_none_or(|thaw| now < thaw)
+    }
+
+    /// When a pause that cannot be confirmed stops counting. `None`: the link is up.
+    pub(super) fn thaw(&self) -> Option<Instant> {
+        self.cut.and_then(|cut| cut.checked_add(self.grace))
+    }
+
+    pub(super) fn revision(&self) -> Option<u64> {
+        self.last.as_ref().map(|last| last.seen.revision)
+    }
+
+    /// The paused time at which a stopwatch joins, and where that is corrected if it is only assumed.
+    pub(super) fn join(&mut self, now: Instant) -> (Duration, Option<Joined>) {
+        let joined = self.cut.is_some().then(|| self.joined.get_or_insert_default().clone());
+        (self.paid(now), joined)
+    }
+
+    /// The watch is not heard any more. Says whether waiters must look again.
+    pub(super) fn cut(&mut self, now: Instant) -> bool {
+        self.cut.get_or_insert(now);
+        self.is_paused(now)
+    }
+
+    /// Takes a state. Says whether waiters must look again: after a resume, and when what was assumed is corrected.
+    pub(super) fn apply(&mut self, now: Now, seen: Seen, via: Via) -> bool {
+        let known = self.revision();
+        let stale = match via {
+            Via::Watch { gap } => !gap && Some(seen.revision) < known,
+            Via::Ask { known: asked } => Some(seen.revision) < known && Some(seen.revision) >= asked,
+        };
+        if stale {
+            return false;
+        }
+        let (assumed, was_paused) = (self.cut, self.is_paused(now.at));
+        let since_began = now.at.saturating_duration_since(self.began);
+        let paid = match &self.last {
+            None => seen.total,
+            Some(last) if seen.revision < last.seen.revision || seen.total < last.seen.total => {
+                let since_last = now.at.saturating_duration_since(last.now.at);
+                self.paid(now.at).max(last.paid.saturating_add(seen.total.min(since_last)))
+            }
+            Some(last) => last.paid.saturating_add(awake(last, now, seen.total - last.seen.total)),
+        };
+        let paid = paid.min(since_began);
+        self.cut = match via {
+            Via::Watch { .. } => None,
+            Via::Ask { .. } => assumed.map(|_| now.at),
+        };
+        if let Some(joined) = self.joined.take() {
+            // Nobody else sets it: it was taken out of its only place.
+            let _ = joined.set((now.at, paid));
+        }
+        self.last = Some(Last { seen, now, paid });
+        assumed.is_some() || (was_paused && !seen.paused)
+    }
+}
+
+/// The part of `growth`, paused between `last` and `now`, in which this machine was awake.
+fn awake(last: &Last, now: Now, growth: Duration) -> Duration {
+    let slept = now.slept.saturating_sub(last.now.slept);
+    if slept < SHORTEST_SLEEP {
+        return growth;
+    }
+    // Paused when last heard of, so paused when it fell asleep; otherwise nothing is known but that no pause was longer
+    // than the time awake.
+    let awake = if last.seen.paused { growth.saturating_sub(slept) } else { growth };
+    awake.min(now.at.saturating_duration_since(last.now.at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRACE: Duration = s(30);
+    const WATCH: Via = Via::Watch { gap: false };
+    const GAP: Via = Via::Watch { gap: true };
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    struct Thread {
+        credit: Credit,
+        start: Instant,
+    }
+
+    impl Thread {
+        fn new() -> Self {
+            let start = Instant::now();
+            Self { credit: Credit::new(start, GRACE), start }
+        }
+
+        fn at(&self, seconds: u64) -> Instant {
+            self.start + s(seconds)
+        }
+
+        fn apply(&mut self, at: u64, revision: u64, paused: bool, total: u64, via: Via) -> bool {
+            let now = Now { at: self.at(at), slept: Duration::ZERO };
+            self.credit.apply(now, Seen { revision, paused, total: s(total) }, via)
+        }
+
+        fn paid(&self, at: u64) -> u64 {
+            self.credit.paid(self.at(at)).as_secs()
+        }
+
+        fn paused(&self, at: u64) -> bool {
+            self.credit.is_paused(self.at(at))
+        }
+    }
+
+    #[test]
+    fn g3_paid_follows_the_total_and_runs_on_while_paused() {
+        let mut thread = Thread::new();
+        thread.apply(0, 4, false, 100, GAP);
+        assert_eq!((thread.paid(9), thread.paused(9)), (0, false));
+        thread.apply(10, 5, true, 100, WATCH);
+        assert_eq!((thread.paid(13), thread.paused(13)), (3, true));
+        thread.apply(14, 6, false, 104, WATCH);
+        assert_eq!((thread.paid(20), thread.paused(20)), (4, false));
+    }
+
+    #[test]
+    fn the_first_state_credits_no_more_than_the_time_since_the_beginning() {
+        let mut paused = Thread::new();
+        paused.apply(2, 9, true, 3_600, GAP);
+        assert_eq!((paused.paid(2), paused.paid(5)), (2, 5));
+        let mut less = Thread::new();
+        less.apply(9, 9, false, 4, GAP);
+        assert_eq!(less.paid(20), 4);
+    }
+
+    #[test]
+    fn g3_a_pause_within_a_break_is_credited_afterwards() {
+        let mut thread = Thread::new();
+        thread.apply(0, 1, false, 0, GAP);
+        assert!(!thread.credit.cut(thread.at(10)), "nobody waits for the resume of a running thread");
+        assert_eq!(thread.paid(25), 0);
+        assert!(thread.apply(25, 3, false, 9, GAP), "waiters look again");
+        assert_eq!(thread.paid(30), 9);
+    }
+
+    #[test]
+    fn g3_a_pause_that_ended_within_a_break_is_credited_to_its_end_only() {
+        let mut thread = Thread::new();
+        thread.apply(0, 1, true, 0, GAP);
+        assert!(thread.credit.cut(thread.at(10)), "those who wait for the resume must now see to themselves");
+        assert_eq!(thread.paid(25), 25);
+        assert!(thread.apply(25, 2, false, 12, GAP));
+        assert_eq!((thread.paid(25), thread.paid(40)), (12, 12));
+    }
+
+    #[test]
+    fn g2_cut_off_a_pause_counts_for_the_grace_only() {
+        let mut thread = Thread::new();
+        thread.apply(0, 1, true, 0, GAP);
+        thread.credit.cut(thread.at(10));
+        assert_eq!((thread.paused(39), thread.paused(40), thread.paid(100)), (true, false, 40));
+        // The pause was real: all of it is credited.
+        thread.apply(100, 1, true, 100, GAP);
+        assert_eq!((thread.paused(100), thread.paid(101)), (true, 101));
+    }
+
+    #[test]
+    fn g2_an_answer_while_the_watch_is_cut_counts_for_one_more_grace() {
+        let mut thread = Thread::new();
+        thread.apply(0, 1, false, 0, GAP);
+        thread.credit.cut(thread.at(10));
+        thread.apply(20, 2, true, 5, Via::Ask { known: Some(1) });
+        assert_eq!((thread.paused(49), thread.paused(50), thread.paid(60)), (true, false, 35));
+    }
+
+    #[test]
+    fn a_server_that_lost_its_state_takes_no_credit_back() {
+        let mut thread = Thread::new();
+        thread.apply(0, 7, true, 50, GAP);
+        thread.apply(10, 8, false, 60, WATCH);
+        thread.credit.cut(thread.at(10));
+        thread.apply(20, 1, true, 3, GAP);
+        assert_eq!((thread.paid(20), thread.paid(25)), (13, 18), "10 s before the loss, 3 s since, 5 s more");
+        // The total is higher by chance; the revision tells.
+        thread.apply(30, 0, true, 13, GAP);
+        assert_eq!(thread.paid(30), 23);
+    }
+
+    #[test]
+    fn states_that_are_overtaken_are_ignored_and_lost_state_is_not() {
+        let mut thread = Thread::new();
+        thread.apply(0, 5, false, 0, GAP);
+        thread.apply(1, 7, true, 0, Via::Ask { known: Some(5) });
+        thread.apply(1, 6, false, 0, WATCH);
+        assert!(thread.paused(1), "revision 6 was on its way when 7 was asked for");
+        thread.apply(2, 6, false, 0, Via::Ask { known: Some(5) });
+        assert!(thread.paused(2), "so was this answer");
+        thread.apply(3, 1, false, 0, Via::Ask { known: Some(7) });
+        assert!(!thread.paused(3), "an answer below what was known before the question is of another life");
+    }
+
+    #[test]
+    fn g3_a_sleep_of_the_machine_within_a_pause_pays_for_nothing() {
+        let hour = s(3_600);
+        let start = Instant::now();
+        let mut credit = Credit::new(start, GRACE);
+        let seen = |revision, paused, total| Seen { revision, paused, total };
+        let now = |at, slept| Now { at: start + s(at), slept };
+        credit.apply(now(0, s(7)), seen(1, false, s(0)), GAP);
+        credit.apply(now(600, s(7)), seen(2, true, s(0)), WATCH);
+        credit.apply(now(640, s(7) + hour), seen(3, false, hour + s(10)), GAP);
+        assert_eq!(credit.paid(start + s(640)), s(10), "of 40 s awake, 10 s were paused");
+        // Fell asleep running: no more than the time awake.
+        credit.apply(now(660, s(7) + 2 * hour), seen(5, false, 2 * hour), GAP);
+        assert_eq!(credit.paid(start + s(660)), s(30));
+    }
+
+    #[test]
+    fn who_joins_a_cut_off_thread_gets_its_place_with_the_next_state() {
+        let mut thread = Thread::new();
+        thread.apply(0, 1, false, 0, GAP);
+        assert!(thread.credit.join(thread.at(1)).1.is_none(), "connected: known at once");
+        thread.credit.cut(thread.at(10));
+        let (paid, joined) = thread.credit.join(thread.at(15));
+        let joined = joined.unwrap();
+        assert_eq!((paid, joined.get()), (s(0), None));
+        thread.apply(20, 3, false, 10, GAP);
+        assert_eq!(joined.get(), Some(&(thread.at(20), s(10))));
+        assert!(thread.credit.join(thread.at(21)).1.is_none());
+    }
+}

@@ -1,0 +1,19 @@
+//! How long the machine has slept (suspend, hibernation) since it started.
+use std::time::Duration;
+
+/// The difference between the clock that counts sleep and the one that does not. `Instant` is the latter on Linux.
+#[cfg(target_os = "linux")]
+pub(super) fn slept() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
+
+    let read = |clock| Duration::try_from(clock_gettime(clock)).unwrap_or_default();
+    // Read in this order, an interruption between the two makes the difference too small, never too large.
+    let with_sleep = read(ClockId::Boottime);
+    with_sleep.saturating_sub(read(ClockId::Monotonic))
+}
+
+/// Not known here: a pause that spans a sleep is credited whole, up to the time that was charged.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn slept() -> Duration {
+    Duration::ZERO
+}

@@ -1,0 +1,148 @@
+//! The calls of the client: deadlines, retries, reasons, addresses.
+use crate::fake::{Fake, settle};
+use pausewatch::client::*;
+use std::time::Duration;
+use tokio::time::Instant;
+use tonic::{Code, Status};
+
+fn increment(thread_id: &str) -> IncrementElicitationRequest {
+    IncrementElicitationRequest { thread_id: thread_id.to_owned(), ..Default::default() }
+}
+
+fn get(thread_id: &str) -> GetPauseStateRequest {
+    GetPauseStateRequest { thread_id: thread_id.to_owned() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn g4_a_lost_answer_is_asked_for_again_under_the_same_request_id() {
+    let fake = Fake::start();
+    fake.script().lose_answers = 2;
+    let response = fake.client().increment_elicitation(increment("t")).await.unwrap();
+    let calls = fake.calls("increment");
+    assert_eq!(calls.len(), 3);
+    assert!(!calls[0].request_id.is_empty() && calls.iter().all(|call| call.request_id == calls[0].request_id));
+    assert_eq!((response.count, fake.count("t")), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_id_of_the_callers_own_is_sent_as_it_is() {
+    let fake = Fake::start();
+    let request = IncrementElicitationRequest { request_id: "mine".to_owned(), ..increment("t") };
+    let client = fake.client();
+    client.increment_elicitation(request.clone()).await.unwrap();
+    client.increment_elicitation(request).await.unwrap();
+    assert!(fake.calls("increment").iter().all(|call| call.request_id == "mine"));
+    assert_eq!(fake.count("t"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_calls_without_a_request_id_are_two_calls() {
+    let fake = Fake::start();
+    let client = fake.client();
+    client.increment_elicitation(increment("t")).await.unwrap();
+    client.increment_elicitation(increment("t")).await.unwrap();
+    assert_eq!(fake.count("t"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_not_retried() {
+    let fake = Fake::start();
+    fake.script().refuse = vec![Status::resource_exhausted("full")];
+    let error = fake.client().increment_elicitation(increment("t")).await.unwrap_err();
+    assert_eq!((error.code(), error.to_string().as_str()), (Code::ResourceExhausted, "full"));
+    assert_eq!(fake.calls("increment").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_nobody_there_a_call_says_so_within_its_deadline() {
+    let fake = Fake::start();
+    fake.cut();
+    let start = Instant::now();
+    let error = fake.client().get_pause_state(get("t")).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
+    assert!(error.to_string().contains("refused"), "the reason is told: {error}");
+    assert!((3..=5).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+
+    let impatient = fake.client_with(&Config { retries: 0, ..Config::default() });
+    let start = Instant::now();
+    assert!(matches!(impatient.get_pause_state(get("t")).await, Err(Error::Unavailable(_))));
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_outlives_a_short_outage() {
+    let fake = Fake::start();
+    fake.cut();
+    let client = fake.client();
+    let call = tokio::spawn(async move { client.increment_elicitation(increment("t")).await });
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    fake.mend();
+    assert_eq!(call.await.unwrap().unwrap().count, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn g4_a_connection_that_breaks_during_a_call_counts_once() {
+    let fake = Fake::start();
+    fake.hold_answers(true);
+    let client = fake.client();
+    let call = tokio::spawn(async move { client.increment_elicitation(increment("t")).await });
+    settle().await;
+    assert_eq!(fake.count("t"), 1, "the call took effect");
+    fake.drop_connections();
+    fake.hold_answers(false);
+    assert_eq!(call.await.unwrap().unwrap().count, 1);
+    assert_eq!((fake.calls("increment").len(), fake.count("t")), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_costs_the_deadline_and_no_more() {
+    let fake = Fake::start();
+    fake.hold_answers(true);
+    let start = Instant::now();
+    let error = fake.client().with_deadline(Duration::from_secs(2)).get_pause_state(get("t")).await.unwrap_err();
+    assert!(matches!(error, Error::DeadlineExceeded(_)), "{error:?}");
+    assert_eq!(start.elapsed().as_secs(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_watch_says_why() {
+    let fake = Fake::start();
+    fake.script().refuse_watch_of = Some("t".to_owned());
+    let request = WatchPauseStateRequest { thread_ids: vec!["t".to_owned()], include_elicitations: false };
+    let error = fake.client().watch_pause_state(request).await.map(drop).unwrap_err();
+    assert_eq!(error.code(), Code::PermissionDenied);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_unix_socket_is_an_address() {
+    use pausewatch::proto::v1::elicitation_service_server::ElicitationServiceServer;
+    use tokio_stream::wrappers::UnixListenerStream;
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p.sock");
+    let listener = tokio::net::UnixListener::bind(&path).unwrap();
+    let service = ElicitationServiceServer::new(Fake::start());
+    let incoming = UnixListenerStream::new(listener);
+    tokio::spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
+
+    let address: Address = format!("unix:{}", path.display()).parse().unwrap();
+    let state = Client::new(&address).get_pause_state(get("t")).await.unwrap().pause_state.unwrap();
+    assert_eq!(state.thread_id, "t");
+
+    let nobody: Address = format!("unix:{}", directory.path().join("none.sock").display()).parse().unwrap();
+    let client = Client::with_config(&Config { address: nobody, retries: 0, ..Config::default() });
+    let error = client.get_pause_state(get("t")).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_tcp_port_that_nobody_listens_on_is_unavailable() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address: Address = listener.local_addr().unwrap().to_string().parse().unwrap();
+    drop(listener);
+    let client = Client::with_config(&Config { address, retries: 0, ..Config::default() });
+    let error = client.get_pause_state(get("t")).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
+    println!("{error}");
+}

@@ -1,0 +1,164 @@
+//! The guard that keeps an elicitation open.
+use crate::fake::{Fake, settle};
+use pausewatch::client::{Error, Lease, Release};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use tonic::Status;
+
+const TTL: Duration = Duration::from_secs(30);
+
+#[tokio::test(start_paused = true)]
+async fn g2_a_hold_is_renewed_at_a_third_of_its_ttl() {
+    let fake = Fake::start();
+    let hold = fake.client().hold("t").open().await.unwrap();
+    assert_eq!(hold.opened().count, 1);
+    sleep(4 * TTL).await;
+    assert_eq!((hold.lease(), fake.count("t")), (Lease::Held, 1));
+    let renewals = fake.calls("renew");
+    assert_eq!(renewals.len(), 11, "at 10 s, 20 s, ... 110 s");
+    assert!(renewals.iter().enumerate().all(|(i, call)| call.at.as_secs() == 10 * (i as u64 + 1)), "{renewals:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_tells_that_it_closed_the_elicitation_and_says_so_again() {
+    let fake = Fake::start();
+    let hold = fake.client().hold("t").open().await.unwrap();
+    let closed = Release::Closed { count: 0, revision: 2 };
+    assert_eq!(hold.release().await.unwrap(), closed);
+    assert_eq!(hold.release().await.unwrap(), closed);
+    drop(hold);
+    sleep(TTL).await;
+    assert_eq!((fake.calls("decrement").len(), fake.calls("renew").len()), (1, 0), "nothing is left running");
+}
+
+#[tokio::test(start_paused = true)]
+async fn g4_a_release_whose_answer_was_lost_still_tells_the_truth() {
+    let fake = Fake::start();
+    let hold = fake.client().hold("t").open().await.unwrap();
+    fake.script().lose_answers = u32::MAX;
+    assert!(matches!(hold.release().await, Err(Error::Unavailable(_))));
+    fake.script().lose_answers = 0;
+    assert_eq!(hold.release().await.unwrap(), Release::Closed { count: 0, revision: 2 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_hold_is_released_at_once() {
+    let fake = Fake::start();
+    drop(fake.client().hold("t").open().await.unwrap());
+    settle().await;
+    assert_eq!(fake.count("t"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_dropped_during_an_outage_is_released_when_it_is_over() {
+    let fake = Fake::start();
+    let hold = fake.client().hold("t").ttl(Duration::from_secs(600)).open().await.unwrap();
+    fake.cut();
+    drop(hold);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(fake.count("t"), 1);
+    fake.mend();
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(fake.count("t"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_that_nobody_waits_for_any_more_is_closed_again() {
+    let fake = Fake::start();
+    fake.hold_answers(true);
+    let open = tokio::spawn(fake.client().hold("t").open());
+    settle().await;
+    assert_eq!(fake.count("t"), 1);
+    open.abort();
+    fake.hold_answers(false);
+    settle().await;
+    assert_eq!(fake.count("t"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_is_told_that_the_lease_had_expired() {
+    let fake = Fake::start();
+    let hold = fake.client().hold("t").ttl(TTL).open().await.unwrap();
+    fake.cut();
+    let start = Instant::now();
+    assert_eq!(hold.lost().await, Lease::Overdue);
+    assert_eq!(start.elapsed(), TTL);
+    sleep(Duration::from_secs(1)).await;
+    fake.mend();
+    assert_eq!(hold.release().await.unwrap(), Release::Expired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_holder_learns_how_its_elicitation_was_closed() {
+    let fake = Fake::start();
+    let client = fake.client();
+    let expired = client.hold("expired").open().await.unwrap();
+    let released = client.hold("released").open().await.unwrap();
+    let unknown = client.hold("unknown").open().await.unwrap();
+    fake.world(|world| {
+        world.close("expired", &expired.elicitation().elicitation_id, "EXPIRED").unwrap();
+        world.close("released", &released.elicitation().elicitation_id, "RELEASED").unwrap();
+    });
+    assert_eq!((expired.lost().await, released.lost().await), (Lease::Expired, Lease::Released));
+    assert_eq!(released.release().await.unwrap(), Release::Released);
+    assert_eq!(unknown.lease(), Lease::Held);
+    fake.world(|world| world.forget_everything());
+    assert_eq!(unknown.lost().await, Lease::Unknown);
+    assert_eq!(unknown.release().await.unwrap(), Release::Unknown);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_renewals_are_tried_again_and_a_lease_that_survived_is_held_again() {
+    let fake = Fake::start();
+    let hold = fake.client().hold("t").ttl(TTL).open().await.unwrap();
+    fake.cut();
+    sleep(Duration::from_secs(25)).await;
+    assert_eq!(hold.lease(), Lease::Held, "not over yet");
+    fake.mend();
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!((hold.lease(), fake.count("t")), (Lease::Held, 1));
+
+    // A server that was away gives every lease one ttl again: what was overdue may still be open.
+    fake.cut();
+    let id = hold.elicitation().elicitation_id.clone();
+    sleep(Duration::from_secs(29)).await;
+    fake.world(|world| world.renew("t", &id, None)).unwrap();
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(hold.lease(), Lease::Overdue);
+    fake.mend();
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!((hold.lease(), fake.count("t")), (Lease::Held, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_network_does_not_keep_a_hold_from_its_second_renewal() {
+    let fake = Fake::start();
+    let hold = fake.client().hold("t").ttl(TTL).open().await.unwrap();
+    sleep(Duration::from_secs(9)).await;
+    fake.freeze(true);
+    sleep(Duration::from_secs(15)).await;
+    fake.freeze(false);
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!((hold.lease(), fake.count("t")), (Lease::Held, 1));
+    sleep(Duration::from_secs(40)).await;
+    assert_eq!((hold.lease(), fake.count("t")), (Lease::Held, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_increment_that_is_refused_opens_nothing() {
+    let fake = Fake::start();
+    fake.script().refuse = vec![Status::invalid_argument("ttl is 25 h")];
+    assert!(fake.client().hold("t").open().await.is_err());
+    sleep(TTL).await;
+    assert_eq!(fake.seen().calls.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_says_which_program_asks() {
+    let fake = Fake::start();
+    let hold = fake.client().hold("t").reason("May I?").open().await.unwrap();
+    assert_eq!(hold.elicitation().reason, "May I?");
+    assert!(hold.elicitation().holder.ends_with(&format!("[{}]", std::process::id())), "{:?}", hold.elicitation());
+    let named = fake.client().hold("t").holder("me").open().await.unwrap();
+    assert_eq!(named.elicitation().holder, "me");
+}

@@ -1,0 +1,267 @@
+//! The watch that heals itself.
+use crate::fake::{Fake, settle};
+use pausewatch::client::{Error, Event, Update, Watch};
+use std::{collections::HashSet, time::Duration};
+use tokio::time::{Instant, timeout};
+
+/// What the watch has to say until it waits for something to happen.
+async fn drain(watch: &mut Watch) -> Vec<Event> {
+    let mut events = Vec::new();
+    while let Ok(event) = timeout(Duration::from_millis(1), watch.next()).await {
+        events.push(event);
+    }
+    events
+}
+
+fn short(event: &Event) -> String {
+    match event {
+        Event::State(Update { state, gap, changed }) => {
+            let gap = if *gap { " gap" } else { "" };
+            let same = if *changed { "" } else { " same" };
+            format!("{} {}@{}{gap}{same}", state.thread_id, state.count, state.revision)
+        }
+        Event::SnapshotComplete => "complete".to_owned(),
+        Event::Disconnected { thread_ids, .. } => format!("disconnected {}", thread_ids.len()),
+        other => format!("{other:?}"),
+    }
+}
+
+async fn said(watch: &mut Watch) -> Vec<String> {
+    drain(watch).await.iter().map(short).collect()
+}
+
+/// As `said`, after a time in which the watch is read.
+async fn said_after(watch: &mut Watch, time: Duration) -> Vec<String> {
+    let end = Instant::now() + time;
+    let mut events = Vec::new();
+    while let Ok(event) = tokio::time::timeout_at(end, watch.next()).await {
+        events.push(short(&event));
+    }
+    events
+}
+
+async fn watching(fake: &Fake, thread_ids: &[&str]) -> Watch {
+    let mut watch = fake.client().watch();
+    thread_ids.iter().for_each(|id| watch.add(id).unwrap());
+    watch
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_tells_the_snapshot_then_each_change_in_order() {
+    let fake = Fake::start();
+    fake.pause("a");
+    let mut watch = watching(&fake, &["a", "b"]).await;
+    let mut snapshot = said(&mut watch).await;
+    assert_eq!(snapshot.pop().unwrap(), "complete");
+    snapshot.sort();
+    assert_eq!(snapshot, ["a 1@1 gap", "b 0@0 gap"]);
+    fake.pause("b");
+    assert_eq!(said(&mut watch).await, ["b 1@1"]);
+    fake.resume("b");
+    assert_eq!(said(&mut watch).await, ["b 0@2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn g3_what_happened_during_a_break_is_told_after_it() {
+    let fake = Fake::start();
+    let mut watch = watching(&fake, &["a", "b"]).await;
+    drain(&mut watch).await;
+    fake.cut();
+    assert_eq!(said(&mut watch).await, ["disconnected 2"], "once, however often it is tried");
+    fake.pause("a");
+    assert_eq!(said_after(&mut watch, Duration::from_secs(60)).await, [""; 0]);
+    fake.resume("a");
+    fake.mend();
+    let mut healed = said_after(&mut watch, Duration::from_secs(7)).await;
+    assert_eq!(healed.pop().unwrap(), "complete");
+    healed.sort();
+    assert_eq!(healed, ["a 0@2 gap", "b 0@0 gap same"]);
+    fake.pause("b");
+    assert_eq!(said(&mut watch).await, ["b 1@1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_is_back_soon_after_a_restart() {
+    let fake = Fake::start();
+    let mut watch = watching(&fake, &["a"]).await;
+    drain(&mut watch).await;
+    for _ in 0..5 {
+        fake.drop_connections();
+        assert_eq!(said_after(&mut watch, Duration::from_millis(101)).await.len(), 3, "the pause does not grow");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_silent_for_two_heartbeats_is_opened_again() {
+    let fake = Fake::start();
+    let mut watch = watching(&fake, &["a"]).await;
+    drain(&mut watch).await;
+    assert_eq!(said_after(&mut watch, Duration::from_secs(600)).await, [""; 0], "heartbeats keep it alive");
+    fake.script().mute = true;
+    fake.pause("a");
+    let start = Instant::now();
+    assert!(matches!(watch.next().await, Event::Disconnected { .. }));
+    assert!(start.elapsed() <= Duration::from_secs(30), "{:?}", start.elapsed());
+    assert_eq!(said_after(&mut watch, Duration::from_secs(1)).await, ["a 1@1 gap", "complete"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_vanished_without_a_word_is_noticed() {
+    let fake = Fake::start();
+    let mut watch = watching(&fake, &["a"]).await;
+    drain(&mut watch).await;
+    fake.freeze(true);
+    let start = Instant::now();
+    assert!(matches!(watch.next().await, Event::Disconnected { .. }));
+    // At the latest: HTTP/2 pings notice within 15 s, on a clock that tests cannot move.
+    assert!(start.elapsed() <= Duration::from_secs(30), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn threads_can_be_added_and_removed_while_it_runs() {
+    let fake = Fake::start();
+    let mut watch = watching(&fake, &["a"]).await;
+    drain(&mut watch).await;
+    fake.pause("b");
+    watch.add("b").unwrap();
+    assert_eq!(said(&mut watch).await, ["b 1@1 gap", "complete"]);
+    fake.pause("a");
+    assert_eq!(said(&mut watch).await, ["a 1@1"], "the old thread is followed on");
+    watch.remove("a");
+    fake.resume("a");
+    fake.resume("b");
+    assert_eq!(said(&mut watch).await, ["b 0@2"]);
+    watch.remove("b");
+    settle().await;
+    assert_eq!((fake.seen().open_watches, watch.len()), (0, 0), "an empty set needs no stream");
+    watch.add("a").unwrap();
+    assert_eq!(said(&mut watch).await, ["a 0@2 gap", "complete"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn g6_no_change_is_lost_or_told_twice_while_streams_are_merged() {
+    let fake = Fake::start();
+    let mut watch = watching(&fake, &["t0"]).await;
+    drain(&mut watch).await;
+    let mut told = vec![0; 64];
+    for i in 1..64 {
+        watch.add(&format!("t{i}")).unwrap();
+        // Every thread changes while the merge is under way.
+        (0..64).for_each(|j| drop(fake.pause(&format!("t{j}"))));
+        for event in drain(&mut watch).await {
+            if let Event::State(Update { state, .. }) = event {
+                let last: &mut u64 = &mut told[state.thread_id[1..].parse::<usize>().unwrap()];
+                assert!(
+                    state.revision > *last,
+                    "{} after {last}",
+                    short(&Event::State(Update { state, gap: false, changed: true }))
+                );
+                *last = state.revision;
+            }
+        }
+    }
+    assert!(told.iter().all(|revision| *revision == 63), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn g7_adding_threads_one_by_one_sends_each_id_a_few_times_only() {
+    let fake = Fake::start();
+    let mut watch = fake.client().watch();
+    for i in 0..2_000 {
+        watch.add(&format!("t{i}")).unwrap();
+        drain(&mut watch).await;
+    }
+    let sent: usize = fake.seen().watches.iter().sum();
+    assert!(sent <= 2_000 * 12, "{sent} ids sent for 2,000: log2 would be 11 each");
+    assert!(fake.seen().open_watches <= 12, "{}", fake.seen().open_watches);
+
+    (0..1_990).for_each(|i| watch.remove(&format!("t{i}")));
+    watch.add("last").unwrap();
+    drain(&mut watch).await;
+    drain(&mut watch).await;
+    assert!(fake.seen().open_watches <= 3, "{} streams for 11 threads", fake.seen().open_watches);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_10_000_threads_take_more_than_one_stream() {
+    let fake = Fake::start();
+    let mut watch = fake.client().watch();
+    (0..25_000).for_each(|i| watch.add(&format!("t{i}")).unwrap());
+    let events = drain(&mut watch).await;
+    let told: HashSet<_> =
+        events.iter().filter_map(|e| if let Event::State(u) = e { Some(&u.state.thread_id) } else { None }).collect();
+    assert_eq!((told.len(), events.len()), (25_000, 25_001));
+    assert_eq!(fake.seen().watches, [10_000, 10_000, 5_000]);
+    assert!(matches!(events.last(), Some(Event::SnapshotComplete)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thread_that_is_refused_does_not_keep_others_from_being_watched() {
+    let fake = Fake::start();
+    let mut watch = watching(&fake, &["a"]).await;
+    drain(&mut watch).await;
+    fake.script().refuse_watch_of = Some("forbidden".to_owned());
+    watch.add("forbidden").unwrap();
+    assert_eq!(said(&mut watch).await, ["disconnected 1"]);
+    watch.add("b").unwrap();
+    assert_eq!(said(&mut watch).await, ["b 0@0 gap"]);
+    fake.pause("a");
+    fake.pause("b");
+    assert_eq!(said(&mut watch).await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_that_no_thread_can_have_is_refused_before_it_spoils_a_stream() {
+    let fake = Fake::start();
+    let mut watch = fake.client().watch();
+    for bad in ["", "a\nb", "\u{85}", &"x".repeat(257)] {
+        assert!(matches!(watch.add(bad), Err(Error::InvalidField { field, .. }) if field == "thread_id"), "{bad:?}");
+    }
+    for good in ["a", "ä b", &"x".repeat(256)] {
+        watch.add(good).unwrap();
+    }
+    assert_eq!(watch.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_everything_learns_what_was_resumed_during_a_break() {
+    let fake = Fake::start();
+    fake.pause("stays");
+    fake.pause("ends");
+    let mut watch = fake.client().watch_all();
+    let mut snapshot = said(&mut watch).await;
+    assert_eq!(snapshot.pop().unwrap(), "complete");
+    snapshot.sort();
+    assert_eq!(snapshot, ["ends 1@1 gap", "stays 1@1 gap"]);
+    fake.cut();
+    assert_eq!(said(&mut watch).await, ["disconnected 0"]);
+    fake.resume("ends");
+    fake.pause("new");
+    fake.mend();
+    let mut healed = said_after(&mut watch, Duration::from_secs(1)).await;
+    assert_eq!(healed.pop().unwrap(), "complete", "only when all is told");
+    healed.sort();
+    assert_eq!(healed, ["ends 0@2 gap", "new 1@1 gap", "stays 1@1 gap same"]);
+    fake.resume("new");
+    assert_eq!(said(&mut watch).await, ["new 0@2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn g7_a_reader_that_sleeps_gets_the_latest_states_and_keeps_its_stream() {
+    let fake = Fake::start();
+    let mut watch = watching(&fake, &["a", "b"]).await;
+    drain(&mut watch).await;
+    for _ in 0..100_000 {
+        fake.pause("a");
+        fake.resume("a");
+        fake.world(|_| ());
+        if fake.world(|world| world.revision("a")) % 1_000 == 0 {
+            settle().await;
+        }
+    }
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let events = said(&mut watch).await;
+    assert!(events.len() < 2_000, "{} states of 200,000", events.len());
+    assert_eq!(events.last().unwrap(), "a 0@200000");
+    assert!(!events.iter().any(|event| event.starts_with("disconnected")), "slow is not dead");
+}

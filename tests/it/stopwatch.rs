@@ -1,0 +1,193 @@
+//! The stopwatch by itself.
+use pausewatch::client::PauseState;
+use pausewatch::stopwatch::{Stopwatch, StopwatchController};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+const fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_expires_at_its_limit() {
+    let start = Instant::now();
+    let stopwatch = Stopwatch::new(s(3));
+    sleep(s(1)).await;
+    assert_eq!((stopwatch.elapsed(), stopwatch.remaining()), (s(1), Some(s(2))));
+    stopwatch.expired().await;
+    assert_eq!(start.elapsed(), s(3));
+    stopwatch.expired().await;
+    sleep(s(1)).await;
+    assert_eq!((stopwatch.elapsed(), stopwatch.remaining()), (s(4), Some(s(0))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_zero_is_used_up_at_once_and_no_limit_never() {
+    Stopwatch::new(s(0)).expired().await;
+    let unlimited = Stopwatch::unlimited();
+    assert!(timeout(s(1_000_000), unlimited.expired()).await.is_err());
+    assert_eq!((unlimited.remaining(), unlimited.elapsed()), (None, s(1_000_000)));
+    assert!(timeout(s(1_000_000), Stopwatch::new(Duration::MAX).expired()).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn pauses_nest_and_the_last_one_to_end_counts() {
+    let start = Instant::now();
+    let stopwatch = Stopwatch::new(s(3));
+    let waiter = tokio::spawn({
+        let stopwatch = stopwatch.clone();
+        async move { stopwatch.expired().await }
+    });
+    sleep(s(1)).await;
+    let first = stopwatch.pause();
+    sleep(s(10)).await;
+    let second = stopwatch.pause();
+    assert!(stopwatch.is_paused());
+    drop(first);
+    sleep(s(10)).await;
+    assert_eq!((stopwatch.elapsed(), stopwatch.remaining()), (s(1), Some(s(2))));
+    drop(second);
+    assert!(!stopwatch.is_paused());
+    waiter.await.unwrap();
+    assert_eq!(start.elapsed(), s(23));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pause_for_pauses_while_its_future_runs() {
+    let stopwatch = Stopwatch::new(s(3));
+    let answer = stopwatch.pause_for(async {
+        sleep(s(8)).await;
+        "yes"
+    });
+    assert_eq!(answer.await, "yes");
+    assert_eq!(stopwatch.elapsed(), s(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_pause_for_resumes() {
+    let stopwatch = Stopwatch::new(s(3));
+    assert!(timeout(s(8), stopwatch.pause_for(std::future::pending::<()>())).await.is_err());
+    assert!(!stopwatch.is_paused());
+    let resumed = Instant::now();
+    stopwatch.expired().await;
+    assert_eq!(resumed.elapsed(), s(3));
+
+    let never_polled = stopwatch.pause_for(std::future::pending::<()>());
+    assert!(!stopwatch.is_paused());
+    drop(never_polled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_waiter_is_told() {
+    let start = Instant::now();
+    let stopwatch = Stopwatch::new(s(3));
+    let waiters: Vec<_> = (0..100)
+        .map(|_| {
+            let stopwatch = stopwatch.clone();
+            tokio::spawn(async move {
+                stopwatch.expired().await;
+                Instant::now()
+            })
+        })
+        .collect();
+    stopwatch.pause_for(sleep(s(8))).await;
+    for waiter in waiters {
+        assert_eq!(waiter.await.unwrap() - start, s(11));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_can_be_given_up_and_taken_up_again() {
+    let start = Instant::now();
+    let stopwatch = Stopwatch::new(s(3));
+    while timeout(ms(100), stopwatch.expired()).await.is_err() {}
+    assert_eq!(start.elapsed(), s(3));
+}
+
+fn state(count: u32, revision: u64, paused_total: Duration) -> PauseState {
+    PauseState {
+        thread_id: "t".to_owned(),
+        count,
+        paused: count > 0,
+        revision,
+        paused_total: Some(paused_total.try_into().unwrap()),
+        ..PauseState::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn g3_its_own_pause_and_its_threads_count_once_where_they_overlap() {
+    let controller = StopwatchController::detached();
+    let stopwatch = Stopwatch::new(s(100));
+    let _registered = controller.register("t", &stopwatch).unwrap();
+    controller.apply(&state(0, 1, s(0)));
+    let own = stopwatch.pause();
+    sleep(s(5)).await;
+    controller.apply(&state(1, 2, s(0)));
+    sleep(s(5)).await;
+    drop(own);
+    assert!(stopwatch.is_paused());
+    sleep(s(5)).await;
+    controller.apply(&state(0, 3, s(10)));
+    assert_eq!(stopwatch.elapsed(), s(0));
+    sleep(s(1)).await;
+    assert_eq!(stopwatch.elapsed(), s(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registration_that_ends_lets_the_stopwatch_run_on_by_itself() {
+    let controller = StopwatchController::detached();
+    let stopwatch = Stopwatch::new(s(3));
+    let registered = controller.register("t", &stopwatch).unwrap();
+    controller.apply(&state(1, 1, s(0)));
+    sleep(s(10)).await;
+    let start = Instant::now();
+    tokio::spawn(async move {
+        sleep(s(1)).await;
+        drop(registered);
+    });
+    stopwatch.expired().await;
+    assert_eq!(start.elapsed(), s(4), "a waiter that stood still is told");
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_follows_the_thread_that_it_was_registered_under_last() {
+    let controller = StopwatchController::detached();
+    let stopwatch = Stopwatch::new(s(3));
+    let first = controller.register("t", &stopwatch).unwrap();
+    let _second = controller.register("other", &stopwatch).unwrap();
+    controller.apply(&state(1, 1, s(0)));
+    assert!(!stopwatch.is_paused());
+    controller.apply(&PauseState { thread_id: "other".to_owned(), ..state(1, 1, s(0)) });
+    drop(first);
+    assert!(stopwatch.is_paused(), "the older registration has no say any more");
+}
+
+/// A resume that comes at any moment between looking and waiting reaches the waiter.
+#[test]
+fn no_resume_is_lost_between_looking_and_waiting() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
+    runtime.block_on(async {
+        for round in 0..3_000_u32 {
+            let controller = StopwatchController::detached();
+            let stopwatch = Stopwatch::new(s(0));
+            let _registered = controller.register("t", &stopwatch).unwrap();
+            controller.apply(&state(1, 1, s(0)));
+            let own = stopwatch.pause();
+            let waiter = tokio::spawn({
+                let stopwatch = stopwatch.clone();
+                async move { stopwatch.expired().await }
+            });
+            // A little later each time, so that the two ends meet the waiter at every step.
+            (0..round % 300).for_each(|_| std::hint::spin_loop());
+            drop(own);
+            (0..round % 177).for_each(|_| std::hint::spin_loop());
+            controller.apply(&state(0, 2, s(0)));
+            timeout(s(20), waiter).await.expect("a wake-up was lost").unwrap();
+        }
+    });
+}

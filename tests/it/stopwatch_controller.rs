@@ -1,0 +1,446 @@
+//! Stopwatches that follow threads: the guarantees G1 to G3 as an exec server has them.
+use crate::fake::{Fake, settle};
+use pausewatch::client::Error;
+use pausewatch::stopwatch::{Link, Registration, Stopwatch, StopwatchController};
+use std::time::Duration;
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep, timeout},
+};
+
+const GRACE: Duration = s(30);
+
+const fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A stopwatch under thread "t", and a task that waits for its end.
+struct Command {
+    stopwatch: Stopwatch,
+    start: Instant,
+    _registered: Registration,
+    expired: JoinHandle<Duration>,
+}
+
+impl Command {
+    fn start(controller: &StopwatchController, limit: Duration) -> Self {
+        let (stopwatch, start) = (Stopwatch::new(limit), Instant::now());
+        let _registered = controller.register("t", &stopwatch).unwrap();
+        let waiting = stopwatch.clone();
+        let expired = tokio::spawn(async move {
+            waiting.expired().await;
+            start.elapsed()
+        });
+        Self { stopwatch, start, _registered, expired }
+    }
+
+    /// How long after its start it was out of time.
+    async fn lasted(self) -> Duration {
+        self.expired.await.unwrap()
+    }
+
+    async fn until(&self, since_start: Duration) {
+        tokio::time::sleep_until(self.start + since_start).await;
+    }
+}
+
+/// Where a few milliseconds are allowed: timers, and answers on their way.
+#[track_caller]
+fn assert_close(actual: Duration, expected: Duration) {
+    assert!(actual >= expected && actual <= expected + ms(5), "{actual:?}, expected {expected:?}");
+}
+
+async fn connected(fake: &Fake) -> StopwatchController {
+    let controller = StopwatchController::new(fake.client());
+    // Something to follow, so that the stream is open.
+    let idle = Stopwatch::unlimited();
+    let _registered = controller.register("t", &idle).unwrap();
+    controller.link().wait_for(|link| *link == Link::Connected).await.unwrap();
+    controller
+}
+
+#[tokio::test(start_paused = true)]
+async fn g3_a_pause_of_the_thread_is_not_charged() {
+    let fake = Fake::start();
+    let command = Command::start(&connected(&fake).await, s(3));
+    command.until(s(1)).await;
+    fake.pause("t");
+    command.until(s(5)).await;
+    fake.pause("t");
+    assert!(command.stopwatch.is_paused());
+    fake.resume("t");
+    command.until(s(9)).await;
+    assert_close(command.stopwatch.elapsed(), s(1));
+    fake.resume("t");
+    assert_close(command.lasted().await, s(11));
+}
+
+#[tokio::test(start_paused = true)]
+async fn g1_twenty_increments_just_before_the_deadline_and_none_is_killed() {
+    for before in [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 18, 20, 25, 30, 35, 40, 45, 50] {
+        let fake = Fake::start();
+        let controller = connected(&fake).await;
+        // The watch has nothing to say: only asking can save the command.
+        fake.script().mute = true;
+        let command = Command::start(&controller, s(3));
+        command.until(s(3) - ms(before)).await;
+        let hold = fake.client().hold("t").open().await.unwrap();
+        command.until(s(20)).await;
+        assert!(!command.expired.is_finished(), "{before} ms before the deadline");
+        hold.release().await.unwrap();
+        fake.script().mute = false;
+        let lasted = command.lasted().await;
+        assert!(lasted >= s(20), "{lasted:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn g1_an_answer_to_a_question_that_began_earlier_does_not_count() {
+    let fake = Fake::start();
+    let controller = connected(&fake).await;
+    fake.script().mute = true;
+    let first = Command::start(&controller, s(1));
+    let second = Command::start(&controller, s(2));
+    first.until(ms(900)).await;
+    fake.hold_answers(true);
+    first.until(ms(1_500)).await;
+    assert_eq!(fake.calls("get").len(), 1, "asked, and the answer, 'running', waits");
+    fake.pause("t");
+    first.until(ms(3_000)).await;
+    fake.hold_answers(false);
+    assert_close(first.lasted().await, s(3));
+    settle().await;
+    assert!(!second.expired.is_finished(), "the second ran out after the increment");
+    assert_eq!(fake.calls("get").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_question_serves_all_that_run_out_together() {
+    let fake = Fake::start();
+    let controller = connected(&fake).await;
+    let commands: Vec<_> = (0..1_000).map(|_| Command::start(&controller, s(3))).collect();
+    for command in commands {
+        assert_close(command.lasted().await, s(3));
+    }
+    assert!(fake.calls("get").len() <= 2, "{} questions", fake.calls("get").len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopwatch_registered_while_its_thread_is_paused_starts_paused() {
+    let fake = Fake::start();
+    let controller = connected(&fake).await;
+    fake.pause("t");
+    sleep(s(20)).await;
+    let command = Command::start(&controller, s(3));
+    assert!(command.stopwatch.is_paused());
+    command.until(s(10)).await;
+    assert_eq!(command.stopwatch.elapsed(), s(0));
+    fake.resume("t");
+    assert_close(command.lasted().await, s(13));
+}
+
+#[tokio::test(start_paused = true)]
+async fn g3_pauses_before_the_registration_are_not_credited() {
+    let fake = Fake::start();
+    fake.pause("t");
+    sleep(s(3_600)).await;
+    fake.resume("t");
+    // The first registration of the process, and one when all is known.
+    let controller = StopwatchController::new(fake.client());
+    let first = Command::start(&controller, s(3));
+    settle().await;
+    let second = Command::start(&controller, s(3));
+    assert_close(first.lasted().await, s(3));
+    assert_close(second.lasted().await, s(3));
+
+    let fresh = StopwatchController::new(fake.client());
+    fake.pause("t");
+    sleep(s(10)).await;
+    let paused = Command::start(&fresh, s(3));
+    settle().await;
+    assert!(paused.stopwatch.is_paused() && paused.stopwatch.elapsed() <= ms(1));
+    paused.until(s(5)).await;
+    fake.resume("t");
+    assert_close(paused.lasted().await, s(8));
+}
+
+#[tokio::test(start_paused = true)]
+async fn g3_a_pause_that_nobody_saw_is_credited_when_the_link_is_back() {
+    let fake = Fake::start();
+    let command = Command::start(&connected(&fake).await, s(60));
+    command.until(s(10)).await;
+    fake.cut();
+    command.until(s(15)).await;
+    fake.pause("t");
+    command.until(s(23)).await;
+    fake.resume("t");
+    command.until(s(30)).await;
+    assert_close(command.stopwatch.elapsed(), s(30));
+    fake.mend();
+    command.until(s(40)).await;
+    assert_close(command.stopwatch.elapsed() - s(30), s(2));
+    assert_close(command.stopwatch.remaining().unwrap(), s(28));
+    assert_close(command.lasted().await, s(68));
+}
+
+#[tokio::test(start_paused = true)]
+async fn g3_a_resume_that_nobody_saw_is_charged_when_the_link_is_back() {
+    let fake = Fake::start();
+    let command = Command::start(&connected(&fake).await, s(60));
+    command.until(s(10)).await;
+    fake.pause("t");
+    command.until(s(20)).await;
+    fake.cut();
+    command.until(s(22)).await;
+    fake.resume("t");
+    command.until(s(40)).await;
+    assert!(command.stopwatch.is_paused());
+    fake.mend();
+    assert_close(command.lasted().await, s(72));
+}
+
+#[tokio::test(start_paused = true)]
+async fn g3_what_was_assumed_after_the_grace_is_corrected_for_those_who_sleep_on_it() {
+    let fake = Fake::start();
+    let command = Command::start(&connected(&fake).await, s(100));
+    fake.pause("t");
+    command.until(s(10)).await;
+    fake.cut();
+    fake.resume("t");
+    command.until(s(10) + GRACE + s(5)).await;
+    assert!(!command.stopwatch.is_paused(), "G2: not for ever");
+    fake.mend();
+    assert_close(command.lasted().await, s(110));
+}
+
+#[tokio::test(start_paused = true)]
+async fn g3_a_pause_across_a_restart_of_the_server_counts_through() {
+    let fake = Fake::start();
+    let command = Command::start(&connected(&fake).await, s(3));
+    command.until(s(1)).await;
+    fake.pause("t");
+    for restart in 1..=10 {
+        command.until(s(1 + restart)).await;
+        fake.drop_connections();
+    }
+    command.until(s(20)).await;
+    fake.resume("t");
+    assert_close(command.lasted().await, s(22));
+}
+
+#[tokio::test(start_paused = true)]
+async fn g3_a_server_that_lost_its_state_takes_no_credit_back() {
+    let fake = Fake::start();
+    let command = Command::start(&connected(&fake).await, s(10));
+    fake.pause("t");
+    command.until(s(5)).await;
+    fake.cut();
+    fake.world(|world| world.forget_everything());
+    command.until(s(8)).await;
+    fake.mend();
+    command.until(s(15)).await;
+    assert!(!command.stopwatch.is_paused());
+    // Paused until the link was back, at the latest one longest pause between two attempts later.
+    let elapsed = command.stopwatch.elapsed();
+    assert!(elapsed <= s(7) && elapsed >= s(1), "{elapsed:?}");
+    let rest = s(10) - elapsed;
+    fake.pause("t");
+    command.until(s(25)).await;
+    fake.resume("t");
+    assert_close(command.lasted().await, s(25) + rest);
+}
+
+#[tokio::test(start_paused = true)]
+async fn g1_what_runs_out_while_cut_off_waits_for_the_link_and_is_not_killed() {
+    let fake = Fake::start();
+    let command = Command::start(&connected(&fake).await, s(3));
+    command.until(s(1)).await;
+    fake.cut();
+    fake.pause("t");
+    command.until(s(25)).await;
+    assert!(!command.expired.is_finished());
+    fake.mend();
+    command.until(s(100)).await;
+    assert!(!command.expired.is_finished());
+    assert_close(command.stopwatch.elapsed(), s(1));
+    fake.resume("t");
+    assert_close(command.lasted().await, s(102));
+}
+
+#[tokio::test(start_paused = true)]
+async fn g2_what_runs_out_while_cut_off_waits_at_most_the_grace() {
+    let fake = Fake::start();
+    let command = Command::start(&connected(&fake).await, s(3));
+    command.until(s(1)).await;
+    fake.cut();
+    assert_close(command.lasted().await, s(3) + GRACE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn g2_a_frozen_network_is_no_reason_to_wait_longer() {
+    let fake = Fake::start();
+    let command = Command::start(&connected(&fake).await, s(3));
+    command.until(s(1)).await;
+    fake.freeze(true);
+    assert_close(command.lasted().await, s(3) + GRACE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn g2_a_thread_that_was_paused_when_the_link_broke_does_not_freeze_for_ever() {
+    let fake = Fake::start();
+    let command = Command::start(&connected(&fake).await, s(3));
+    command.until(s(1)).await;
+    fake.pause("t");
+    command.until(s(5)).await;
+    fake.cut();
+    // Paused for one grace more, then its 2 s, then one grace for the link.
+    assert_close(command.lasted().await, s(5) + GRACE + s(2) + GRACE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn g2_without_a_watch_the_end_of_a_pause_is_found_by_asking() {
+    let fake = Fake::start();
+    fake.script().refuse_watch_of = Some("t".to_owned());
+    let controller = StopwatchController::new(fake.client());
+    let command = Command::start(&controller, s(3));
+    fake.pause("t");
+    command.until(s(300)).await;
+    assert!(!command.expired.is_finished(), "G1 holds without the watch too");
+    fake.resume("t");
+    let lasted = command.lasted().await;
+    assert!(lasted <= s(300) + GRACE + s(4), "{lasted:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_coordinator_the_limit_holds_plus_at_most_the_grace() {
+    for grace in [s(0), ms(100), s(2), GRACE] {
+        let fake = Fake::start();
+        fake.cut();
+        let controller = StopwatchController::with_disconnect_grace(fake.client(), grace);
+        let command = Command::start(&controller, s(3));
+        let lasted = command.lasted().await;
+        assert!(lasted >= s(3) && lasted <= s(3) + grace.max(ms(250)) + ms(5), "{grace:?}: {lasted:?}");
+        assert!(matches!(&*controller.link().borrow(), Link::Disconnected(why) if why.contains("refused")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_in_small_steps_does_not_renew_the_grace() {
+    let fake = Fake::start();
+    fake.cut();
+    let controller = StopwatchController::new(fake.client());
+    let (stopwatch, start) = (Stopwatch::new(s(3)), Instant::now());
+    let _registered = controller.register("t", &stopwatch).unwrap();
+    while timeout(ms(70), stopwatch.expired()).await.is_err() {}
+    assert_close(start.elapsed(), s(3) + GRACE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_registers_while_cut_off_is_credited_from_its_own_beginning() {
+    let fake = Fake::start();
+    let controller = connected(&fake).await;
+    let old = Command::start(&controller, s(300));
+    fake.cut();
+    fake.pause("t");
+    old.until(s(20)).await;
+    let new = Command::start(&controller, s(300));
+    old.until(s(25)).await;
+    fake.resume("t");
+    fake.mend();
+    old.until(s(60)).await;
+    assert_close(old.stopwatch.elapsed(), s(35));
+    // 5 s of the pause are its own; that the time until the link was back was not paused, it cannot know.
+    let elapsed = new.stopwatch.elapsed();
+    assert!(elapsed <= s(35) && elapsed >= s(35) - ms(6_100), "{elapsed:?}");
+    // More of the pause would have been credited to it with every second, had it its share of the whole.
+    new.until(s(100)).await;
+    assert_close(new.stopwatch.elapsed(), elapsed + s(60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_shown_never_goes_backwards_and_is_used_up_at_the_end() {
+    let fake = Fake::start();
+    let command = Command::start(&connected(&fake).await, s(60));
+    let mut shown = Duration::ZERO;
+    let mut round = 0;
+    while !command.expired.is_finished() {
+        round += 1;
+        match round % 40 {
+            5 => fake.cut(),
+            10 => drop(fake.pause("t")),
+            15 => fake.resume("t"),
+            20 => fake.mend(),
+            30 => drop(fake.pause("t")),
+            35 => fake.resume("t"),
+            _ => {}
+        }
+        sleep(ms(500)).await;
+        let elapsed = command.stopwatch.elapsed();
+        assert!(elapsed >= shown, "{elapsed:?} after {shown:?}");
+        assert_eq!(elapsed + command.stopwatch.remaining().unwrap(), s(60).max(elapsed));
+        shown = elapsed;
+    }
+    assert!(shown >= s(60) && shown <= s(62), "{shown:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn g7_ten_thousand_threads_share_a_stream() {
+    let fake = Fake::start();
+    let controller = StopwatchController::new(fake.client());
+    let stopwatch = || Stopwatch::new(s(3));
+    let registered: Vec<_> = (0..10_000)
+        .map(|i| {
+            let stopwatch = stopwatch();
+            (controller.register(&format!("t{i}"), &stopwatch).unwrap(), stopwatch)
+        })
+        .collect();
+    controller.link().wait_for(|link| *link == Link::Connected).await.unwrap();
+    assert_eq!(fake.seen().watches, [10_000]);
+    fake.pause("t4711");
+    settle().await;
+    let paused: Vec<_> = registered.iter().filter(|(_, stopwatch)| stopwatch.is_paused()).collect();
+    assert_eq!((paused.len(), paused[0].0.thread_id()), (1, "t4711"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thread_is_followed_a_while_longer_than_it_is_needed() {
+    let fake = Fake::start();
+    let controller = connected(&fake).await;
+    for _ in 0..100 {
+        sleep(s(1)).await;
+        drop(Command::start(&controller, s(3)));
+    }
+    assert_eq!(fake.seen().watches, [1], "commands come and go");
+    sleep(s(31)).await;
+    assert_eq!(fake.seen().open_watches, 0, "nobody has needed it for 30 s");
+    let command = Command::start(&controller, s(3));
+    settle().await;
+    fake.pause("t");
+    settle().await;
+    assert!(command.stopwatch.is_paused());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_running_when_all_is_dropped() {
+    let fake = Fake::start();
+    let controller = connected(&fake).await;
+    let command = Command::start(&controller, s(300));
+    drop(controller);
+    settle().await;
+    assert_eq!(fake.seen().open_watches, 1, "a registration keeps the watch");
+    command.expired.abort();
+    drop(command);
+    settle().await;
+    assert_eq!(fake.seen().open_watches, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_that_no_thread_can_have_is_refused() {
+    let controller = StopwatchController::new(Fake::start().client());
+    let error = controller.register("a\nb", &Stopwatch::new(s(3))).unwrap_err();
+    assert!(matches!(error, Error::InvalidField { .. }), "{error:?}");
+}
