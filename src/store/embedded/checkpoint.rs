@@ -52,6 +52,13 @@ struct State {
     finishing: bool,
 }
 
+impl State {
+    /// Whether the thread has something to do now.
+    fn has_work(&self) -> bool {
+        self.finishing || self.pool.full.len() >= ENOUGH || self.writer_waits && !self.pool.full.is_empty()
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("nothing panics while it holds the pool")
@@ -156,9 +163,7 @@ impl Carrier {
         let _ = rustix::process::setpriority_process(None, LOWEST_PRIORITY);
         loop {
             let mut state = self.shared.lock();
-            while !state.finishing
-                && !(state.pool.full.len() >= ENOUGH || state.writer_waits && !state.pool.full.is_empty())
-            {
+            while !state.has_work() {
                 state = self.shared.changed.wait(state).expect("nothing panics while it holds the pool");
             }
             let full: Vec<_> = state.pool.full.drain(..).collect();
