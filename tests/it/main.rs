@@ -8,6 +8,7 @@ mod client_calls;
 mod client_hold;
 mod client_watch;
 mod fake;
+mod power_loss;
 mod program;
 mod run_job_control;
 mod run_pauses;
