@@ -60,6 +60,23 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     fn restore_reserve(&self) -> io::Result<()>;
 }
 
+/// Makes `path` and what is missing above it, durably: a store is no safer than its directory's name.
+pub(super) fn create_directory(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    create_directory(parent)?;
+    match std::fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => return Err(error),
+        _ => {}
+    }
+    File::open(parent)?.sync_all()
+}
+
 /// The files in a directory.
 #[derive(Debug)]
 pub(super) struct Directory {
@@ -130,6 +147,12 @@ pub(super) fn is_no_space(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
+/// Makes what was written to `file` durable. An error is never one of space, whatever the kernel calls it: what was
+/// written is gone then, and trying again would only seem to help (S4).
+pub(super) fn durable(file: &dyn StorageBackend) -> io::Result<()> {
+    file.sync_data().map_err(|error| io::Error::other(format!("fsync: {error}")))
+}
+
 /// A [`Disk`] as the database sees it: one on which a write does not fail for want of space while the reserve lasts.
 pub(super) struct Guarded {
     pub(super) file: Box<dyn StorageBackend>,
@@ -172,7 +195,7 @@ impl StorageBackend for Guarded {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
+        durable(&*self.file)
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
