@@ -79,8 +79,9 @@ impl Base {
             error: OpenError::Io(format!("open {name}/{DATABASE}: {error}")),
         };
         let file = disk.database().map_err(io)?;
-        let new = is_unfinished(&*file).map_err(io)?;
-        if new {
+        if is_unfinished(&*file).map_err(io)? {
+            // Its journal comes first: so where there is a database, a file of the journal that is not there was lost.
+            segments::make(&**disk).map_err(io)?;
             if !segments::are_blank(&**disk).map_err(io)? {
                 return Err(damaged(name, "there is a journal, and the database is gone").into());
             }

@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub(super) const DATABASE: &str = "pausewatch.redb";
 /// The file that keeps blocks.
 const RESERVE: &str = "reserve";
+/// A file of the journal that is being made.
+const DRAFT: &str = "journal.new";
 /// Size of the reserve. What the database needs to take up a few thousand decrements.
 pub const RESERVE_BYTES: u64 = 1 << 20;
 /// A disk with less than this is full.
@@ -29,26 +31,28 @@ pub(super) struct Health {
 
 /// What the store reads and writes through: files, or in tests something that loses, tears and refuses writes.
 pub trait Disk: fmt::Debug + Send + Sync + 'static {
-    /// The file of the database. Errors of kind `StorageFull` (and its like) say that there is no space.
+    /// The file of the database, which is made, empty, if there is none; its name is durable. Errors of kind
+    /// `StorageFull` (and its like) say that there is no space.
     ///
     /// # Errors
     /// It cannot be opened.
     fn database(&self) -> io::Result<Box<dyn StorageBackend>>;
-    /// File `number` of the journal, which is made if there is none.
+    /// File `number` of the journal.
     ///
     /// # Errors
     /// It cannot be opened.
     fn segment(&self, number: u64) -> io::Result<Box<dyn StorageBackend>>;
+    /// Makes file `number` of the journal, with so many zeros. It is durable when this returns; whatever happens
+    /// meanwhile, it is there whole or not at all.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    fn make_segment(&self, number: u64, zeros: u64) -> io::Result<()>;
     /// Whether there is such a file.
     ///
     /// # Errors
     /// The directory cannot be read.
     fn has_segment(&self, number: u64) -> io::Result<bool>;
-    /// Makes the names of new files durable.
-    ///
-    /// # Errors
-    /// They may not be.
-    fn sync_directory(&self) -> io::Result<()>;
     /// Whether there is less space than is good.
     fn is_low(&self) -> bool;
     /// Frees the reserve. `false`: there was none.
@@ -62,13 +66,16 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
 
 /// Makes `path` and what is missing above it, durably: a store is no safer than its directory's name.
 pub(super) fn create_directory(path: &Path) -> io::Result<()> {
-    if path.is_dir() {
-        return Ok(());
-    }
     let parent = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
+    if path.is_dir() {
+        // It may be the work of a process that ended before it had this done; who may not read the parent has not made
+        // the directory.
+        let _ = File::open(parent).and_then(|parent| parent.sync_all());
+        return Ok(());
+    }
     create_directory(parent)?;
     match std::fs::create_dir(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => return Err(error),
@@ -85,17 +92,30 @@ pub(super) struct Directory {
 
 impl Directory {
     pub(super) fn new(path: &Path) -> Self {
-        Directory { path: path.to_owned() }
+        let directory = Directory { path: path.to_owned() };
+        // What a process left that ended while it made a file.
+        let _ = std::fs::remove_file(directory.path.join(DRAFT));
+        directory
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn StorageBackend>> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(self.path.join(name))?;
+        let file = OpenOptions::new().read(true).write(true).open(self.path.join(name))?;
         Ok(Box::new(FileBackend::new(file).map_err(io::Error::other)?))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
     }
 }
 
 impl Disk for Directory {
     fn database(&self) -> io::Result<Box<dyn StorageBackend>> {
+        let made = OpenOptions::new().write(true).create_new(true).open(self.path.join(DATABASE));
+        match made {
+            Ok(_) => self.sync()?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
         self.open(DATABASE)
     }
 
@@ -107,8 +127,16 @@ impl Disk for Directory {
         self.path.join(format!("journal-{number}")).try_exists()
     }
 
-    fn sync_directory(&self) -> io::Result<()> {
-        File::open(&self.path)?.sync_all()
+    fn make_segment(&self, number: u64, zeros: u64) -> io::Result<()> {
+        let draft = self.path.join(DRAFT);
+        let make = || {
+            let mut file = File::create(&draft)?;
+            io::copy(&mut io::Read::take(io::repeat(0), zeros), &mut file)?;
+            file.sync_all()?;
+            std::fs::rename(&draft, self.path.join(format!("journal-{number}")))?;
+            self.sync()
+        };
+        make().inspect_err(|_| _ = std::fs::remove_file(&draft))
     }
 
     fn is_low(&self) -> bool {

@@ -11,7 +11,7 @@
 use super::disk::{Disk, durable};
 use super::entry;
 use super::ops::{self, Changes};
-use super::segments::{SEGMENT, Segment};
+use super::segments::{self, SEGMENT, Segment};
 use std::io;
 
 /// All files of the journal that the writer has; those that the database is taking up are elsewhere.
@@ -37,9 +37,12 @@ impl From<io::Error> for ReadError {
 /// What the database does not hold yet: the payloads in their order, and the number of the last entry. Changes nothing.
 /// `applied`: the number of the last entry that the database holds.
 pub(super) fn read(disk: &dyn Disk, seed: u64, applied: u64) -> Result<(Vec<Vec<u8>>, u64), ReadError> {
+    if let Some(which) = segments::missing(disk)? {
+        return Err(ReadError::Damaged(which));
+    }
     let mut contents = Vec::new();
-    for number in super::segments::numbers(disk)? {
-        contents.push(super::segments::contents(disk, number)?);
+    for number in segments::numbers(disk)? {
+        contents.push(segments::contents(disk, number)?);
     }
     let mut entries = Vec::new();
     let mut tails = Vec::new();

@@ -78,8 +78,8 @@ impl Embedded {
                 base::ApplyError::Broken(why) => damaged(name, &why),
             })?;
         }
-        let pool = segments::prepare(&*disk);
-        let mut pool = pool.map_err(|error| OpenError::Io(format!("make the journal in {name}: {error}")))?;
+        let pool = segments::take(&*disk);
+        let mut pool = pool.map_err(|error| OpenError::Io(format!("open the journal in {name}: {error}")))?;
         let active = pool.free.pop().expect("a journal has files");
         let journal = Some(Journal::new(active, base.seed, last));
         let checkpoints = Checkpoints::start(base, pool, disk.clone(), health.clone(), name)?;

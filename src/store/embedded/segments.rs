@@ -1,9 +1,8 @@
 //! The files of the journal: made before they are needed, kept for ever.
 //!
-//! - F1: a file is used only when all of it was written and synced once, so that its blocks are there. One that has
-//!   nothing but zeros may be the work of a process that ended half-way, whatever its length: it is made again.
-//! - F2: the first two must be there. Of others that cannot be made for want of space nothing is left behind.
-use super::disk::{Disk, durable, is_no_space};
+//! - F1: a file is there only when all of it was written and synced once, so that its blocks are there.
+//! - F2: a database has a journal: its first files, and those between any two, were lost if they are not there.
+use super::disk::{Disk, durable};
 use redb::StorageBackend;
 use std::collections::VecDeque;
 use std::io;
@@ -76,39 +75,48 @@ pub(super) fn are_blank(disk: &dyn Disk) -> io::Result<bool> {
 
 /// A new file full of zeros.
 pub(super) fn create(disk: &dyn Disk, number: u64) -> io::Result<Segment> {
-    let mut segment = Segment { file: disk.segment(number)?, length: 0, end: 0, last: 0 };
-    segment.grow(SEGMENT).inspect_err(|_| _ = segment.file.set_len(0))?;
-    disk.sync_directory().map_err(io::Error::other)?;
-    Ok(segment)
+    disk.make_segment(number, SEGMENT)?;
+    open(disk, number)
 }
 
-/// Makes what files are missing, once the database holds all that is in them.
-pub(super) fn prepare(disk: &dyn Disk) -> io::Result<Pool> {
+/// Makes the files that a store begins with, as far as there are none.
+pub(super) fn make(disk: &dyn Disk) -> io::Result<()> {
+    for number in 0..SEGMENTS {
+        if !disk.has_segment(number)? {
+            disk.make_segment(number, SEGMENT)?;
+        }
+    }
+    Ok(())
+}
+
+/// All files, once the database holds what is in them.
+pub(super) fn take(disk: &dyn Disk) -> io::Result<Pool> {
     let mut pool = Pool::default();
-    for number in 0..MAX_SEGMENTS {
-        let exists = disk.has_segment(number)?;
-        if !exists && number >= SEGMENTS {
-            continue;
-        }
-        let is_whole = exists && {
-            let bytes = contents(disk, number)?;
-            bytes.len() as u64 >= SEGMENT && !is_blank(&bytes)
-        };
-        let segment = match is_whole {
-            true => {
-                let file = disk.segment(number)?;
-                Ok(Segment { length: file.len()?, file, end: 0, last: 0 }.reused())
-            }
-            false => create(disk, number),
-        };
-        match segment {
-            Ok(segment) => pool.free.push(segment),
-            Err(error) if number >= SEGMENTS && is_no_space(&error) => continue,
-            Err(error) => return Err(error),
-        }
+    for number in numbers(disk)? {
+        pool.free.push(open(disk, number)?.reused());
         pool.next_number = number + 1;
     }
     Ok(pool)
+}
+
+fn open(disk: &dyn Disk, number: u64) -> io::Result<Segment> {
+    let file = disk.segment(number)?;
+    Ok(Segment { length: file.len()?, file, end: 0, last: 0 })
+}
+
+/// Which file was lost or cut.
+pub(super) fn missing(disk: &dyn Disk) -> io::Result<Option<String>> {
+    let numbers = numbers(disk)?;
+    let expected = numbers.last().map_or(0, |last| last + 1).max(SEGMENTS);
+    if let Some(gone) = (0..expected).find(|number| !numbers.contains(number)) {
+        return Ok(Some(format!("file journal-{gone} is gone")));
+    }
+    for number in numbers {
+        if disk.segment(number)?.len()? < SEGMENT {
+            return Ok(Some(format!("file journal-{number} was cut")));
+        }
+    }
+    Ok(None)
 }
 
 impl Segment {

@@ -1,7 +1,7 @@
 //! A disk in memory whose power can be cut, and that can be full or broken.
 //!
 //! - D1: what was written and not synced is lost, kept or torn at a power cut, each piece by itself, in any combination;
-//!   so is a change of length. A file that was made is there only if its directory was synced, or by chance.
+//!   so is a change of length. A file that was being made is there by chance.
 //! - D2: operations (writes, changes of length, syncs) are counted over all files and threads, so that a run can be cut
 //!   at each of them.
 //! - D3: after a sync that failed, the disk takes what was pending for written and has dropped it, as kernels do.
@@ -235,11 +235,10 @@ impl SimDisk {
     }
 
     fn open(&self, name: String) -> io::Result<Box<dyn StorageBackend>> {
-        let mut world = self.world();
-        if world.off {
-            return Err(power_is_off());
+        let world = self.world();
+        if world.off || !world.files.contains_key(&name) {
+            return Err(if world.off { power_is_off() } else { io::ErrorKind::NotFound.into() });
         }
-        world.files.entry(name.clone()).or_default();
         Ok(Box::new(SimFile { disk: self.clone(), name }))
     }
 }
@@ -259,6 +258,13 @@ impl fmt::Debug for SimDisk {
 
 impl Disk for SimDisk {
     fn database(&self) -> io::Result<Box<dyn StorageBackend>> {
+        let mut world = self.world();
+        if !world.files.contains_key("database") {
+            let fault = world.operation(true)?;
+            let name_is_durable = fault != Some(Fault::Cut);
+            world.files.insert("database".into(), Content { name_is_durable, ..Content::default() });
+        }
+        drop(world);
         self.open("database".into())
     }
 
@@ -270,16 +276,21 @@ impl Disk for SimDisk {
         Ok(self.world().files.contains_key(&format!("journal-{number}")))
     }
 
-    fn sync_directory(&self) -> io::Result<()> {
+    fn make_segment(&self, number: u64, zeros: u64) -> io::Result<()> {
         let mut world = self.world();
-        match world.operation(true)? {
-            Some(Fault::Cut) => Err(power_is_off()),
-            Some(Fault::SyncError) => Err(io::Error::from_raw_os_error(EIO)),
-            _ => {
-                world.files.values_mut().for_each(|file| file.name_is_durable = true);
-                Ok(())
-            }
+        let blocks = zeros / BLOCK;
+        let fault = world.operation(true)?;
+        if world.capacity.is_some_and(|capacity| world.used() + blocks > capacity) {
+            return Err(io::Error::from_raw_os_error(ENOSPC));
         }
+        if fault == Some(Fault::SyncError) {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        // Whether a cut comes before or after the renaming, is chance: the name is not durable yet.
+        let mut content = Content::durable(vec![0; usize::try_from(zeros).unwrap()]);
+        content.name_is_durable = fault != Some(Fault::Cut);
+        world.files.insert(format!("journal-{number}"), content);
+        if fault == Some(Fault::Cut) { Err(power_is_off()) } else { Ok(()) }
     }
 
     fn is_low(&self) -> bool {
