@@ -146,7 +146,7 @@ fn an_unnamed_decrement_closes_the_oldest_that_asked_for_no_ttl_then_the_oldest(
     let second = world.opened(None);
     let late = world.opened(Some(seconds(5)));
     for closed in [&first, &second, &leased[0], &late] {
-        assert_eq!(world.ids().iter().find(|id| *id == closed), Some(closed), "{closed} was closed before its turn");
+        assert!(world.ids().contains(closed), "{closed} was closed before its turn");
         world.close("", None).expect("closes");
         assert!(!world.ids().contains(closed), "{closed} was to be closed");
     }
