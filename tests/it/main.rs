@@ -1,0 +1,7 @@
+//! The integration tests: one binary, so that they link once.
+mod drain;
+mod leases;
+mod listeners;
+mod service;
+mod support;
+mod watch;
