@@ -141,15 +141,18 @@ impl Engine {
                 committed.append(&mut self.forgotten);
                 self.settle(now, committed);
                 if std::mem::take(&mut self.store_failing) {
+                    tracing::info!("the store takes changes again: every lease begins anew");
                     self.renew_all(now, committed);
                 }
                 Ok(())
             }
             Err(CommitError::Fatal(why)) => Err(Fatal(why)),
             Err(CommitError::Refused(why)) => {
-                tracing::warn!(%why, "the store refuses changes; they are refused until it takes them again");
-                self.store_failing = true;
-                self.next_recovery = now.after(RECOVER_EVERY).boot;
+                // Once an outage: with many callers it would be logged, and put off, thousands of times a second.
+                if !std::mem::replace(&mut self.store_failing, true) {
+                    tracing::warn!(%why, "the store refuses changes; they are refused until it takes them again");
+                    self.next_recovery = now.after(RECOVER_EVERY).boot;
+                }
                 self.take_back();
                 outcomes.truncate(first);
                 outcomes.extend(calls.iter().map(|(thread, command)| self.judge(thread, command, now, false)));
