@@ -210,6 +210,8 @@ impl Engine {
             return Ok(());
         }
         let mut writes = Vec::with_capacity(3 * self.staged.len() + to_forget + 1);
+        // First, since what is staged may name a forgotten thread again.
+        writes.extend(self.forgotten.iter().map(|forgotten| Write::DeleteThread(&forgotten.thread)));
         for (i, staged) in self.staged.iter().enumerate().filter(|(_, staged)| changed(staged)) {
             let (thread, change) = staged;
             match &change.effect {
@@ -227,7 +229,6 @@ impl Engine {
             }
         }
         writes.extend(self.forgotten_rows.iter().map(|&row| Write::DeleteMemory(row)));
-        writes.extend(self.forgotten.iter().map(|forgotten| Write::DeleteThread(&forgotten.thread)));
         if !self.forgotten.is_empty() {
             writes.push(Write::PutFloor(self.floor));
         }
