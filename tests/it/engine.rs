@@ -232,6 +232,21 @@ fn many_idle_threads_are_forgotten_bit_by_bit_and_hold_nobody_up() {
     assert!(largest.is_some_and(|size| size <= 2_010), "{largest:?}");
 }
 
+/// The call that comes first after 24 h forgets the thread and names it again, in one batch.
+#[test]
+fn a_thread_that_is_named_again_by_the_batch_that_forgets_it_is_kept() {
+    let store = Obedient::default();
+    let mut rig = Rig::new(store.clone(), clock());
+    rig.open("t", None);
+    rig.call("t", decrement(None)).expect("closes");
+    rig.clock.advance(IDLE_SPAN + HOUR);
+    assert_eq!(rig.open("t", None).1, 3);
+    assert_eq!(rig.count("t"), 1);
+    let records = store.orders().model.contents(rig.clock.now()).records;
+    assert_eq!(records.len(), 1, "stored as well");
+    assert_eq!((records[0].header.revision, records[0].open.len()), (3, 1));
+}
+
 #[test]
 fn what_is_remembered_is_deleted_from_the_store_after_10_minutes() {
     let store = Obedient::default();

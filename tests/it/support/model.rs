@@ -20,6 +20,39 @@ enum Kept {
     Request(RememberedRequest),
 }
 
+/// A [`Write`] that owns what it writes.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    PutThread(ThreadId, Header),
+    DeleteThread(ThreadId),
+    PutElicitation(ThreadId, Open),
+    DeleteElicitation(u64),
+    PutClosing(ThreadId, RememberedClosing),
+    PutRequest(ThreadId, RememberedRequest),
+    DeleteMemory(u64),
+    PutFloor(u64),
+}
+
+impl Change {
+    fn write(&self) -> Write<'_> {
+        match self {
+            Change::PutThread(thread, header) => Write::PutThread(thread, header),
+            Change::DeleteThread(thread) => Write::DeleteThread(thread),
+            Change::PutElicitation(thread, open) => Write::PutElicitation(thread, open),
+            Change::DeleteElicitation(row) => Write::DeleteElicitation(*row),
+            Change::PutClosing(thread, closing) => Write::PutClosing(thread, closing),
+            Change::PutRequest(thread, request) => Write::PutRequest(thread, request),
+            Change::DeleteMemory(row) => Write::DeleteMemory(*row),
+            Change::PutFloor(floor) => Write::PutFloor(*floor),
+        }
+    }
+}
+
+/// The batch as a store takes it.
+pub(crate) fn writes(batch: &[Change]) -> Vec<Write<'_>> {
+    batch.iter().map(Change::write).collect()
+}
+
 /// All that was committed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
@@ -31,18 +64,20 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    pub(crate) fn apply(&mut self, batch: &[Write]) {
+    pub(crate) fn apply(&mut self, batch: &[Write<'_>]) {
         for write in batch {
-            match write.clone() {
-                Write::PutThread(thread, header) => _ = self.threads.insert(thread, header),
-                Write::DeleteThread(thread) => _ = self.threads.remove(&thread),
-                Write::PutElicitation(thread, open) => _ = self.elicitations.insert(open.row, (thread, open)),
+            match *write {
+                Write::PutThread(thread, header) => _ = self.threads.insert(thread.clone(), *header),
+                Write::DeleteThread(thread) => _ = self.threads.remove(thread),
+                Write::PutElicitation(thread, open) => {
+                    self.elicitations.insert(open.row, (thread.clone(), open.clone()));
+                }
                 Write::DeleteElicitation(row) => _ = self.elicitations.remove(&row),
                 Write::PutClosing(thread, closing) => {
-                    self.memory.insert(closing.row, (thread, Kept::Closing(closing)));
+                    self.memory.insert(closing.row, (thread.clone(), Kept::Closing(*closing)));
                 }
                 Write::PutRequest(thread, request) => {
-                    self.memory.insert(request.row, (thread, Kept::Request(request)));
+                    self.memory.insert(request.row, (thread.clone(), Kept::Request(request.clone())));
                 }
                 Write::DeleteMemory(row) => _ = self.memory.remove(&row),
                 Write::PutFloor(floor) => self.floor = floor,
@@ -81,13 +116,13 @@ impl Model {
     }
 
     /// A few changes that an engine could make at `now`, of threads of which there are eight.
-    pub(crate) fn random_batch(&mut self, random: &mut Random, now: Moment) -> Vec<Write> {
+    pub(crate) fn random_batch(&mut self, random: &mut Random, now: Moment) -> Vec<Change> {
         let before = self.clone();
         let mut batch = Vec::new();
         for _ in 0..1 + random.below(4) {
             let thread = thread_id(&format!("thread {}", random.below(8)));
             let mut change = self.random_change(random, thread, now);
-            self.apply(&change);
+            self.apply(&writes(&change));
             batch.append(&mut change);
         }
         let next_row = self.next_row;
@@ -96,7 +131,7 @@ impl Model {
         batch
     }
 
-    fn random_change(&mut self, random: &mut Random, thread: ThreadId, now: Moment) -> Vec<Write> {
+    fn random_change(&mut self, random: &mut Random, thread: ThreadId, now: Moment) -> Vec<Change> {
         let row = self.next_row;
         self.next_row += 2;
         let open: Vec<u64> =
@@ -120,9 +155,9 @@ impl Model {
                 let opened = Some((id, open_one.ends()));
                 let answer = RememberedAnswer { count: open.len() as u32 + 1, revision: before.revision + 1, opened };
                 vec![
-                    Write::PutElicitation(thread.clone(), open_one),
-                    Write::PutRequest(thread.clone(), request(Rpc::Increment, answer, now, row + 1)),
-                    Write::PutThread(thread, header(open.len() + 1)),
+                    Change::PutElicitation(thread.clone(), open_one),
+                    Change::PutRequest(thread.clone(), request(Rpc::Increment, answer, now, row + 1)),
+                    Change::PutThread(thread, header(open.len() + 1)),
                 ]
             }
             2 | 3 if !open.is_empty() => {
@@ -131,19 +166,19 @@ impl Model {
                 let how = if random.below(2) == 0 { Closing::Released } else { Closing::Expired };
                 let answer = RememberedAnswer { count: 0, revision: before.revision + 1, opened: None };
                 vec![
-                    Write::DeleteElicitation(closed),
-                    Write::PutClosing(thread.clone(), RememberedClosing { id, how, at: now, row }),
-                    Write::PutRequest(thread.clone(), request(Rpc::Decrement, answer, now, row + 1)),
-                    Write::PutThread(thread, header(open.len() - 1)),
+                    Change::DeleteElicitation(closed),
+                    Change::PutClosing(thread.clone(), RememberedClosing { id, how, at: now, row }),
+                    Change::PutRequest(thread.clone(), request(Rpc::Decrement, answer, now, row + 1)),
+                    Change::PutThread(thread, header(open.len() - 1)),
                 ]
             }
             _ if open.is_empty() && known.is_some() => {
-                let mut writes: Vec<_> = kept.iter().map(|&row| Write::DeleteMemory(row)).collect();
-                writes.push(Write::DeleteThread(thread));
-                writes.push(Write::PutFloor(self.floor.max(before.revision)));
-                writes
+                let mut changes: Vec<_> = kept.iter().map(|&row| Change::DeleteMemory(row)).collect();
+                changes.push(Change::DeleteThread(thread));
+                changes.push(Change::PutFloor(self.floor.max(before.revision)));
+                changes
             }
-            _ => kept.first().map(|&row| Write::DeleteMemory(row)).into_iter().collect(),
+            _ => kept.first().map(|&row| Change::DeleteMemory(row)).into_iter().collect(),
         }
     }
 }
@@ -182,7 +217,7 @@ impl Store for Obedient {
         Ok(self.orders().model.contents(now))
     }
 
-    fn commit(&mut self, batch: &[Write]) -> Result<(), CommitError> {
+    fn commit(&mut self, batch: &[Write<'_>]) -> Result<(), CommitError> {
         let mut orders = self.orders();
         if orders.fatal {
             return Err(CommitError::Fatal("told to".into()));
