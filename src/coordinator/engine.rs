@@ -1,7 +1,7 @@
 //! The single writer: owns the records, judges commands in the order in which they came, and commits what they change.
 //!
 //! - E1: what is answered or published is committed. A batch that the store refuses is taken back whole.
-//! - E2: leases that have ended by the time of a batch are closed before its commands are judged.
+//! - E2: leases of a thread that have ended by the time of a batch are closed before its commands are judged.
 //! - E3: after any time in which holders could not renew (a restart, a sleep of the machine, a store that could not be
 //!   written), every lease begins anew.
 use super::leases::Leases;
@@ -22,6 +22,8 @@ pub const IDLE_SPAN: Duration = Duration::from_secs(24 * 60 * 60);
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// What one batch forgets at most, so that it holds nobody up.
 const SWEEP_AT_MOST: usize = 2_000;
+/// Leases that one batch ends at most, beside those of the threads that it has calls for.
+const EXPIRE_AT_MOST: usize = 1_000;
 /// How often a store that is full or has refused a batch is tried again.
 const RECOVER_EVERY: Duration = Duration::from_secs(1);
 /// Sleeps of the machine shorter than this are not worth new leases: clocks are read one after the other.
@@ -135,7 +137,7 @@ impl Engine {
             self.expire(now);
         }
         let first = outcomes.len();
-        outcomes.extend(calls.iter().map(|(thread, command)| self.judge(thread, command, now, true)));
+        outcomes.extend(calls.iter().map(|call| self.judge_call(call, now, true)));
         match self.commit() {
             Ok(()) => {
                 committed.append(&mut self.forgotten);
@@ -155,7 +157,7 @@ impl Engine {
                 }
                 self.take_back();
                 outcomes.truncate(first);
-                outcomes.extend(calls.iter().map(|(thread, command)| self.judge(thread, command, now, false)));
+                outcomes.extend(calls.iter().map(|call| self.judge_call(call, now, false)));
                 self.settle(now, committed);
                 Ok(())
             }
@@ -195,10 +197,25 @@ impl Engine {
         Ok(decision.answer)
     }
 
+    /// Closes what has ended, whosever it is, up to the size of a batch; the rest is due at once again.
     fn expire(&mut self, now: Moment) {
-        for (thread, id) in self.leases.ended(now) {
+        for (thread, id) in self.leases.ended(now, EXPIRE_AT_MOST) {
             let _ = self.judge(&thread, &Command::Expire { elicitation: id }, now, true);
         }
+    }
+
+    /// Judges a command, after the leases of its thread that have ended.
+    fn judge_call(&mut self, (thread, command): &Call, now: Moment, writable: bool) -> Outcome {
+        if !self.store_failing
+            && let Some(record) = self.records.get(thread)
+            && record.open.iter().any(|open| open.has_ended(now))
+        {
+            let ended = record.open.iter().filter(|open| open.has_ended(now)).map(|open| open.elicitation.id);
+            for id in ended.collect::<Vec<_>>() {
+                let _ = self.judge(thread, &Command::Expire { elicitation: id }, now, writable);
+            }
+        }
+        self.judge(thread, command, now, writable)
     }
 
     /// Stores what is staged, and what is to be forgotten.

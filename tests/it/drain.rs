@@ -100,10 +100,9 @@ async fn calls_in_flight_finish_and_what_they_were_answered_is_kept() {
                         assert_eq!(answer.get_ref().count, acknowledged);
                     }
                     Err(status) => {
-                        assert!(
-                            matches!(status.code(), Code::Unavailable | Code::Cancelled | Code::Unknown),
-                            "{status:?}"
-                        );
+                        // tonic names what its transport says after the layer that noticed.
+                        let broken = std::error::Error::source(&status).is_some();
+                        assert!(status.code() == Code::Unavailable || broken, "{status:?}");
                         return (caller, acknowledged);
                     }
                 }

@@ -120,6 +120,24 @@ fn a_call_that_comes_after_the_end_of_a_lease_finds_it_ended() {
     assert!(matches!(rig.call("t", decrement(None)), Err(Refusal::NoOutstanding { .. })));
 }
 
+/// G2: thousands of leases that end at once are closed over some batches, none of which is held up for long; who calls
+/// meanwhile finds those of its own thread ended.
+#[test]
+fn leases_that_end_all_at_once_are_closed_a_batch_at_a_time() {
+    let mut rig = Rig::new(Memory, clock());
+    let threads: Vec<_> = (0..2_500).map(|i| format!("t{i}")).collect();
+    let ids: Vec<_> = threads.iter().map(|thread| rig.open(thread, Some(SECOND)).0).collect();
+    rig.clock.advance(SECOND);
+    let open = |rig: &Rig| threads.iter().filter(|thread| rig.count(thread) == 1).count();
+    rig.turn();
+    assert_eq!(open(&rig), 1_500);
+    let last = threads.iter().position(|thread| rig.count(thread) == 1).expect("some are open");
+    assert!(matches!(rig.call(&threads[last], renew(&ids[last])), Err(Refusal::Expired { .. })), "E2");
+    assert!(rig.engine.next_due() <= rig.clock.now().boot);
+    rig.turn();
+    assert_eq!(open(&rig), 0);
+}
+
 #[test]
 fn a_sleep_of_the_machine_begins_every_lease_anew_and_counts_as_paused() {
     let mut rig = Rig::new(Obedient::default(), clock());
