@@ -2,10 +2,25 @@
 //!
 //! A command is an `Args` (what clap parses) and a function that runs it and returns the exit code. `run` and `hold`
 //! promise 125 for bad usage (as GNU `timeout` does), all others 2.
+mod call;
+mod config;
+mod connection;
+pub mod decrement;
 pub mod duration;
+mod escape;
 pub mod exit;
+mod failure;
+pub mod get;
+pub mod hold;
+pub mod increment;
+pub mod list;
+mod output;
+pub mod renew;
 pub mod run;
 pub mod serve;
+mod table;
+pub mod watch;
+mod wire;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -26,6 +41,20 @@ pub enum Command {
     Run(run::Args),
     /// Serve the pause state of threads to tools and exec servers.
     Serve(serve::Args),
+    /// Run a command, and pause its thread until the command has ended.
+    Hold(hold::Args),
+    /// Open an elicitation: its thread is paused until it is closed.
+    Increment(increment::Args),
+    /// Close an elicitation.
+    Decrement(decrement::Args),
+    /// Extend the lease of an elicitation.
+    Renew(renew::Args),
+    /// Show one thread.
+    Get(get::Args),
+    /// Show who waits for whom, for what, and since when.
+    List(list::Args),
+    /// Show the states of threads as they change.
+    Watch(watch::Args),
 }
 
 /// Parses the arguments, runs the command, and returns its exit code.
@@ -37,5 +66,12 @@ pub fn main() -> ExitCode {
     match program.command {
         Command::Run(args) => run::run(args),
         Command::Serve(args) => serve::run(args),
+        Command::Hold(args) => hold::run(args),
+        Command::Increment(args) => increment::run(args),
+        Command::Decrement(args) => decrement::run(args),
+        Command::Renew(args) => renew::run(args),
+        Command::Get(args) => get::run(args),
+        Command::List(args) => list::run(args),
+        Command::Watch(args) => watch::run(args),
     }
 }

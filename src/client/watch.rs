@@ -45,7 +45,7 @@ pub enum Event {
 /// A state, and how it follows on the one before.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Update {
-    /// The state; its `elicitations` are not filled.
+    /// The state; its `elicitations` are filled if [`Watch::with_elicitations`] asked for them.
     pub state: PauseState,
     /// Changes may have been missed before this state: it is the first of its thread, or the first after a break.
     pub gap: bool,
@@ -62,6 +62,7 @@ pub struct Update {
 pub struct Watch {
     client: Client,
     all: bool,
+    elicitations: bool,
     threads: HashMap<Arc<str>, Thread>,
     legs: BTreeMap<u64, Leg>,
     last_leg: u64,
@@ -106,6 +107,7 @@ impl Watch {
         Self {
             client,
             all,
+            elicitations: false,
             threads: HashMap::new(),
             legs: BTreeMap::new(),
             last_leg: 0,
@@ -118,6 +120,12 @@ impl Watch {
             to,
             from,
         }
+    }
+
+    /// States come with their open elicitations. To be said before the first [`Watch::next`].
+    #[must_use]
+    pub fn with_elicitations(self) -> Self {
+        Self { elicitations: true, ..self }
     }
 
     /// Watches one thread more; [`Watch::next`] does the work. Nothing happens if it is watched already, or all are.
@@ -217,7 +225,7 @@ impl Watch {
         self.last_leg = leg;
         self.opening = Some(leg);
         let thread_ids: Arc<[Arc<str>]> = thread_ids.into();
-        let running = leg::start(&self.client, leg, thread_ids.clone(), self.to.clone());
+        let running = leg::start(&self.client, leg, thread_ids.clone(), self.elicitations, self.to.clone());
         let held_back = HashMap::new();
         let (complete, broken, worn) = (false, false, false);
         self.legs.insert(leg, Leg { thread_ids, live, complete, broken, worn, replaces, held_back, _running: running });
@@ -347,7 +355,8 @@ impl Watch {
             let Some(thread_id) = self.missing.pop() else { break };
             if let Some(state) = answer.ok().and_then(|response| response.pause_state) {
                 let paused = state.paused;
-                self.tell(PauseState { elicitations: Vec::new(), ..state });
+                let elicitations = if self.elicitations { state.elicitations } else { Vec::new() };
+                self.tell(PauseState { elicitations, ..state });
                 if !paused {
                     self.threads.remove(&thread_id);
                 }

@@ -53,7 +53,6 @@ pub struct Engine {
     /// Threads that were forgotten; they are published when that is committed.
     forgotten: Vec<Committed>,
     staged: Vec<(ThreadId, Change)>,
-    writes: Vec<Write>,
     /// Boot-time clock less the time awake: rises when the machine sleeps.
     slept: i64,
     store_failing: bool,
@@ -94,7 +93,6 @@ impl Engine {
             forgotten_rows: Vec::new(),
             forgotten: Vec::new(),
             staged: Vec::new(),
-            writes: Vec::new(),
             store_failing: false,
             next_recovery: now.boot,
             next_sweep: now.boot,
@@ -122,6 +120,7 @@ impl Engine {
     ) -> Result<(), Fatal> {
         let now = self.clock.now();
         self.renew_all_after_sleep(now, committed);
+        self.store.begin();
         if now.boot >= self.next_recovery && (self.store_failing || self.store.is_full()) {
             self.next_recovery = now.after(RECOVER_EVERY).boot;
             self.store.recover();
@@ -192,49 +191,40 @@ impl Engine {
         }
     }
 
-    /// Stores what is staged.
+    /// Stores what is staged, and what is to be forgotten.
     fn commit(&mut self) -> Result<(), CommitError> {
-        let changed = self.staged.iter().any(|(_, change)| !matches!(change.effect, Effect::Renewed { .. }));
-        if !self.store.keeps() || !(changed || self.writes.len() + self.forgotten_rows.len() > 0 || self.store_failing)
-        {
+        let changed = |(_, change): &(ThreadId, Change)| !matches!(change.effect, Effect::Renewed { .. });
+        let to_forget = self.forgotten.len() + self.forgotten_rows.len();
+        if !self.store.keeps() || !(self.store_failing || to_forget > 0 || self.staged.iter().any(changed)) {
             self.forgotten_rows.clear();
-            self.writes.clear();
             return Ok(());
         }
-        let forgotten = self.writes.len();
-        for (i, (thread, change)) in self.staged.iter().enumerate() {
+        let mut writes = Vec::with_capacity(3 * self.staged.len() + to_forget + 1);
+        for (i, staged) in self.staged.iter().enumerate().filter(|(_, staged)| changed(staged)) {
+            let (thread, change) = staged;
             match &change.effect {
-                Effect::Renewed { .. } => continue,
-                Effect::Opened(open) => self.writes.push(Write::PutElicitation(thread.clone(), open.clone())),
+                Effect::Renewed { .. } => {}
+                Effect::Opened(open) => writes.push(Write::PutElicitation(thread, open)),
                 Effect::Closed { open, closing, .. } => {
-                    self.writes.push(Write::DeleteElicitation(open.row));
-                    self.writes.push(Write::PutClosing(thread.clone(), *closing));
+                    writes.push(Write::DeleteElicitation(open.row));
+                    writes.push(Write::PutClosing(thread, closing));
                 }
             }
-            if let Some(request) = &change.request {
-                self.writes.push(Write::PutRequest(thread.clone(), request.clone()));
-            }
-            // Of several changes of a thread in one batch only the last header counts; they mostly stand together.
-            let superseded = self
-                .staged
-                .get(i + 1)
-                .is_some_and(|(next, later)| next == thread && !matches!(later.effect, Effect::Renewed { .. }));
-            if !superseded {
-                self.writes.push(Write::PutThread(thread.clone(), change.after));
+            writes.extend(change.request.as_ref().map(|request| Write::PutRequest(thread, request)));
+            // Of several changes of a thread only the last header counts; in a batch they mostly stand together.
+            if !self.staged.get(i + 1).is_some_and(|next| next.0 == *thread && changed(next)) {
+                writes.push(Write::PutThread(thread, &change.after));
             }
         }
-        let rows = self.forgotten_rows.len();
-        self.writes.extend(self.forgotten_rows.iter().map(|&row| Write::DeleteMemory(row)));
-        let done = self.store.commit(&self.writes);
-        match &done {
-            Ok(()) => {
-                self.writes.clear();
-                self.forgotten_rows.drain(..rows);
-            }
-            // What is to be forgotten is tried again with the next batch.
-            Err(_) => self.writes.truncate(forgotten),
+        writes.extend(self.forgotten_rows.iter().map(|&row| Write::DeleteMemory(row)));
+        writes.extend(self.forgotten.iter().map(|forgotten| Write::DeleteThread(&forgotten.thread)));
+        if !self.forgotten.is_empty() {
+            writes.push(Write::PutFloor(self.floor));
         }
-        done
+        // Should it fail, what is to be forgotten is tried again with the next batch.
+        self.store.commit(&writes)?;
+        self.forgotten_rows.clear();
+        Ok(())
     }
 
     /// What was staged is durable now, or needs not be: follows it up, and hands it out to be published.
@@ -304,30 +294,24 @@ impl Engine {
 
     /// Looks through the records for threads and memories to forget.
     fn sweep(&mut self, now: Moment) {
-        let limit = self.writes.len() + self.forgotten_rows.len() + SWEEP_AT_MOST;
-        let (writes, rows, floor) = (&mut self.writes, &mut self.forgotten_rows, &mut self.floor);
-        let forgotten = &mut self.forgotten;
-        let floor_before = *floor;
+        let (rows, floor, forgotten) = (&mut self.forgotten_rows, &mut self.floor, &mut self.forgotten);
+        let limit = rows.len() + forgotten.len() + SWEEP_AT_MOST;
         self.records.retain(|thread, record| {
-            if writes.len() + rows.len() >= limit {
+            if rows.len() + forgotten.len() >= limit {
                 return true;
             }
             record.memory.forget(now, |row| rows.push(row));
             let idle = record.open.is_empty() && now.since(record.header.changed) >= IDLE_SPAN;
             if idle && record.memory.is_empty() {
                 *floor = record.header.revision.max(*floor);
-                writes.push(Write::DeleteThread(thread.clone()));
                 let event = Event::Forgotten;
                 forgotten.push(Committed { thread: thread.clone(), header: record.header, event });
                 return false;
             }
             true
         });
-        if *floor > floor_before {
-            writes.push(Write::PutFloor(*floor));
-        }
-        let full = writes.len() + rows.len() >= limit;
-        let next = if full { Duration::from_millis(10) } else { SWEEP_EVERY };
+        let more = rows.len() + forgotten.len() >= limit;
+        let next = if more { Duration::from_millis(10) } else { SWEEP_EVERY };
         self.next_sweep = now.after(next).boot;
     }
 

@@ -1,11 +1,9 @@
 //! Runs the engine: takes calls from many tasks, one batch after the other, and answers when they are committed.
 //!
-//! With a store that keeps nothing, a call is processed where it is made, under a lock. With one that keeps, an own
-//! thread owns the engine, since a commit blocks: whatever has come in while it was busy is its next batch, so that
-//! many callers share an fsync. What it has committed goes back to one task, which publishes it and then answers: one
-//! wake-up of the runtime for a whole batch.
-mod committer;
+//! With a store that keeps nothing, a call is processed where it is made, under a lock. With one that keeps, calls are
+//! grouped: see [`group`].
 mod engine;
+mod group;
 mod leases;
 
 pub use engine::{Call, Engine, Fatal, IDLE_SPAN, Outcome};
@@ -15,7 +13,7 @@ use crate::core::types::ThreadId;
 use crate::core::{Command, Refusal};
 use crate::hub::Hub;
 use crate::store::{OpenError, Store};
-use committer::Committer;
+use group::Group;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -33,8 +31,8 @@ pub struct Coordinator {
 enum Mode {
     /// The store keeps nothing: calls are processed where they are made.
     Inline { engine: Arc<Mutex<Engine>>, earlier_due: Arc<Notify>, keeper: JoinHandle<()> },
-    /// An own thread has the engine.
-    Threaded(Committer),
+    /// Calls share commits.
+    Grouped(Group),
 }
 
 impl Coordinator {
@@ -47,13 +45,13 @@ impl Coordinator {
         store: Box<dyn Store>,
         clock: Arc<dyn Clock>,
         anonymous_ttl: Option<Duration>,
-        fatal: impl Fn(Fatal) + Send + 'static,
+        fatal: impl Fn(Fatal) + Send + Sync + 'static,
     ) -> Result<Self, OpenError> {
         let hub = Arc::<Hub>::default();
-        let threaded = store.keeps();
+        let keeps = store.keeps();
         let engine = Engine::new(store, clock.clone(), anonymous_ttl, &hub)?;
-        let mode = match threaded {
-            true => Mode::Threaded(Committer::start(engine, clock, hub.clone(), fatal)?),
+        let mode = match keeps {
+            true => Mode::Grouped(Group::start(engine, clock, hub.clone(), fatal)?),
             false => {
                 let (engine, earlier_due) = (Arc::new(Mutex::new(engine)), Arc::<Notify>::default());
                 let keeper = tokio::spawn(keep_leases(engine.clone(), clock, hub.clone(), earlier_due.clone()));
@@ -81,7 +79,7 @@ impl Coordinator {
                 let outcome = process_inline(engine, &self.hub, &[(thread, command)], earlier_due);
                 outcome.unwrap_or(Err(STOPPING))
             }
-            Mode::Threaded(committer) => committer.call((thread, command)).await,
+            Mode::Grouped(group) => group.call((thread, command)).await,
         }
     }
 }

@@ -13,7 +13,7 @@ impl Store for Memory {
         Ok(Contents { floor: u64::try_from(now.wall / 1_000).unwrap_or(0), ..Contents::default() })
     }
 
-    fn commit(&mut self, _batch: &[Write]) -> Result<(), CommitError> {
+    fn commit(&mut self, _batch: &[Write<'_>]) -> Result<(), CommitError> {
         Ok(())
     }
 

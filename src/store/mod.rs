@@ -8,13 +8,10 @@
 //! - S3: two processes never have the same store open.
 //! - S4: an fsync that failed is never tried again: the kernel has marked the pages clean, and what a later one says
 //!   means nothing. It is [`CommitError::Fatal`], and the process ends.
-mod disk;
 mod embedded;
 mod memory;
-mod rows;
 
-pub use disk::{Disk, RESERVE_BYTES};
-pub use embedded::{Embedded, FORMAT};
+pub use embedded::{Disk, Embedded, FORMAT, RESERVE_BYTES};
 pub use memory::Memory;
 
 use crate::core::types::ThreadId;
@@ -32,7 +29,10 @@ pub trait Store: Send + 'static {
     ///
     /// # Errors
     /// See [`CommitError`].
-    fn commit(&mut self, batch: &[Write]) -> Result<(), CommitError>;
+    fn commit(&mut self, batch: &[Write<'_>]) -> Result<(), CommitError>;
+
+    /// A batch is about to be judged: a look at the room that there is, before [`Store::is_full`] is asked.
+    fn begin(&mut self) {}
 
     /// Whether there is no room for more. Then the coordinator refuses increments; all else still gets a try.
     fn is_full(&self) -> bool {
@@ -60,20 +60,20 @@ pub struct Contents {
 }
 
 /// One change of a store.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Write {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Write<'a> {
     /// A thread's header is now this.
-    PutThread(ThreadId, Header),
+    PutThread(&'a ThreadId, &'a Header),
     /// A thread is forgotten. Its other rows are deleted one by one.
-    DeleteThread(ThreadId),
+    DeleteThread(&'a ThreadId),
     /// An elicitation is open.
-    PutElicitation(ThreadId, Open),
+    PutElicitation(&'a ThreadId, &'a Open),
     /// It no longer is.
     DeleteElicitation(u64),
     /// Something to remember.
-    PutClosing(ThreadId, RememberedClosing),
+    PutClosing(&'a ThreadId, &'a RememberedClosing),
     /// Something to remember.
-    PutRequest(ThreadId, RememberedRequest),
+    PutRequest(&'a ThreadId, &'a RememberedRequest),
     /// A closing or a request is forgotten.
     DeleteMemory(u64),
     /// The floor is now this.

@@ -55,16 +55,22 @@ impl Sink {
 }
 
 /// Starts a leg; no `thread_ids` means every thread.
-pub(super) fn start(client: &Client, leg: u64, thread_ids: Arc<[Arc<str>]>, to: mpsc::Sender<Message>) -> Running {
-    Running(tokio::spawn(run(client.without_retries(), thread_ids, Sink { leg, to })).abort_handle())
+pub(super) fn start(
+    client: &Client,
+    leg: u64,
+    thread_ids: Arc<[Arc<str>]>,
+    elicitations: bool,
+    to: mpsc::Sender<Message>,
+) -> Running {
+    Running(tokio::spawn(run(client.without_retries(), thread_ids, elicitations, Sink { leg, to })).abort_handle())
 }
 
-async fn run(client: Client, thread_ids: Arc<[Arc<str>]>, sink: Sink) -> Option<()> {
+async fn run(client: Client, thread_ids: Arc<[Arc<str>]>, include_elicitations: bool, sink: Sink) -> Option<()> {
     let mut pauses = retry::backoff(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
         // Built for each attempt, so that a quiet stream does not keep a second copy of its ids.
         let thread_ids = thread_ids.iter().map(|id| id.to_string()).collect();
-        let request = WatchPauseStateRequest { thread_ids, include_elicitations: false };
+        let request = WatchPauseStateRequest { thread_ids, include_elicitations };
         let (complete, error) = match client.watch_pause_state(request).await {
             Ok(stream) => read(stream, &sink).await?,
             Err(error) => (false, error),

@@ -12,20 +12,45 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Size of the reserve. A decrement takes less than 1 KiB for good and a few pages for a moment.
-pub const RESERVE_BYTES: u64 = 8 << 20;
+/// The file of the database.
+pub(super) const DATABASE: &str = "pausewatch.redb";
+/// The file that keeps blocks.
+const RESERVE: &str = "reserve";
+/// Size of the reserve. What the database needs to take up a few thousand decrements.
+pub const RESERVE_BYTES: u64 = 1 << 20;
+/// A disk with less than this is full.
+const LOW_BYTES: u64 = 1 << 20;
 
-/// Whether the disk is full, and whether an fsync has failed; shared with the store above the database.
+/// Whether the disk is full; shared by all who use it.
 #[derive(Debug, Default)]
 pub(super) struct Health {
     pub(super) full: AtomicBool,
-    pub(super) sync_failed: AtomicBool,
 }
 
-/// What the database reads and writes through: a file, or in tests one that loses, tears and refuses writes.
+/// What the store reads and writes through: files, or in tests something that loses, tears and refuses writes.
 pub trait Disk: fmt::Debug + Send + Sync + 'static {
-    /// The file, whose errors of kind `StorageFull` (and its like) say that there is no space.
-    fn file(&self) -> &dyn StorageBackend;
+    /// The file of the database. Errors of kind `StorageFull` (and its like) say that there is no space.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    fn database(&self) -> io::Result<Box<dyn StorageBackend>>;
+    /// File `number` of the journal, which is made if there is none.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    fn segment(&self, number: u64) -> io::Result<Box<dyn StorageBackend>>;
+    /// Whether there is such a file.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    fn has_segment(&self, number: u64) -> io::Result<bool>;
+    /// Makes the names of new files durable.
+    ///
+    /// # Errors
+    /// They may not be.
+    fn sync_directory(&self) -> io::Result<()>;
+    /// Whether there is less space than is good.
+    fn is_low(&self) -> bool;
     /// Frees the reserve. `false`: there was none.
     fn release_reserve(&self) -> bool;
     /// Makes the reserve, if it is not there.
@@ -35,36 +60,56 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     fn restore_reserve(&self) -> io::Result<()>;
 }
 
-/// A file on a file system, and its reserve.
+/// The files in a directory.
 #[derive(Debug)]
-pub(super) struct FileDisk {
-    file: FileBackend,
-    reserve: PathBuf,
+pub(super) struct Directory {
+    path: PathBuf,
 }
 
-impl FileDisk {
-    pub(super) fn open(path: &Path, reserve: PathBuf) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        let file = FileBackend::new(file).map_err(io::Error::other)?;
-        Ok(FileDisk { file, reserve })
+impl Directory {
+    pub(super) fn new(path: &Path) -> Self {
+        Directory { path: path.to_owned() }
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn StorageBackend>> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(self.path.join(name))?;
+        Ok(Box::new(FileBackend::new(file).map_err(io::Error::other)?))
     }
 }
 
-impl Disk for FileDisk {
-    fn file(&self) -> &dyn StorageBackend {
-        &self.file
+impl Disk for Directory {
+    fn database(&self) -> io::Result<Box<dyn StorageBackend>> {
+        self.open(DATABASE)
+    }
+
+    fn segment(&self, number: u64) -> io::Result<Box<dyn StorageBackend>> {
+        self.open(&format!("journal-{number}"))
+    }
+
+    fn has_segment(&self, number: u64) -> io::Result<bool> {
+        self.path.join(format!("journal-{number}")).try_exists()
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+
+    fn is_low(&self) -> bool {
+        let space = rustix::fs::statvfs(&self.path);
+        space.is_ok_and(|space| space.f_blocks > 0 && space.f_bavail.saturating_mul(space.f_frsize) < LOW_BYTES)
     }
 
     fn release_reserve(&self) -> bool {
-        std::fs::remove_file(&self.reserve).is_ok()
+        std::fs::remove_file(self.path.join(RESERVE)).is_ok()
     }
 
     fn restore_reserve(&self) -> io::Result<()> {
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&self.reserve)?;
+        let path = self.path.join(RESERVE);
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
         if file.metadata()?.len() == RESERVE_BYTES {
             return Ok(());
         }
-        allocate(&file).inspect_err(|_| _ = std::fs::remove_file(&self.reserve))
+        allocate(&file).inspect_err(|_| _ = std::fs::remove_file(&path))
     }
 }
 
@@ -87,6 +132,7 @@ pub(super) fn is_no_space(error: &io::Error) -> bool {
 
 /// A [`Disk`] as the database sees it: one on which a write does not fail for want of space while the reserve lasts.
 pub(super) struct Guarded {
+    pub(super) file: Box<dyn StorageBackend>,
     pub(super) disk: Arc<dyn Disk>,
     pub(super) health: Arc<Health>,
 }
@@ -108,32 +154,32 @@ impl Guarded {
 
 impl fmt::Debug for Guarded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Guarded").field(&self.disk).finish()
+        f.debug_tuple("Guarded").field(&self.file).finish()
     }
 }
 
 impl StorageBackend for Guarded {
     fn len(&self) -> io::Result<u64> {
-        self.disk.file().len()
+        self.file.len()
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.disk.file().read(offset, out)
+        self.file.read(offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.with_reserve(|| self.disk.file().set_len(len))
+        self.with_reserve(|| self.file.set_len(len))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.disk.file().sync_data().inspect_err(|_| self.health.sync_failed.store(true, Relaxed))
+        self.file.sync_data()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.with_reserve(|| self.disk.file().write(offset, data))
+        self.with_reserve(|| self.file.write(offset, data))
     }
 
     fn close(&self) -> io::Result<()> {
-        self.disk.file().close()
+        self.file.close()
     }
 }

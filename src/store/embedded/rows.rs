@@ -1,10 +1,12 @@
 //! How the embedded store writes things down: protobuf messages, so that a later version can add fields.
 //!
-//! A tag, once used, keeps its meaning for ever; a change that an older program must not ignore raises `FORMAT`.
+//! They are written field by field (`put_*`), since a message would first need a copy of every text; the structs read
+//! them. A tag, once used, keeps its meaning for ever; a change that an older program must not ignore raises `FORMAT`.
 use crate::core::types::{ElicitationId, ThreadId};
 use crate::core::{
     Closing, Elicitation, Header, Moment, Open, Pause, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc,
 };
+use prost::encoding::{WireType, encode_key, encode_varint};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,8 +102,18 @@ pub(super) struct Stamper {
     pub(super) now: Moment,
 }
 
-fn bytes(id: u128) -> Vec<u8> {
-    id.to_be_bytes().to_vec()
+/// A number, unless it is 0, which is what is read where there is none.
+fn put_number(tag: u32, number: u64, out: &mut Vec<u8>) {
+    if number != 0 {
+        encode_key(tag, WireType::Varint, out);
+        encode_varint(number, out);
+    }
+}
+
+fn put_bytes(tag: u32, bytes: &[u8], out: &mut Vec<u8>) {
+    encode_key(tag, WireType::LengthDelimited, out);
+    encode_varint(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
 }
 
 fn number(bytes: &[u8]) -> Option<u128> {
@@ -129,13 +141,11 @@ impl Stamper {
         }
     }
 
-    pub(super) fn thread_row(&self, header: &Header) -> ThreadRow {
-        ThreadRow {
-            revision: header.revision,
-            accrued_ns: nanos(header.pause.accrued),
-            paused_since: header.pause.since.map(|since| self.stamp(since)),
-            changed: self.stamp(header.changed),
-        }
+    pub(super) fn put_thread(&self, header: &Header, out: &mut Vec<u8>) {
+        put_number(1, header.revision, out);
+        put_number(2, nanos(header.pause.accrued), out);
+        header.pause.since.into_iter().for_each(|since| self.put_stamp(3, since, out));
+        self.put_stamp(4, header.changed, out);
     }
 
     pub(super) fn header(&self, row: &ThreadRow) -> Header {
@@ -144,16 +154,14 @@ impl Stamper {
         Header { revision: row.revision, pause, changed: self.moment(row.changed) }
     }
 
-    pub(super) fn elicitation_row(&self, thread: &ThreadId, open: &Open) -> ElicitationRow {
-        ElicitationRow {
-            thread: thread.as_str().to_owned(),
-            id: bytes(open.elicitation.id.0),
-            reason: open.elicitation.reason.to_string(),
-            holder: open.elicitation.holder.to_string(),
-            created: self.stamp(open.elicitation.created),
-            lease_ns: open.lease.map(|(length, _)| nanos(length)),
-            anonymous: open.anonymous,
-        }
+    pub(super) fn put_elicitation(&self, thread: &ThreadId, open: &Open, out: &mut Vec<u8>) {
+        put_bytes(1, thread.as_str().as_bytes(), out);
+        put_bytes(2, &open.elicitation.id.0.to_be_bytes(), out);
+        put_bytes(3, open.elicitation.reason.as_bytes(), out);
+        put_bytes(4, open.elicitation.holder.as_bytes(), out);
+        self.put_stamp(5, open.elicitation.created, out);
+        open.lease.into_iter().for_each(|(length, _)| put_number(6, nanos(length), out));
+        put_number(7, open.anonymous.into(), out);
     }
 
     /// Its lease begins anew, now: nobody could renew it while the server was down.
@@ -168,30 +176,37 @@ impl Stamper {
         Some(Open { elicitation: Arc::new(elicitation), lease, anonymous: stored.anonymous, row })
     }
 
-    pub(super) fn closing_row(&self, thread: &ThreadId, closing: &RememberedClosing) -> MemoryRow {
-        let id = bytes(closing.id.0);
-        let kind = match closing.how {
-            Closing::Released => Kind::Released(id),
-            Closing::Expired => Kind::Expired(id),
+    pub(super) fn put_closing(&self, thread: &ThreadId, closing: &RememberedClosing, out: &mut Vec<u8>) {
+        put_bytes(1, thread.as_str().as_bytes(), out);
+        self.put_stamp(2, closing.at, out);
+        let tag = match closing.how {
+            Closing::Released => 3,
+            Closing::Expired => 4,
         };
-        MemoryRow { thread: thread.as_str().to_owned(), at: self.stamp(closing.at), kind: Some(kind) }
+        put_bytes(tag, &closing.id.0.to_be_bytes(), out);
     }
 
-    pub(super) fn request_row(&self, thread: &ThreadId, request: &RememberedRequest) -> MemoryRow {
+    pub(super) fn put_request(&self, thread: &ThreadId, request: &RememberedRequest, out: &mut Vec<u8>) {
         let RememberedAnswer { count, revision, opened } = request.answer;
         let row = RequestRow {
             request_id: request.request_id.to_string(),
-            fingerprint: bytes(request.fingerprint),
+            fingerprint: request.fingerprint.to_be_bytes().to_vec(),
             count,
             revision,
-            opened: opened.map(|(id, _)| bytes(id.0)),
+            opened: opened.map(|(id, _)| id.0.to_be_bytes().to_vec()),
             ends: opened.and_then(|(_, ends)| ends).map(|ends| self.stamp(ends)),
         };
-        let kind = match request.rpc {
-            Rpc::Increment => Kind::Increment(row),
-            Rpc::Decrement => Kind::Decrement(row),
+        put_bytes(1, thread.as_str().as_bytes(), out);
+        self.put_stamp(2, request.at, out);
+        let tag = match request.rpc {
+            Rpc::Increment => 5,
+            Rpc::Decrement => 6,
         };
-        MemoryRow { thread: thread.as_str().to_owned(), at: self.stamp(request.at), kind: Some(kind) }
+        prost::encoding::message::encode(tag, &row, out);
+    }
+
+    fn put_stamp(&self, tag: u32, moment: Moment, out: &mut Vec<u8>) {
+        prost::encoding::message::encode(tag, &self.stamp(moment), out);
     }
 
     pub(super) fn remembered(&self, row: u64, stored: MemoryRow) -> Option<Remembered> {
@@ -215,6 +230,71 @@ impl Stamper {
             Kind::Expired(id) => closing(&id, Closing::Expired),
             Kind::Increment(stored) => request(Rpc::Increment, stored),
             Kind::Decrement(stored) => request(Rpc::Decrement, stored),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prost::Message;
+
+    const NOW: Moment = Moment { boot: 5_000_000_000, wall: 1_800_000_000_000_000_000 };
+
+    fn stamper() -> Stamper {
+        Stamper { boot_id: 7, now: NOW }
+    }
+
+    fn thread() -> ThreadId {
+        ThreadId::parse("", "thread/ä").unwrap()
+    }
+
+    #[test]
+    fn a_header_reads_back_as_it_was_written() {
+        for since in [None, Some(Moment { boot: -3, wall: -4 })] {
+            let pause = Pause { accrued: Duration::from_nanos(9), since };
+            let header = Header { revision: 1 << 40, pause, changed: NOW };
+            let mut row = Vec::new();
+            stamper().put_thread(&header, &mut row);
+            assert_eq!(stamper().header(&ThreadRow::decode(&row[..]).unwrap()), header);
+        }
+    }
+
+    #[test]
+    fn an_elicitation_reads_back_with_a_new_lease() {
+        let elicitation = Elicitation { id: ElicitationId(3), reason: "why".into(), holder: "".into(), created: NOW };
+        for lease in [None, Some((Duration::from_secs(30), NOW))] {
+            let open = Open { elicitation: Arc::new(elicitation_copy(&elicitation)), lease, anonymous: true, row: 8 };
+            let mut row = Vec::new();
+            stamper().put_elicitation(&thread(), &open, &mut row);
+            let stored = ElicitationRow::decode(&row[..]).unwrap();
+            assert_eq!(stored.thread, "thread/ä");
+            let renewed = lease.map(|(length, _)| (length, NOW.after(length)));
+            assert_eq!(stamper().open(8, stored), Some(Open { lease: renewed, ..open }));
+        }
+    }
+
+    fn elicitation_copy(of: &Elicitation) -> Elicitation {
+        Elicitation { id: of.id, reason: of.reason.clone(), holder: of.holder.clone(), created: of.created }
+    }
+
+    #[test]
+    fn memories_read_back_as_they_were_written() {
+        for how in [Closing::Released, Closing::Expired] {
+            let closing = RememberedClosing { id: ElicitationId(1), how, at: NOW, row: 4 };
+            let mut row = Vec::new();
+            stamper().put_closing(&thread(), &closing, &mut row);
+            let read = stamper().remembered(4, MemoryRow::decode(&row[..]).unwrap());
+            assert!(matches!(read, Some(Remembered::Closing(read)) if read == closing));
+        }
+        let opened = Some((ElicitationId(2), Some(NOW.after(Duration::from_secs(9)))));
+        for (rpc, opened) in [(Rpc::Increment, opened), (Rpc::Decrement, None)] {
+            let answer = RememberedAnswer { count: 1, revision: 2, opened };
+            let request = RememberedRequest { rpc, request_id: "r".into(), fingerprint: 5, answer, at: NOW, row: 6 };
+            let mut row = Vec::new();
+            stamper().put_request(&thread(), &request, &mut row);
+            let read = stamper().remembered(6, MemoryRow::decode(&row[..]).unwrap());
+            assert!(matches!(read, Some(Remembered::Request(read)) if read == request));
         }
     }
 }

@@ -1,0 +1,152 @@
+//! `pausewatch hold`: an elicitation that is open for exactly as long as a command runs.
+//!
+//! 1. COMMAND starts only after the increment was acknowledged, so none of its time is charged; without an
+//!    acknowledgement, which is waited for 5 s at most, it starts unpaused, or with `--require` not at all.
+//! 2. However COMMAND ends, the elicitation is closed before this process ends. If this process is killed, or cannot reach
+//!    the coordinator, the lease closes it (G2).
+//! 3. This process ends as COMMAND did: with its exit code, or by the same signal.
+//! 4. Nothing that happens to the elicitation touches COMMAND: it is said on standard error.
+mod command;
+mod lease;
+
+use super::connection::{Connection, NO_THREAD, Settings, Thread};
+use super::exit;
+use super::failure::{Called, say};
+use crate::client::{Error, Hold};
+use crate::exec::{Program, Verdict};
+use command::Running;
+use std::{ffi::OsString, io, path::Path, process, process::ExitCode, time::Duration};
+
+/// The arguments of `hold`.
+#[derive(Debug, clap::Args)]
+#[command(override_usage = "pausewatch hold [OPTIONS] [--] COMMAND [ARG]...", after_help = AFTER_HELP)]
+pub struct Args {
+    /// What the person is asked, for those who look on.
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    reason: String,
+    /// Who asks [default: COMMAND[PID]@HOST].
+    #[arg(long, value_name = "NAME")]
+    holder: Option<String>,
+    /// The lease, 1s to 24h: how long the pause outlives this process if that is killed.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = super::duration::parse_ttl)]
+    ttl: Duration,
+    /// Do not run COMMAND unless its thread is paused.
+    #[arg(long)]
+    require: bool,
+    #[command(flatten)]
+    thread: Thread,
+    #[command(flatten)]
+    connection: Connection,
+    // One list: the first argument that is no option ends the options.
+    #[arg(value_name = "COMMAND [ARG]", required = true, trailing_var_arg = true, hide = true)]
+    command: Vec<OsString>,
+}
+
+const AFTER_HELP: &str = "\
+The thread is paused from before COMMAND starts until it has ended, however it ends. If it cannot be paused (no thread is \
+named, no coordinator answers within 5 s), a warning says so and COMMAND runs all the same; with --require it does not.
+
+TERM, HUP, USR1, USR2 and ALRM are passed on to COMMAND; so are INT and QUIT, except from the terminal, which sends them \
+to COMMAND itself.
+
+Exit status:
+  125  pausewatch itself failed, or --require was not met
+  126  COMMAND is found but cannot be invoked
+  127  COMMAND cannot be found
+  else the status of COMMAND; if a signal killed it, this process dies by the same signal (shells show 128+n)";
+
+/// Runs the command and returns its exit code, or dies by the signal that killed it.
+pub fn run(args: Args) -> ExitCode {
+    let settings = match args.connection.settings() {
+        Ok(settings) => settings,
+        Err(why) => return fail(&why),
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("start: {error}")),
+    };
+    let ended = runtime.block_on(hold(args, &settings));
+    runtime.shutdown_background();
+    match ended {
+        Ok(verdict) => verdict.carry_out(),
+        Err(code) => code,
+    }
+}
+
+async fn hold(args: Args, settings: &Settings) -> Result<Verdict, ExitCode> {
+    let hold = match open(&args, settings).await {
+        Ok(hold) => Some(hold),
+        Err(NotOpen::Refused(why)) => return Err(fail(&why)),
+        Err(NotOpen::Unreachable(why)) if args.require => return Err(fail(&why)),
+        Err(NotOpen::Unreachable(why)) => {
+            say("hold", &format!("{why}; running the command without a pause"));
+            None
+        }
+    };
+    let ended = run_under(hold.as_ref(), args).await;
+    if let Some(hold) = hold {
+        lease::close(&hold).await;
+    }
+    ended
+}
+
+async fn run_under(hold: Option<&Hold>, args: Args) -> Result<Verdict, ExitCode> {
+    let mut command = args.command.into_iter();
+    let name = command.next().expect("clap requires one");
+    let program = Program { name: name.clone(), args: command.collect(), env: Vec::new() };
+    let running = Running::start(&program).map_err(|error| {
+        say("hold", &format!("failed to run {}: {}", name.display(), bare(error.cause())));
+        ExitCode::from(error.exit_code())
+    })?;
+    let ttl = args.ttl;
+    let lost = async {
+        match hold {
+            Some(hold) => lease::look_after(hold, ttl).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        verdict = running.wait() => verdict.map_err(|error| fail(&format!("wait for the command: {error}"))),
+        never = lost => match never {},
+    }
+}
+
+/// Why there is no pause.
+enum NotOpen {
+    /// A mistake in the options, which will not go away.
+    Refused(String),
+    /// Anything else: there is no coordinator, no thread, no room.
+    Unreachable(String),
+}
+
+async fn open(args: &Args, settings: &Settings) -> Result<Hold, NotOpen> {
+    let thread_id = settings.thread_id(&args.thread).ok_or_else(|| NotOpen::Unreachable(NO_THREAD.into()))?;
+    let holder = args.holder.clone().unwrap_or_else(|| default_holder(&args.command));
+    let hold = settings.client().hold(thread_id).reason(&args.reason).holder(holder).ttl(args.ttl);
+    hold.open().await.map_err(|error| {
+        let why = Called { error: &error, address: &settings.address() }.to_string();
+        match error {
+            Error::InvalidField { .. } => NotOpen::Refused(why),
+            _ => NotOpen::Unreachable(why),
+        }
+    })
+}
+
+/// `approve[1234]@laptop`, well within the 256 bytes that are allowed.
+fn default_holder(command: &[OsString]) -> String {
+    let short = |text: &str| text.chars().filter(|c| !c.is_control()).take(40).collect::<String>();
+    let name = command.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
+    let host = rustix::system::uname();
+    format!("{}[{}]@{}", short(&name.to_string_lossy()), process::id(), short(&host.nodename().to_string_lossy()))
+}
+
+fn fail(why: &str) -> ExitCode {
+    say("hold", why);
+    ExitCode::from(exit::OWN_FAILURE)
+}
+
+/// The error's text without Rust's addition of its number.
+fn bare(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().map(str::to_owned).unwrap_or(text)
+}

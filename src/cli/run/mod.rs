@@ -1,0 +1,238 @@
+//! `pausewatch run`: GNU `timeout`, with a clock that stands still while the command's thread is paused.
+//!
+//! What the command line means and what is done is GNU `timeout`'s, see [`crate::exec`]; pausing is added by a [`Stopwatch`] as its clock.
+//!
+//! 1. Options end at the first argument that is none, DURATION; what follows COMMAND belongs to it, `--help` too. One
+//!    `--` may stand before DURATION and one before COMMAND.
+//! 2. The command starts before anything is connected, and the time counts from then.
+//! 3. The command finds where to ask for pauses in its environment. A `run` within a `run` finds it too, and is a command
+//!    of the same thread: who pauses the inner one pauses both, or the outer limit would end the wait.
+//! 4. Whatever goes wrong with the coordinator costs a warning; the command runs, and its limit holds.
+mod coordinator;
+mod duration;
+mod quote;
+
+use super::exit;
+use crate::{
+    client::{Address, AddressError, check_thread_id},
+    exec::{Policy, Program, Signal, Supervisor, Verdict},
+    stopwatch::{Link, Stopwatch, StopwatchController},
+};
+use clap::{CommandFactory, error::ErrorKind};
+use coordinator::Coordinator;
+use std::{ffi::OsString, io::Write, process::ExitCode, time::Duration};
+use tokio::sync::watch;
+
+/// The arguments of `run`.
+#[derive(Debug, clap::Args)]
+#[command(
+    args_override_self = true,
+    infer_long_args = true,
+    override_usage = "pausewatch run [OPTIONS] DURATION COMMAND [ARG]...",
+    after_help = AFTER_HELP,
+)]
+pub struct Args {
+    /// Also send KILL if COMMAND still runs this long after the first signal was sent.
+    #[arg(short, long, value_name = "DURATION", value_parser = duration::parse, default_value = "0", hide_default_value = true, allow_hyphen_values = true)]
+    kill_after: Duration,
+    /// What to send when the time is up: a name as TERM or SIGTERM, or a number.
+    #[arg(short, long, value_name = "SIGNAL", default_value = "TERM", allow_hyphen_values = true)]
+    signal: Signal,
+    /// Let COMMAND use the terminal and get its signals; children of COMMAND are not timed out.
+    #[arg(short, long)]
+    foreground: bool,
+    /// Exit with the status of COMMAND even if its time was up.
+    #[arg(short, long)]
+    preserve_status: bool,
+    /// Tell on standard error of each signal that is sent.
+    #[arg(short, long)]
+    verbose: bool,
+    /// The thread whose pauses count; COMMAND finds it in PAUSEWATCH_THREAD_ID. Default: a new one.
+    #[arg(long, value_name = "ID", env = "PAUSEWATCH_THREAD_ID", hide_env_values = true)]
+    thread_id: Option<String>,
+    /// The coordinator: host:port or unix:PATH; COMMAND finds it in PAUSEWATCH_ADDRESS. Default: a private one.
+    #[arg(long, env = "PAUSEWATCH_ADDRESS", hide_env_values = true)]
+    address: Option<String>,
+    /// How long a command that is out of time lives on while the coordinator cannot be asked whether it is paused.
+    #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "30s")]
+    disconnect_grace: Duration,
+    // One list, not three arguments: the first that is no option must end the options.
+    #[arg(value_name = "DURATION COMMAND [ARG]", required = true, trailing_var_arg = true, hide = true)]
+    operands: Vec<OsString>,
+}
+
+const AFTER_HELP: &str = "\
+DURATION is a number with an optional unit: s (the default), m, h or d. 0 is no limit.
+The time does not count while the thread is paused.
+
+Exit status:
+  124  the time was up, and --preserve-status is not given
+  125  pausewatch itself failed
+  126  COMMAND is found but cannot be invoked
+  127  COMMAND cannot be found
+  137  COMMAND (or pausewatch itself) was sent KILL
+  else the status of COMMAND";
+
+/// What goes before each of our messages, where `timeout` has its own name.
+const NAME: &str = "pausewatch run";
+
+/// Runs the command and returns the exit code, or dies by the signal that killed the command.
+pub fn run(args: Args) -> ExitCode {
+    let plan = match Plan::new(args) {
+        Ok(plan) => plan,
+        Err(problem) => return exit::usage(&usage_error(&problem)),
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    let verdict = runtime.block_on(plan.carry_out());
+    // Not to wait for a name that is being looked up.
+    runtime.shutdown_background();
+    match verdict {
+        Ok(verdict) => {
+            if let Verdict::Die { dumped_core: true, .. } = verdict {
+                say("the monitored command dumped core");
+            }
+            verdict.carry_out()
+        }
+        Err(code) => code,
+    }
+}
+
+/// The command line, understood.
+struct Plan {
+    limit: Duration,
+    program: Program,
+    policy: Policy,
+    verbose: bool,
+    address: Option<Address>,
+    thread_id: String,
+    disconnect_grace: Duration,
+}
+
+impl Plan {
+    fn new(args: Args) -> Result<Self, String> {
+        let (limit, program) = operands(&args.operands)?;
+        // A variable that is set and empty is as good as none.
+        let address = args.address.filter(|address| !address.is_empty());
+        let thread_id = args.thread_id.filter(|id| !id.is_empty());
+        let thread_id = thread_id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+        check_thread_id(&thread_id).map_err(|error| error.to_string())?;
+        Ok(Self {
+            limit,
+            program,
+            policy: Policy {
+                signal: args.signal,
+                kill_after: args.kill_after,
+                foreground: args.foreground,
+                preserve_status: args.preserve_status,
+            },
+            verbose: args.verbose,
+            address: address
+                .map(|address| address.parse())
+                .transpose()
+                .map_err(|error: AddressError| error.to_string())?,
+            thread_id,
+            disconnect_grace: args.disconnect_grace,
+        })
+    }
+
+    async fn carry_out(mut self) -> Result<Verdict, ExitCode> {
+        let command = quote::quoted(&self.program.name);
+        let supervisor = Supervisor::new(self.policy.clone()).map_err(|error| fail(&error))?;
+        // Dropped at the end, when it leaves nothing behind.
+        let coordinator = self.coordinator().await;
+        if let Some(coordinator) = &coordinator {
+            self.program.env = vec![
+                ("PAUSEWATCH_ADDRESS".into(), coordinator.address().to_string().into()),
+                ("PAUSEWATCH_THREAD_ID".into(), self.thread_id.clone().into()),
+            ];
+        }
+        let job = supervisor.start(&self.program).map_err(|error| {
+            say(&format!("failed to run command {command}: {}", without_number(&error.cause().to_string())));
+            ExitCode::from(error.exit_code())
+        })?;
+        let stopwatch = match self.limit {
+            Duration::ZERO => Stopwatch::unlimited(),
+            limit => Stopwatch::new(limit),
+        };
+        let _registered = coordinator.as_ref().filter(|_| !self.limit.is_zero()).map(|coordinator| {
+            let controller = StopwatchController::with_disconnect_grace(coordinator.client(), self.disconnect_grace);
+            if !coordinator.is_private() {
+                tokio::spawn(warn_of_lost_link(
+                    coordinator.address().clone(),
+                    controller.link(),
+                    self.disconnect_grace,
+                ));
+            }
+            controller.register(&self.thread_id, &stopwatch)
+        });
+        let sending = |signal: Signal| {
+            if self.verbose {
+                say(&format!("sending signal {signal} to command {command}"));
+            }
+        };
+        job.supervise(stopwatch.expired(), sending).await.map_err(|error| {
+            say(&format!("error waiting for command: {error}"));
+            ExitCode::from(exit::OWN_FAILURE)
+        })
+    }
+
+    async fn coordinator(&mut self) -> Option<Coordinator> {
+        if let Some(address) = self.address.take() {
+            return Some(Coordinator::configured(address));
+        }
+        match Coordinator::private().await {
+            Ok(coordinator) => Some(coordinator),
+            Err(why) => {
+                say(&format!("warning: no private coordinator: {why}. The time limit holds, and nobody can pause it"));
+                None
+            }
+        }
+    }
+}
+
+/// One warning, at the first time that the coordinator is not heard.
+async fn warn_of_lost_link(address: Address, mut link: watch::Receiver<Link>, grace: Duration) {
+    let lost = link.wait_for(|link| matches!(link, Link::Disconnected(_))).await;
+    if let Ok(Link::Disconnected(why)) = lost.as_deref() {
+        let (why, grace) = (without_number(why), super::duration::show(grace));
+        say(&format!("warning: no coordinator at {address}: {why}. The time limit holds, plus at most {grace}"));
+    }
+}
+
+/// Splits DURATION [--] COMMAND [ARG]... .
+fn operands(operands: &[OsString]) -> Result<(Duration, Program), String> {
+    let (limit, rest) = operands.split_first().ok_or("DURATION is missing")?;
+    let limit = duration::parse(limit.to_str().unwrap_or_default())
+        .map_err(|problem| format!("{}: {problem}", quote::quoted(limit)))?;
+    let rest = match rest.split_first() {
+        Some((dashes, rest)) if dashes == "--" => rest,
+        _ => rest,
+    };
+    let (name, args) = rest.split_first().ok_or("COMMAND is missing")?;
+    Ok((limit, Program { name: name.clone(), args: args.to_vec(), env: Vec::new() }))
+}
+
+fn usage_error(problem: &str) -> clap::Error {
+    let mut program = super::Program::command();
+    program.build();
+    let run = program.find_subcommand_mut("run").map(std::mem::take).unwrap_or_default();
+    run.clone().error(ErrorKind::ValueValidation, problem)
+}
+
+fn fail(error: &std::io::Error) -> ExitCode {
+    say(&error.to_string());
+    ExitCode::from(exit::OWN_FAILURE)
+}
+
+/// A system error's text without Rust's addition of its number.
+fn without_number(text: &str) -> &str {
+    text.split(" (os error").next().unwrap_or(text)
+}
+
+/// One line on standard error, in one write: others write there too. There is nobody to tell if it cannot be written.
+fn say(message: &str) {
+    let _ = std::io::stderr().write_all(format!("{NAME}: {message}\n").as_bytes());
+}

@@ -1,0 +1,258 @@
+//! Group commit: the calls that are waiting share one fsync.
+//!
+//! A task of the runtime collects what the other tasks have brought, commits it where it is, publishes and answers:
+//! with a disk that takes a tenth of a millisecond, handing the batch to a thread and back would cost more than the
+//! commit. A disk that is slow must not hold up reads and watches: as soon as a commit takes long, a thread of its own
+//! does the next ones, until the disk has been quick again for a while.
+//!
+//! - C1: what is taken is answered, in the order of its commits; publishing comes before answering.
+//! - C2: the engine is locked from the taking of a batch to the handing out of its results, and who commits on the
+//!   runtime first hands out what the thread has left: so of one thread, revisions reach the hub in their order.
+//!
+//! Locks are taken in the order engine, inbox or outbox.
+use super::engine::{Call, Engine, Fatal, Outcome};
+use super::{STOPPING, nap};
+use crate::clock::Clock;
+use crate::core::{Answer, Refusal};
+use crate::hub::{Committed, Hub};
+use crate::store::OpenError;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
+
+/// Calls that wait for a commit, at most: with this, they take 64 MiB at most together while the disk stalls.
+const MAX_WAITING: usize = 32_768;
+/// Calls of one batch at most, so that a batch stays far below the size of a journal file.
+const MAX_BATCH: usize = 1_024;
+/// A commit that takes longer is slow: ten times what a good disk needs, and little beside a heartbeat.
+const SLOW: Duration = Duration::from_millis(2);
+/// How long the thread does the commits after a slow one.
+const SLOW_FOR: Duration = Duration::from_secs(1);
+
+/// Takes calls, and answers them when they are committed. Dropped, it closes the store.
+pub(super) struct Group {
+    shared: Arc<Shared>,
+    thread: Option<thread::JoinHandle<()>>,
+    task: JoinHandle<()>,
+}
+
+struct Shared {
+    /// `None`: the store is closed.
+    engine: Mutex<Option<Engine>>,
+    inbox: Mutex<Inbox>,
+    /// The thread has something to do.
+    go: Condvar,
+    outbox: Mutex<Results>,
+    /// There are calls in the inbox or results in the outbox.
+    filled: Notify,
+    hub: Arc<Hub>,
+    clock: Arc<dyn Clock>,
+    /// When the engine has something to do without a call.
+    next_due: AtomicI64,
+    /// Until when (boot-time clock) the thread commits.
+    slow_until: AtomicI64,
+    fatal: Box<dyn Fn(Fatal) + Send + Sync>,
+}
+
+#[derive(Default)]
+struct Inbox {
+    calls: Vec<Call>,
+    callers: Vec<Caller>,
+    go: bool,
+    stopping: bool,
+}
+
+type Caller = oneshot::Sender<Outcome>;
+
+/// What batches have come to.
+#[derive(Default)]
+struct Results {
+    committed: Vec<Committed>,
+    outcomes: Vec<Outcome>,
+    callers: Vec<Caller>,
+}
+
+impl Group {
+    pub(super) fn start(
+        engine: Engine,
+        clock: Arc<dyn Clock>,
+        hub: Arc<Hub>,
+        fatal: impl Fn(Fatal) + Send + Sync + 'static,
+    ) -> Result<Self, OpenError> {
+        let shared = Arc::new(Shared {
+            next_due: AtomicI64::new(engine.next_due()),
+            engine: Mutex::new(Some(engine)),
+            inbox: Mutex::default(),
+            go: Condvar::new(),
+            outbox: Mutex::default(),
+            filled: Notify::new(),
+            hub,
+            clock,
+            slow_until: AtomicI64::new(i64::MIN),
+            fatal: Box::new(fatal),
+        });
+        let by_thread = shared.clone();
+        let thread = thread::Builder::new().name("commit".into()).spawn(move || by_thread.commit_when_slow());
+        let thread = thread.map_err(|error| OpenError::Io(format!("start the commit thread: {error}")))?;
+        let task = tokio::spawn(commit_and_answer(shared.clone()));
+        Ok(Group { shared, thread: Some(thread), task })
+    }
+
+    pub(super) async fn call(&self, call: Call) -> Result<Answer, Refusal> {
+        let (caller, outcome) = oneshot::channel();
+        {
+            let mut inbox = self.shared.inbox();
+            if inbox.calls.len() >= MAX_WAITING {
+                return Err(Refusal::StoreUnavailable { why: "too many calls wait for its disk" });
+            }
+            inbox.calls.push(call);
+            inbox.callers.push(caller);
+            if inbox.calls.len() == 1 {
+                self.shared.filled.notify_one();
+            }
+        }
+        outcome.await.unwrap_or(Err(STOPPING))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.shared.inbox().stopping = true;
+        self.shared.go.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        drop(self.shared.engine.lock().expect("a panic ends the process").take());
+    }
+}
+
+impl Shared {
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().expect("nothing panics while it holds the inbox")
+    }
+
+    fn is_slow(&self) -> bool {
+        self.clock.now().boot < self.slow_until.load(Relaxed)
+    }
+
+    /// Commits what waits, and leases that have ended. `None`: the store is broken or closed.
+    fn commit(&self, engine: &mut Option<Engine>) -> Option<Results> {
+        let (calls, callers) = self.take_batch();
+        let mut results = Results { callers, ..Results::default() };
+        let before = self.clock.now();
+        let done = engine.as_mut()?.process(&calls, &mut results.outcomes, &mut results.committed);
+        let after = self.clock.now();
+        if after.since(before) >= SLOW {
+            self.slow_until.store(after.after(SLOW_FOR).boot, Relaxed);
+        }
+        if let Err(error) = done {
+            *engine = None;
+            (self.fatal)(error);
+            // Should the process live on: what became of the calls is unknown, and even a refusal would be a lie.
+            std::mem::forget(results);
+            return None;
+        }
+        self.next_due.store(engine.as_ref()?.next_due(), Relaxed);
+        Some(results)
+    }
+
+    fn take_batch(&self) -> (Vec<Call>, Vec<Caller>) {
+        let mut inbox = self.inbox();
+        if inbox.calls.len() <= MAX_BATCH {
+            return (std::mem::take(&mut inbox.calls), std::mem::take(&mut inbox.callers));
+        }
+        (inbox.calls.drain(..MAX_BATCH).collect(), inbox.callers.drain(..MAX_BATCH).collect())
+    }
+
+    /// Publishes, then answers.
+    fn hand_out(&self, results: Results) {
+        self.hub.publish(results.committed);
+        for (caller, outcome) in results.callers.into_iter().zip(results.outcomes) {
+            // A caller that went away has its change all the same.
+            let _ = caller.send(outcome);
+        }
+    }
+
+    fn hand_out_what_is_left(&self) {
+        let left = std::mem::take(&mut *self.outbox.lock().expect("nothing panics while it holds the outbox"));
+        self.hand_out(left);
+    }
+
+    fn has_work(&self) -> bool {
+        !self.inbox().calls.is_empty() || nap(self.next_due.load(Relaxed), &*self.clock).is_zero()
+    }
+
+    /// Commits one batch on the runtime. `Some(false)`: the thread is at it, or was told to be. `None`: closed.
+    fn commit_here(&self) -> Option<bool> {
+        let (false, Ok(mut engine)) = (self.is_slow(), self.engine.try_lock()) else {
+            self.inbox().go = true;
+            self.go.notify_one();
+            return Some(false);
+        };
+        self.hand_out_what_is_left();
+        let results = self.commit(&mut engine)?;
+        self.hand_out(results);
+        Some(true)
+    }
+
+    /// The thread.
+    fn commit_when_slow(&self) {
+        let _guard = AbortOnPanic;
+        loop {
+            let mut inbox = self.inbox();
+            while !inbox.go && !inbox.stopping {
+                inbox = self.go.wait(inbox).expect("nothing panics while it holds the inbox");
+            }
+            if inbox.stopping && inbox.calls.is_empty() {
+                return;
+            }
+            drop(inbox);
+            let mut engine = self.engine.lock().expect("a panic ends the process");
+            let Some(mut results) = self.commit(&mut engine) else { return };
+            {
+                let mut outbox = self.outbox.lock().expect("nothing panics while it holds the outbox");
+                outbox.committed.append(&mut results.committed);
+                outbox.outcomes.append(&mut results.outcomes);
+                outbox.callers.append(&mut results.callers);
+                let mut inbox = self.inbox();
+                inbox.go = !inbox.calls.is_empty() && self.is_slow();
+            }
+            drop(engine);
+            self.filled.notify_one();
+        }
+    }
+}
+
+/// The task.
+async fn commit_and_answer(shared: Arc<Shared>) {
+    let _guard = AbortOnPanic;
+    loop {
+        shared.hand_out_what_is_left();
+        if !shared.has_work() {
+            let wait = nap(shared.next_due.load(Relaxed), &*shared.clock);
+            let _ = tokio::time::timeout(wait, shared.filled.notified()).await;
+            continue;
+        }
+        match shared.commit_here() {
+            // Those who were answered, and reads, have their turn before the next batch.
+            Some(true) => tokio::task::yield_now().await,
+            Some(false) => shared.filled.notified().await,
+            None => return,
+        }
+    }
+}
+
+/// Without the writer nobody is answered, and what it owned is half-changed: a new process starts from the store.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            std::process::abort();
+        }
+    }
+}

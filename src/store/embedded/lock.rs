@@ -1,0 +1,28 @@
+//! One process a directory (S3).
+use crate::store::OpenError;
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::Path;
+
+/// Takes the directory for this process. The lock ends with the file that is returned, however the process ends.
+pub(super) fn take(directory: &Path) -> Result<File, OpenError> {
+    let path = directory.join("lock");
+    let failed = |error: io::Error| OpenError::Io(format!("lock {}: {error}", path.display()));
+    let mut file = File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::Error(error)) => return Err(failed(error)),
+        Err(TryLockError::WouldBlock) => {
+            let mut holder = String::new();
+            let _ = file.read_to_string(&mut holder);
+            return Err(OpenError::InUse(format!(
+                "{}: another pausewatch has this data directory open (process {}). Stop it, or give another --data-dir",
+                directory.display(),
+                holder.trim()
+            )));
+        }
+    }
+    // Only for the message above: a full disk must not keep the server from starting.
+    let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
+    Ok(file)
+}

@@ -1,0 +1,171 @@
+//! The commands that make one call each: what they do, what they refuse, where they find the coordinator.
+use crate::program::{Coordinator, ended, program};
+
+#[test]
+fn increment_prints_the_id_that_decrement_takes() {
+    let coordinator = Coordinator::start();
+    let first = coordinator.run(["increment", "--reason", "Push?", "--holder", "git", "--ttl", "30s"]);
+    let second = coordinator.answer(["increment"]);
+    assert_eq!((first.code, first.out.lines().count(), second.lines().count()), (Some(0), 1, 1), "{first:?}");
+    assert_eq!(first.err, "pausewatch increment: nobody watches this thread now: its commands' time may run on\n");
+
+    let closed = coordinator.answer(["decrement", first.out.trim()]);
+    assert_eq!(closed, "t: still paused, 1 open elicitation\n");
+    let again = coordinator.run(["decrement", first.out.trim()]);
+    assert!(again.err.ends_with(" (NOT_FOUND ELICITATION_RELEASED)\n"), "{again:?}");
+    assert_eq!((again.code, again.out.as_str()), (Some(1), ""));
+    assert_eq!(coordinator.answer(["decrement"]), "t: running\n");
+}
+
+#[test]
+fn increment_is_silent_when_somebody_watches() {
+    let coordinator = Coordinator::start();
+    let _watching = coordinator.watch();
+    assert_eq!(coordinator.run(["increment"]).err, "");
+}
+
+#[test]
+fn a_decrement_at_0_is_refused_with_code_and_reason() {
+    let refused = Coordinator::start().run(["decrement"]);
+    assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""));
+    let said = "pausewatch decrement: thread \"t\" has no open elicitation to close \
+                (FAILED_PRECONDITION NO_OUTSTANDING_ELICITATION)\n";
+    assert_eq!(refused.err, said);
+}
+
+#[test]
+fn g4_a_call_with_the_same_request_id_counts_once() {
+    let coordinator = Coordinator::start();
+    let first = coordinator.answer(["increment", "--request-id", "r", "--reason", "Push?"]);
+    assert_eq!(coordinator.answer(["increment", "--request-id", "r", "--reason", "Push?"]), first);
+    assert_eq!(coordinator.count(), 1);
+    let other = coordinator.run(["increment", "--request-id", "r", "--reason", "Pull?"]);
+    assert!(other.code == Some(1) && other.err.ends_with(" (INVALID_ARGUMENT REQUEST_ID_REUSED)\n"), "{other:?}");
+    assert_eq!(coordinator.answer(["decrement", "--request-id", "r"]), "t: running\n");
+    assert_eq!(coordinator.answer(["decrement", "--request-id", "r"]), "t: running\n");
+}
+
+#[test]
+fn renew_tells_the_new_end_and_never_revives() {
+    let coordinator = Coordinator::start();
+    let id = coordinator.answer(["increment", "--ttl", "1m"]);
+    let id = id.trim();
+    let renewed = coordinator.answer(["renew", id]);
+    assert!(renewed.starts_with(&format!("{id}: open until 2")) && renewed.ends_with("+00:00\n"), "{renewed}");
+    let shown = coordinator.answer(["get"]);
+    assert!(lease_left(&shown).starts_with("5") || lease_left(&shown) == "1m00s", "{shown}");
+    coordinator.answer(["renew", id, "--ttl", "2h"]);
+    let shown = coordinator.answer(["get"]);
+    assert!(["1h59m", "2h00m"].contains(&lease_left(&shown)), "{shown}");
+    coordinator.answer(["decrement", id]);
+    let closed = coordinator.run(["renew", id]);
+    assert!(closed.code == Some(1) && closed.err.contains("(NOT_FOUND ELICITATION_RELEASED)"), "{closed:?}");
+}
+
+/// The cell of that name in the text of `get`, of a thread with one elicitation.
+fn lease_left(shown: &str) -> &str {
+    shown.lines().nth(2).and_then(|line| line.split_whitespace().nth(2)).unwrap_or_default()
+}
+
+#[test]
+fn get_tells_the_thread_and_who_is_asked_what() {
+    let coordinator = Coordinator::start();
+    assert_eq!(coordinator.answer(["get"]), "t: running; 0.0s paused in all\n");
+    let id = coordinator.answer(["increment", "--reason", "Push?", "--holder", "git"]);
+    let shown = coordinator.answer(["get"]);
+    let lines: Vec<_> = shown.lines().collect();
+    assert!(lines[0].starts_with("t: paused for ") && lines[0].contains(", 1 open elicitation; "), "{shown}");
+    assert!(lines[1].starts_with("ELICITATION ") && lines[1].ends_with("HOLDER  REASON"), "{shown}");
+    assert!(lines[2].starts_with(id.trim()) && lines[2].ends_with("git     Push?"), "{shown}");
+}
+
+#[test]
+fn bad_usage_is_2_and_a_field_out_of_its_limits_is_1() {
+    let coordinator = Coordinator::start();
+    for (args, code) in [
+        (["increment", "--ttl", "1s"], 0),
+        (["increment", "--ttl", "999ms"], 2),
+        (["increment", "--ttl", "soon"], 2),
+        (["increment", "--nonsense", "1"], 2),
+        (["increment", "--thread-id", "a b"], 0),
+        (["increment", "--thread-id", "a\nb"], 1),
+        (["increment", "--thread-id", ""], 1),
+        (["get", "--output", "xml"], 2),
+        (["get", "--address", "localhost"], 2),
+        (["renew", "--ttl", "1s"], 2),
+        (["list", "--config", "/nonexistent/config.toml"], 2),
+    ] {
+        let ended = coordinator.run(args);
+        assert_eq!(ended.code, Some(code), "{args:?}: {ended:?}");
+        assert_eq!(ended.err.contains("(INVALID_ARGUMENT INVALID_FIELD)"), code == 1, "{ended:?}");
+        assert!(code == 0 || ended.out.is_empty(), "{ended:?}");
+    }
+}
+
+#[test]
+fn no_coordinator_is_1_and_says_where_and_what_to_do() {
+    for command in ["get", "list", "increment", "decrement", "watch"] {
+        let args = [command, "--address", "unix:/nonexistent/p.sock"];
+        let ended = ended(program().args(args).env("PAUSEWATCH_THREAD_ID", "t"));
+        assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""));
+        for part in [command, "unix:/nonexistent/p.sock", "`pausewatch serve`", "--address", "(UNAVAILABLE)\n"] {
+            assert!(ended.err.contains(part), "{part}: {ended:?}");
+        }
+    }
+}
+
+#[test]
+fn a_thread_must_be_named_where_one_is_needed() {
+    let coordinator = Coordinator::start();
+    for command in ["increment", "decrement", "get"] {
+        let unnamed = ended(coordinator.command([command]).env("PAUSEWATCH_THREAD_ID", ""));
+        assert!(unnamed.code == Some(2) && unnamed.err.contains("--thread-id"), "{unnamed:?}");
+    }
+    let list = ended(coordinator.command(["list"]).env_remove("PAUSEWATCH_THREAD_ID"));
+    assert_eq!(list.out, "No thread is paused.\n");
+}
+
+#[test]
+fn a_flag_wins_over_the_environment_and_that_over_the_config_file() {
+    let coordinator = Coordinator::start();
+    let directory = tempfile::tempdir().unwrap();
+    let good = directory.path().join("good.toml");
+    let bad = directory.path().join("bad.toml");
+    std::fs::write(&good, format!("address = \"{}\"\nthread_id = \"file\"\n", coordinator.address)).unwrap();
+    std::fs::write(&bad, "address = \"unix:/nonexistent/p.sock\"\nthread_id = \"file\"\n").unwrap();
+    let (good, bad) = (good.to_str().unwrap(), bad.to_str().unwrap());
+    let get = |args: &[&str], environment: &[(&str, &str)]| {
+        let mut command = program();
+        let ended = ended(command.arg("get").args(args).envs(environment.iter().copied()));
+        assert_eq!(ended.code, Some(0), "{args:?} {environment:?}: {ended:?}");
+        ended.out.split(':').next().unwrap().to_owned()
+    };
+    let address = coordinator.address.as_str();
+    assert_eq!(get(&["--config", good], &[]), "file");
+    assert_eq!(get(&[], &[("PAUSEWATCH_CONFIG", good)]), "file");
+    assert_eq!(get(&["--config", good], &[("PAUSEWATCH_CONFIG", bad), ("PAUSEWATCH_ADDRESS", "")]), "file");
+    let environment = [("PAUSEWATCH_ADDRESS", address), ("PAUSEWATCH_THREAD_ID", "environment")];
+    assert_eq!(get(&["--config", bad], &environment), "environment");
+    let environment = [("PAUSEWATCH_ADDRESS", "unix:/nonexistent/p.sock"), ("PAUSEWATCH_THREAD_ID", "environment")];
+    assert_eq!(get(&["--address", address, "--thread-id", "flag"], &environment), "flag");
+}
+
+#[test]
+fn the_config_file_has_a_usual_place_where_it_may_be_missing() {
+    let coordinator = Coordinator::start();
+    let directory = tempfile::tempdir().unwrap();
+    let get = |variable: &str| {
+        ended(program().arg("get").env("PAUSEWATCH_ADDRESS", &coordinator.address).env(variable, directory.path()))
+    };
+    assert_eq!(get("XDG_CONFIG_HOME").code, Some(2), "no thread");
+    for (place, variable) in [("pausewatch", "XDG_CONFIG_HOME"), (".config/pausewatch", "HOME")] {
+        let place = directory.path().join(place);
+        std::fs::create_dir_all(&place).unwrap();
+        std::fs::write(place.join("config.toml"), "thread_id = \"usual\"").unwrap();
+        assert!(get(variable).out.starts_with("usual: "), "{variable}");
+        std::fs::write(place.join("config.toml"), "\ntread_id = \"usual\"").unwrap();
+        let refused = get(variable);
+        assert!(refused.err.contains("config.toml: line 2: unknown field `tread_id`"), "{refused:?}");
+        assert_eq!(refused.code, Some(2));
+    }
+}

@@ -1,0 +1,198 @@
+//! `pausewatch hold`: the pause lasts exactly as long as the command, whatever becomes of either.
+use crate::program::{Coordinator, Ended, Process, ended, program};
+use rustix::process::{Pid, Signal, kill_process};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+
+/// Names the program to the shells in these tests.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pausewatch");
+
+#[test]
+fn g1_the_thread_is_paused_before_the_command_starts_and_until_it_has_ended() {
+    let coordinator = Coordinator::start();
+    let inside = format!("{PROGRAM} get; {PROGRAM} list");
+    let shown = coordinator.answer(["hold", "--reason", "Push?", "sh", "-c", &inside]);
+    assert!(shown.starts_with("t: paused for "), "{shown}");
+    let holder = shown.lines().find_map(|line| line.strip_suffix("  Push?")).unwrap();
+    let holder = holder.split("  ").last().unwrap().trim();
+    assert!(holder.starts_with("sh[") && holder.contains("]@"), "{holder}");
+    assert!(coordinator.answer(["get"]).starts_with("t: running; "));
+}
+
+#[test]
+fn hold_ends_as_its_command_did() {
+    let coordinator = Coordinator::start();
+    let directory = tempfile::tempdir().unwrap();
+    let not_executable = directory.path().join("file");
+    std::fs::write(&not_executable, "").unwrap();
+    let hold = |command: &[&str]| {
+        let ended = ended(coordinator.command(["hold", "--"]).args(command));
+        assert_eq!(coordinator.count(), 0, "{command:?} has left a pause behind");
+        ended
+    };
+    for (command, code) in [
+        (["true", "", ""], 0),
+        (["sh", "-c", "exit 7"], 7),
+        (["sh", "-c", "exit 255"], 255),
+        (["/nonexistent/command", "", ""], 127),
+        (["no-such-command-anywhere", "", ""], 127),
+        ([not_executable.to_str().unwrap(), "", ""], 126),
+        (["/", "", ""], 126),
+    ] {
+        let ended = hold(&command);
+        assert_eq!(ended.code, Some(code), "{command:?}: {ended:?}");
+        assert_eq!(ended.err.is_empty(), !(126..=127).contains(&code), "{ended:?}");
+    }
+    for (name, signal) in [("TERM", 15), ("KILL", 9), ("INT", 2), ("HUP", 1), ("SEGV", 11)] {
+        let Ended { status, err, .. } = hold(&["sh", "-c", &format!("kill -{name} $$")]);
+        assert_eq!((status.signal(), err.as_str()), (Some(signal), ""), "by the same signal");
+    }
+}
+
+#[test]
+fn bad_usage_of_hold_is_125_and_runs_nothing() {
+    let coordinator = Coordinator::start();
+    for args in [
+        &["hold"][..],
+        &["hold", "--"],
+        &["hold", "--nonsense", "echo", "ran"],
+        &["hold", "--ttl", "0", "echo", "ran"],
+        &["hold", "--reason", &"x".repeat(1_025), "echo", "ran"],
+        &["hold", "--address", "localhost", "echo", "ran"],
+        &["hold", "--config", "/nonexistent/c.toml", "echo", "ran"],
+    ] {
+        let ended = ended(coordinator.command([]).args(args));
+        assert_eq!((ended.code, ended.out.as_str()), (Some(125), ""), "{args:?}: {ended:?}");
+        assert!(!ended.err.is_empty());
+    }
+    assert_eq!(coordinator.answer(["hold", "echo", "--ran"]), "--ran\n", "the command's options are its own");
+}
+
+#[test]
+fn without_a_pause_the_command_runs_with_a_warning_unless_it_is_required() {
+    let coordinator = Coordinator::start();
+    let unreachable = ["--address", "unix:/nonexistent/p.sock", "--thread-id", "t"];
+    for (options, why) in
+        [(&unreachable[..], "unix:/nonexistent/p.sock"), (&["--address", &coordinator.address], "no thread")]
+    {
+        let warned = ended(program().arg("hold").args(options).args(["sh", "-c", "echo ran; exit 3"]));
+        assert_eq!((warned.code, warned.out.as_str()), (Some(3), "ran\n"));
+        assert!(warned.err.contains(why) && warned.err.contains("without a pause"), "{warned:?}");
+        assert_eq!(warned.err.lines().count(), 1);
+        let required = ended(program().arg("hold").args(options).args(["--require", "echo", "ran"]));
+        assert_eq!((required.code, required.out.as_str()), (Some(125), ""));
+        assert!(required.err.contains(why), "{required:?}");
+    }
+    assert_eq!(coordinator.answer(["hold", "--require", "echo", "ran"]), "ran\n");
+}
+
+#[test]
+fn signals_to_hold_reach_the_command() {
+    let coordinator = Coordinator::start();
+    for (name, signal) in [("TERM", Signal::TERM), ("HUP", Signal::HUP), ("USR1", Signal::USR1)] {
+        let script = format!("trap 'exit 33' {name}; echo ready; while :; do sleep 0.02; done");
+        let hold = Process::start(coordinator.command(["hold", "sh", "-c", &script]));
+        hold.line();
+        assert_eq!(coordinator.count(), 1);
+        hold.signal(signal);
+        let ended = hold.end();
+        assert_eq!((ended.code, ended.err.as_str()), (Some(33), ""), "{name}");
+        assert_eq!(coordinator.count(), 0);
+    }
+}
+
+#[test]
+fn the_command_starts_with_the_signals_that_hold_started_with() {
+    let coordinator = Coordinator::start();
+    let ignored = "grep SigIgn /proc/self/status";
+    let nohup = format!("trap '' HUP; {PROGRAM} hold {ignored}");
+    for (script, hup) in [(format!("{PROGRAM} hold {ignored}"), 0), (nohup, 1)] {
+        let shown =
+            ended(coordinator.command([]).env("SCRIPT", &script).args(["hold", "sh", "-c", "eval \"$SCRIPT\""]));
+        let mask = shown.out.trim().rsplit('\t').next().unwrap();
+        let mask = u64::from_str_radix(mask, 16).unwrap();
+        assert_eq!(mask & 1, hup, "{shown:?}");
+        let pipe = 1 << (Signal::PIPE.as_raw() - 1);
+        assert_eq!(mask & pipe, 0, "a command in a pipe dies when its reader has gone");
+    }
+}
+
+#[test]
+fn g2_a_killed_hold_ends_its_pause_by_the_lease() {
+    let coordinator = Coordinator::start();
+    let watching = coordinator.watch();
+    let script = "echo $$; exec sleep 1000";
+    let mut hold = Process::start(coordinator.command(["hold", "--ttl", "1s", "sh", "-c", script]));
+    let orphan = Pid::from_raw(hold.line().parse().unwrap()).unwrap();
+    watching.wait_for(1);
+    hold.kill();
+    watching.wait_for(0);
+    kill_process(orphan, Signal::KILL).unwrap();
+}
+
+#[test]
+fn g2_hold_renews_for_as_long_as_the_command_runs() {
+    let coordinator = Coordinator::start();
+    let mut command = coordinator.command(["hold", "--ttl", "1s", "sh", "-c", "echo ready; read answer"]);
+    command.stdin(Stdio::piped());
+    let mut hold = Process::start(command);
+    hold.line();
+    // Elicitations with the same lease that nobody renews tell the time: twice a whole ttl.
+    let watching = coordinator.watch();
+    coordinator.answer(["increment", "--ttl", "1s"]);
+    watching.wait_for(2);
+    watching.wait_for(1);
+    coordinator.answer(["increment", "--ttl", "1s"]);
+    watching.wait_for(2);
+    watching.wait_for(1);
+    hold.close_stdin();
+    let ended = hold.end();
+    assert_eq!(ended.err, "", "it was paused to the end");
+    assert_eq!(coordinator.count(), 0);
+}
+
+#[test]
+fn a_late_answer_is_said_to_be_late() {
+    let coordinator = Coordinator::start();
+    let watching = coordinator.watch();
+    let mut command = coordinator.command(["hold", "--ttl", "1s", "sh", "-c", "echo ready; read answer; exit 5"]);
+    command.stdin(Stdio::piped());
+    let mut hold = Process::start(command);
+    hold.line();
+    watching.wait_for(1);
+    // As a machine that sleeps, or a link that is down: nothing is renewed.
+    hold.signal(Signal::STOP);
+    watching.wait_for(0);
+    hold.signal(Signal::CONT);
+    hold.close_stdin();
+    let ended = hold.end();
+    assert_eq!(ended.code, Some(5));
+    assert!(ended.err.contains("the command ended too late: its lease had ended"), "{ended:?}");
+}
+
+#[test]
+fn a_lease_that_is_lost_while_the_command_runs_is_said_at_once() {
+    let coordinator = Coordinator::start();
+    let address = coordinator.address.clone();
+    let mut command = coordinator.command(["hold", "--ttl", "1s", "sh", "-c", "echo ready; read answer"]);
+    command.stdin(Stdio::piped());
+    let mut hold = Process::start(command);
+    hold.line();
+    drop(coordinator);
+    assert_eq!(hold.error_line(), "pausewatch hold: no answer from the coordinator for 1s: the pause may be over");
+    // One that has forgotten everything.
+    let _coordinator = Coordinator::start_at(&address);
+    let lost = hold.error_line();
+    assert_eq!(lost, "pausewatch hold: the coordinator does not know the elicitation any more: the pause is over");
+    hold.close_stdin();
+    let ended = hold.end();
+    assert_eq!((ended.code, ended.err.as_str()), (Some(1), ""), "read found the end of its input");
+}
+
+#[test]
+fn a_pause_that_somebody_else_ended_is_told() {
+    let coordinator = Coordinator::start();
+    let ended = coordinator.run(["hold", "sh", "-c", &format!("{PROGRAM} decrement")]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "t: running\n"));
+    assert!(ended.err.contains("closed by somebody else"), "{ended:?}");
+}

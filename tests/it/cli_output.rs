@@ -1,0 +1,126 @@
+//! What the commands print: help and JSON as snapshots, lists, text of others, readers that go away.
+use crate::program::{Coordinator, assert_snapshot, ended, program};
+use pausewatch::client::{Client, IncrementElicitationRequest};
+use std::{fs::File, io::pipe};
+
+#[test]
+fn help_is_as_it_was() {
+    for command in ["", "hold", "increment", "decrement", "renew", "get", "list", "watch"] {
+        let args = command.split_whitespace().chain(["--help"]);
+        let help = ended(program().args(args).env("COLUMNS", "100"));
+        assert_eq!((help.code, help.err.as_str()), (Some(0), ""));
+        assert_snapshot(&format!("help{}{command}.txt", if command.is_empty() { "" } else { "-" }), &help.out);
+    }
+}
+
+#[test]
+fn json_has_the_shape_that_grpcurl_prints() {
+    let coordinator = Coordinator::start();
+    let mut text = String::new();
+    let mut show = |name: &str, json: String| text += &format!("{name}\n{}", masked(&json));
+    let opened = coordinator.answer(["increment", "--reason", "Push?", "--holder", "git", "--output", "json"]);
+    let id: serde_json::Value = serde_json::from_str(&opened).unwrap();
+    let id = id["elicitation"]["elicitationId"].as_str().unwrap();
+    show("increment", opened.clone());
+    show("renew", coordinator.answer(["renew", id, "--output", "json"]));
+    show("get", coordinator.answer(["get", "--output", "json"]));
+    show("list", coordinator.answer(["list", "--output", "json"]));
+    show("decrement", coordinator.answer(["decrement", "--output", "json"]));
+    show("get, running", coordinator.answer(["get", "--output", "json"]));
+    show("list, empty", coordinator.answer(["list", "--output", "json"]));
+    assert_snapshot("json.txt", &text);
+}
+
+/// What differs from run to run is masked: ids, times, lengths, revisions.
+fn masked(json: &str) -> String {
+    let mask = |line: &str| {
+        let Some((key, value)) = line.split_once("\": \"") else { return line.to_owned() };
+        let kind = match key.trim_start().trim_start_matches('"') {
+            "elicitationId" => "ID",
+            "createTime" | "expireTime" | "pauseStartTime" => "TIME",
+            "pausedTotal" | "pausedFor" => "LENGTH",
+            "revision" => "REVISION",
+            _ => return line.to_owned(),
+        };
+        format!("{key}\": \"{kind}\"{}", if value.ends_with(',') { "," } else { "" })
+    };
+    json.lines().map(|line| mask(line) + "\n").collect()
+}
+
+#[test]
+fn list_shows_who_waits_for_whom() {
+    let coordinator = Coordinator::start();
+    assert_eq!(coordinator.answer(["list"]), "No thread is paused.\n");
+    coordinator.answer(["increment", "--reason", "Push?", "--holder", "git[7]@laptop"]);
+    coordinator.answer(["increment", "--reason", "Publish?", "--holder", "npm[8]@laptop"]);
+    coordinator.answer(["increment", "--thread-id", "u"]);
+    coordinator.answer(["decrement", "--thread-id", "u"]);
+    let list = coordinator.answer(["list"]);
+    let lines: Vec<_> = list.lines().collect();
+    assert_eq!(lines[0], "THREAD  COUNT  PAUSED FOR  HOLDER         REASON");
+    assert!(lines[1].starts_with("t       2      ") && lines[1].ends_with("git[7]@laptop  Push?"), "{list}");
+    assert_eq!(lines[2].trim_start(), "npm[8]@laptop  Publish?");
+    assert_eq!(lines[3..], ["", "1 thread paused, 2 open elicitations."]);
+    let all = coordinator.answer(["list", "--all"]);
+    assert!(
+        all.contains("\nu       0      -\n") && all.ends_with("\n2 threads, 1 paused, 2 open elicitations.\n"),
+        "{all}"
+    );
+}
+
+#[tokio::test]
+async fn list_reads_every_page() {
+    let coordinator = Coordinator::start();
+    let client = Client::new(&coordinator.address.parse().unwrap());
+    for thread in 0..1_001 {
+        let thread_id = format!("thread-{thread:04}");
+        client.increment_elicitation(IncrementElicitationRequest { thread_id, ..Default::default() }).await.unwrap();
+    }
+    let list = coordinator.answer(["list"]);
+    assert_eq!(list.lines().count(), 1 + 1_001 + 2);
+    assert!(list.contains("\nthread-1000 ") && list.ends_with("\n1001 threads paused, 1001 open elicitations.\n"));
+    let json: serde_json::Value = serde_json::from_str(&coordinator.answer(["list", "--output", "json"])).unwrap();
+    assert_eq!(json["pauseStates"].as_array().unwrap().len(), 1_001);
+    assert_eq!(json.get("nextPageToken"), None);
+}
+
+#[test]
+fn a_hostile_reason_cannot_write_to_the_terminal() {
+    let coordinator = Coordinator::start();
+    let hostile = "\u{1b}[2J\u{9b}31m\r\nt  0  running \u{202e}";
+    let id = coordinator.answer(["increment", "--reason", hostile, "--holder", hostile]);
+    let mut shown = coordinator.answer(["get"]) + &coordinator.answer(["list"]);
+    for form in ["text", "json"] {
+        let mut command = coordinator.command(["watch", "--include-elicitations", "--output", form]);
+        let watch = crate::program::Process::start(std::mem::replace(&mut command, program()));
+        shown += &format!("{}\n{}\n", watch.line(), watch.line());
+    }
+    shown += &coordinator.answer(["get", "--output", "json"]);
+    shown += &coordinator.run(["decrement", hostile]).err;
+    shown += &coordinator.answer(["renew", id.trim(), "--output", "json"]);
+    assert!(shown.contains("2J"), "{shown}");
+    let hostile = |c: &char| (c.is_control() && *c != '\n') || *c == '\u{202e}';
+    assert_eq!(shown.chars().find(hostile), None, "{shown:?}");
+    assert!(!shown.contains("\nt  0  running"), "{shown}");
+}
+
+#[test]
+fn a_reader_that_went_away_is_no_error_and_a_full_disk_is_one() {
+    let coordinator = Coordinator::start();
+    for args in [["list", "--output", "text"], ["get", "--output", "json"], ["increment", "--output", "text"]] {
+        let (reader, writer) = pipe().unwrap();
+        drop(reader);
+        // Standard error is looked at through a file, as output() would take standard output for itself.
+        let said = tempfile::NamedTempFile::new().unwrap();
+        let status = coordinator.command(args).stdout(writer).stderr(said.reopen().unwrap()).status().unwrap();
+        let said = std::fs::read_to_string(said.path()).unwrap();
+        assert!(
+            status.success() && !said.contains("panicked") && !said.contains("output"),
+            "{args:?}: {status} {said}"
+        );
+
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let status = coordinator.command(args).stdout(full).stderr(std::process::Stdio::null()).status().unwrap();
+        assert_eq!(status.code(), Some(1), "{args:?}");
+    }
+}

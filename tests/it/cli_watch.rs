@@ -1,0 +1,87 @@
+//! `pausewatch watch`.
+use crate::program::{Coordinator, Process, program};
+use rustix::process::Signal;
+use std::{io::BufRead, io::BufReader, process::Stdio};
+
+#[test]
+fn watch_tells_each_change_on_a_line() {
+    let coordinator = Coordinator::start();
+    let watch = Process::start(coordinator.command(["watch"]));
+    let now = |line: String| line.split_once("  ").unwrap().1.to_owned();
+    assert_eq!(now(watch.line()), "t  count 0  running  0.0s in all");
+    coordinator.answer(["increment"]);
+    assert!(now(watch.line()).starts_with("t  count 1  paused  0."));
+    coordinator.answer(["decrement"]);
+    assert!(now(watch.line()).starts_with("t  count 0  running  0."));
+}
+
+#[test]
+fn watch_without_a_thread_shows_all_that_are_paused() {
+    let coordinator = Coordinator::start();
+    for thread in ["a", "b", "c"] {
+        coordinator.answer(["increment", "--thread-id", thread]);
+    }
+    coordinator.answer(["decrement", "--thread-id", "b"]);
+    let mut command = coordinator.command(["watch", "--output", "json"]);
+    command.env("PAUSEWATCH_THREAD_ID", "");
+    let watch = Process::start(command);
+    let lines = [watch.line(), watch.line(), watch.line()];
+    assert!(lines[0].contains("\"threadId\":\"a\"") && lines[1].contains("\"threadId\":\"c\""), "{lines:?}");
+    assert_eq!(lines[2], "{\"snapshotComplete\":{}}");
+    assert!(!lines[0].contains("\"elicitations\""), "{lines:?}");
+
+    let some = Process::start(coordinator.command(["watch", "--thread-id", "a", "--include-elicitations"]));
+    assert!(some.line().contains("  a  count 1  paused  "));
+    assert!(some.line().starts_with("    "));
+}
+
+#[test]
+fn watch_ends_well_when_it_is_told_to() {
+    let coordinator = Coordinator::start();
+    for signal in [Signal::INT, Signal::TERM] {
+        let watch = Process::start(coordinator.command(["watch"]));
+        watch.line();
+        watch.signal(signal);
+        let ended = watch.end();
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{signal:?}");
+    }
+}
+
+#[test]
+fn watch_ends_quietly_when_its_reader_has_gone_though_nothing_happens() {
+    let coordinator = Coordinator::start();
+    let mut command = coordinator.command(["watch"]);
+    let mut watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let mut reader = BufReader::new(watch.stdout.take().unwrap());
+    reader.read_line(&mut line).unwrap();
+    drop(reader);
+    let ended = watch.wait_with_output().unwrap();
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
+}
+
+#[test]
+fn watch_heals_itself_and_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let listen = format!("unix:{}/p.sock", directory.path().display());
+    let coordinator = Coordinator::start_at(&listen);
+    let watch = Process::start(coordinator.command(["watch"]));
+    watch.line();
+    drop(coordinator);
+    let lost = watch.error_line();
+    assert!(lost.starts_with(&format!("pausewatch watch: the connection to {listen} is lost: ")), "{lost}");
+    assert!(lost.ends_with("; trying again"), "{lost}");
+    let coordinator = Coordinator::start_at(&listen);
+    assert_eq!(watch.error_line(), "pausewatch watch: connected again");
+    coordinator.answer(["increment"]);
+    while !watch.line().contains("  count 1  paused  ") {}
+}
+
+#[test]
+fn watch_without_a_coordinator_at_the_start_gives_up() {
+    let mut command = program();
+    command.args(["watch", "--address", "unix:/nonexistent/p.sock"]);
+    assert_eq!(Process::start(command).end().code, Some(1));
+    let refused = Coordinator::start().run(["watch", "--thread-id", "a\nb"]);
+    assert!(refused.code == Some(1) && refused.err.contains("(INVALID_ARGUMENT INVALID_FIELD)"), "{refused:?}");
+}

@@ -1,0 +1,196 @@
+//! The program as a process, and a coordinator of its own to call.
+//!
+//! 1. Nothing of whoever runs the tests reaches it: no variable of ours, no config file.
+//! 2. Nothing waits for ever: what does not come within [`PATIENCE`] is a failure. Nothing stays behind.
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Far longer than anything takes on a machine that is busy with other tests.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A coordinator that forgets everything when it ends, which it does when this is dropped.
+pub(crate) struct Coordinator {
+    _process: Process,
+    pub(crate) address: String,
+}
+
+impl Coordinator {
+    pub(crate) fn start() -> Self {
+        Self::start_at("127.0.0.1:0")
+    }
+
+    pub(crate) fn start_at(listen: &str) -> Self {
+        let mut command = program();
+        command.args(["serve", "--listen", listen, "--store", "memory"]);
+        let process = Process::start(command);
+        let line = process.line();
+        let address = line.strip_prefix("listening ").unwrap_or_else(|| panic!("{line}")).to_owned();
+        Self { _process: process, address }
+    }
+
+    /// The program with this coordinator and thread `t` in its environment.
+    pub(crate) fn command<const N: usize>(&self, args: [&str; N]) -> Command {
+        let mut command = program();
+        command.args(args).env("PAUSEWATCH_ADDRESS", &self.address).env("PAUSEWATCH_THREAD_ID", "t");
+        command
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run<const N: usize>(&self, args: [&str; N]) -> Ended {
+        ended(&mut self.command(args))
+    }
+
+    /// What it prints when it ends well.
+    pub(crate) fn answer<const N: usize>(&self, args: [&str; N]) -> String {
+        let ended = self.run(args);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended.out
+    }
+
+    /// The open elicitations of thread `t`.
+    pub(crate) fn count(&self) -> u64 {
+        let json = self.answer(["get", "--output", "json"]);
+        let response: serde_json::Value = serde_json::from_str(&json).unwrap();
+        response["pauseState"]["count"].as_u64().unwrap_or(0)
+    }
+
+    /// A watch of thread `t` that has told its first state.
+    pub(crate) fn watch(&self) -> Watching {
+        let process = Process::start(self.command(["watch", "--output", "json"]));
+        while !process.line().contains("snapshotComplete") {}
+        Watching(process)
+    }
+}
+
+/// The program without anything of ours in its environment.
+pub(crate) fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
+    for variable in ["ADDRESS", "THREAD_ID", "CONFIG", "DATA_DIR"] {
+        command.env_remove(format!("PAUSEWATCH_{variable}"));
+    }
+    command.env_remove("XDG_CONFIG_HOME").env("HOME", "/nonexistent").env("TZ", "UTC").stdin(Stdio::null());
+    command
+}
+
+/// How a process ended and what it said.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+pub(crate) fn ended(command: &mut Command) -> Ended {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ended { status, code: status.code(), out: text(stdout), err: text(stderr) }
+}
+
+/// A process that runs beside the test, killed when it is dropped.
+pub(crate) struct Process {
+    child: Child,
+    out: Option<mpsc::Receiver<String>>,
+    err: mpsc::Receiver<String>,
+}
+
+impl Process {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let out = lines(child.stdout.take().unwrap());
+        let err = lines(child.stderr.take().unwrap());
+        Self { child, out: Some(out), err }
+    }
+
+    /// The next line of standard output.
+    pub(crate) fn line(&self) -> String {
+        match self.out.as_ref().unwrap().recv_timeout(PATIENCE) {
+            Ok(line) => line,
+            Err(error) => panic!("no line: {error}; standard error: {:?}", self.err.try_iter().collect::<Vec<_>>()),
+        }
+    }
+
+    /// The next line of standard error.
+    pub(crate) fn error_line(&self) -> String {
+        self.err.recv_timeout(PATIENCE).unwrap()
+    }
+
+    pub(crate) fn pid(&self) -> rustix::process::Pid {
+        rustix::process::Pid::from_child(&self.child)
+    }
+
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// Gives standard input what the process waits for.
+    pub(crate) fn close_stdin(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
+    /// Waits for its end; the rest of what it said comes with it.
+    pub(crate) fn end(mut self) -> Ended {
+        let rest = |lines: &mpsc::Receiver<String>| {
+            let mut text = String::new();
+            loop {
+                match lines.recv_timeout(PATIENCE) {
+                    Ok(line) => text += &(line + "\n"),
+                    Err(mpsc::RecvTimeoutError::Disconnected) => return text,
+                    Err(error) => panic!("it does not end: {error}; so far {text}"),
+                }
+            }
+        };
+        let (out, err) = (rest(self.out.as_ref().unwrap()), rest(&self.err));
+        let status = self.child.wait().unwrap();
+        Ended { status, code: status.code(), out, err }
+    }
+
+    /// KILL, and waits for its end, however many children of it go on.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn lines(from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (to, lines) = mpsc::channel();
+    std::thread::spawn(move || BufReader::new(from).lines().map_while(Result::ok).try_for_each(|line| to.send(line)));
+    lines
+}
+
+/// `pausewatch watch` of one thread.
+pub(crate) struct Watching(Process);
+
+impl Watching {
+    /// Waits until the thread has so many open elicitations.
+    pub(crate) fn wait_for(&self, count: u64) {
+        loop {
+            let event: serde_json::Value = serde_json::from_str(&self.0.line()).unwrap();
+            let state = &event["pauseState"];
+            if state.is_object() && state["count"].as_u64().unwrap_or(0) == count {
+                return;
+            }
+        }
+    }
+}
+
+/// Compares with `tests/it/snapshots/NAME`; with `PAUSEWATCH_UPDATE_SNAPSHOTS=1` in the environment, writes it instead.
+#[track_caller]
+pub(crate) fn assert_snapshot(name: &str, text: &str) {
+    let path = format!("{}/tests/it/snapshots/{name}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("PAUSEWATCH_UPDATE_SNAPSHOTS").is_some() {
+        std::fs::write(&path, text).unwrap();
+        return;
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, expected, "{name} differs; if it should, run with PAUSEWATCH_UPDATE_SNAPSHOTS=1");
+}

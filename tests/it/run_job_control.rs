@@ -1,0 +1,134 @@
+//! `pausewatch run` and process groups, signals and terminals.
+use crate::shell::{End, Run, all_of, kill, pausewatch, plain, signal, until_state, within_deadline};
+use std::{
+    io::Write,
+    process::{Command, Stdio},
+};
+
+const KILL: i32 = 9;
+
+#[test]
+fn signals_are_passed_on_as_often_as_they_come_and_once_each() {
+    let script = "trap 'echo term' TERM; trap 'echo usr1' USR1; echo ready; while :; do sleep .1; done";
+    let mut run = Run::start(&["-s", "KILL", "60", "sh", "-c", script]);
+    run.expect("ready");
+    for (name, line) in [("TERM", "term"), ("TERM", "term"), ("USR1", "usr1"), ("TERM", "term")] {
+        // While it passes one on, another of the same kind is the same to the kernel.
+        run.at_rest();
+        run.signal(name);
+        run.expect(line);
+    }
+    run.signal("ALRM");
+    assert_eq!(run.ended(), End::Signal(KILL));
+    assert_eq!(run.rest(), "", "no signal came twice");
+}
+
+#[test]
+fn the_whole_group_is_ended() {
+    let mut run = Run::start(&["60", "sh", "-c", "(sleep 1000 & echo ready; wait) & wait"]);
+    run.expect("ready");
+    run.signal("ALRM");
+    assert_eq!(run.ended(), End::Code(124));
+    assert_eq!(run.rest(), "", "the grandchild held standard output");
+}
+
+#[test]
+fn the_whole_group_is_killed() {
+    let script = "trap '' TERM; (sleep 1000 & echo ready; wait) & wait";
+    let mut run = Run::start(&["-k", ".01", "60", "sh", "-c", script]);
+    run.expect("ready");
+    run.signal("ALRM");
+    assert_eq!(run.ended(), End::Signal(KILL));
+    assert_eq!(run.rest(), "", "the grandchild held standard output");
+}
+
+#[test]
+fn in_the_foreground_children_of_the_command_live_on() {
+    let mut run = Run::start(&["-f", "60", "sh", "-c", "sleep 1000 & echo $!; wait"]);
+    let grandchild = run.line();
+    run.signal("ALRM");
+    assert_eq!(run.ended(), End::Code(124));
+    assert!(kill(&grandchild, "0"), "it lives");
+    signal(&grandchild, "KILL");
+    assert_eq!(run.rest(), "");
+}
+
+#[test]
+fn a_command_that_left_the_group_is_ended_too() {
+    for (options, end) in [(&[][..], End::Code(124)), (&["-s", "KILL"], End::Signal(KILL))] {
+        let mut run = Run::start(&[options, &["60", "setsid", "sh", "-c", "echo ready; exec sleep 1000"]].concat());
+        run.expect("ready");
+        run.signal("ALRM");
+        assert_eq!(run.ended(), end);
+        assert_eq!(run.rest(), "");
+    }
+}
+
+#[test]
+fn a_stopped_command_is_ended() {
+    let mut run = Run::start(&["60", "sh", "-c", "echo $$; kill -STOP $$; echo not reached"]);
+    let command = run.line();
+    // The line came before the stop.
+    until_state(&command, 'T');
+    run.signal("ALRM");
+    assert_eq!(run.ended(), End::Code(124));
+    assert_eq!(run.rest(), "");
+}
+
+#[test]
+fn what_was_ignored_or_blocked_at_the_start_does_no_harm() {
+    // CHLD ignored: the kernel would keep no status.
+    let status = plain("env")
+        .args(["--ignore-signal=CHLD", env!("CARGO_BIN_EXE_pausewatch"), "run", "60", "sh", "-c", "exit 3"])
+        .status();
+    assert_eq!(End::from(status.unwrap()), End::Code(3));
+    let status = plain("env")
+        .args(["--block-signal=CHLD", env!("CARGO_BIN_EXE_pausewatch"), "run", "60", "sh", "-c", "exit 3"])
+        .status();
+    assert_eq!(End::from(status.unwrap()), End::Code(3));
+    // HUP ignored, as nohup does it: it stays so, for the command too.
+    let script = "kill -HUP $PPID; kill -HUP $$; exit 4";
+    let status = plain("env")
+        .args(["--ignore-signal=HUP", env!("CARGO_BIN_EXE_pausewatch"), "run", "60", "sh", "-c", script])
+        .status();
+    assert_eq!(End::from(status.unwrap()), End::Code(4));
+}
+
+#[test]
+fn the_command_starts_with_default_signals() {
+    let report = |program: &mut Command| {
+        let output = program.args(["60", "grep", "-E", "Sig(Blk|Ign|Cgt)", "/proc/self/status"]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let ours = report(pausewatch().arg("run"));
+    assert_eq!(ours.lines().count(), 3);
+    assert_eq!(ours, report(&mut plain("timeout")));
+}
+
+/// A script at a terminal: `run` is in a group of its own, so its command may not read from there; with `-f` it may.
+#[test]
+fn only_in_the_foreground_the_command_reads_from_the_terminal() {
+    at_a_terminal("60", "-f", "hello\nstatus 0\n");
+    at_a_terminal(".2", "-p", "status 143\n");
+    // A group that may not write either (tostop): our own message must not stop us.
+    at_a_terminal(".2", "-v", "pausewatch run: sending signal TERM to command ‘head’\nstatus 124\n");
+}
+
+/// What is shown at last when a script at a terminal runs `head -n 1` for a line that is typed.
+fn at_a_terminal(limit: &str, option: &str, shown: &str) {
+    let program = env!("CARGO_BIN_EXE_pausewatch");
+    let script = format!("stty -echo -onlcr tostop; '{program}' run {option} {limit} head -n 1; echo status $?");
+    let mut terminal = plain("script")
+        .args(["-q", "-c", &script, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut keyboard = terminal.stdin.take().unwrap();
+    keyboard.write_all(b"hello\n").unwrap();
+    let screen = all_of(terminal.stdout.take().unwrap());
+    within_deadline(&mut terminal);
+    let screen = screen.within_deadline();
+    // Before it may stand the terminal's echo of what was typed.
+    assert!(["", "hello\r\n"].map(|echo| format!("{echo}{shown}")).contains(&screen), "{screen:?}");
+}

@@ -1,0 +1,201 @@
+//! `pausewatch run` and the pauses of its thread. The command reads its standard input, so that a test says when it ends.
+use crate::shell::{End, Run, pausewatch};
+use pausewatch::{
+    client::{Client, Config, IncrementElicitationRequest},
+    server::{self, Listen, Server, StoreConfig},
+};
+use std::{
+    fs,
+    os::unix::fs::{FileTypeExt, PermissionsExt},
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// Tells where to ask for pauses, and ends when it is told to, or when its standard input is closed.
+const TELL_AND_READ: &str = "echo $PAUSEWATCH_ADDRESS; echo $PAUSEWATCH_THREAD_ID; read code; exit $code";
+
+/// A command under `run`, and a client of its coordinator.
+struct Told {
+    run: Run,
+    client: Client,
+    address: String,
+    thread_id: String,
+}
+
+impl Told {
+    fn start(run: &mut Command) -> Self {
+        let mut run = Run::spawn_with_input(run);
+        let (address, thread_id) = (run.line(), run.line());
+        let client = Client::with_config(&Config { address: address.parse().unwrap(), ..Config::default() });
+        Self { run, client, address, thread_id }
+    }
+
+    async fn pause(&self) {
+        let thread_id = self.thread_id.clone();
+        let request = IncrementElicitationRequest { thread_id, ..Default::default() };
+        self.client.increment_elicitation(request).await.unwrap();
+    }
+
+    async fn resume(&self) {
+        let request =
+            pausewatch::client::DecrementElicitationRequest { thread_id: self.thread_id.clone(), ..Default::default() };
+        self.client.decrement_elicitation(request).await.unwrap();
+    }
+}
+
+fn run(args: &[&str]) -> Command {
+    let mut command = pausewatch();
+    command.arg("run").args(args);
+    command
+}
+
+/// G1, G3. Removed (the stopwatch not registered), the command is killed while the thread is paused.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_stands_still_while_the_thread_is_paused() {
+    let (limit, pause) = (Duration::from_secs(2), Duration::from_secs(3));
+    let started = Instant::now();
+    let mut told = Told::start(&mut run(&["2", "sh", "-c", TELL_AND_READ]));
+    told.pause().await;
+    let paused = Instant::now();
+    // The time itself is what is tested: it passes, and the command must live.
+    tokio::time::sleep(pause).await;
+    assert!(told.run.is_running(), "out of time while paused");
+    let paused = paused.elapsed();
+    told.resume().await;
+    assert_eq!(told.run.ended(), End::Code(124));
+    let charged = started.elapsed() - paused;
+    assert!(charged >= limit - Duration::from_millis(5), "charged for a pause: {charged:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_ends_while_paused_is_reported_at_once() {
+    let mut told = Told::start(&mut run(&["60", "sh", "-c", TELL_AND_READ]));
+    told.pause().await;
+    told.run.write("7\n");
+    assert_eq!(told.run.ended(), End::Code(7));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configured_coordinator_is_used_and_passed_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let address = format!("unix:{}", directory.path().join("socket").display());
+    let server = Server::start(server::Config {
+        listen: vec![address.parse::<Listen>().unwrap()],
+        store: StoreConfig::Memory,
+        anonymous_ttl: None,
+        insecure: false,
+        workers: 1,
+    });
+    tokio::spawn(server.await.unwrap().run(std::future::pending()));
+    for by_environment in [false, true] {
+        let mut command = match by_environment {
+            false => run(&["--address", &address, "--thread-id", "a thread", "1", "sh", "-c", TELL_AND_READ]),
+            true => run(&["1", "sh", "-c", TELL_AND_READ]),
+        };
+        if by_environment {
+            command.env("PAUSEWATCH_ADDRESS", &address).env("PAUSEWATCH_THREAD_ID", "a thread");
+        }
+        let mut told = Told::start(&mut command);
+        assert_eq!((told.address.as_str(), told.thread_id.as_str()), (address.as_str(), "a thread"));
+        told.pause().await;
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        assert!(told.run.is_running(), "out of time while paused");
+        told.run.write("0\n");
+        assert_eq!(told.run.ended(), End::Code(0));
+        told.resume().await;
+    }
+}
+
+/// Who asks the inner command's person must not run into the outer command's limit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_within_a_run_is_of_the_same_thread() {
+    let program = env!("CARGO_BIN_EXE_pausewatch");
+    let script = "echo $PAUSEWATCH_ADDRESS; echo $PAUSEWATCH_THREAD_ID; exec \"$@\"";
+    let mut told =
+        Told::start(&mut run(&["60", "sh", "-c", script, "sh", program, "run", "60", "sh", "-c", TELL_AND_READ]));
+    told.run.expect(&told.address.clone());
+    told.run.expect(&told.thread_id.clone());
+    told.run.write("3\n");
+    assert_eq!(told.run.ended(), End::Code(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_run_is_a_thread_of_its_own() {
+    let ids =
+        [0, 1].map(|_| Told::start(&mut run(&["60", "sh", "-c", TELL_AND_READ]))).map(|told| told.thread_id.clone());
+    assert_ne!(ids[0], ids[1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_private_coordinator_is_private_and_leaves_nothing() {
+    let alone = tempfile::tempdir().unwrap();
+    let entries = || fs::read_dir(alone.path()).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    let cases: &[(&[&str], Option<&str>, End)] = &[
+        (&["60"], None, End::Code(0)),
+        (&["60"], Some("TERM"), End::Signal(15)),
+        (&["60"], Some("USR1"), End::Signal(10)),
+        (&["60"], Some("ALRM"), End::Code(124)),
+        (&["-s", "KILL", "60"], Some("ALRM"), End::Signal(9)),
+        (&["-f", "-s", "KILL", "60"], Some("ALRM"), End::Code(137)),
+    ];
+    for (options, signal, end) in cases {
+        let mut command = run(&[*options, &["sh", "-c", TELL_AND_READ]].concat());
+        let mut told = Told::start(command.env("TMPDIR", alone.path()));
+        let socket = Path::new(told.address.strip_prefix("unix:").unwrap());
+        assert!(fs::metadata(socket).unwrap().file_type().is_socket());
+        assert_eq!(fs::metadata(socket.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
+        match signal {
+            Some(signal) => told.run.signal(signal),
+            None => told.run.write("0\n"),
+        }
+        assert_eq!(told.run.ended(), *end);
+        assert_eq!(entries(), <Vec<std::path::PathBuf>>::new(), "{options:?} {signal:?}");
+    }
+    // A command that is not found leaves nothing either.
+    let status = run(&["60", "no-such-command"]).env("TMPDIR", alone.path()).stderr(Stdio::null()).status();
+    assert_eq!(End::from(status.unwrap()), End::Code(127));
+    assert!(entries().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_or_missing_temporary_directory_does_no_harm() {
+    let long = tempfile::Builder::new().prefix(&"long".repeat(40)).tempdir().unwrap();
+    for directory in [long.path(), Path::new("/no/such/directory")] {
+        let mut told = Told::start(run(&["60", "sh", "-c", TELL_AND_READ]).env("TMPDIR", directory));
+        assert!(told.address.starts_with("unix:/tmp/"), "{}", told.address);
+        told.run.write("0\n");
+        assert_eq!(told.run.ended(), End::Code(0));
+    }
+    assert_eq!(fs::read_dir(long.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn without_its_coordinator_the_limit_holds() {
+    let unreachable = |grace: &str, limit: &str| {
+        let started = Instant::now();
+        let args = ["--address", "unix:/no/such/socket", "--disconnect-grace", grace, limit, "sleep", "60"];
+        let output = run(&args).output().unwrap();
+        let warnings = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(End::from(output.status), End::Code(124));
+        assert_eq!(warnings.lines().count(), 1, "{warnings}");
+        assert!(
+            warnings.starts_with("pausewatch run: warning: no coordinator at unix:/no/such/socket: "),
+            "{warnings}"
+        );
+        started.elapsed()
+    };
+    unreachable("0", ".2");
+    assert!(unreachable("1s", ".2") >= Duration::from_millis(1_195), "it waits for the link");
+}
+
+#[test]
+fn what_cannot_be_an_address_or_a_thread_is_bad_usage() {
+    for args in [["--address", "nonsense"], ["--thread-id", "a\nb"], ["--disconnect-grace", "x"]] {
+        let status = run(&args).args(["5", "true"]).stderr(Stdio::null()).status();
+        assert_eq!(End::from(status.unwrap()), End::Code(125), "{args:?}");
+    }
+    let mut empty = run(&["5", "true"]);
+    empty.env("PAUSEWATCH_ADDRESS", "").env("PAUSEWATCH_THREAD_ID", "");
+    assert_eq!(End::from(empty.status().unwrap()), End::Code(0), "an empty variable is none");
+}
