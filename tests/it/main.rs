@@ -15,3 +15,4 @@ mod run_vs_timeout;
 mod shell;
 mod stopwatch;
 mod stopwatch_controller;
+mod stopwatch_server;
