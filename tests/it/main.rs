@@ -20,5 +20,6 @@ mod service;
 mod shell;
 mod stopwatch;
 mod stopwatch_controller;
+mod stopwatch_server;
 mod support;
 mod watch;
