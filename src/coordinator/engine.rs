@@ -53,6 +53,8 @@ pub struct Engine {
     /// Threads that were forgotten; they are published when that is committed.
     forgotten: Vec<Committed>,
     staged: Vec<(ThreadId, Change)>,
+    /// Threads that were named for the first time by what is staged.
+    made: Vec<ThreadId>,
     /// Boot-time clock less the time awake: rises when the machine sleeps.
     slept: i64,
     store_failing: bool,
@@ -93,6 +95,7 @@ impl Engine {
             forgotten_rows: Vec::new(),
             forgotten: Vec::new(),
             staged: Vec::new(),
+            made: Vec::new(),
             store_failing: false,
             next_recovery: now.boot,
             next_sweep: now.boot,
@@ -138,15 +141,18 @@ impl Engine {
                 committed.append(&mut self.forgotten);
                 self.settle(now, committed);
                 if std::mem::take(&mut self.store_failing) {
+                    tracing::info!("the store takes changes again: every lease begins anew");
                     self.renew_all(now, committed);
                 }
                 Ok(())
             }
             Err(CommitError::Fatal(why)) => Err(Fatal(why)),
             Err(CommitError::Refused(why)) => {
-                tracing::warn!(%why, "the store refuses changes; they are refused until it takes them again");
-                self.store_failing = true;
-                self.next_recovery = now.after(RECOVER_EVERY).boot;
+                // Once an outage: with many callers it would be logged, and put off, thousands of times a second.
+                if !std::mem::replace(&mut self.store_failing, true) {
+                    tracing::warn!(%why, "the store refuses changes; they are refused until it takes them again");
+                    self.next_recovery = now.after(RECOVER_EVERY).boot;
+                }
                 self.take_back();
                 outcomes.truncate(first);
                 outcomes.extend(calls.iter().map(|(thread, command)| self.judge(thread, command, now, false)));
@@ -179,7 +185,11 @@ impl Engine {
             _ => {}
         }
         self.next_row += 2;
-        let record = self.records.entry(thread.clone()).or_insert_with(|| Record::new(thread.clone(), self.floor, now));
+        let (made, floor) = (&mut self.made, self.floor);
+        let record = self.records.entry(thread.clone()).or_insert_with(|| {
+            made.push(thread.clone());
+            Record::new(thread.clone(), floor, now)
+        });
         record.apply(&change);
         self.staged.push((thread.clone(), change));
         Ok(decision.answer)
@@ -200,6 +210,8 @@ impl Engine {
             return Ok(());
         }
         let mut writes = Vec::with_capacity(3 * self.staged.len() + to_forget + 1);
+        // First, since what is staged may name a forgotten thread again.
+        writes.extend(self.forgotten.iter().map(|forgotten| Write::DeleteThread(&forgotten.thread)));
         for (i, staged) in self.staged.iter().enumerate().filter(|(_, staged)| changed(staged)) {
             let (thread, change) = staged;
             match &change.effect {
@@ -217,7 +229,6 @@ impl Engine {
             }
         }
         writes.extend(self.forgotten_rows.iter().map(|&row| Write::DeleteMemory(row)));
-        writes.extend(self.forgotten.iter().map(|forgotten| Write::DeleteThread(&forgotten.thread)));
         if !self.forgotten.is_empty() {
             writes.push(Write::PutFloor(self.floor));
         }
@@ -229,6 +240,7 @@ impl Engine {
 
     /// What was staged is durable now, or needs not be: follows it up, and hands it out to be published.
     fn settle(&mut self, now: Moment, committed: &mut Vec<Committed>) {
+        self.made.clear();
         for (thread, change) in self.staged.drain(..) {
             let event = match change.effect {
                 Effect::Opened(open) => {
@@ -255,15 +267,15 @@ impl Engine {
         }
     }
 
-    /// Undoes what is staged, latest first. A record that was made for it is empty then, and goes.
+    /// Undoes what is staged, latest first, and drops the records that were made for it.
     fn take_back(&mut self) {
         while let Some((thread, change)) = self.staged.pop() {
             if let Some(record) = self.records.get_mut(&thread) {
                 record.revert(&change);
-                if record.header.revision == self.floor && record.open.is_empty() && record.memory.is_empty() {
-                    self.records.remove(&thread);
-                }
             }
+        }
+        for thread in self.made.drain(..) {
+            self.records.remove(&thread);
         }
     }
 
