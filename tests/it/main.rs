@@ -20,5 +20,6 @@ mod service;
 mod shell;
 mod stopwatch;
 mod stopwatch_controller;
+mod store_contract;
 mod support;
 mod watch;
