@@ -21,5 +21,6 @@ mod shell;
 mod stopwatch;
 mod stopwatch_controller;
 mod stopwatch_server;
+mod store_contract;
 mod support;
 mod watch;

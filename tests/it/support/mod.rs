@@ -1,5 +1,6 @@
 //! What the tests of the server share: servers in this process, servers as processes, and short ways to call them.
 mod calls;
+pub(crate) mod disk;
 pub(crate) mod model;
 mod process;
 mod random;

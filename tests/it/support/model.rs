@@ -61,9 +61,15 @@ pub(crate) struct Model {
     memory: BTreeMap<u64, (ThreadId, Kept)>,
     floor: u64,
     next_row: u64,
+    /// Bytes that the reason of a new elicitation has at most, beyond the usual: what fills a disk quickly.
+    pub(crate) ballast: usize,
 }
 
 impl Model {
+    pub(crate) fn with_ballast(ballast: usize) -> Self {
+        Model { ballast, ..Model::default() }
+    }
+
     pub(crate) fn apply(&mut self, batch: &[Write<'_>]) {
         for write in batch {
             match *write {
@@ -131,6 +137,29 @@ impl Model {
         batch
     }
 
+    /// A batch that closes one elicitation, if any is open.
+    pub(crate) fn close_one(&mut self, now: Moment) -> Option<Vec<Change>> {
+        let (thread, row) = self.elicitations.iter().next().map(|(row, (thread, _))| (thread.clone(), *row))?;
+        let fresh = self.next_row;
+        self.next_row += 2;
+        Some(self.close(thread, row, Closing::Released, fresh, now))
+    }
+
+    fn close(&self, thread: ThreadId, closed: u64, how: Closing, row: u64, now: Moment) -> Vec<Change> {
+        let before = self.threads[&thread];
+        let left = self.elicitations.values().filter(|(of, _)| *of == thread).count() - 1;
+        let revision = before.revision + 1;
+        let header = Header { revision, pause: before.pause.turned(left > 0, now), changed: now };
+        let id = self.elicitations[&closed].1.elicitation.id;
+        let answer = RememberedAnswer { count: left as u32, revision, opened: None };
+        vec![
+            Change::DeleteElicitation(closed),
+            Change::PutClosing(thread.clone(), RememberedClosing { id, how, at: now, row }),
+            Change::PutRequest(thread.clone(), request(Rpc::Decrement, answer, now, row + 1)),
+            Change::PutThread(thread, header),
+        ]
+    }
+
     fn random_change(&mut self, random: &mut Random, thread: ThreadId, now: Moment) -> Vec<Change> {
         let row = self.next_row;
         self.next_row += 2;
@@ -139,38 +168,27 @@ impl Model {
         let kept: Vec<u64> = self.memory.iter().filter(|(_, (of, _))| *of == thread).map(|(row, _)| *row).collect();
         let known = self.threads.get(&thread);
         let before = known.copied().unwrap_or(Header { revision: self.floor, pause: Pause::default(), changed: now });
-        let header = |count: usize| Header {
-            revision: before.revision + 1,
-            pause: before.pause.turned(count > 0, now),
-            changed: now,
-        };
+        let revision = before.revision + 1;
         let id = ElicitationId(u128::from(random.next()) << 64 | u128::from(row));
         match random.below(5) {
             0 | 1 => {
-                let reason = "because ".repeat(random.below(40)).into();
+                let reason = "because ".repeat(random.below(40 + self.ballast / 8)).into();
                 let elicitation = Elicitation { id, reason, holder: "a holder".into(), created: now };
                 let lease = (random.below(2) == 0).then(|| Duration::from_secs(1 + random.below(60) as u64));
                 let lease = lease.map(|length| (length, now.after(length)));
                 let open_one = Open { elicitation: Arc::new(elicitation), lease, anonymous: lease.is_none(), row };
                 let opened = Some((id, open_one.ends()));
-                let answer = RememberedAnswer { count: open.len() as u32 + 1, revision: before.revision + 1, opened };
+                let answer = RememberedAnswer { count: open.len() as u32 + 1, revision, opened };
                 vec![
                     Change::PutElicitation(thread.clone(), open_one),
                     Change::PutRequest(thread.clone(), request(Rpc::Increment, answer, now, row + 1)),
-                    Change::PutThread(thread, header(open.len() + 1)),
+                    Change::PutThread(thread, Header { revision, pause: before.pause.turned(true, now), changed: now }),
                 ]
             }
             2 | 3 if !open.is_empty() => {
                 let closed = open[random.below(open.len())];
-                let id = self.elicitations[&closed].1.elicitation.id;
                 let how = if random.below(2) == 0 { Closing::Released } else { Closing::Expired };
-                let answer = RememberedAnswer { count: 0, revision: before.revision + 1, opened: None };
-                vec![
-                    Change::DeleteElicitation(closed),
-                    Change::PutClosing(thread.clone(), RememberedClosing { id, how, at: now, row }),
-                    Change::PutRequest(thread.clone(), request(Rpc::Decrement, answer, now, row + 1)),
-                    Change::PutThread(thread, header(open.len() - 1)),
-                ]
+                self.close(thread, closed, how, row, now)
             }
             _ if open.is_empty() && known.is_some() => {
                 let mut changes: Vec<_> = kept.iter().map(|&row| Change::DeleteMemory(row)).collect();
