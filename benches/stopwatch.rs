@@ -1,76 +1,92 @@
-//! What pausing and resuming a thread costs with 100,000 registered stopwatches that 100,000 tasks wait for.
+//! `stopwatch`: what it costs to pause and resume a thread on which 100,000 tasks wait for a stopwatch each.
 //!
-//! `cargo bench --bench stopwatch`. The goal is at most 50 us for a pause; a resume wakes everyone who found the thread
-//! paused, so it is measured twice: when the waiters slept through the pause, and when all had noticed it.
-use pausewatch::{
-    client::PauseState,
-    stopwatch::{Stopwatch, StopwatchController},
-};
-use std::{
-    hint::black_box,
-    time::{Duration, Instant},
-};
+//! A resume wakes everyone who found the thread paused, so it is measured twice: when the waiters have slept through
+//! the pause, and when all of them stand still in it.
+use crate::Result;
+use crate::measure::{Latencies, resident};
+use crate::table::Table;
+use pausewatch::client::PauseState;
+use pausewatch::stopwatch::{Registration, Stopwatch, StopwatchController};
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
 
 const STOPWATCHES: usize = 100_000;
 const ROUNDS: u64 = 1_001;
+/// Until every task has come to wait.
+const SETTLE: Duration = Duration::from_secs(2);
 
-fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build();
-    runtime.expect("a runtime of two threads").block_on(run());
+pub(crate) fn run() -> Result<Table> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build()?;
+    eprintln!("stopwatch: {STOPWATCHES} on one thread");
+    let mut table = Table::new("stopwatch: 100,000 stopwatches of one thread, each with a task that waits", [COLUMN]);
+    runtime.block_on(measure(&mut table))?;
+    table.goal_at_most("a pause", (PAUSE, P50, COLUMN), 50.0, "us");
+    Ok(table)
 }
 
-async fn run() {
+const COLUMN: &str = "pausewatch";
+const PAUSE: &str = "pause";
+const P50: &str = "p50, us";
+
+async fn measure(table: &mut Table) -> Result<()> {
     let controller = StopwatchController::detached();
-    let before = resident();
-    let registered: Vec<_> = (0..STOPWATCHES)
-        .map(|_| {
-            let stopwatch = Stopwatch::new(Duration::from_secs(3_600));
-            (controller.register("t", &stopwatch).expect("a thread id"), stopwatch)
-        })
-        .collect();
-    let with_stopwatches = resident();
+    let own = || resident(std::process::id());
+    let before = own()?;
+    let registered = register(&controller, Duration::from_secs(3_600))?;
+    let with_stopwatches = own()?;
     // The first state ends the uncertainty in which waiters listen to the thread.
     controller.apply(&state(0, 1));
-    for (_, stopwatch) in &registered {
-        let stopwatch = stopwatch.clone();
-        tokio::spawn(async move { stopwatch.expired().await });
-    }
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let with_tasks = resident();
-    let each = |from: u64, to: u64| to.saturating_sub(from) / STOPWATCHES as u64;
-    println!("memory: {} bytes a registered stopwatch", each(before, with_stopwatches));
-    println!("memory: {} bytes a task that waits for one", each(with_stopwatches, with_tasks));
+    let tasks = wait_for(&registered);
+    tokio::time::sleep(SETTLE).await;
+    let each = |bytes: f64| bytes / STOPWATCHES as f64;
+    table.add(("memory", "bytes / stopwatch", COLUMN), each(with_stopwatches - before));
+    table.add(("memory", "bytes / task that waits for one", COLUMN), each(own()? - with_stopwatches));
 
-    let (mut pauses, mut resumes) = (Vec::new(), Vec::new());
+    let (mut pauses, mut resumes) = (Latencies::default(), Latencies::default());
     for round in 1..=ROUNDS {
-        pauses.push(time(|| controller.apply(black_box(&state(1, 2 * round)))));
-        assert!(registered[0].1.is_paused());
-        resumes.push(time(|| controller.apply(black_box(&state(0, 2 * round + 1)))));
-        assert!(!registered[STOPWATCHES - 1].1.is_paused());
+        pauses.record(time(|| controller.apply(black_box(&state(1, 2 * round)))));
+        let is_paused = registered[STOPWATCHES - 1].1.is_paused();
+        resumes.record(time(|| controller.apply(black_box(&state(0, 2 * round + 1)))));
+        if !is_paused || registered[STOPWATCHES - 1].1.is_paused() {
+            return Err("a stopwatch does not follow its thread".into());
+        }
     }
-    report("pause", &mut pauses);
-    report("resume, waiters asleep", &mut resumes);
+    for (case, times) in [(PAUSE, &mut pauses), ("resume, waiters asleep", &mut resumes)] {
+        let [p50, p99, most] = times.percentiles([50.0, 99.0, 100.0]);
+        table.add((case, P50, COLUMN), p50);
+        table.add((case, "p99, us", COLUMN), p99);
+        table.add((case, "most, us", COLUMN), most);
+    }
+    tasks.into_iter().for_each(|task| task.abort());
     drop(registered);
 
-    let short: Vec<_> = (0..STOPWATCHES)
-        .map(|_| {
-            let stopwatch = Stopwatch::new(Duration::from_millis(1));
-            (controller.register("t", &stopwatch).expect("a thread id"), stopwatch)
-        })
-        .collect();
+    let registered = register(&controller, Duration::from_millis(1))?;
     controller.apply(&state(1, 10 * ROUNDS));
-    for (_, stopwatch) in &short {
-        let stopwatch = stopwatch.clone();
-        tokio::spawn(async move { stopwatch.expired().await });
-    }
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    let tasks = wait_for(&registered);
+    tokio::time::sleep(SETTLE).await;
     let start = Instant::now();
     controller.apply(&state(0, 10 * ROUNDS + 1));
-    println!("resume, all {STOPWATCHES} waiters frozen: {:?}", start.elapsed());
-    for (_, stopwatch) in &short {
-        stopwatch.expired().await;
+    table.add(("resume, waiters standing still", "ms", COLUMN), start.elapsed().as_secs_f64() * 1e3);
+    for task in tasks {
+        task.await?;
     }
-    println!("until the last of them has expired: {:?}", start.elapsed());
+    let case = "resume, until all have expired";
+    table.add((case, "ms", COLUMN), start.elapsed().as_secs_f64() * 1e3);
+    Ok(())
+}
+
+fn register(controller: &StopwatchController, limit: Duration) -> Result<Vec<(Registration, Stopwatch)>> {
+    let one = || {
+        let stopwatch = Stopwatch::new(limit);
+        Ok((controller.register("t", &stopwatch)?, stopwatch))
+    };
+    (0..STOPWATCHES).map(|_| one()).collect()
+}
+
+fn wait_for(registered: &[(Registration, Stopwatch)]) -> Vec<JoinHandle<()>> {
+    let wait = |stopwatch: Stopwatch| tokio::spawn(async move { stopwatch.expired().await });
+    registered.iter().map(|(_, stopwatch)| wait(stopwatch.clone())).collect()
 }
 
 fn state(count: u32, revision: u64) -> PauseState {
@@ -82,16 +98,4 @@ fn time(work: impl FnOnce()) -> Duration {
     let start = Instant::now();
     work();
     start.elapsed()
-}
-
-fn report(what: &str, times: &mut [Duration]) {
-    times.sort();
-    let (median, most) = (times[times.len() / 2], times[times.len() - 1]);
-    println!("{what}: median {median:?}, max {most:?}, of {} rounds", times.len());
-}
-
-/// Bytes of resident memory; 0 where that cannot be read.
-fn resident() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm").ok();
-    pages.and_then(|line| line.split(' ').nth(1)?.parse::<u64>().ok()).unwrap_or(0) * 4_096
 }
