@@ -1,0 +1,81 @@
+//! The figures of `docs/performance.md`, each beside what it is compared with, measured in one run.
+//!
+//! `benches/run` is the way to start it; `benches/run --help` says what there is. One program for all benchmarks: they
+//! share the counting and the tables, and the coordinator is linked once.
+//!
+//! 1. What is compared is measured in turns (target by target, again for each run), so that a machine that becomes slower
+//!    halfway slows all alike. A ratio is the median of the ratios of the runs.
+//! 2. Every measurement has a server of its own: a process, on loopback, its data on the disk of the target directory.
+//! 3. A figure is printed only if nothing was refused, lost or counted wrong on the way.
+mod calls;
+mod grpc;
+mod idle;
+mod limit;
+mod link;
+mod measure;
+mod process;
+mod propagation;
+mod redis;
+mod settings;
+mod start;
+mod stopwatch;
+mod stores;
+mod table;
+mod target;
+mod threads;
+mod watch;
+
+use settings::Settings;
+use std::process::ExitCode;
+
+/// Whatever went wrong: a benchmark has nobody who could do anything about it but read it.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+const NAMES: [&str; 7] = ["calls", "propagation", "watch", "idle", "start", "stores", "stopwatch"];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    // `cargo bench` says --bench; `cargo test --all-targets` does not, and nothing is measured in tests.
+    if let [kind, ..] = &args[..]
+        && let Some(raw) = limit::kind(kind)
+    {
+        return ended(kind, limit::serve(raw));
+    }
+    if !args.iter().any(|arg| arg == "--bench") {
+        println!("Nothing is measured here: benches/run does.");
+        return ExitCode::SUCCESS;
+    }
+    let named: Vec<_> = args.iter().filter(|arg| *arg != "--bench").map(String::as_str).collect();
+    if let Some(unknown) = named.iter().find(|name| !NAMES.contains(name)) {
+        eprintln!("no benchmark {unknown}; there are: {}", NAMES.join(", "));
+        return ExitCode::from(2);
+    }
+    let all = if named.is_empty() { &NAMES[..] } else { &named };
+    all.iter().map(|name| ended(name, run(name))).find(|code| *code != ExitCode::SUCCESS).unwrap_or(ExitCode::SUCCESS)
+}
+
+fn run(name: &str) -> Result<()> {
+    process::raise_open_files();
+    let settings = Settings::from_environment()?;
+    let table = match name {
+        "calls" => calls::run(&settings),
+        "propagation" => propagation::run(&settings),
+        "watch" => watch::run(&settings),
+        "idle" => idle::run(&settings),
+        "start" => start::run(&settings),
+        "stores" => stores::run(&settings),
+        _ => stopwatch::run(),
+    }?;
+    println!("{table}");
+    Ok(())
+}
+
+fn ended(name: &str, result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{name}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Servers as child processes, which end when they are dropped.
+use crate::Result;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a server may take until it listens.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server that listens.
+pub(crate) struct Process {
+    child: Child,
+    /// `HOST:PORT`.
+    pub(crate) address: String,
+}
+
+impl Process {
+    /// Starts a server that prints `listening ADDRESS` when it is ready.
+    pub(crate) fn listening(mut command: Command) -> Result<Self> {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let out = child.stdout.take().expect("it is piped");
+        // Owns the child from here on, so that it ends whatever happens.
+        let mut process = Process { child, address: String::new() };
+        let mut line = String::new();
+        BufReader::new(out).read_line(&mut line)?;
+        let address = line.trim_end().strip_prefix("listening ");
+        process.address = address.ok_or_else(|| format!("{command:?} said {line:?}"))?.to_owned();
+        Ok(process)
+    }
+
+    /// Starts a server that is ready when it takes connections on `address`.
+    pub(crate) fn connectable(mut command: Command, address: SocketAddr) -> Result<Self> {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+        let mut process = Process { child, address: address.to_string() };
+        let begun = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            if begun.elapsed() > PATIENCE || process.child.try_wait()?.is_some() {
+                return Err(format!("{command:?} does not listen").into());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(process)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it as SIGTERM does, and waits until it has ended.
+    pub(crate) fn terminate(mut self) -> Result<()> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        match self.child.wait()? {
+            status if status.success() => Ok(()),
+            status => Err(format!("the server ended with {status}").into()),
+        }
+    }
+
+    /// Ends it as a crash does.
+    pub(crate) fn kill(self) {}
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port of loopback that was free a moment ago.
+pub(crate) fn free_port() -> Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+/// Lets this process and its children have as many connections as the system allows.
+pub(crate) fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
