@@ -24,9 +24,6 @@ const THREADS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("threads"
 const ELICITATIONS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("elicitations");
 const MEMORY: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("memory");
 
-/// What redb writes at the start of a file when all else of a new database is durable.
-const MAGIC: [u8; 9] = *b"redb\x1a\x0a\xa9\x0d\x0a";
-
 const FORMAT_KEY: &str = "pausewatch format";
 /// The number of the last journal entry that is in here.
 const APPLIED_KEY: &str = "journal applied";
@@ -68,7 +65,7 @@ pub(super) enum ApplyError {
 }
 
 impl Base {
-    /// Opens the database, checks the checksum of every page, and makes its tables if it is new.
+    /// Opens the database, which is made if there is none, and checks the checksum of every page.
     pub(super) fn open(disk: &Arc<dyn Disk>, health: &Arc<Health>, name: &str) -> Result<Self, Unopened> {
         caught(|| Self::try_open(disk, health, name)).unwrap_or_else(|panic| Err(damaged(name, &panic).into()))
     }
@@ -78,15 +75,45 @@ impl Base {
             no_space: is_no_space(&error),
             error: OpenError::Io(format!("open {name}/{DATABASE}: {error}")),
         };
-        let file = disk.database().map_err(io)?;
-        if is_unfinished(&*file).map_err(io)? {
-            // Its journal comes first: so where there is a database, a file of the journal that is not there was lost.
-            segments::make(&**disk).map_err(io)?;
-            if !segments::are_blank(&**disk).map_err(io)? {
-                return Err(damaged(name, "there is a journal, and the database is gone").into());
-            }
-            file.set_len(0).map_err(io)?;
+        if !disk.has_database().map_err(io)? {
+            Self::make(disk, health, name)?;
         }
+        let file = disk.database().map_err(io)?;
+        if file.len().map_err(io)? == 0 {
+            // redb would make one of it.
+            return Err(damaged(name, "the database is empty").into());
+        }
+        let mut base = Self::on(file, disk, health, name)?;
+        base.read_format(name)?;
+        Ok(base)
+    }
+
+    /// Makes a database, which is there whole or not at all. Its journal comes first: so where there is a database, a
+    /// file of the journal that is not there was lost.
+    fn make(disk: &Arc<dyn Disk>, health: &Arc<Health>, name: &str) -> Result<(), Unopened> {
+        let failed = |error: io::Error| Unopened {
+            no_space: is_no_space(&error),
+            error: OpenError::Io(format!("make a store in {name}: {error}")),
+        };
+        segments::make(&**disk).map_err(failed)?;
+        if !segments::are_blank(&**disk).map_err(failed)? {
+            return Err(damaged(name, "there is a journal, and the database is gone").into());
+        }
+        let mut base = Self::on(disk.draft().map_err(failed)?, disk, health, name)?;
+        base.write_format().map_err(|error| match error {
+            redb::Error::Io(error) => failed(error),
+            error => failed(io::Error::other(error)),
+        })?;
+        drop(base);
+        disk.adopt_draft().map_err(failed)
+    }
+
+    fn on(
+        file: Box<dyn StorageBackend>,
+        disk: &Arc<dyn Disk>,
+        health: &Arc<Health>,
+        name: &str,
+    ) -> Result<Self, Unopened> {
         let guarded = Guarded { file, disk: disk.clone(), health: health.clone() };
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
@@ -94,51 +121,36 @@ impl Base {
             redb::DatabaseError::Storage(StorageError::Io(cause))
                 if !matches!(cause.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) =>
             {
-                io(cause)
+                Unopened {
+                    no_space: is_no_space(&cause),
+                    error: OpenError::Io(format!("open {name}/{DATABASE}: {cause}")),
+                }
             }
             error => damaged(name, &error).into(),
         })?;
-        let mut base = Base { database, applied: 0, seed: 0 };
-        base.check_format(&**disk, name)?;
-        Ok(base)
+        Ok(Base { database, applied: 0, seed: 0 })
     }
 
-    fn check_format(&mut self, disk: &dyn Disk, name: &str) -> Result<(), Unopened> {
+    fn read_format(&mut self, name: &str) -> Result<(), OpenError> {
         let read = || -> Result<_, redb::Error> {
             let transaction = self.database.begin_read()?;
-            let tables = transaction.list_tables()?.count();
             let meta = match transaction.open_table(META) {
-                Err(redb::TableError::TableDoesNotExist(_)) => return Ok((None, None, None, tables)),
+                Err(redb::TableError::TableDoesNotExist(_)) => return Ok((None, None, None)),
                 meta => meta?,
             };
             let number = |key| meta.get(key).map(|number| number.map(|number| number.value()));
-            Ok((number(FORMAT_KEY)?, number(APPLIED_KEY)?, number(SEED_KEY)?, tables))
+            Ok((number(FORMAT_KEY)?, number(APPLIED_KEY)?, number(SEED_KEY)?))
         };
         match read().map_err(|error| damaged(name, &error))? {
-            (Some(FORMAT), applied, Some(seed), _) => {
+            (Some(FORMAT), applied, Some(seed)) => {
                 (self.applied, self.seed) = (applied.unwrap_or(0), seed);
                 Ok(())
             }
             (Some(later), ..) if later > FORMAT => Err(OpenError::Newer(format!(
                 "{name}/{DATABASE}: written by a later pausewatch (format {later}, this one reads up to {FORMAT}). Run that \
                  version, or give another --data-dir: a newer store cannot be taken back"
-            ))
-            .into()),
-            (None, .., 0) => {
-                // Nothing is acknowledged before the format is durable: so this database was emptied, or put here.
-                let io = |error| OpenError::Io(format!("read the journal in {name}: {error}"));
-                if !segments::are_blank(disk).map_err(io)? {
-                    return Err(damaged(name, "there is a journal, and the database is empty").into());
-                }
-                self.write_format().map_err(|error| match error {
-                    redb::Error::Io(cause) => Unopened {
-                        no_space: is_no_space(&cause),
-                        error: OpenError::Io(format!("make {name}/{DATABASE}: {cause}")),
-                    },
-                    error => damaged(name, &error).into(),
-                })
-            }
-            _ => Err(damaged(name, "a redb database, but not of pausewatch").into()),
+            ))),
+            _ => Err(damaged(name, "a redb database, but not of pausewatch")),
         }
     }
 
@@ -244,14 +256,6 @@ impl Base {
         let floor = transaction.open_table(META)?.get(FLOOR_KEY)?.map_or(0, |floor| floor.value());
         Ok(Contents { records, floor, next_row })
     }
-}
-
-/// Whether `file` is a database whose making was interrupted, or was not begun.
-fn is_unfinished(file: &dyn StorageBackend) -> io::Result<bool> {
-    let mut start = [0; MAGIC.len()];
-    let length = usize::try_from(file.len()?).unwrap_or(usize::MAX).min(start.len());
-    file.read(0, &mut start[..length])?;
-    Ok(start != MAGIC && start.iter().zip(MAGIC).all(|(&found, magic)| found == 0 || found == magic))
 }
 
 /// Runs `work`, in which redb may panic over what it reads. The error is what the panic said.

@@ -219,6 +219,7 @@ impl Carrier {
             state.out_of_space = matches!(carried, Err(ApplyError::NoSpace));
             let is_broken = matches!(carried, Err(ApplyError::Broken(_)));
             if let Err(ApplyError::Broken(why)) = carried {
+                self.health.broken.store(true, Relaxed);
                 let _ = self.shared.broken.set(why);
             }
             if state.out_of_space {

@@ -16,27 +16,47 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub(super) const DATABASE: &str = "pausewatch.redb";
 /// The file that keeps blocks.
 const RESERVE: &str = "reserve";
+/// A database that is being made.
+const DATABASE_DRAFT: &str = "pausewatch.redb.new";
 /// A file of the journal that is being made.
-const DRAFT: &str = "journal.new";
-/// Size of the reserve. What the database needs to take up a few thousand decrements.
-pub const RESERVE_BYTES: u64 = 1 << 20;
+const SEGMENT_DRAFT: &str = "journal.new";
+/// Size of the reserve. What the database needs to take up a journal full of increments (4 MiB without the second
+/// copies, twice that in pages), so that what was acknowledged before anyone knew leaves room for decrements.
+pub const RESERVE_BYTES: u64 = 8 << 20;
 /// A disk with less than this is full.
 const LOW_BYTES: u64 = 1 << 20;
 
-/// Whether the disk is full; shared by all who use it.
+/// How the disk is; shared by all who use it.
 #[derive(Debug, Default)]
 pub(super) struct Health {
     pub(super) full: AtomicBool,
+    /// It has failed: nothing is written to it any more.
+    pub(super) broken: AtomicBool,
 }
 
 /// What the store reads and writes through: files, or in tests something that loses, tears and refuses writes.
 pub trait Disk: fmt::Debug + Send + Sync + 'static {
-    /// The file of the database, which is made, empty, if there is none; its name is durable. Errors of kind
-    /// `StorageFull` (and its like) say that there is no space.
+    /// Whether there is a database.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    fn has_database(&self) -> io::Result<bool>;
+    /// The file of the database. Errors of kind `StorageFull` (and its like) say that there is no space.
     ///
     /// # Errors
     /// It cannot be opened.
     fn database(&self) -> io::Result<Box<dyn StorageBackend>>;
+    /// An empty file, in which a database is made.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    fn draft(&self) -> io::Result<Box<dyn StorageBackend>>;
+    /// Makes the draft the database. It is durable when this returns; whatever happens meanwhile, it is there whole or
+    /// not at all.
+    ///
+    /// # Errors
+    /// It may not be.
+    fn adopt_draft(&self) -> io::Result<()>;
     /// File `number` of the journal.
     ///
     /// # Errors
@@ -94,7 +114,9 @@ impl Directory {
     pub(super) fn new(path: &Path) -> Self {
         let directory = Directory { path: path.to_owned() };
         // What a process left that ended while it made a file.
-        let _ = std::fs::remove_file(directory.path.join(DRAFT));
+        for draft in [DATABASE_DRAFT, SEGMENT_DRAFT] {
+            let _ = std::fs::remove_file(directory.path.join(draft));
+        }
         directory
     }
 
@@ -109,14 +131,24 @@ impl Directory {
 }
 
 impl Disk for Directory {
+    fn has_database(&self) -> io::Result<bool> {
+        self.path.join(DATABASE).try_exists()
+    }
+
     fn database(&self) -> io::Result<Box<dyn StorageBackend>> {
-        let made = OpenOptions::new().write(true).create_new(true).open(self.path.join(DATABASE));
-        match made {
-            Ok(_) => self.sync()?,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
         self.open(DATABASE)
+    }
+
+    fn draft(&self) -> io::Result<Box<dyn StorageBackend>> {
+        File::create(self.path.join(DATABASE_DRAFT))?;
+        self.open(DATABASE_DRAFT)
+    }
+
+    fn adopt_draft(&self) -> io::Result<()> {
+        let draft = self.path.join(DATABASE_DRAFT);
+        File::open(&draft)?.sync_all()?;
+        std::fs::rename(&draft, self.path.join(DATABASE))?;
+        self.sync()
     }
 
     fn segment(&self, number: u64) -> io::Result<Box<dyn StorageBackend>> {
@@ -128,7 +160,7 @@ impl Disk for Directory {
     }
 
     fn make_segment(&self, number: u64, zeros: u64) -> io::Result<()> {
-        let draft = self.path.join(DRAFT);
+        let draft = self.path.join(SEGMENT_DRAFT);
         let make = || {
             let mut file = File::create(&draft)?;
             io::copy(&mut io::Read::take(io::repeat(0), zeros), &mut file)?;
@@ -189,7 +221,15 @@ pub(super) struct Guarded {
 }
 
 impl Guarded {
+    fn alive(&self) -> io::Result<()> {
+        match self.health.broken.load(Relaxed) {
+            true => Err(io::Error::other("the disk has failed before")),
+            false => Ok(()),
+        }
+    }
+
     fn with_reserve(&self, write: impl Fn() -> io::Result<()>) -> io::Result<()> {
+        self.alive()?;
         match write() {
             Err(error) if is_no_space(&error) => {
                 self.health.full.store(true, Relaxed);
@@ -223,6 +263,7 @@ impl StorageBackend for Guarded {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        self.alive()?;
         durable(&*self.file)
     }
 

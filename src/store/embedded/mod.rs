@@ -88,6 +88,7 @@ impl Embedded {
     }
 
     fn fatal(&self, why: &str) -> CommitError {
+        self.health.broken.store(true, Relaxed);
         CommitError::Fatal(format!(
             "{}: {why}. What is on the disk is unknown; the kernel's log (dmesg) may say more",
             self.name

@@ -137,6 +137,15 @@ impl World {
     }
 }
 
+impl World {
+    /// Makes a file under its name. Whether a cut comes before or after that is chance: the name is not durable yet.
+    fn make(&mut self, name: &str, bytes: Vec<u8>, fault: Option<Fault>) -> io::Result<()> {
+        let is_cut = fault == Some(Fault::Cut);
+        self.files.insert(name.into(), Content { name_is_durable: !is_cut, ..Content::durable(bytes) });
+        if is_cut { Err(power_is_off()) } else { Ok(()) }
+    }
+}
+
 impl SimDisk {
     pub(super) fn new() -> Self {
         SimDisk(Arc::default())
@@ -257,14 +266,26 @@ impl fmt::Debug for SimDisk {
 }
 
 impl Disk for SimDisk {
-    fn database(&self) -> io::Result<Box<dyn StorageBackend>> {
+    fn has_database(&self) -> io::Result<bool> {
+        Ok(self.world().files.contains_key("database"))
+    }
+
+    fn draft(&self) -> io::Result<Box<dyn StorageBackend>> {
+        self.world().files.insert("draft".into(), Content::default());
+        self.open("draft".into())
+    }
+
+    fn adopt_draft(&self) -> io::Result<()> {
         let mut world = self.world();
-        if !world.files.contains_key("database") {
-            let fault = world.operation(true)?;
-            let name_is_durable = fault != Some(Fault::Cut);
-            world.files.insert("database".into(), Content { name_is_durable, ..Content::default() });
+        let fault = world.operation(true)?;
+        if fault == Some(Fault::SyncError) {
+            return Err(io::Error::from_raw_os_error(EIO));
         }
-        drop(world);
+        let bytes = world.files.remove("draft").unwrap().current;
+        world.make("database", bytes, fault)
+    }
+
+    fn database(&self) -> io::Result<Box<dyn StorageBackend>> {
         self.open("database".into())
     }
 
@@ -286,11 +307,7 @@ impl Disk for SimDisk {
         if fault == Some(Fault::SyncError) {
             return Err(io::Error::from_raw_os_error(EIO));
         }
-        // Whether a cut comes before or after the renaming, is chance: the name is not durable yet.
-        let mut content = Content::durable(vec![0; usize::try_from(zeros).unwrap()]);
-        content.name_is_durable = fault != Some(Fault::Cut);
-        world.files.insert(format!("journal-{number}"), content);
-        if fault == Some(Fault::Cut) { Err(power_is_off()) } else { Ok(()) }
+        world.make(&format!("journal-{number}"), vec![0; usize::try_from(zeros).unwrap()], fault)
     }
 
     fn is_low(&self) -> bool {
