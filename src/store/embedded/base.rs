@@ -11,7 +11,7 @@ use crate::core::types::ThreadId;
 use crate::store::{Contents, OpenError};
 use hashbrown::HashMap;
 use prost::Message;
-use redb::{Database, ReadableDatabase, ReadableTable, StorageError, TableDefinition};
+use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, StorageError, TableDefinition};
 use std::error::Error;
 use std::fmt::Display;
 use std::io;
@@ -44,11 +44,34 @@ pub(super) enum ApplyError {
 }
 
 impl Base {
-    /// Opens the database, checks the checksum of every page, and makes its tables if it is new. Returns with it the
-    /// number of the last journal entry in it.
+    /// Makes an empty database, which is there whole or not at all: one that is not whole was damaged.
+    pub(super) fn make(disk: &Arc<dyn Disk>, health: &Arc<Health>, name: &str) -> Result<(), OpenError> {
+        let failed = |error: &dyn Display| OpenError::Io(format!("make {name}/{DATABASE}: {error}"));
+        let base = Self::on(disk.draft().map_err(|error| failed(&error))?, disk, health, name)?;
+        base.write_format().map_err(|error| failed(&error))?;
+        drop(base);
+        disk.adopt_draft().map_err(|error| failed(&error))
+    }
+
+    /// Opens the database and checks the checksum of every page. Returns with it the number of the last journal entry
+    /// in it.
     pub(super) fn open(disk: &Arc<dyn Disk>, health: &Arc<Health>, name: &str) -> Result<(Self, u64), OpenError> {
         let io = |error: io::Error| OpenError::Io(format!("open {name}/{DATABASE}: {error}"));
         let file = disk.database().map_err(io)?;
+        if file.len().map_err(io)? == 0 {
+            return Err(damaged(name, "the database is empty"));
+        }
+        let base = Self::on(file, disk, health, name)?;
+        let applied = base.check_format(name)?;
+        Ok((base, applied))
+    }
+
+    fn on(
+        file: Box<dyn StorageBackend>,
+        disk: &Arc<dyn Disk>,
+        health: &Arc<Health>,
+        name: &str,
+    ) -> Result<Self, OpenError> {
         let guarded = Guarded { file, disk: disk.clone(), health: health.clone() };
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
@@ -56,33 +79,29 @@ impl Base {
             redb::DatabaseError::Storage(StorageError::Io(cause))
                 if !matches!(cause.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) =>
             {
-                io(cause)
+                OpenError::Io(format!("open {name}/{DATABASE}: {cause}"))
             }
             error => damaged(name, &error),
         })?;
-        let base = Base { database };
-        let applied = base.check_format(name)?;
-        Ok((base, applied))
+        Ok(Base { database })
     }
 
     fn check_format(&self, name: &str) -> Result<u64, OpenError> {
-        let read = || -> Result<(Option<u64>, u64, usize), redb::Error> {
+        let read = || -> Result<(Option<u64>, u64), redb::Error> {
             let transaction = self.database.begin_read()?;
-            let tables = transaction.list_tables()?.count();
             let meta = match transaction.open_table(META) {
-                Err(redb::TableError::TableDoesNotExist(_)) => return Ok((None, 0, tables)),
+                Err(redb::TableError::TableDoesNotExist(_)) => return Ok((None, 0)),
                 meta => meta?,
             };
             let number = |key| meta.get(key).map(|number| number.map(|number| number.value()));
-            Ok((number(FORMAT_KEY)?, number(APPLIED_KEY)?.unwrap_or(0), tables))
+            Ok((number(FORMAT_KEY)?, number(APPLIED_KEY)?.unwrap_or(0)))
         };
         match read().map_err(|error| damaged(name, &error))? {
-            (Some(FORMAT), applied, _) => Ok(applied),
-            (Some(later), ..) if later > FORMAT => Err(OpenError::Newer(format!(
+            (Some(FORMAT), applied) => Ok(applied),
+            (Some(later), _) if later > FORMAT => Err(OpenError::Newer(format!(
                 "{name}/{DATABASE}: written by a later pausewatch (format {later}, this one reads up to {FORMAT}). Run that \
                  version, or give another --data-dir: a newer store cannot be taken back"
             ))),
-            (None, _, 0) => self.write_format().map(|()| 0).map_err(|error| damaged(name, &error)),
             _ => Err(damaged(name, &"a redb database, but not of pausewatch")),
         }
     }

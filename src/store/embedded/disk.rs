@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The file of the database.
 pub(super) const DATABASE: &str = "pausewatch.redb";
+/// The file of a database that is being made.
+const DRAFT: &str = "pausewatch.redb.new";
 /// The file that keeps blocks.
 const RESERVE: &str = "reserve";
 /// Size of the reserve. What the database needs to take up a few thousand decrements.
@@ -29,26 +31,43 @@ pub(super) struct Health {
 
 /// What the store reads and writes through: files, or in tests something that loses, tears and refuses writes.
 pub trait Disk: fmt::Debug + Send + Sync + 'static {
+    /// Whether there is a database.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    fn has_database(&self) -> io::Result<bool>;
     /// The file of the database. Errors of kind `StorageFull` (and its like) say that there is no space.
     ///
     /// # Errors
     /// It cannot be opened.
     fn database(&self) -> io::Result<Box<dyn StorageBackend>>;
-    /// File `number` of the journal, which is made if there is none.
+    /// An empty file, in which a database is made.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    fn draft(&self) -> io::Result<Box<dyn StorageBackend>>;
+    /// Makes the draft the database. It is durable when this returns; whatever happens meanwhile, it is there whole or
+    /// not at all.
+    ///
+    /// # Errors
+    /// It may not be.
+    fn adopt_draft(&self) -> io::Result<()>;
+    /// File `number` of the journal.
     ///
     /// # Errors
     /// It cannot be opened.
     fn segment(&self, number: u64) -> io::Result<Box<dyn StorageBackend>>;
+    /// Makes file `number` of the journal, with so many zeros. It is durable when this returns; whatever happens
+    /// meanwhile, it is there whole or not at all.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    fn make_segment(&self, number: u64, zeros: u64) -> io::Result<()>;
     /// Whether there is such a file.
     ///
     /// # Errors
     /// The directory cannot be read.
     fn has_segment(&self, number: u64) -> io::Result<bool>;
-    /// Makes the names of new files durable.
-    ///
-    /// # Errors
-    /// They may not be.
-    fn sync_directory(&self) -> io::Result<()>;
     /// Whether there is less space than is good.
     fn is_low(&self) -> bool;
     /// Frees the reserve. `false`: there was none.
@@ -78,20 +97,43 @@ impl Directory {
 }
 
 impl Disk for Directory {
+    fn has_database(&self) -> io::Result<bool> {
+        self.path.join(DATABASE).try_exists()
+    }
+
     fn database(&self) -> io::Result<Box<dyn StorageBackend>> {
         self.open(DATABASE)
+    }
+
+    fn draft(&self) -> io::Result<Box<dyn StorageBackend>> {
+        File::create(self.path.join(DRAFT))?;
+        self.open(DRAFT)
+    }
+
+    fn adopt_draft(&self) -> io::Result<()> {
+        File::open(self.path.join(DRAFT))?.sync_all()?;
+        std::fs::rename(self.path.join(DRAFT), self.path.join(DATABASE))?;
+        File::open(&self.path)?.sync_all()
     }
 
     fn segment(&self, number: u64) -> io::Result<Box<dyn StorageBackend>> {
         self.open(&format!("journal-{number}"))
     }
 
-    fn has_segment(&self, number: u64) -> io::Result<bool> {
-        self.path.join(format!("journal-{number}")).try_exists()
+    fn make_segment(&self, number: u64, zeros: u64) -> io::Result<()> {
+        let draft = self.path.join("journal.new");
+        let make = || {
+            let mut file = File::create(&draft)?;
+            io::copy(&mut io::Read::take(io::repeat(0), zeros), &mut file)?;
+            file.sync_all()?;
+            std::fs::rename(&draft, self.path.join(format!("journal-{number}")))?;
+            File::open(&self.path)?.sync_all()
+        };
+        make().inspect_err(|_| _ = std::fs::remove_file(&draft))
     }
 
-    fn sync_directory(&self) -> io::Result<()> {
-        File::open(&self.path)?.sync_all()
+    fn has_segment(&self, number: u64) -> io::Result<bool> {
+        self.path.join(format!("journal-{number}")).try_exists()
     }
 
     fn is_low(&self) -> bool {

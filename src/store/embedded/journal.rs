@@ -63,12 +63,19 @@ impl From<io::Error> for ReadError {
 
 /// A new file full of zeros.
 pub(super) fn create(disk: &dyn Disk, number: u64) -> io::Result<Segment> {
-    let file = disk.segment(number)?;
-    file.set_len(SEGMENT)?;
-    file.write(0, &vec![0; SEGMENT as usize])?;
-    file.sync_data()?;
-    disk.sync_directory()?;
-    Ok(Segment { file, length: SEGMENT, end: 0, last: 0 })
+    disk.make_segment(number, SEGMENT)?;
+    Ok(Segment { file: disk.segment(number)?, length: SEGMENT, end: 0, last: 0 })
+}
+
+/// Makes the files that a new store begins with, as far as there are none. That is done before its database is: so
+/// where there is a database, a file that is not there, or not whole, was lost.
+pub(super) fn make(disk: &dyn Disk) -> io::Result<()> {
+    for number in 0..SEGMENTS {
+        if !disk.has_segment(number)? {
+            create(disk, number)?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads the files. `applied`: the number of the last entry that the database holds.
@@ -76,20 +83,18 @@ pub(super) fn open(disk: &dyn Disk, applied: u64) -> Result<Found, ReadError> {
     let mut segments = Vec::new();
     let mut contents = Vec::new();
     for number in 0..MAX_SEGMENTS {
-        if number < SEGMENTS && !disk.has_segment(number)? {
-            segments.push(create(disk, number)?);
-        } else if disk.has_segment(number)? {
+        if disk.has_segment(number)? {
             let file = disk.segment(number)?;
             let length = file.len()?;
+            if length < SEGMENT {
+                return Err(ReadError::Damaged(format!("file journal-{number} was cut")));
+            }
             let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
             file.read(0, &mut bytes)?;
-            if length < SEGMENT {
-                // Made by a process that ended before it was filled.
-                segments.push(create(disk, number)?);
-            } else {
-                segments.push(Segment { file, length, end: 0, last: 0 });
-            }
+            segments.push(Segment { file, length, end: 0, last: 0 });
             contents.push(bytes);
+        } else if number < SEGMENTS {
+            return Err(ReadError::Damaged(format!("file journal-{number} is gone")));
         }
     }
     let (payloads, last) = read(&contents, applied)?;

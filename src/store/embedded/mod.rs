@@ -23,6 +23,7 @@ use disk::{Directory, Health};
 use journal::{Journal, ReadError};
 use rows::Stamper;
 use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -61,9 +62,14 @@ impl Embedded {
     pub fn on(disk: Arc<dyn Disk>, name: &str, boot_id: u64) -> Result<Self, OpenError> {
         let health = Arc::<Health>::default();
         health.full.store(disk.restore_reserve().is_err() || disk.is_low(), Relaxed);
+        let io = |what: &str, error: io::Error| OpenError::Io(format!("{what} {name}: {error}"));
+        if !disk.has_database().map_err(|error| io("look into", error))? {
+            journal::make(&*disk).map_err(|error| io("make the journal in", error))?;
+            Base::make(&disk, &health, name)?;
+        }
         let (base, applied) = Base::open(&disk, &health, name)?;
         let found = journal::open(&*disk, applied).map_err(|error| match error {
-            ReadError::Io(error) => OpenError::Io(format!("open the journal in {name}: {error}")),
+            ReadError::Io(error) => io("open the journal in", error),
             ReadError::Damaged(why) => damaged(name, &why),
         })?;
         if found.last > applied {
