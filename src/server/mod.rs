@@ -88,6 +88,15 @@ impl Server {
             StoreConfig::Memory => Box::new(store::Memory),
             StoreConfig::Embedded(directory) => Box::new(store::Embedded::open(directory, clock.boot_id())?),
         };
+        Self::start_on(store, clock, config).await
+    }
+
+    /// Starts on a store that is open already; `config.store` is not looked at. `clock`: the one that the store was
+    /// opened for.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn start_on(store: Box<dyn Store>, clock: Arc<dyn Clock>, config: Config) -> Result<Self, StartError> {
         let coordinator = Arc::new(Coordinator::start(store, clock.clone(), config.anonymous_ttl, end_process)?);
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_service_status(SERVICE_NAME, tonic_health::ServingStatus::Serving).await;

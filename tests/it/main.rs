@@ -1,5 +1,6 @@
 //! One binary for all integration tests: they link once.
 #![allow(clippy::unwrap_used)] // The lint's own exception for tests does not see what tests share.
+mod architecture;
 mod cli_calls;
 mod cli_hold;
 mod cli_output;
@@ -7,9 +8,12 @@ mod cli_watch;
 mod client_calls;
 mod client_hold;
 mod client_watch;
+mod crash;
 mod drain;
+mod durability;
 mod engine;
 mod fake;
+mod full_disk;
 mod leases;
 mod listeners;
 mod power_loss;

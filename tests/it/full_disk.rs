@@ -1,0 +1,124 @@
+//! A real file system that is full, under a running server.
+use crate::support::{Api, Process, detail, event, states};
+use pausewatch::proto::v1::watch_pause_state_response::Event;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A small file system in memory. Dropped, it is unmounted.
+struct Mounted(tempfile::TempDir);
+
+impl Mounted {
+    /// `None`: this process may not mount. On a CI machine that runs as root it must.
+    fn new() -> Option<Self> {
+        let directory = tempfile::tempdir().unwrap();
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", "size=16m", "tmpfs"]).arg(directory.path()).output();
+        match mounted {
+            Ok(output) if output.status.success() => return Some(Mounted(directory)),
+            failed => {
+                println!("skipped: a tmpfs of 16 MiB cannot be mounted: {failed:?}");
+                let is_root = rustix::process::geteuid().is_root();
+                assert!(!(is_root && std::env::var("CI").is_ok_and(|ci| ci == "true")), "root on CI can mount");
+            }
+        }
+        None
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.path()).status();
+    }
+}
+
+/// Takes all the space that is left.
+fn fill(path: &Path) {
+    let mut file = File::create(path).unwrap();
+    while file.write_all(&[7; 4_096]).is_ok() {}
+}
+
+async fn increment_when_there_is_room(api: &mut Api, thread: &str) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while let Err(status) = api.try_increment(thread, "later", None).await {
+        assert_eq!(detail(&status).0, "STORE_UNAVAILABLE");
+        assert!(Instant::now() < deadline, "there has been space for long");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn on_a_full_disk_increments_are_refused_and_all_else_goes_on() {
+    let Some(mounted) = Mounted::new() else { return };
+    let (data, ballast) = (mounted.path().join("data"), mounted.path().join("ballast"));
+    let server = Process::serve(&data, "127.0.0.1:0");
+    let mut api = server.api().await;
+    for i in 0..900 {
+        api.increment(&format!("t{}", i % 3), Some(Duration::from_secs(3_600))).await;
+    }
+    let leased = api.increment("t0", Some(Duration::from_secs(3_600))).await.elicitation.unwrap().elicitation_id;
+    let mut watching = api.watch(&["t0"]).await;
+    states(&mut watching).await;
+    fill(&ballast);
+    let refused = api.try_increment("t0", "later", None).await.expect_err("the disk is full");
+    assert_eq!(refused.code(), tonic::Code::Unavailable);
+    let (reason, metadata) = detail(&refused);
+    assert_eq!((reason.as_str(), metadata["why"].as_str()), ("STORE_UNAVAILABLE", "its disk is full"));
+    api.try_renew("t0", &leased, None).await.expect("a renewal needs no disk");
+    for left in (0..300).rev() {
+        for thread in ["t0", "t1", "t2"] {
+            let closed = api.try_decrement(thread, &format!("r{left}"), None).await.expect("a decrement has room");
+            assert_eq!(closed.count, left + u32::from(thread == "t0"));
+        }
+    }
+    let state = api.get("t0").await;
+    assert_eq!((state.count, api.get("t1").await.count), (1, 0));
+    loop {
+        if let Event::PauseState(seen) = event(&mut watching).await
+            && seen.revision == state.revision
+        {
+            break;
+        }
+    }
+    let still = api.try_increment("new", "later", None).await.expect_err("it is full still");
+    assert_eq!(detail(&still).0, "STORE_UNAVAILABLE");
+    std::fs::remove_file(&ballast).unwrap();
+    increment_when_there_is_room(&mut api, "new").await;
+    increment_when_there_is_room(&mut api, "t0").await;
+    server.kill();
+    let server = Process::serve(&data, "127.0.0.1:0");
+    let mut api = server.api().await;
+    for (thread, count) in [("t0", 2), ("t1", 0), ("t2", 0), ("new", 1)] {
+        assert_eq!(api.get(thread).await.count, count, "{thread} after kill -9");
+    }
+}
+
+/// A server can be started on a disk that is full, to let everybody go on.
+#[tokio::test]
+async fn a_server_that_starts_on_a_full_disk_takes_decrements() {
+    let Some(mounted) = Mounted::new() else { return };
+    let (data, ballast) = (mounted.path().join("data"), mounted.path().join("ballast"));
+    let server = Process::serve(&data, "127.0.0.1:0");
+    let mut api = server.api().await;
+    for _ in 0..50 {
+        api.increment("t", None).await;
+    }
+    fill(&ballast);
+    server.kill();
+    let server = Process::serve(&data, "127.0.0.1:0");
+    let mut api = server.api().await;
+    assert_eq!(api.get("t").await.count, 50);
+    let refused = api.try_increment("t", "later", None).await.expect_err("the disk is full");
+    assert_eq!(detail(&refused).0, "STORE_UNAVAILABLE");
+    for left in (0..50).rev() {
+        assert_eq!(api.try_decrement("t", "", None).await.expect("a decrement has room").count, left);
+    }
+    std::fs::remove_file(&ballast).unwrap();
+    increment_when_there_is_room(&mut api, "t").await;
+}
