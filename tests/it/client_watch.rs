@@ -267,7 +267,7 @@ async fn g7_a_reader_that_sleeps_gets_the_latest_states_and_keeps_its_stream() {
         fake.pause("a");
         fake.resume("a");
         fake.world(|_| ());
-        if fake.world(|world| world.revision("a")) % 1_000 == 0 {
+        if fake.world(|world| world.revision("a")).is_multiple_of(1_000) {
             settle().await;
         }
     }

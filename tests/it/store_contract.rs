@@ -209,7 +209,8 @@ fn a_truncated_file_is_noticed_or_does_not_matter() {
         for name in disk.names() {
             let length = disk.length(&name);
             let used = disk.used(&name);
-            let cuts = [0, 1, 63, 64, 320, 4_096, used / 2, used.saturating_sub(1), length / 2, length - 4_096, length - 1];
+            let cuts =
+                [0, 1, 63, 64, 320, 4_096, used / 2, used.saturating_sub(1), length / 2, length - 4_096, length - 1];
             for cut in cuts.into_iter().chain((0..3).map(|_| random.below(length))) {
                 let damaged = disk.copy();
                 damaged.damage(&name, |bytes| bytes.truncate(cut));
