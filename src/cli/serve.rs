@@ -70,6 +70,7 @@ pub fn run(args: Args) -> ExitCode {
 }
 
 fn serve(config: Config) -> Result<(), String> {
+    log();
     raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("start: {error}"))?;
@@ -96,6 +97,17 @@ fn serve(config: Config) -> Result<(), String> {
     // What the drain did not wait for must not hold the process.
     runtime.shutdown_background();
     served
+}
+
+/// To standard error, as RUST_LOG says (`info` if it says nothing); standard output is for the addresses.
+fn log() {
+    use std::io::IsTerminal;
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env();
+    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let out = std::io::stderr;
+    // Already set: then somebody else sees to it.
+    let _ =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(out).with_ansi(out().is_terminal()).try_init();
 }
 
 /// A watcher is a connection or a part of one: the usual soft limit of 1,024 files is for programs that use select(2).

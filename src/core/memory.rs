@@ -52,7 +52,7 @@ pub struct RememberedRequest {
     pub rpc: Rpc,
     /// The id.
     pub request_id: Box<str>,
-    /// Of the call's content: see [`fingerprint`].
+    /// Of the call's content: see `fingerprint`.
     pub fingerprint: u128,
     /// The answer.
     pub answer: RememberedAnswer,

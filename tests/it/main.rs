@@ -12,6 +12,7 @@ mod engine;
 mod fake;
 mod leases;
 mod listeners;
+mod power_loss;
 mod program;
 mod run_job_control;
 mod run_pauses;

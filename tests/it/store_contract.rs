@@ -132,6 +132,24 @@ fn every_acknowledged_batch_survives_a_power_loss_at_any_moment() {
     }
 }
 
+/// A creation that was cut off leaves a store that is empty, and no more than that.
+#[test]
+fn a_creation_that_is_interrupted_at_any_moment_leaves_an_empty_store() {
+    let mut random = Random::new(0x5eed_000e);
+    let disk = FakeDisk::default();
+    let store = on(&disk).expect("a new disk");
+    for moment in 0..=disk.history() {
+        let left = disk.after_power_loss(moment, &mut random);
+        let contents = load(&left).unwrap_or_else(|error| panic!("after {moment} steps: {error}"));
+        assert!(Model::default().is(contents, later()), "after {moment} steps");
+        let (mut store, mut model) = filled(&left, 0x5eed_000f);
+        fill(&mut store, &mut model, &mut random, 100..110);
+        drop(store);
+        assert!(model.is(load(&left).expect("it is sound"), later()), "after {moment} steps, gone on");
+    }
+    drop(store);
+}
+
 // One process a store.
 
 #[test]

@@ -4,14 +4,16 @@
 //! last 10 minutes by row number. Row numbers rise, so that what comes and goes quickly stays together at the end of
 //! its table.
 use super::disk::{DATABASE, Disk, Guarded, Health, is_no_space};
+use super::journal::ReadError;
 use super::ops::{Changes, FLOOR_KEY, Table};
 use super::rows::{ElicitationRow, MemoryRow, Remembered, Stamper, ThreadRow};
+use super::segments;
 use crate::core::Record;
 use crate::core::types::ThreadId;
 use crate::store::{Contents, OpenError};
 use hashbrown::HashMap;
 use prost::Message;
-use redb::{Database, ReadableDatabase, ReadableTable, StorageError, TableDefinition};
+use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, StorageError, TableDefinition};
 use std::error::Error;
 use std::fmt::Display;
 use std::io;
@@ -25,6 +27,8 @@ const MEMORY: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("memory");
 const FORMAT_KEY: &str = "pausewatch format";
 /// The number of the last journal entry that is in here.
 const APPLIED_KEY: &str = "journal applied";
+/// The seed of the journal's checksums.
+const SEED_KEY: &str = "journal seed";
 /// The format that this version writes, and the latest that it reads.
 pub const FORMAT: u64 = 1;
 /// Pages that redb may keep in memory: the records are in the coordinator's memory too, so this serves writes only.
@@ -33,6 +37,23 @@ const CACHE_BYTES: usize = 32 << 20;
 /// An open database.
 pub(super) struct Base {
     database: Database,
+    /// The number of the last journal entry that was in it when it was opened.
+    pub(super) applied: u64,
+    /// Of the journal's checksums.
+    pub(super) seed: u64,
+}
+
+/// Why the database was not opened.
+pub(super) struct Unopened {
+    pub(super) error: OpenError,
+    /// There is no space for what opening has to write.
+    pub(super) no_space: bool,
+}
+
+impl From<OpenError> for Unopened {
+    fn from(error: OpenError) -> Self {
+        Unopened { error, no_space: false }
+    }
 }
 
 /// Why the database did not take up changes.
@@ -44,11 +65,55 @@ pub(super) enum ApplyError {
 }
 
 impl Base {
-    /// Opens the database, checks the checksum of every page, and makes its tables if it is new. Returns with it the
-    /// number of the last journal entry in it.
-    pub(super) fn open(disk: &Arc<dyn Disk>, health: &Arc<Health>, name: &str) -> Result<(Self, u64), OpenError> {
-        let io = |error: io::Error| OpenError::Io(format!("open {name}/{DATABASE}: {error}"));
+    /// Opens the database, which is made if there is none, and checks the checksum of every page.
+    pub(super) fn open(disk: &Arc<dyn Disk>, health: &Arc<Health>, name: &str) -> Result<Self, Unopened> {
+        caught(|| Self::try_open(disk, health, name)).unwrap_or_else(|panic| Err(damaged(name, &panic).into()))
+    }
+
+    fn try_open(disk: &Arc<dyn Disk>, health: &Arc<Health>, name: &str) -> Result<Self, Unopened> {
+        let io = |error: io::Error| Unopened {
+            no_space: is_no_space(&error),
+            error: OpenError::Io(format!("open {name}/{DATABASE}: {error}")),
+        };
+        if !disk.has_database().map_err(io)? {
+            Self::make(disk, health, name)?;
+        }
         let file = disk.database().map_err(io)?;
+        if file.len().map_err(io)? == 0 {
+            // redb would make one of it.
+            return Err(damaged(name, "the database is empty").into());
+        }
+        let mut base = Self::on(file, disk, health, name)?;
+        base.read_format(name)?;
+        Ok(base)
+    }
+
+    /// Makes a database, which is there whole or not at all. Its journal comes first: so where there is a database, a
+    /// file of the journal that is not there was lost.
+    fn make(disk: &Arc<dyn Disk>, health: &Arc<Health>, name: &str) -> Result<(), Unopened> {
+        let failed = |error: io::Error| Unopened {
+            no_space: is_no_space(&error),
+            error: OpenError::Io(format!("make a store in {name}: {error}")),
+        };
+        segments::make(&**disk).map_err(failed)?;
+        if !segments::are_blank(&**disk).map_err(failed)? {
+            return Err(damaged(name, "there is a journal, and the database is gone").into());
+        }
+        let mut base = Self::on(disk.draft().map_err(failed)?, disk, health, name)?;
+        base.write_format().map_err(|error| match error {
+            redb::Error::Io(error) => failed(error),
+            error => failed(io::Error::other(error)),
+        })?;
+        drop(base);
+        disk.adopt_draft().map_err(failed)
+    }
+
+    fn on(
+        file: Box<dyn StorageBackend>,
+        disk: &Arc<dyn Disk>,
+        health: &Arc<Health>,
+        name: &str,
+    ) -> Result<Self, Unopened> {
         let guarded = Guarded { file, disk: disk.clone(), health: health.clone() };
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
@@ -56,40 +121,47 @@ impl Base {
             redb::DatabaseError::Storage(StorageError::Io(cause))
                 if !matches!(cause.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) =>
             {
-                io(cause)
+                Unopened {
+                    no_space: is_no_space(&cause),
+                    error: OpenError::Io(format!("open {name}/{DATABASE}: {cause}")),
+                }
             }
-            error => damaged(name, &error),
+            error => damaged(name, &error).into(),
         })?;
-        let base = Base { database };
-        let applied = base.check_format(name)?;
-        Ok((base, applied))
+        Ok(Base { database, applied: 0, seed: 0 })
     }
 
-    fn check_format(&self, name: &str) -> Result<u64, OpenError> {
-        let read = || -> Result<(Option<u64>, u64, usize), redb::Error> {
+    fn read_format(&mut self, name: &str) -> Result<(), OpenError> {
+        let read = || -> Result<_, redb::Error> {
             let transaction = self.database.begin_read()?;
-            let tables = transaction.list_tables()?.count();
             let meta = match transaction.open_table(META) {
-                Err(redb::TableError::TableDoesNotExist(_)) => return Ok((None, 0, tables)),
+                Err(redb::TableError::TableDoesNotExist(_)) => return Ok((None, None, None)),
                 meta => meta?,
             };
             let number = |key| meta.get(key).map(|number| number.map(|number| number.value()));
-            Ok((number(FORMAT_KEY)?, number(APPLIED_KEY)?.unwrap_or(0), tables))
+            Ok((number(FORMAT_KEY)?, number(APPLIED_KEY)?, number(SEED_KEY)?))
         };
         match read().map_err(|error| damaged(name, &error))? {
-            (Some(FORMAT), applied, _) => Ok(applied),
+            (Some(FORMAT), applied, Some(seed)) => {
+                (self.applied, self.seed) = (applied.unwrap_or(0), seed);
+                Ok(())
+            }
             (Some(later), ..) if later > FORMAT => Err(OpenError::Newer(format!(
                 "{name}/{DATABASE}: written by a later pausewatch (format {later}, this one reads up to {FORMAT}). Run that \
                  version, or give another --data-dir: a newer store cannot be taken back"
             ))),
-            (None, _, 0) => self.write_format().map(|()| 0).map_err(|error| damaged(name, &error)),
-            _ => Err(damaged(name, &"a redb database, but not of pausewatch")),
+            _ => Err(damaged(name, "a redb database, but not of pausewatch")),
         }
     }
 
-    fn write_format(&self) -> Result<(), redb::Error> {
+    fn write_format(&mut self) -> Result<(), redb::Error> {
+        self.seed = getrandom::u64().map_err(io::Error::other)?;
         let transaction = self.database.begin_write()?;
-        transaction.open_table(META)?.insert(FORMAT_KEY, FORMAT)?;
+        {
+            let mut meta = transaction.open_table(META)?;
+            meta.insert(FORMAT_KEY, FORMAT)?;
+            meta.insert(SEED_KEY, self.seed)?;
+        }
         transaction.open_table(THREADS)?;
         transaction.open_table(ELICITATIONS)?;
         transaction.open_table(MEMORY)?;
@@ -144,7 +216,8 @@ impl Base {
 
     /// Reads everything.
     pub(super) fn read(&self, stamper: Stamper, name: &str) -> Result<Contents, OpenError> {
-        self.read_rows(stamper).map_err(|error| damaged(name, &*error))
+        let read = caught(|| self.read_rows(stamper).map_err(|error| damaged(name, &*error)));
+        read.unwrap_or_else(|panic| Err(damaged(name, &panic)))
     }
 
     fn read_rows(&self, stamper: Stamper) -> Result<Contents, Box<dyn Error>> {
@@ -182,6 +255,26 @@ impl Base {
         }
         let floor = transaction.open_table(META)?.get(FLOOR_KEY)?.map_or(0, |floor| floor.value());
         Ok(Contents { records, floor, next_row })
+    }
+}
+
+/// Runs `work`, in which redb may panic over what it reads. The error is what the panic said.
+pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    // What it leaves half-changed is not used again: the database is closed.
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|&text| text.to_owned());
+        text.or_else(|| panic.downcast_ref().cloned()).unwrap_or_else(|| "a panic".into())
+    })
+}
+
+impl ReadError {
+    /// As an error of opening the store called `name`.
+    pub(super) fn into_open_error(self, name: &str) -> OpenError {
+        match self {
+            ReadError::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => damaged(name, &error),
+            ReadError::Io(error) => OpenError::Io(format!("read the journal in {name}: {error}")),
+            ReadError::Damaged(why) => damaged(name, &why),
+        }
     }
 }
 

@@ -1,21 +1,22 @@
 //! The thread that carries the journal into the database, and the files that go back and forth.
 //!
 //! The writer hands over a file when it is full and takes a free one. The thread takes up several full files in one
-//! transaction, or fewer when the writer waits for one. When there is no space even with the reserve, it goes on trying
-//! once a second; the writer then runs out of files, and refuses.
-use super::base::{ApplyError, Base};
-use super::disk::{Disk, Health};
-use super::journal::{self, Journal, MAX_SEGMENTS, Pool, ReadError, Segment};
+//! transaction, or fewer when the writer waits for one. When there is no space even with the reserve, it stops until it
+//! is told to try again; the writer then runs out of files, and refuses.
+//!
+//! - K1: the writer waits only for a thread that is at work, and that ends in a free file, or in saying why not.
+use super::base::{ApplyError, Base, caught};
+use super::disk::{Disk, Health, is_no_space};
+use super::journal::{self, Journal, ReadError};
 use super::rows::Stamper;
+use super::segments::{self, MAX_SEGMENTS, Pool, Segment};
 use crate::store::{Contents, OpenError};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread;
-use std::time::Duration;
 
 /// Full files that are worth a transaction, while the writer has others.
 const ENOUGH: usize = 4;
-/// How often the database is opened anew after it ran out of space.
-const REOPEN_EVERY: Duration = Duration::from_secs(1);
 
 /// Of nice(1).
 #[cfg(target_os = "linux")]
@@ -25,6 +26,7 @@ const LOWEST_PRIORITY: i32 = 19;
 pub(super) struct Checkpoints {
     shared: Arc<Shared>,
     disk: Arc<dyn Disk>,
+    health: Arc<Health>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -40,6 +42,9 @@ pub(super) enum NoFile {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// Why the database cannot be trusted any more. Beside the lock, so that no commit waits for a thread of low
+    /// priority that was stopped while it held it.
+    broken: OnceLock<String>,
 }
 
 #[derive(Default)]
@@ -48,14 +53,21 @@ struct State {
     base: Option<Base>,
     writer_waits: bool,
     out_of_space: bool,
-    broken: Option<String>,
+    /// There may be space again.
+    retry: bool,
     finishing: bool,
+    /// The thread is to end as it is.
+    abandoned: bool,
 }
 
 impl State {
     /// Whether the thread has something to do now.
     fn has_work(&self) -> bool {
-        self.finishing || self.pool.full.len() >= ENOUGH || self.writer_waits && !self.pool.full.is_empty()
+        let wanted = match self.out_of_space {
+            true => self.retry,
+            false => self.pool.full.len() >= ENOUGH || self.writer_waits && !self.pool.full.is_empty(),
+        };
+        wanted || self.finishing || self.abandoned
     }
 }
 
@@ -68,7 +80,7 @@ impl Shared {
 impl Checkpoints {
     pub(super) fn start(
         base: Base,
-        free: Vec<Segment>,
+        pool: Pool,
         disk: Arc<dyn Disk>,
         health: Arc<Health>,
         name: &str,
@@ -76,14 +88,14 @@ impl Checkpoints {
         let shared = Arc::<Shared>::default();
         {
             let mut state = shared.lock();
-            state.pool.made = free.len() as u64 + 1;
-            state.pool.free = free;
+            state.pool = pool;
             state.base = Some(base);
         }
-        let thread = Carrier { shared: shared.clone(), disk: disk.clone(), health, name: name.to_owned() };
+        let thread =
+            Carrier { shared: shared.clone(), disk: disk.clone(), health: health.clone(), name: name.to_owned() };
         let thread = thread::Builder::new().name("checkpoint".into()).spawn(move || thread.run());
         let thread = thread.map_err(|error| OpenError::Io(format!("start the checkpoint thread: {error}")))?;
-        Ok(Checkpoints { shared, disk, thread: Some(thread) })
+        Ok(Checkpoints { shared, disk, health, thread: Some(thread) })
     }
 
     /// Reads everything that the database has.
@@ -92,13 +104,16 @@ impl Checkpoints {
     }
 
     /// Why the database cannot be trusted any more.
-    pub(super) fn broken(&self) -> Option<String> {
-        self.shared.lock().broken.clone()
+    pub(super) fn broken(&self) -> Option<&str> {
+        self.shared.broken.get().map(String::as_str)
     }
 
-    /// Whether the database takes up what there is.
-    pub(super) fn is_working(&self) -> bool {
-        !self.shared.lock().out_of_space
+    /// Whether the database takes up what there is. If not, it is tried again.
+    pub(super) fn retry(&self) -> bool {
+        let mut state = self.shared.lock();
+        state.retry = state.out_of_space;
+        self.shared.changed.notify_all();
+        !state.out_of_space
     }
 
     /// A full file, to be taken up.
@@ -114,17 +129,22 @@ impl Checkpoints {
             if let Some(free) = state.pool.free.pop() {
                 return Ok(free);
             }
-            if let Some(why) = &state.broken {
-                return Err(NoFile::Broken(why.clone()));
+            if let Some(why) = self.broken() {
+                return Err(NoFile::Broken(why.to_owned()));
             }
             if state.out_of_space {
                 return Err(NoFile::DiskFull);
             }
-            if state.pool.made < MAX_SEGMENTS && !self.disk.is_low() {
-                let number = state.pool.made;
-                if let Ok(made) = journal::create(&*self.disk, number) {
-                    state.pool.made += 1;
-                    return Ok(made);
+            // On a full disk, what space there is was the reserve: that is the database's.
+            let may_grow = !self.health.full.load(Relaxed) && !self.disk.is_low();
+            if state.pool.next_number < MAX_SEGMENTS && may_grow {
+                match segments::create(&*self.disk, state.pool.next_number) {
+                    Ok(made) => {
+                        state.pool.next_number += 1;
+                        return Ok(made);
+                    }
+                    Err(error) if is_no_space(&error) => self.health.full.store(true, Relaxed),
+                    Err(error) => return Err(NoFile::Broken(format!("make a file of the journal: {error}"))),
                 }
             }
             state.writer_waits = true;
@@ -144,6 +164,13 @@ impl Checkpoints {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Checkpoints {
+    fn drop(&mut self) {
+        self.shared.lock().abandoned = true;
+        self.shared.changed.notify_all();
     }
 }
 
@@ -168,39 +195,40 @@ impl Carrier {
             }
             let full: Vec<_> = state.pool.full.drain(..).collect();
             let finishing = state.finishing;
-            if full.is_empty() {
-                state.base = None;
+            let base = state.base.take();
+            state.retry = false;
+            let nothing_left = finishing && full.is_empty();
+            if state.abandoned || nothing_left {
+                drop(state);
+                drop(base);
                 return;
             }
-            let base = state.base.take();
             drop(state);
-            let (base, carried) = self.carry(base, &full);
+            let (base, carried) =
+                caught(|| self.carry(base, &full)).unwrap_or_else(|panic| (None, Err(ApplyError::Broken(panic))));
+            let full = full.into_iter();
+            // Files are cut before the lock is taken, for the sake of the writer.
+            let (free, full): (Vec<_>, Vec<_>) = match carried {
+                Ok(()) => (full.map(Segment::reused).collect(), Vec::new()),
+                Err(_) => (Vec::new(), full.collect()),
+            };
             let mut state = self.shared.lock();
             state.base = base;
-            match carried {
-                Ok(()) => {
-                    state.out_of_space = false;
-                    state.pool.free.extend(full.into_iter().map(Segment::reused));
-                }
-                Err(ApplyError::Broken(why)) => {
-                    state.broken = Some(why);
-                    self.shared.changed.notify_all();
-                    return;
-                }
-                Err(ApplyError::NoSpace) => {
-                    state.out_of_space = true;
-                    full.into_iter().rev().for_each(|segment| state.pool.full.push_front(segment));
-                    if finishing {
-                        // The journal keeps it for the next process.
-                        return;
-                    }
-                }
+            state.pool.free.extend(free);
+            full.into_iter().rev().for_each(|segment| state.pool.full.push_front(segment));
+            state.out_of_space = matches!(carried, Err(ApplyError::NoSpace));
+            let is_broken = matches!(carried, Err(ApplyError::Broken(_)));
+            if let Err(ApplyError::Broken(why)) = carried {
+                self.health.broken.store(true, Relaxed);
+                let _ = self.shared.broken.set(why);
+            }
+            if state.out_of_space {
+                self.health.full.store(true, Relaxed);
             }
             self.shared.changed.notify_all();
-            let pause = state.out_of_space;
-            drop(state);
-            if pause {
-                thread::sleep(REOPEN_EVERY);
+            // What could not be carried over, the journal keeps for the next process.
+            if is_broken || finishing && state.out_of_space {
+                return;
             }
         }
     }
@@ -210,16 +238,17 @@ impl Carrier {
         let base = match base {
             Some(base) => base,
             None => match Base::open(&self.disk, &self.health, &self.name) {
-                Ok((base, _)) => base,
-                Err(OpenError::Io(_)) => return (None, Err(ApplyError::NoSpace)),
-                Err(error) => return (None, Err(ApplyError::Broken(error.to_string()))),
+                Ok(base) => base,
+                Err(unopened) if unopened.no_space => return (None, Err(ApplyError::NoSpace)),
+                Err(unopened) => return (None, Err(ApplyError::Broken(unopened.error.to_string()))),
             },
         };
         let damaged = |error| match error {
             ReadError::Io(error) => ApplyError::Broken(format!("read the journal: {error}")),
             ReadError::Damaged(why) => ApplyError::Broken(why),
         };
-        let payloads: Result<Vec<_>, _> = full.iter().map(|segment| segment.payloads().map_err(damaged)).collect();
+        let payloads: Result<Vec<_>, _> =
+            full.iter().map(|segment| journal::payloads(segment, base.seed).map_err(damaged)).collect();
         let done = payloads.and_then(|payloads| {
             let changes = journal::changes(payloads.iter().flatten().map(Vec::as_slice));
             let changes = changes.ok_or_else(|| ApplyError::Broken("the journal makes no sense".into()))?;

@@ -16,39 +16,63 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub(super) const DATABASE: &str = "pausewatch.redb";
 /// The file that keeps blocks.
 const RESERVE: &str = "reserve";
-/// Size of the reserve. What the database needs to take up a few thousand decrements.
-pub const RESERVE_BYTES: u64 = 1 << 20;
+/// A database that is being made.
+const DATABASE_DRAFT: &str = "pausewatch.redb.new";
+/// A file of the journal that is being made.
+const SEGMENT_DRAFT: &str = "journal.new";
+/// Size of the reserve. What the database needs to take up a journal full of increments (4 MiB without the second
+/// copies, twice that in pages), so that what was acknowledged before anyone knew leaves room for decrements.
+pub const RESERVE_BYTES: u64 = 8 << 20;
 /// A disk with less than this is full.
 const LOW_BYTES: u64 = 1 << 20;
 
-/// Whether the disk is full; shared by all who use it.
+/// How the disk is; shared by all who use it.
 #[derive(Debug, Default)]
 pub(super) struct Health {
     pub(super) full: AtomicBool,
+    /// It has failed: nothing is written to it any more.
+    pub(super) broken: AtomicBool,
 }
 
 /// What the store reads and writes through: files, or in tests something that loses, tears and refuses writes.
 pub trait Disk: fmt::Debug + Send + Sync + 'static {
+    /// Whether there is a database.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    fn has_database(&self) -> io::Result<bool>;
     /// The file of the database. Errors of kind `StorageFull` (and its like) say that there is no space.
     ///
     /// # Errors
     /// It cannot be opened.
     fn database(&self) -> io::Result<Box<dyn StorageBackend>>;
-    /// File `number` of the journal, which is made if there is none.
+    /// An empty file, in which a database is made.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    fn draft(&self) -> io::Result<Box<dyn StorageBackend>>;
+    /// Makes the draft the database. It is durable when this returns; whatever happens meanwhile, it is there whole or
+    /// not at all.
+    ///
+    /// # Errors
+    /// It may not be.
+    fn adopt_draft(&self) -> io::Result<()>;
+    /// File `number` of the journal.
     ///
     /// # Errors
     /// It cannot be opened.
     fn segment(&self, number: u64) -> io::Result<Box<dyn StorageBackend>>;
+    /// Makes file `number` of the journal, with so many zeros. It is durable when this returns; whatever happens
+    /// meanwhile, it is there whole or not at all.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    fn make_segment(&self, number: u64, zeros: u64) -> io::Result<()>;
     /// Whether there is such a file.
     ///
     /// # Errors
     /// The directory cannot be read.
     fn has_segment(&self, number: u64) -> io::Result<bool>;
-    /// Makes the names of new files durable.
-    ///
-    /// # Errors
-    /// They may not be.
-    fn sync_directory(&self) -> io::Result<()>;
     /// Whether there is less space than is good.
     fn is_low(&self) -> bool;
     /// Frees the reserve. `false`: there was none.
@@ -60,6 +84,26 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     fn restore_reserve(&self) -> io::Result<()>;
 }
 
+/// Makes `path` and what is missing above it, durably: a store is no safer than its directory's name.
+pub(super) fn create_directory(path: &Path) -> io::Result<()> {
+    let parent = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    if path.is_dir() {
+        // It may be the work of a process that ended before it had this done; who may not read the parent has not made
+        // the directory.
+        let _ = File::open(parent).and_then(|parent| parent.sync_all());
+        return Ok(());
+    }
+    create_directory(parent)?;
+    match std::fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => return Err(error),
+        _ => {}
+    }
+    File::open(parent)?.sync_all()
+}
+
 /// The files in a directory.
 #[derive(Debug)]
 pub(super) struct Directory {
@@ -68,18 +112,43 @@ pub(super) struct Directory {
 
 impl Directory {
     pub(super) fn new(path: &Path) -> Self {
-        Directory { path: path.to_owned() }
+        let directory = Directory { path: path.to_owned() };
+        // What a process left that ended while it made a file.
+        for draft in [DATABASE_DRAFT, SEGMENT_DRAFT] {
+            let _ = std::fs::remove_file(directory.path.join(draft));
+        }
+        directory
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn StorageBackend>> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(self.path.join(name))?;
+        let file = OpenOptions::new().read(true).write(true).open(self.path.join(name))?;
         Ok(Box::new(FileBackend::new(file).map_err(io::Error::other)?))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
     }
 }
 
 impl Disk for Directory {
+    fn has_database(&self) -> io::Result<bool> {
+        self.path.join(DATABASE).try_exists()
+    }
+
     fn database(&self) -> io::Result<Box<dyn StorageBackend>> {
         self.open(DATABASE)
+    }
+
+    fn draft(&self) -> io::Result<Box<dyn StorageBackend>> {
+        File::create(self.path.join(DATABASE_DRAFT))?;
+        self.open(DATABASE_DRAFT)
+    }
+
+    fn adopt_draft(&self) -> io::Result<()> {
+        let draft = self.path.join(DATABASE_DRAFT);
+        File::open(&draft)?.sync_all()?;
+        std::fs::rename(&draft, self.path.join(DATABASE))?;
+        self.sync()
     }
 
     fn segment(&self, number: u64) -> io::Result<Box<dyn StorageBackend>> {
@@ -90,8 +159,16 @@ impl Disk for Directory {
         self.path.join(format!("journal-{number}")).try_exists()
     }
 
-    fn sync_directory(&self) -> io::Result<()> {
-        File::open(&self.path)?.sync_all()
+    fn make_segment(&self, number: u64, zeros: u64) -> io::Result<()> {
+        let draft = self.path.join(SEGMENT_DRAFT);
+        let make = || {
+            let mut file = File::create(&draft)?;
+            io::copy(&mut io::Read::take(io::repeat(0), zeros), &mut file)?;
+            file.sync_all()?;
+            std::fs::rename(&draft, self.path.join(format!("journal-{number}")))?;
+            self.sync()
+        };
+        make().inspect_err(|_| _ = std::fs::remove_file(&draft))
     }
 
     fn is_low(&self) -> bool {
@@ -130,6 +207,12 @@ pub(super) fn is_no_space(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
+/// Makes what was written to `file` durable. An error is never one of space, whatever the kernel calls it: what was
+/// written is gone then, and trying again would only seem to help (S4).
+pub(super) fn durable(file: &dyn StorageBackend) -> io::Result<()> {
+    file.sync_data().map_err(|error| io::Error::other(format!("fsync: {error}")))
+}
+
 /// A [`Disk`] as the database sees it: one on which a write does not fail for want of space while the reserve lasts.
 pub(super) struct Guarded {
     pub(super) file: Box<dyn StorageBackend>,
@@ -138,7 +221,15 @@ pub(super) struct Guarded {
 }
 
 impl Guarded {
+    fn alive(&self) -> io::Result<()> {
+        match self.health.broken.load(Relaxed) {
+            true => Err(io::Error::other("the disk has failed before")),
+            false => Ok(()),
+        }
+    }
+
     fn with_reserve(&self, write: impl Fn() -> io::Result<()>) -> io::Result<()> {
+        self.alive()?;
         match write() {
             Err(error) if is_no_space(&error) => {
                 self.health.full.store(true, Relaxed);
@@ -172,7 +263,8 @@ impl StorageBackend for Guarded {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.alive()?;
+        durable(&*self.file)
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {

@@ -1,37 +1,47 @@
 //! One entry of the journal, written so that a torn write and a damaged one can be told apart.
 //!
 //! ```text
-//! header  header again  payload  payload again
+//! header  payload  zeros up to the next sector of the file  header again  payload again
 //! header: payload length (4 bytes), sequence number (8), checksum of the payload (8), checksum of all that (8)
 //! ```
 //!
 //! An entry whose write was torn was never acknowledged: the journal ends before it. An entry that was acknowledged and
-//! then damaged must not be taken for that, or a change would be lost in silence. So both parts stand twice: one
-//! damaged place leaves a good copy, and what was torn has none.
+//! then damaged must not be taken for that, or a change would be lost in silence. So all of it stands twice, and never
+//! both copies in one sector: one damaged place leaves a good copy, and what was torn has none.
+//!
+//! The checksums have a seed that only the store knows. Payloads hold texts of callers, and remain in files that are
+//! written over: without a seed, a caller could send what looks like an entry.
 use twox_hash::XxHash3_64;
 
+/// What a disk writes whole or not at all, and loses together.
+const SECTOR: usize = 512;
 const HEADER: usize = 28;
 
-/// Entries that a journal can hold at most, and many times that.
-const PLAUSIBLE: u64 = 1 << 32;
-
-/// Bytes of an entry.
-pub(super) fn size(payload: usize) -> usize {
-    2 * (HEADER + payload)
+/// Where the second copy of a payload of `length` bytes stands, if the first is at `start`.
+fn second(start: usize, length: usize) -> usize {
+    (start + HEADER + length).next_multiple_of(SECTOR)
 }
 
-/// Writes an entry to `out`.
-pub(super) fn encode(sequence: u64, payload: &[u8], out: &mut Vec<u8>) {
+/// Where an entry at `start` ends.
+pub(super) fn end(start: usize, length: usize) -> usize {
+    second(start, length) + HEADER + length
+}
+
+/// Appends the entry that will stand at `start` of its file to `out`.
+pub(super) fn encode(seed: u64, start: usize, sequence: u64, payload: &[u8], out: &mut Vec<u8>) {
     let length = u32::try_from(payload.len()).expect("a batch is far smaller than 4 GiB");
     let mut header = [0; HEADER];
     header[..4].copy_from_slice(&length.to_be_bytes());
     header[4..12].copy_from_slice(&sequence.to_be_bytes());
-    header[12..20].copy_from_slice(&XxHash3_64::oneshot(payload).to_be_bytes());
-    let sum = XxHash3_64::oneshot(&header[..20]);
+    header[12..20].copy_from_slice(&XxHash3_64::oneshot_with_seed(seed, payload).to_be_bytes());
+    let sum = XxHash3_64::oneshot_with_seed(seed, &header[..20]);
     header[20..].copy_from_slice(&sum.to_be_bytes());
-    for part in [&header[..], &header[..], payload, payload] {
-        out.extend_from_slice(part);
-    }
+    let first = out.len();
+    out.extend_from_slice(&header);
+    out.extend_from_slice(payload);
+    out.resize(first + second(start, payload.len()) - start, 0);
+    out.extend_from_slice(&header);
+    out.extend_from_slice(payload);
 }
 
 /// A header that is intact.
@@ -41,83 +51,137 @@ struct Header {
     sum: u64,
 }
 
-fn header(bytes: &[u8]) -> Option<Header> {
-    let bytes = bytes.get(..HEADER)?;
+fn header(seed: u64, bytes: &[u8], at: usize) -> Option<Header> {
+    let bytes = bytes.get(at..)?.get(..HEADER)?;
     let number = |from: usize| u64::from_be_bytes(bytes[from..from + 8].try_into().expect("8 bytes"));
-    (XxHash3_64::oneshot(&bytes[..20]) == number(20)).then(|| Header {
+    // No entry has the number 0: so a file of zeros costs no checksums.
+    (number(4) > 0 && XxHash3_64::oneshot_with_seed(seed, &bytes[..20]) == number(20)).then(|| Header {
         length: u32::from_be_bytes(bytes[..4].try_into().expect("4 bytes")) as usize,
         sequence: number(4),
         sum: number(12),
     })
 }
 
-/// The entry at the start of `bytes`: its sequence number, its payload, and what follows it. `None`: there is none.
-pub(super) fn decode(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
-    let header = header(bytes).or_else(|| header(bytes.get(HEADER..)?))?;
-    let payloads = bytes.get(2 * HEADER..)?;
-    let good = |payload: &&[u8]| XxHash3_64::oneshot(payload) == header.sum;
-    let first = payloads.get(..header.length);
-    let second = || payloads.get(header.length..)?.get(..header.length);
-    let payload = first.filter(good).or_else(|| second().filter(good))?;
-    Some((header.sequence, payload, bytes.get(size(header.length)..).unwrap_or_default()))
+/// An entry that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry<'a> {
+    pub(super) sequence: u64,
+    pub(super) payload: &'a [u8],
+    /// Where the next one would start.
+    pub(super) end: usize,
 }
 
-/// Whether an intact header with a number above `sequence` stands anywhere in `bytes`: then what is missing before it
-/// was not torn but lost.
-pub(super) fn any_later(bytes: &[u8], sequence: u64) -> bool {
-    (0..bytes.len()).any(|at| {
-        // What is no number that could come soon needs no checksum to be ruled out.
-        let number = bytes.get(at + 4..at + 12).and_then(|number| number.try_into().ok()).map_or(0, u64::from_be_bytes);
-        (sequence + 1..=sequence + PLAUSIBLE).contains(&number) && header(&bytes[at..]).is_some()
-    })
+/// The entry at `start` of a file; with an `expected` number, only if it has that. `None`: there is none.
+pub(super) fn decode(seed: u64, file: &[u8], start: usize, expected: Option<u64>) -> Option<Entry<'_>> {
+    let entry = |header: Header| {
+        let payload = |copy: usize| file.get(copy + HEADER..)?.get(..header.length);
+        let good = |payload: &&[u8]| XxHash3_64::oneshot_with_seed(seed, payload) == header.sum;
+        let payload = payload(start).filter(good);
+        let payload =
+            payload.or_else(|| file.get(second(start, header.length) + HEADER..)?.get(..header.length).filter(good))?;
+        Some(Entry { sequence: header.sequence, payload, end: end(start, header.length) })
+    };
+    let as_expected = |header: &Header| expected.is_none_or(|expected| header.sequence == expected);
+    if let Some(found) = header(seed, file, start).filter(as_expected).and_then(entry) {
+        return Some(found);
+    }
+    // Without the first header, the length is unknown: the second copy is at the start of one of the next sectors. An
+    // older one may stand there too, where it was not written over.
+    let seconds = (second(start, 0)..file.len()).step_by(SECTOR);
+    seconds
+        .filter_map(|at| header(seed, file, at).filter(|header| second(start, header.length) == at))
+        .filter(as_expected)
+        .filter_map(entry)
+        .max_by_key(|entry| entry.sequence)
+}
+
+/// Whether a copy of an entry with a number above `sequence` stands anywhere in `file` from `start` on: then what is
+/// missing before it was not torn but lost.
+pub(super) fn any_later(seed: u64, file: &[u8], start: usize, sequence: u64) -> bool {
+    let sectors = (start.next_multiple_of(SECTOR)..file.len()).step_by(SECTOR);
+    sectors.filter_map(|at| header(seed, file, at)).any(|header| header.sequence > sequence)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn journal() -> Vec<u8> {
-        let mut bytes = Vec::new();
-        encode(7, b"one payload", &mut bytes);
-        encode(8, b"", &mut bytes);
-        bytes
+    const SEED: u64 = 3;
+    const START: usize = 100;
+
+    /// Entries 7 and 8, the first at [`START`].
+    fn file(first: &[u8]) -> Vec<u8> {
+        let mut file = vec![0; START];
+        encode(SEED, START, 7, first, &mut file);
+        let start = file.len();
+        encode(SEED, start, 8, b"", &mut file);
+        file
+    }
+
+    fn payloads() -> [Vec<u8>; 3] {
+        [b"one payload".to_vec(), vec![b'x'; 512 - START - HEADER], vec![b'y'; 1_500]]
     }
 
     #[test]
     fn entries_read_back_one_after_the_other() {
-        let bytes = journal();
-        let (sequence, payload, rest) = decode(&bytes).unwrap();
-        assert_eq!((sequence, payload), (7, &b"one payload"[..]));
-        assert_eq!(decode(rest), Some((8, &b""[..], &b""[..])));
-    }
-
-    #[test]
-    fn g5_any_damaged_byte_leaves_a_good_copy() {
-        let intact = journal();
-        for at in 0..intact.len() {
-            let mut bytes = intact.clone();
-            bytes[at] ^= 1 << (at % 8);
-            let (sequence, payload, rest) = decode(&bytes).unwrap();
-            assert_eq!((sequence, payload), (7, &b"one payload"[..]), "byte {at}");
-            assert_eq!(decode(rest).map(|entry| entry.0), Some(8), "byte {at}");
+        for payload in payloads() {
+            let file = file(&payload);
+            let first = decode(SEED, &file, START, None).unwrap();
+            assert_eq!((first.sequence, first.payload), (7, &payload[..]));
+            let second = Entry { sequence: 8, payload: b"", end: file.len() };
+            assert_eq!(decode(SEED, &file, first.end, Some(8)), Some(second));
+            assert_eq!(decode(SEED, &file, first.end, Some(9)), None);
         }
     }
 
     #[test]
-    fn a_torn_entry_is_none() {
-        let mut bytes = Vec::new();
-        encode(7, b"one payload", &mut bytes);
-        for written in 0..2 * HEADER + b"one payload".len() {
-            let mut torn = bytes.clone();
-            torn[written..].fill(0);
-            assert_eq!(decode(&torn), None, "{written} bytes written");
+    fn g5_any_damaged_byte_or_sector_leaves_a_good_copy() {
+        for payload in payloads() {
+            let intact = file(&payload);
+            let end = decode(SEED, &intact, START, None).unwrap().end;
+            let check = |damaged: &[u8], what: &str| {
+                let first = decode(SEED, damaged, START, None).unwrap_or_else(|| panic!("{what}"));
+                assert_eq!((first.sequence, first.payload, first.end), (7, &payload[..], end), "{what}");
+                assert_eq!(decode(SEED, damaged, end, Some(8)).map(|entry| entry.sequence), Some(8), "{what}");
+            };
+            for at in START..intact.len() {
+                let mut damaged = intact.clone();
+                damaged[at] ^= 1 << (at % 8);
+                check(&damaged, &format!("byte {at}"));
+            }
+            for sector in 0..intact.len().div_ceil(SECTOR) {
+                let mut damaged = intact.clone();
+                let till = damaged.len().min((sector + 1) * SECTOR);
+                damaged[sector * SECTOR..till].fill(0);
+                check(&damaged, &format!("sector {sector}"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_torn_entry_is_none_and_no_loss() {
+        for payload in payloads() {
+            let mut whole = vec![0; START];
+            encode(SEED, START, 7, &payload, &mut whole);
+            for written in START..START + HEADER + payload.len() {
+                let mut torn = whole.clone();
+                torn[written..].fill(0);
+                assert_eq!(decode(SEED, &torn, START, None), None, "{written} bytes written");
+                assert!(!any_later(SEED, &torn, START, 7));
+            }
         }
     }
 
     #[test]
     fn a_later_entry_is_found_behind_damage() {
-        let bytes = journal();
-        assert!(any_later(&bytes[3..], 7));
-        assert!(!any_later(&bytes[3..], 8));
+        let file = file(b"one payload");
+        assert!(any_later(SEED, &file, START, 7));
+        assert!(!any_later(SEED, &file, START, 8));
+    }
+
+    #[test]
+    fn an_entry_of_another_seed_is_none() {
+        assert_eq!(decode(SEED + 1, &file(b"one payload"), START, None), None);
+        assert!(!any_later(SEED + 1, &file(b"one payload"), START, 0));
     }
 }

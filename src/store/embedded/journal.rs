@@ -7,46 +7,19 @@
 //! - J1: entries have consecutive numbers across the files. An entry is written only when the one before is durable:
 //!   so a number that is missing before a later one was lost, and the store is damaged.
 //! - J2: a file is written over only when the database holds all that is in it.
-use super::disk::Disk;
+//! - J3: what is refused for want of space has written nothing of the entry: the room is made first.
+use super::disk::{Disk, durable};
 use super::entry;
 use super::ops::{self, Changes};
-use redb::StorageBackend;
-use std::collections::VecDeque;
+use super::segments::{self, SEGMENT, Segment};
 use std::io;
-
-/// Bytes of a file. Small, so that a small disk does; there are more of them when there is much to do.
-pub(super) const SEGMENT: u64 = 1 << 20;
-/// Files that there are from the start.
-const SEGMENTS: u64 = 2;
-/// Files that there are at most: 8 MiB take many thousand changes, while the database takes up the ones before.
-pub(super) const MAX_SEGMENTS: u64 = 8;
-
-/// One file of the journal.
-pub(super) struct Segment {
-    file: Box<dyn StorageBackend>,
-    /// Bytes that the file has.
-    length: u64,
-    /// Where the next entry goes.
-    end: u64,
-    /// The number of its latest entry.
-    pub(super) last: u64,
-}
 
 /// All files of the journal that the writer has; those that the database is taking up are elsewhere.
 pub(super) struct Journal {
     active: Segment,
+    seed: u64,
     next: u64,
     buffer: Vec<u8>,
-}
-
-/// What was found in the files when the store was opened.
-pub(super) struct Found {
-    /// The files, whose entries must be taken up before they are written over.
-    pub(super) segments: Vec<Segment>,
-    /// The payloads that the database does not hold yet, in their order.
-    pub(super) payloads: Vec<Vec<u8>>,
-    /// The number of the last entry.
-    pub(super) last: u64,
 }
 
 /// Why the journal cannot be read.
@@ -61,71 +34,56 @@ impl From<io::Error> for ReadError {
     }
 }
 
-/// A new file full of zeros.
-pub(super) fn create(disk: &dyn Disk, number: u64) -> io::Result<Segment> {
-    let file = disk.segment(number)?;
-    file.set_len(SEGMENT)?;
-    file.write(0, &vec![0; SEGMENT as usize])?;
-    file.sync_data()?;
-    disk.sync_directory()?;
-    Ok(Segment { file, length: SEGMENT, end: 0, last: 0 })
-}
-
-/// Reads the files. `applied`: the number of the last entry that the database holds.
-pub(super) fn open(disk: &dyn Disk, applied: u64) -> Result<Found, ReadError> {
-    let mut segments = Vec::new();
-    let mut contents = Vec::new();
-    for number in 0..MAX_SEGMENTS {
-        if number < SEGMENTS && !disk.has_segment(number)? {
-            segments.push(create(disk, number)?);
-        } else if disk.has_segment(number)? {
-            let file = disk.segment(number)?;
-            let length = file.len()?;
-            let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-            file.read(0, &mut bytes)?;
-            if length < SEGMENT {
-                // Made by a process that ended before it was filled.
-                segments.push(create(disk, number)?);
-            } else {
-                segments.push(Segment { file, length, end: 0, last: 0 });
-            }
-            contents.push(bytes);
-        }
+/// What the database does not hold yet: the payloads in their order, and the number of the last entry. Changes nothing.
+/// `applied`: the number of the last entry that the database holds.
+pub(super) fn read(disk: &dyn Disk, seed: u64, applied: u64) -> Result<(Vec<Vec<u8>>, u64), ReadError> {
+    if let Some(which) = segments::missing(disk)? {
+        return Err(ReadError::Damaged(which));
     }
-    let (payloads, last) = read(&contents, applied)?;
-    Ok(Found { segments, payloads, last })
-}
-
-/// The payloads after `applied`, in their order, and the number of the last entry.
-fn read(contents: &[Vec<u8>], applied: u64) -> Result<(Vec<Vec<u8>>, u64), ReadError> {
+    let mut contents = Vec::new();
+    for number in segments::numbers(disk)? {
+        contents.push(segments::contents(disk, number)?);
+    }
     let mut entries = Vec::new();
     let mut tails = Vec::new();
-    for bytes in contents {
-        let (mut rest, mut last) = (&bytes[..], None);
-        while let Some((sequence, payload, behind)) = entry::decode(rest)
-            && last.is_none_or(|last| sequence == last + 1)
-        {
-            entries.push((sequence, payload));
-            (rest, last) = (behind, Some(sequence));
+    for bytes in &contents {
+        let (mut end, mut expected) = (0, None);
+        while let Some(entry) = entry::decode(seed, bytes, end, expected) {
+            entries.push(entry);
+            (end, expected) = (entry.end, Some(entry.sequence + 1));
         }
-        tails.push(rest);
+        tails.push((bytes, end));
     }
-    entries.sort_unstable_by_key(|(sequence, _)| *sequence);
+    entries.retain(|entry| entry.sequence > applied);
+    entries.sort_unstable_by_key(|entry| entry.sequence);
     let mut last = applied;
     let mut payloads = Vec::new();
-    for (sequence, payload) in entries.into_iter().filter(|(sequence, _)| *sequence > applied) {
-        if sequence != last + 1 {
+    for entry in entries {
+        if entry.sequence != last + 1 {
             return Err(ReadError::Damaged(format!("the journal lacks entry {}", last + 1)));
         }
-        last = sequence;
-        payloads.push(payload.to_vec());
+        last = entry.sequence;
+        payloads.push(entry.payload.to_vec());
     }
-    // The header of the entry after the last may be there without its payload: a write that was torn. But a later one
-    // was begun only when that was durable (J1).
-    if tails.iter().any(|tail| entry::any_later(tail, last + 1)) {
+    // The next entry may have been torn, and was not acknowledged then. One after it was written only if it was.
+    if tails.iter().any(|(bytes, end)| entry::any_later(seed, bytes, *end, last + 1)) {
         return Err(ReadError::Damaged(format!("entry {} of the journal is damaged", last + 1)));
     }
     Ok((payloads, last))
+}
+
+/// The payloads of a file that was just written.
+pub(super) fn payloads(segment: &Segment, seed: u64) -> Result<Vec<Vec<u8>>, ReadError> {
+    let bytes = segment.read()?;
+    let (mut end, mut last, mut payloads) = (0, None, Vec::new());
+    while let Some(entry) = entry::decode(seed, &bytes, end, last.map(|last| last + 1)) {
+        payloads.push(entry.payload.to_vec());
+        (end, last) = (entry.end, Some(entry.sequence));
+    }
+    match last == Some(segment.last) {
+        true => Ok(payloads),
+        false => Err(ReadError::Damaged(format!("entry {} of the journal is damaged", last.unwrap_or(0) + 1))),
+    }
 }
 
 /// What payloads together make of each key. `None`: one is no payload.
@@ -135,42 +93,23 @@ pub(super) fn changes<'a>(payloads: impl IntoIterator<Item = &'a [u8]>) -> Optio
     Some(changes)
 }
 
-impl Segment {
-    /// The payloads of a file that was just written.
-    pub(super) fn payloads(&self) -> Result<Vec<Vec<u8>>, ReadError> {
-        let mut bytes = vec![0; usize::try_from(self.end).unwrap_or(0)];
-        self.file.read(0, &mut bytes)?;
-        let (mut rest, mut last, mut payloads) = (&bytes[..], 0, Vec::new());
-        while let Some((sequence, payload, behind)) = entry::decode(rest) {
-            payloads.push(payload.to_vec());
-            (rest, last) = (behind, sequence);
-        }
-        match last == self.last {
-            true => Ok(payloads),
-            false => Err(ReadError::Damaged(format!("entry {} of the journal is damaged", last + 1))),
-        }
-    }
-
-    /// May be written over from now on.
-    pub(super) fn reused(mut self) -> Self {
-        self.end = 0;
-        // Should it not shrink, it is larger than it needs to be, no more.
-        if self.length > SEGMENT && self.file.set_len(SEGMENT).is_ok() {
-            self.length = SEGMENT;
-        }
-        self
-    }
+fn offset(at: u64) -> usize {
+    usize::try_from(at).expect("files of the journal are read into memory")
 }
 
 impl Journal {
     /// Goes on after the entry `last`, in `active`, which is free.
-    pub(super) fn new(active: Segment, last: u64) -> Self {
-        Journal { active, next: last + 1, buffer: Vec::new() }
+    pub(super) fn new(active: Segment, seed: u64, last: u64) -> Self {
+        Journal { active, seed, next: last + 1, buffer: Vec::new() }
+    }
+
+    fn end_with(&self, payload: usize) -> u64 {
+        entry::end(offset(self.active.end), payload) as u64
     }
 
     /// Whether the next entry, of about `payload` bytes, should go to another file.
     pub(super) fn is_full(&self, payload: usize) -> bool {
-        self.active.end > 0 && self.active.end + entry::size(payload) as u64 > SEGMENT
+        self.active.end > 0 && self.end_with(payload) > SEGMENT
     }
 
     /// Whether nothing was written since the last [`Journal::rotate`].
@@ -188,35 +127,30 @@ impl Journal {
         std::mem::replace(&mut self.active, free)
     }
 
-    /// Writes an entry and makes it durable.
+    /// Makes room for an entry that is larger than a file: it has one of its own, which is cut again afterwards.
+    ///
+    /// # Errors
+    /// Nothing was written of the entry. If there is no space, another may follow.
+    pub(super) fn make_room(&mut self, payload: usize) -> io::Result<()> {
+        let end = self.end_with(payload);
+        match end > self.active.length() {
+            true => self.active.grow(end),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes an entry, for which there is room, and makes it durable.
     ///
     /// # Errors
     /// Whether it was written is unknown. It must not be followed by another.
     pub(super) fn append(&mut self, payload: &[u8]) -> io::Result<()> {
         self.buffer.clear();
-        entry::encode(self.next, payload, &mut self.buffer);
-        let end = self.active.end + self.buffer.len() as u64;
-        if end > self.active.length {
-            // Larger than a file: it has one of its own, which is cut again afterwards.
-            self.active.file.set_len(end)?;
-            self.active.length = end;
-        }
+        entry::encode(self.seed, offset(self.active.end), self.next, payload, &mut self.buffer);
         self.active.file.write(self.active.end, &self.buffer)?;
-        self.active.file.sync_data()?;
-        self.active.end = end;
+        durable(&*self.active.file)?;
+        self.active.end += self.buffer.len() as u64;
         self.active.last = self.next;
         self.next += 1;
         Ok(())
     }
-}
-
-/// Files on their way between the writer and the database.
-#[derive(Default)]
-pub(super) struct Pool {
-    /// May be written over.
-    pub(super) free: Vec<Segment>,
-    /// Full, oldest first.
-    pub(super) full: VecDeque<Segment>,
-    /// Files that exist.
-    pub(super) made: u64,
 }

@@ -11,18 +11,19 @@ mod journal;
 mod lock;
 mod ops;
 mod rows;
+mod segments;
 
 pub use base::FORMAT;
 pub use disk::{Disk, RESERVE_BYTES};
 
 use super::{CommitError, Contents, OpenError, Store, Write};
 use crate::core::Moment;
-use base::{Base, damaged};
+use base::{Base, caught, damaged};
 use checkpoint::{Checkpoints, NoFile};
-use disk::{Directory, Health};
-use journal::{Journal, ReadError};
+use disk::{Directory, Health, is_no_space};
+use journal::Journal;
 use rows::Stamper;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -37,6 +38,8 @@ pub struct Embedded {
     boot_id: u64,
     name: String,
     payload: Vec<u8>,
+    /// Bytes of the batch that was refused last.
+    refused: usize,
     _lock: Option<File>,
 }
 
@@ -47,7 +50,7 @@ impl Embedded {
     /// Another process has it open; it is damaged, foreign or of a later version; or the file system refuses.
     pub fn open(directory: &Path, boot_id: u64) -> Result<Self, OpenError> {
         let name = directory.display().to_string();
-        fs::create_dir_all(directory).map_err(|error| OpenError::Io(format!("create {name}: {error}")))?;
+        disk::create_directory(directory).map_err(|error| OpenError::Io(format!("create {name}: {error}")))?;
         let lock = lock::take(directory)?;
         let mut store = Self::on(Arc::new(Directory::new(directory)), &name, boot_id)?;
         store._lock = Some(lock);
@@ -61,30 +64,31 @@ impl Embedded {
     pub fn on(disk: Arc<dyn Disk>, name: &str, boot_id: u64) -> Result<Self, OpenError> {
         let health = Arc::<Health>::default();
         health.full.store(disk.restore_reserve().is_err() || disk.is_low(), Relaxed);
-        let (base, applied) = Base::open(&disk, &health, name)?;
-        let found = journal::open(&*disk, applied).map_err(|error| match error {
-            ReadError::Io(error) => OpenError::Io(format!("open the journal in {name}: {error}")),
-            ReadError::Damaged(why) => damaged(name, &why),
-        })?;
-        if found.last > applied {
-            let changes = journal::changes(found.payloads.iter().map(Vec::as_slice));
+        let base = Base::open(&disk, &health, name).map_err(|unopened| unopened.error)?;
+        let found = journal::read(&*disk, base.seed, base.applied);
+        let (payloads, last) = found.map_err(|error| error.into_open_error(name))?;
+        if last > base.applied {
+            let changes = journal::changes(payloads.iter().map(Vec::as_slice));
             let changes = changes.ok_or_else(|| damaged(name, "the journal makes no sense"))?;
-            base.apply(&changes, found.last).map_err(|error| match error {
+            let applied = caught(|| base.apply(&changes, last));
+            applied.unwrap_or_else(|panic| Err(base::ApplyError::Broken(panic))).map_err(|error| match error {
                 base::ApplyError::NoSpace => {
                     OpenError::Io(format!("open {name}: no space left to take up the journal"))
                 }
                 base::ApplyError::Broken(why) => damaged(name, &why),
             })?;
         }
-        let mut segments = found.segments;
-        let active = segments.pop().expect("a journal has files");
-        let journal = Some(Journal::new(active, found.last));
-        let checkpoints = Checkpoints::start(base, segments, disk.clone(), health.clone(), name)?;
-        let name = name.to_owned();
-        Ok(Embedded { disk, health, journal, checkpoints, boot_id, name, payload: Vec::new(), _lock: None })
+        let pool = segments::take(&*disk);
+        let mut pool = pool.map_err(|error| OpenError::Io(format!("open the journal in {name}: {error}")))?;
+        let active = pool.free.pop().expect("a journal has files");
+        let journal = Some(Journal::new(active, base.seed, last));
+        let checkpoints = Checkpoints::start(base, pool, disk.clone(), health.clone(), name)?;
+        let (name, payload) = (name.to_owned(), Vec::new());
+        Ok(Embedded { disk, health, journal, checkpoints, boot_id, name, payload, refused: 0, _lock: None })
     }
 
     fn fatal(&self, why: &str) -> CommitError {
+        self.health.broken.store(true, Relaxed);
         CommitError::Fatal(format!(
             "{}: {why}. What is on the disk is unknown; the kernel's log (dmesg) may say more",
             self.name
@@ -105,31 +109,43 @@ impl Store for Embedded {
 
     fn commit(&mut self, batch: &[Write<'_>]) -> Result<(), CommitError> {
         if let Some(why) = self.checkpoints.broken() {
-            return Err(self.fatal(&why));
-        }
-        if batch.is_empty() {
-            return Ok(());
+            return Err(self.fatal(why));
         }
         self.payload.clear();
         ops::encode(batch, self.boot_id, &mut self.payload);
         let Some(mut journal) = self.journal.take() else { return Err(self.fatal("an earlier write failed")) };
-        if journal.is_full(self.payload.len()) {
+        // An empty batch asks whether what was refused would be taken now.
+        let payload = if batch.is_empty() { self.refused } else { self.payload.len() };
+        let mut refusal = None;
+        if journal.is_full(payload) {
             match self.checkpoints.free_segment() {
                 Ok(free) => self.checkpoints.take_up(journal.rotate(free)),
                 Err(NoFile::Broken(why)) => return Err(self.fatal(&why)),
-                Err(NoFile::DiskFull) => {
-                    self.journal = Some(journal);
-                    return Err(CommitError::Refused(format!("{}: the disk is full", self.name)));
+                Err(NoFile::DiskFull) => refusal = Some("the disk is full".to_owned()),
+            }
+        }
+        if refusal.is_none() {
+            match journal.make_room(payload) {
+                Ok(()) => {}
+                Err(error) if is_no_space(&error) => {
+                    self.health.full.store(true, Relaxed);
+                    refusal = Some(format!("make room in the journal: {error}"));
                 }
+                Err(error) => return Err(self.fatal(&format!("make room in the journal: {error}"))),
             }
         }
-        match journal.append(&self.payload) {
-            Ok(()) => {
-                self.journal = Some(journal);
-                Ok(())
-            }
-            Err(error) => Err(self.fatal(&format!("write the journal and make it durable: {error}"))),
+        if let Some(why) = refusal {
+            self.journal = Some(journal);
+            self.refused = payload;
+            return Err(CommitError::Refused(format!("{}: {why}", self.name)));
         }
+        self.refused = 0;
+        if !batch.is_empty() {
+            let appended = journal.append(&self.payload);
+            appended.map_err(|error| self.fatal(&format!("write the journal and make it durable: {error}")))?;
+        }
+        self.journal = Some(journal);
+        Ok(())
     }
 
     fn is_full(&self) -> bool {
@@ -137,7 +153,7 @@ impl Store for Embedded {
     }
 
     fn recover(&mut self) {
-        if self.checkpoints.is_working() && self.disk.restore_reserve().is_ok() && !self.disk.is_low() {
+        if self.checkpoints.retry() && self.disk.restore_reserve().is_ok() && !self.disk.is_low() {
             self.health.full.store(false, Relaxed);
         }
     }

@@ -36,7 +36,8 @@ enum Op {
     Write(String, u64, Vec<u8>),
     SetLen(String, u64),
     Sync(String),
-    SyncDirectory,
+    /// Made whole and durable, with these contents.
+    Make(String, Vec<u8>),
 }
 
 impl Default for Inner {
@@ -50,6 +51,13 @@ impl Default for Inner {
             syncs_left: u64::MAX,
             syncs_after_failure: 0,
         }
+    }
+}
+
+impl Inner {
+    fn make(&mut self, name: String, contents: Vec<u8>) {
+        self.log.push(Op::Make(name.clone(), contents.clone()));
+        self.files.insert(name, contents);
     }
 }
 
@@ -118,12 +126,15 @@ impl FakeDisk {
         let inner = self.lock();
         let log = &inner.log[..moment];
         let mut files = BTreeMap::new();
-        let synced_names = log.iter().rposition(|op| matches!(op, Op::SyncDirectory)).unwrap_or(0);
-        for (created, op) in log.iter().enumerate() {
-            if let Op::Create(name) = op
-                && (created < synced_names || random.below(2) == 0)
-            {
-                files.insert(name.clone(), Vec::new());
+        // The names of a directory are synced with it, which is when a file was made.
+        let synced_names = log.iter().rposition(|op| matches!(op, Op::Make(..))).unwrap_or(0);
+        for (at, op) in log.iter().enumerate() {
+            match op {
+                Op::Create(name) if at < synced_names || random.below(2) == 0 => {
+                    files.insert(name.clone(), Vec::new());
+                }
+                Op::Make(name, contents) => _ = files.insert(name.clone(), contents.clone()),
+                _ => {}
             }
         }
         for (name, bytes) in &mut files {
@@ -166,6 +177,22 @@ fn put(bytes: &mut Vec<u8>, offset: usize, data: &[u8]) {
 }
 
 impl Disk for FakeDisk {
+    fn has_database(&self) -> io::Result<bool> {
+        Ok(self.lock().files.contains_key(DATABASE))
+    }
+
+    fn draft(&self) -> io::Result<Box<dyn StorageBackend>> {
+        self.lock().files.remove("draft");
+        Ok(self.open("draft".into()))
+    }
+
+    fn adopt_draft(&self) -> io::Result<()> {
+        let mut inner = self.lock();
+        let contents = inner.files.remove("draft").ok_or(io::ErrorKind::NotFound)?;
+        inner.make(DATABASE.into(), contents);
+        Ok(())
+    }
+
     fn database(&self) -> io::Result<Box<dyn StorageBackend>> {
         Ok(self.open(DATABASE.into()))
     }
@@ -174,13 +201,17 @@ impl Disk for FakeDisk {
         Ok(self.open(format!("journal-{number}")))
     }
 
-    fn has_segment(&self, number: u64) -> io::Result<bool> {
-        Ok(self.lock().files.contains_key(&format!("journal-{number}")))
+    fn make_segment(&self, number: u64, zeros: u64) -> io::Result<()> {
+        let (name, mut inner) = (format!("journal-{number}"), self.lock());
+        let wanted = zeros.div_ceil(BLOCK);
+        inner.free = inner.free.checked_sub(wanted).ok_or(io::ErrorKind::StorageFull)?;
+        inner.blocks.extend((0..wanted).map(|block| (name.clone(), block)));
+        inner.make(name, vec![0; zeros as usize]);
+        Ok(())
     }
 
-    fn sync_directory(&self) -> io::Result<()> {
-        self.lock().log.push(Op::SyncDirectory);
-        Ok(())
+    fn has_segment(&self, number: u64) -> io::Result<bool> {
+        Ok(self.lock().files.contains_key(&format!("journal-{number}")))
     }
 
     fn is_low(&self) -> bool {

@@ -1,0 +1,155 @@
+//! The files of the journal: made before they are needed, kept for ever.
+//!
+//! - F1: a file is there only when all of it was written and synced once, so that its blocks are there.
+//! - F2: a database has a journal: its first files, and those between any two, were lost if they are not there.
+use super::disk::{Disk, durable};
+use redb::StorageBackend;
+use std::collections::VecDeque;
+use std::io;
+
+/// Bytes of a file. Small, so that a small disk does; there are more of them when there is much to do.
+pub(super) const SEGMENT: u64 = 1 << 20;
+/// Files that there are from the start.
+const SEGMENTS: u64 = 2;
+/// Files that there are at most: 8 MiB take many thousand changes, while the database takes up the ones before.
+pub(super) const MAX_SEGMENTS: u64 = 8;
+
+/// One file of the journal.
+pub(super) struct Segment {
+    pub(super) file: Box<dyn StorageBackend>,
+    /// Bytes that the file has.
+    length: u64,
+    /// Where the next entry goes.
+    pub(super) end: u64,
+    /// The number of its latest entry.
+    pub(super) last: u64,
+}
+
+/// Files on their way between the writer and the database.
+#[derive(Default)]
+pub(super) struct Pool {
+    /// May be written over.
+    pub(super) free: Vec<Segment>,
+    /// Full, oldest first.
+    pub(super) full: VecDeque<Segment>,
+    /// The number of the next file to be made.
+    pub(super) next_number: u64,
+}
+
+/// The files that there are.
+pub(super) fn numbers(disk: &dyn Disk) -> io::Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for number in 0..MAX_SEGMENTS {
+        if disk.has_segment(number)? {
+            numbers.push(number);
+        }
+    }
+    Ok(numbers)
+}
+
+fn read(file: &dyn StorageBackend, length: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(length).map_err(|_| io::ErrorKind::FileTooLarge)?];
+    file.read(0, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// All that is in a file.
+pub(super) fn contents(disk: &dyn Disk, number: u64) -> io::Result<Vec<u8>> {
+    let file = disk.segment(number)?;
+    read(&*file, file.len()?)
+}
+
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}
+
+/// Whether nothing was ever written to the journal.
+pub(super) fn are_blank(disk: &dyn Disk) -> io::Result<bool> {
+    for number in numbers(disk)? {
+        if !is_blank(&contents(disk, number)?) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// A new file full of zeros.
+pub(super) fn create(disk: &dyn Disk, number: u64) -> io::Result<Segment> {
+    disk.make_segment(number, SEGMENT)?;
+    open(disk, number)
+}
+
+/// Makes the files that a store begins with, as far as there are none.
+pub(super) fn make(disk: &dyn Disk) -> io::Result<()> {
+    for number in 0..SEGMENTS {
+        if !disk.has_segment(number)? {
+            disk.make_segment(number, SEGMENT)?;
+        }
+    }
+    Ok(())
+}
+
+/// All files, once the database holds what is in them.
+pub(super) fn take(disk: &dyn Disk) -> io::Result<Pool> {
+    let mut pool = Pool::default();
+    for number in numbers(disk)? {
+        pool.free.push(open(disk, number)?.reused());
+        pool.next_number = number + 1;
+    }
+    Ok(pool)
+}
+
+fn open(disk: &dyn Disk, number: u64) -> io::Result<Segment> {
+    let file = disk.segment(number)?;
+    Ok(Segment { length: file.len()?, file, end: 0, last: 0 })
+}
+
+/// Which file was lost or cut.
+pub(super) fn missing(disk: &dyn Disk) -> io::Result<Option<String>> {
+    let numbers = numbers(disk)?;
+    let expected = numbers.last().map_or(0, |last| last + 1).max(SEGMENTS);
+    if let Some(gone) = (0..expected).find(|number| !numbers.contains(number)) {
+        return Ok(Some(format!("file journal-{gone} is gone")));
+    }
+    for number in numbers {
+        if disk.segment(number)?.len()? < SEGMENT {
+            return Ok(Some(format!("file journal-{number} was cut")));
+        }
+    }
+    Ok(None)
+}
+
+impl Segment {
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// What was written since it was taken for free.
+    pub(super) fn read(&self) -> io::Result<Vec<u8>> {
+        read(&*self.file, self.end)
+    }
+
+    /// Makes the file larger, and has zeros up to `length` durable there.
+    ///
+    /// # Errors
+    /// It is as large as it was, as far as anyone can tell.
+    pub(super) fn grow(&mut self, length: u64) -> io::Result<()> {
+        let zeros = vec![0; usize::try_from(length - self.length).expect("what grows comes from memory")];
+        let grown = self.file.write(self.length, &zeros).and_then(|()| durable(&*self.file));
+        match &grown {
+            Ok(()) => self.length = length,
+            Err(_) => _ = self.file.set_len(self.length),
+        }
+        grown
+    }
+
+    /// May be written over from now on.
+    pub(super) fn reused(mut self) -> Self {
+        self.end = 0;
+        // Should it not shrink, it is larger than it needs to be, no more.
+        if self.length > SEGMENT && self.file.set_len(SEGMENT).is_ok() {
+            self.length = SEGMENT;
+        }
+        self
+    }
+}

@@ -1,0 +1,433 @@
+//! A disk in memory whose power can be cut, and that can be full or broken.
+//!
+//! - D1: what was written and not synced is lost, kept or torn at a power cut, each piece by itself, in any combination;
+//!   so is a change of length. A file that was being made is there by chance.
+//! - D2: operations (writes, changes of length, syncs) are counted over all files and threads, so that a run can be cut
+//!   at each of them.
+//! - D3: after a sync that failed, the disk takes what was pending for written and has dropped it, as kernels do.
+use fastrand::Rng;
+use pausewatch::store::{Disk, RESERVE_BYTES};
+use redb::StorageBackend;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+const SECTOR: usize = 512;
+const BLOCK: u64 = 4_096;
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+/// What happens at an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The power goes.
+    Cut,
+    /// From now on there is no space but what is there.
+    Full,
+    /// A write or a change of length fails with EIO; the first at or after the operation.
+    WriteError,
+    /// A sync fails with EIO; the first at or after the operation.
+    SyncError,
+}
+
+/// How fine a write tears.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Tear {
+    /// A sector of 512 bytes is old or new.
+    Sectors,
+    /// A sector may be old up to some byte and new from there, or the reverse.
+    Bytes,
+}
+
+#[derive(Clone)]
+pub(super) struct SimDisk(Arc<Mutex<World>>);
+
+#[derive(Default)]
+struct World {
+    files: BTreeMap<String, Content>,
+    reserve: bool,
+    operations: u64,
+    fault: Option<(u64, Fault)>,
+    off: bool,
+    /// Blocks that there are at most.
+    capacity: Option<u64>,
+    low: bool,
+    /// The journal's and the database's syncs that came after one that had failed.
+    syncs_after_failure: u64,
+}
+
+#[derive(Clone, Default)]
+struct Content {
+    name_is_durable: bool,
+    current: Vec<u8>,
+    synced: Vec<u8>,
+    pending: Vec<Pending>,
+    blocks: BTreeSet<u64>,
+    sync_failed: bool,
+}
+
+#[derive(Clone)]
+enum Pending {
+    Write(usize, Vec<u8>),
+    Length(usize),
+}
+
+fn power_is_off() -> io::Error {
+    io::Error::other("the power is off")
+}
+
+fn put(bytes: &mut Vec<u8>, offset: usize, data: &[u8]) {
+    if bytes.len() < offset + data.len() {
+        bytes.resize(offset + data.len(), 0);
+    }
+    bytes[offset..offset + data.len()].copy_from_slice(data);
+}
+
+impl Pending {
+    fn apply(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Pending::Write(offset, data) => put(bytes, *offset, data),
+            Pending::Length(length) => bytes.resize(*length, 0),
+        }
+    }
+
+    /// Does of it what reached the platter.
+    fn apply_torn(&self, bytes: &mut Vec<u8>, rng: &mut Rng, tear: Tear) {
+        let Pending::Write(offset, data) = self else { return self.apply(bytes) };
+        let mut at = 0;
+        while at < data.len() {
+            let end = data.len().min(at + SECTOR - (offset + at) % SECTOR);
+            let (from, to) = match (rng.u8(..4), tear) {
+                (0, _) => (at, at),
+                (1, Tear::Bytes) => (at, rng.usize(at..end)),
+                (2, Tear::Bytes) => (rng.usize(at..end), end),
+                _ => (at, end),
+            };
+            if from < to {
+                put(bytes, offset + from, &data[from..to]);
+            }
+            at = end;
+        }
+    }
+}
+
+impl World {
+    fn used(&self) -> u64 {
+        let reserve = if self.reserve { RESERVE_BYTES / BLOCK } else { 0 };
+        reserve + self.files.values().map(|file| file.blocks.len() as u64).sum::<u64>()
+    }
+
+    /// Counts an operation, and says what happens at it.
+    fn operation(&mut self, is_sync: bool) -> io::Result<Option<Fault>> {
+        if self.off {
+            return Err(power_is_off());
+        }
+        self.operations += 1;
+        let Some((_, fault)) = self.fault.filter(|(at, _)| self.operations >= *at) else { return Ok(None) };
+        match fault {
+            Fault::WriteError if is_sync => return Ok(None),
+            Fault::SyncError if !is_sync => return Ok(None),
+            Fault::Full => self.capacity = Some(self.used()),
+            Fault::Cut => self.off = true,
+            _ => {}
+        }
+        self.fault = None;
+        Ok(Some(fault))
+    }
+}
+
+impl World {
+    /// Makes a file under its name. Whether a cut comes before or after that is chance: the name is not durable yet.
+    fn make(&mut self, name: &str, bytes: Vec<u8>, fault: Option<Fault>) -> io::Result<()> {
+        let is_cut = fault == Some(Fault::Cut);
+        self.files.insert(name.into(), Content { name_is_durable: !is_cut, ..Content::durable(bytes) });
+        if is_cut { Err(power_is_off()) } else { Ok(()) }
+    }
+}
+
+impl SimDisk {
+    pub(super) fn new() -> Self {
+        SimDisk(Arc::default())
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.0.lock().unwrap()
+    }
+
+    /// Something happens at the operation that comes `after` so many others.
+    pub(super) fn plan(&self, after: u64, fault: Fault) {
+        let mut world = self.world();
+        world.fault = Some((world.operations + after, fault));
+    }
+
+    pub(super) fn operations(&self) -> u64 {
+        self.world().operations
+    }
+
+    pub(super) fn is_off(&self) -> bool {
+        self.world().off
+    }
+
+    /// Whether what was planned has happened.
+    pub(super) fn has_failed(&self) -> bool {
+        self.world().fault.is_none()
+    }
+
+    /// There is as much space as anyone can want.
+    pub(super) fn make_space(&self) {
+        self.world().capacity = None;
+    }
+
+    /// Says that there is little space, so that the journal stays with the files it has.
+    pub(super) fn say_low(&self, low: bool) {
+        self.world().low = low;
+    }
+
+    pub(super) fn syncs_after_failure(&self) -> u64 {
+        self.world().syncs_after_failure
+    }
+
+    /// The disk as it is after a power cut, now.
+    pub(super) fn cut(&self, rng: &mut Rng, tear: Tear) -> SimDisk {
+        let mut old = self.world();
+        old.off = true;
+        let mut world = World { low: old.low, reserve: old.reserve && rng.bool(), ..World::default() };
+        // All, nothing, each operation by itself, or each sector by itself.
+        let how = rng.u8(..6);
+        for (name, file) in &old.files {
+            if !file.name_is_durable && rng.bool() {
+                continue;
+            }
+            let mut bytes = file.synced.clone();
+            for pending in &file.pending {
+                match how {
+                    0 => pending.apply(&mut bytes),
+                    1 => {}
+                    2 | 3 if rng.bool() => pending.apply(&mut bytes),
+                    2 | 3 => {}
+                    _ if rng.u8(..4) > 0 => pending.apply_torn(&mut bytes, rng, tear),
+                    _ => {}
+                }
+            }
+            world.files.insert(name.clone(), Content::durable(bytes));
+        }
+        SimDisk(Arc::new(Mutex::new(world)))
+    }
+
+    /// A copy of the disk as it is, with all that was written.
+    pub(super) fn copy(&self) -> SimDisk {
+        let old = self.world();
+        let files = old.files.iter().map(|(name, file)| (name.clone(), Content::durable(file.current.clone())));
+        SimDisk(Arc::new(Mutex::new(World { files: files.collect(), reserve: old.reserve, ..World::default() })))
+    }
+
+    /// The files and their lengths.
+    pub(super) fn files(&self) -> Vec<(String, usize)> {
+        self.world().files.iter().map(|(name, file)| (name.clone(), file.current.len())).collect()
+    }
+
+    /// How far the file `name` has anything but zeros.
+    pub(super) fn written(&self, name: &str) -> usize {
+        let bytes = &self.world().files[name].current;
+        bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count()
+    }
+
+    /// Changes what is stored, behind everyone's back. `false`: it is as it was.
+    pub(super) fn damage(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) -> bool {
+        let mut world = self.world();
+        let file = world.files.get_mut(name).unwrap();
+        change(&mut file.current);
+        let changed = file.current != file.synced;
+        file.synced = file.current.clone();
+        changed
+    }
+
+    fn open(&self, name: String) -> io::Result<Box<dyn StorageBackend>> {
+        let world = self.world();
+        if world.off || !world.files.contains_key(&name) {
+            return Err(if world.off { power_is_off() } else { io::ErrorKind::NotFound.into() });
+        }
+        Ok(Box::new(SimFile { disk: self.clone(), name }))
+    }
+}
+
+impl Content {
+    fn durable(bytes: Vec<u8>) -> Self {
+        let blocks = (0..(bytes.len() as u64).div_ceil(BLOCK)).collect();
+        Content { name_is_durable: true, current: bytes.clone(), synced: bytes, blocks, ..Content::default() }
+    }
+}
+
+impl fmt::Debug for SimDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SimDisk")
+    }
+}
+
+impl Disk for SimDisk {
+    fn has_database(&self) -> io::Result<bool> {
+        Ok(self.world().files.contains_key("database"))
+    }
+
+    fn draft(&self) -> io::Result<Box<dyn StorageBackend>> {
+        self.world().files.insert("draft".into(), Content::default());
+        self.open("draft".into())
+    }
+
+    fn adopt_draft(&self) -> io::Result<()> {
+        let mut world = self.world();
+        let fault = world.operation(true)?;
+        if fault == Some(Fault::SyncError) {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        let bytes = world.files.remove("draft").unwrap().current;
+        world.make("database", bytes, fault)
+    }
+
+    fn database(&self) -> io::Result<Box<dyn StorageBackend>> {
+        self.open("database".into())
+    }
+
+    fn segment(&self, number: u64) -> io::Result<Box<dyn StorageBackend>> {
+        self.open(format!("journal-{number}"))
+    }
+
+    fn has_segment(&self, number: u64) -> io::Result<bool> {
+        Ok(self.world().files.contains_key(&format!("journal-{number}")))
+    }
+
+    fn make_segment(&self, number: u64, zeros: u64) -> io::Result<()> {
+        let mut world = self.world();
+        let blocks = zeros / BLOCK;
+        let fault = world.operation(true)?;
+        if world.capacity.is_some_and(|capacity| world.used() + blocks > capacity) {
+            return Err(io::Error::from_raw_os_error(ENOSPC));
+        }
+        if fault == Some(Fault::SyncError) {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        world.make(&format!("journal-{number}"), vec![0; usize::try_from(zeros).unwrap()], fault)
+    }
+
+    fn is_low(&self) -> bool {
+        let world = self.world();
+        world.low || world.capacity.is_some_and(|capacity| (capacity.saturating_sub(world.used())) * BLOCK < 1 << 20)
+    }
+
+    fn release_reserve(&self) -> bool {
+        std::mem::take(&mut self.world().reserve)
+    }
+
+    fn restore_reserve(&self) -> io::Result<()> {
+        let mut world = self.world();
+        let needed = world.used() + RESERVE_BYTES / BLOCK;
+        if !world.reserve && world.capacity.is_some_and(|capacity| needed > capacity) {
+            return Err(io::Error::from_raw_os_error(ENOSPC));
+        }
+        world.reserve = true;
+        Ok(())
+    }
+}
+
+struct SimFile {
+    disk: SimDisk,
+    name: String,
+}
+
+impl SimFile {
+    /// Writes or changes the length, as far as there is space.
+    fn change(&self, change: Pending) -> io::Result<()> {
+        let mut world = self.disk.world();
+        let fault = world.operation(false)?;
+        let (used, capacity) = (world.used(), world.capacity.unwrap_or(u64::MAX));
+        let file = world.files.get_mut(&self.name).unwrap();
+        let mut done = Ok(());
+        let change = match change {
+            Pending::Write(offset, mut data) => {
+                let mut left = capacity.saturating_sub(used);
+                let end = offset + data.len();
+                for block in offset as u64 / BLOCK..(end as u64).div_ceil(BLOCK) {
+                    if file.blocks.contains(&block) {
+                        continue;
+                    }
+                    if left == 0 {
+                        data.truncate(usize::try_from(block * BLOCK).unwrap().saturating_sub(offset));
+                        done = Err(io::Error::from_raw_os_error(ENOSPC));
+                        break;
+                    }
+                    left -= 1;
+                    file.blocks.insert(block);
+                }
+                Pending::Write(offset, data)
+            }
+            Pending::Length(length) => {
+                file.blocks.retain(|block| *block < (length as u64).div_ceil(BLOCK));
+                Pending::Length(length)
+            }
+        };
+        if fault != Some(Fault::WriteError) {
+            change.apply(&mut file.current);
+            file.pending.push(change);
+        }
+        match fault {
+            Some(Fault::Cut) => Err(power_is_off()),
+            Some(Fault::WriteError) => Err(io::Error::from_raw_os_error(EIO)),
+            _ => done,
+        }
+    }
+}
+
+impl fmt::Debug for SimFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl StorageBackend for SimFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.disk.world().files[&self.name].current.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let world = self.disk.world();
+        if world.off {
+            return Err(power_is_off());
+        }
+        let from = usize::try_from(offset).unwrap();
+        let bytes = world.files[&self.name].current.get(from..from + out.len());
+        out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.change(Pending::Length(usize::try_from(length).unwrap()))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut world = self.disk.world();
+        let fault = world.operation(true)?;
+        let file = world.files.get_mut(&self.name).unwrap();
+        if file.sync_failed {
+            world.syncs_after_failure += 1;
+            return Ok(());
+        }
+        match fault {
+            Some(Fault::Cut) => Err(power_is_off()),
+            Some(Fault::SyncError) => {
+                file.sync_failed = true;
+                file.pending.clear();
+                Err(io::Error::from_raw_os_error(EIO))
+            }
+            _ => {
+                let pending = std::mem::take(&mut file.pending);
+                pending.iter().for_each(|change| change.apply(&mut file.synced));
+                Ok(())
+            }
+        }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.change(Pending::Write(usize::try_from(offset).unwrap(), data.to_vec()))
+    }
+}
