@@ -35,9 +35,11 @@ impl Failure {
     }
 }
 
-/// One line on standard error; there is nobody to tell if it cannot be written. What comes from others is escaped.
+/// One line on standard error, in one write: a command that we run writes there too. There is nobody to tell if it cannot
+/// be written. What comes from others is escaped.
 pub(crate) fn say(command: &str, message: &str) {
-    let _ = writeln!(io::stderr(), "pausewatch {command}: {}", escaped(message));
+    let line = format!("pausewatch {command}: {}\n", escaped(message));
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 /// A call's error for people: with what to do when nobody answered, and the code and reason that scripts look for.

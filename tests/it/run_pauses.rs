@@ -195,6 +195,9 @@ fn what_cannot_be_an_address_or_a_thread_is_bad_usage() {
         let status = run(&args).args(["5", "true"]).stderr(Stdio::null()).status();
         assert_eq!(End::from(status.unwrap()), End::Code(125), "{args:?}");
     }
+    let mut named = run(&["5", "true"]);
+    let status = named.env("PAUSEWATCH_ADDRESS", "nonsense").stderr(Stdio::null()).status();
+    assert_eq!(End::from(status.unwrap()), End::Code(125));
     let mut empty = run(&["5", "true"]);
     empty.env("PAUSEWATCH_ADDRESS", "").env("PAUSEWATCH_THREAD_ID", "");
     assert_eq!(End::from(empty.status().unwrap()), End::Code(0), "an empty variable is none");

@@ -23,7 +23,7 @@ pub(crate) fn plain(program: &str) -> Command {
             command.env_remove(name);
         }
     }
-    command.env("LC_ALL", "C.UTF-8");
+    command.env_remove("XDG_CONFIG_HOME").env("HOME", "/nonexistent").env("LC_ALL", "C.UTF-8");
     command
 }
 

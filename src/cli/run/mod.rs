@@ -12,15 +12,18 @@ mod coordinator;
 mod duration;
 mod quote;
 
-use super::exit;
+use super::{
+    connection::{Connection, Thread},
+    exit, failure,
+};
 use crate::{
-    client::{Address, AddressError, check_thread_id},
+    client::{Address, check_thread_id},
     exec::{Policy, Program, Signal, Supervisor, Verdict},
     stopwatch::{Link, Stopwatch, StopwatchController},
 };
 use clap::{CommandFactory, error::ErrorKind};
 use coordinator::Coordinator;
-use std::{ffi::OsString, io::Write, process::ExitCode, time::Duration};
+use std::{ffi::OsString, process::ExitCode, time::Duration};
 use tokio::sync::watch;
 
 /// The arguments of `run`.
@@ -30,6 +33,8 @@ use tokio::sync::watch;
     infer_long_args = true,
     override_usage = "pausewatch run [OPTIONS] DURATION COMMAND [ARG]...",
     after_help = AFTER_HELP,
+    mut_arg("address", |arg| arg.help(ADDRESS_HELP)),
+    mut_arg("thread_id", |arg| arg.help(THREAD_HELP)),
 )]
 pub struct Args {
     /// Also send KILL if COMMAND still runs this long after the first signal was sent.
@@ -47,23 +52,27 @@ pub struct Args {
     /// Tell on standard error of each signal that is sent.
     #[arg(short, long)]
     verbose: bool,
-    /// The thread whose pauses count; COMMAND finds it in PAUSEWATCH_THREAD_ID. Default: a new one.
-    #[arg(long, value_name = "ID", env = "PAUSEWATCH_THREAD_ID", hide_env_values = true)]
-    thread_id: Option<String>,
-    /// The coordinator: host:port or unix:PATH; COMMAND finds it in PAUSEWATCH_ADDRESS. Default: a private one.
-    #[arg(long, env = "PAUSEWATCH_ADDRESS", hide_env_values = true)]
-    address: Option<String>,
     /// How long a command that is out of time lives on while the coordinator cannot be asked whether it is paused.
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "30s")]
     disconnect_grace: Duration,
+    #[command(flatten)]
+    thread: Thread,
+    #[command(flatten)]
+    connection: Connection,
     // One list, not three arguments: the first that is no option must end the options.
     #[arg(value_name = "DURATION COMMAND [ARG]", required = true, trailing_var_arg = true, hide = true)]
     operands: Vec<OsString>,
 }
 
+/// Unlike other commands, this one needs neither.
+const ADDRESS_HELP: &str = "\
+Where the coordinator listens: HOST:PORT, http://HOST:PORT or unix:PATH [env: PAUSEWATCH_ADDRESS] [default: a private one, \
+for as long as COMMAND runs]";
+const THREAD_HELP: &str = "The thread whose pauses count [env: PAUSEWATCH_THREAD_ID] [default: a new one]";
+
 const AFTER_HELP: &str = "\
 DURATION is a number with an optional unit: s (the default), m, h or d. 0 is no limit.
-The time does not count while the thread is paused.
+The time does not count while the thread is paused. COMMAND finds thread and coordinator in its environment.
 
 Exit status:
   124  the time was up, and --preserve-status is not given
@@ -72,9 +81,6 @@ Exit status:
   127  COMMAND cannot be found
   137  COMMAND (or pausewatch itself) was sent KILL
   else the status of COMMAND";
-
-/// What goes before each of our messages, where `timeout` has its own name.
-const NAME: &str = "pausewatch run";
 
 /// Runs the command and returns the exit code, or dies by the signal that killed the command.
 pub fn run(args: Args) -> ExitCode {
@@ -114,10 +120,8 @@ struct Plan {
 impl Plan {
     fn new(args: Args) -> Result<Self, String> {
         let (limit, program) = operands(&args.operands)?;
-        // A variable that is set and empty is as good as none.
-        let address = args.address.filter(|address| !address.is_empty());
-        let thread_id = args.thread_id.filter(|id| !id.is_empty());
-        let thread_id = thread_id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+        let settings = args.connection.settings()?;
+        let thread_id = settings.thread_id(&args.thread).unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
         check_thread_id(&thread_id).map_err(|error| error.to_string())?;
         Ok(Self {
             limit,
@@ -129,10 +133,7 @@ impl Plan {
                 preserve_status: args.preserve_status,
             },
             verbose: args.verbose,
-            address: address
-                .map(|address| address.parse())
-                .transpose()
-                .map_err(|error: AddressError| error.to_string())?,
+            address: settings.address,
             thread_id,
             disconnect_grace: args.disconnect_grace,
         })
@@ -150,7 +151,7 @@ impl Plan {
             ];
         }
         let job = supervisor.start(&self.program).map_err(|error| {
-            say(&format!("failed to run command {command}: {}", without_number(&error.cause().to_string())));
+            say(&format!("failed to run command {command}: {}", failure::without_number(&error.cause().to_string())));
             ExitCode::from(error.exit_code())
         })?;
         let stopwatch = match self.limit {
@@ -197,7 +198,7 @@ impl Plan {
 async fn warn_of_lost_link(address: Address, mut link: watch::Receiver<Link>, grace: Duration) {
     let lost = link.wait_for(|link| matches!(link, Link::Disconnected(_))).await;
     if let Ok(Link::Disconnected(why)) = lost.as_deref() {
-        let (why, grace) = (without_number(why), super::duration::show(grace));
+        let (why, grace) = (failure::without_number(why), super::duration::show(grace));
         say(&format!("warning: no coordinator at {address}: {why}. The time limit holds, plus at most {grace}"));
     }
 }
@@ -227,12 +228,7 @@ fn fail(error: &std::io::Error) -> ExitCode {
     ExitCode::from(exit::OWN_FAILURE)
 }
 
-/// A system error's text without Rust's addition of its number.
-fn without_number(text: &str) -> &str {
-    text.split(" (os error").next().unwrap_or(text)
-}
-
-/// One line on standard error, in one write: others write there too. There is nobody to tell if it cannot be written.
+/// Says it as `timeout` does, with our name where `timeout` has its own.
 fn say(message: &str) {
-    let _ = std::io::stderr().write_all(format!("{NAME}: {message}\n").as_bytes());
+    failure::say("run", message);
 }
