@@ -75,7 +75,12 @@ pub(crate) fn cause(error: &Error) -> String {
         text = cause.to_string();
         source = cause.source();
     }
-    text.split(" (os error").next().map(str::to_owned).unwrap_or(text)
+    without_number(&text).to_owned()
+}
+
+/// A system error's text without Rust's addition of its number.
+pub(crate) fn without_number(text: &str) -> &str {
+    text.split_once(" (os error").map_or(text, |(text, _)| text)
 }
 
 /// As the gRPC documentation spells it: `FAILED_PRECONDITION`.

@@ -1,7 +1,7 @@
 //! The single writer: owns the records, judges commands in the order in which they came, and commits what they change.
 //!
 //! - E1: what is answered or published is committed. A batch that the store refuses is taken back whole.
-//! - E2: leases that have ended by the time of a batch are closed before its commands are judged.
+//! - E2: leases of a thread that have ended by the time of a batch are closed before its commands are judged.
 //! - E3: after any time in which holders could not renew (a restart, a sleep of the machine, a store that could not be
 //!   written), every lease begins anew.
 use super::leases::Leases;
@@ -22,6 +22,8 @@ pub const IDLE_SPAN: Duration = Duration::from_secs(24 * 60 * 60);
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// What one batch forgets at most, so that it holds nobody up.
 const SWEEP_AT_MOST: usize = 2_000;
+/// Leases that one batch ends at most, beside those of the threads that it has calls for.
+const EXPIRE_AT_MOST: usize = 1_000;
 /// How often a store that is full or has refused a batch is tried again.
 const RECOVER_EVERY: Duration = Duration::from_secs(1);
 /// Sleeps of the machine shorter than this are not worth new leases: clocks are read one after the other.
@@ -53,6 +55,8 @@ pub struct Engine {
     /// Threads that were forgotten; they are published when that is committed.
     forgotten: Vec<Committed>,
     staged: Vec<(ThreadId, Change)>,
+    /// Threads that were named for the first time by what is staged.
+    made: Vec<ThreadId>,
     /// Boot-time clock less the time awake: rises when the machine sleeps.
     slept: i64,
     store_failing: bool,
@@ -93,6 +97,7 @@ impl Engine {
             forgotten_rows: Vec::new(),
             forgotten: Vec::new(),
             staged: Vec::new(),
+            made: Vec::new(),
             store_failing: false,
             next_recovery: now.boot,
             next_sweep: now.boot,
@@ -132,24 +137,27 @@ impl Engine {
             self.expire(now);
         }
         let first = outcomes.len();
-        outcomes.extend(calls.iter().map(|(thread, command)| self.judge(thread, command, now, true)));
+        outcomes.extend(calls.iter().map(|call| self.judge_call(call, now, true)));
         match self.commit() {
             Ok(()) => {
                 committed.append(&mut self.forgotten);
                 self.settle(now, committed);
                 if std::mem::take(&mut self.store_failing) {
+                    tracing::info!("the store takes changes again: every lease begins anew");
                     self.renew_all(now, committed);
                 }
                 Ok(())
             }
             Err(CommitError::Fatal(why)) => Err(Fatal(why)),
             Err(CommitError::Refused(why)) => {
-                tracing::warn!(%why, "the store refuses changes; they are refused until it takes them again");
-                self.store_failing = true;
-                self.next_recovery = now.after(RECOVER_EVERY).boot;
+                // Once an outage: with many callers it would be logged, and put off, thousands of times a second.
+                if !std::mem::replace(&mut self.store_failing, true) {
+                    tracing::warn!(%why, "the store refuses changes; they are refused until it takes them again");
+                    self.next_recovery = now.after(RECOVER_EVERY).boot;
+                }
                 self.take_back();
                 outcomes.truncate(first);
-                outcomes.extend(calls.iter().map(|(thread, command)| self.judge(thread, command, now, false)));
+                outcomes.extend(calls.iter().map(|call| self.judge_call(call, now, false)));
                 self.settle(now, committed);
                 Ok(())
             }
@@ -179,16 +187,35 @@ impl Engine {
             _ => {}
         }
         self.next_row += 2;
-        let record = self.records.entry(thread.clone()).or_insert_with(|| Record::new(thread.clone(), self.floor, now));
+        let (made, floor) = (&mut self.made, self.floor);
+        let record = self.records.entry(thread.clone()).or_insert_with(|| {
+            made.push(thread.clone());
+            Record::new(thread.clone(), floor, now)
+        });
         record.apply(&change);
         self.staged.push((thread.clone(), change));
         Ok(decision.answer)
     }
 
+    /// Closes what has ended, whosever it is, up to the size of a batch; the rest is due at once again.
     fn expire(&mut self, now: Moment) {
-        for (thread, id) in self.leases.ended(now) {
+        for (thread, id) in self.leases.ended(now, EXPIRE_AT_MOST) {
             let _ = self.judge(&thread, &Command::Expire { elicitation: id }, now, true);
         }
+    }
+
+    /// Judges a command, after the leases of its thread that have ended.
+    fn judge_call(&mut self, (thread, command): &Call, now: Moment, writable: bool) -> Outcome {
+        if !self.store_failing
+            && let Some(record) = self.records.get(thread)
+            && record.open.iter().any(|open| open.has_ended(now))
+        {
+            let ended = record.open.iter().filter(|open| open.has_ended(now)).map(|open| open.elicitation.id);
+            for id in ended.collect::<Vec<_>>() {
+                let _ = self.judge(thread, &Command::Expire { elicitation: id }, now, writable);
+            }
+        }
+        self.judge(thread, command, now, writable)
     }
 
     /// Stores what is staged, and what is to be forgotten.
@@ -200,6 +227,8 @@ impl Engine {
             return Ok(());
         }
         let mut writes = Vec::with_capacity(3 * self.staged.len() + to_forget + 1);
+        // First, since what is staged may name a forgotten thread again.
+        writes.extend(self.forgotten.iter().map(|forgotten| Write::DeleteThread(&forgotten.thread)));
         for (i, staged) in self.staged.iter().enumerate().filter(|(_, staged)| changed(staged)) {
             let (thread, change) = staged;
             match &change.effect {
@@ -217,7 +246,6 @@ impl Engine {
             }
         }
         writes.extend(self.forgotten_rows.iter().map(|&row| Write::DeleteMemory(row)));
-        writes.extend(self.forgotten.iter().map(|forgotten| Write::DeleteThread(&forgotten.thread)));
         if !self.forgotten.is_empty() {
             writes.push(Write::PutFloor(self.floor));
         }
@@ -229,6 +257,7 @@ impl Engine {
 
     /// What was staged is durable now, or needs not be: follows it up, and hands it out to be published.
     fn settle(&mut self, now: Moment, committed: &mut Vec<Committed>) {
+        self.made.clear();
         for (thread, change) in self.staged.drain(..) {
             let event = match change.effect {
                 Effect::Opened(open) => {
@@ -255,15 +284,15 @@ impl Engine {
         }
     }
 
-    /// Undoes what is staged, latest first. A record that was made for it is empty then, and goes.
+    /// Undoes what is staged, latest first, and drops the records that were made for it.
     fn take_back(&mut self) {
         while let Some((thread, change)) = self.staged.pop() {
             if let Some(record) = self.records.get_mut(&thread) {
                 record.revert(&change);
-                if record.header.revision == self.floor && record.open.is_empty() && record.memory.is_empty() {
-                    self.records.remove(&thread);
-                }
             }
+        }
+        for thread in self.made.drain(..) {
+            self.records.remove(&thread);
         }
     }
 

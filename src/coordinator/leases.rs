@@ -23,9 +23,9 @@ impl Leases {
         self.0.first().map(|(end, ..)| *end)
     }
 
-    /// Those that have ended by `now`.
-    pub(super) fn ended(&self, now: Moment) -> Vec<(ThreadId, ElicitationId)> {
-        let ended = self.0.iter().take_while(|(end, ..)| *end <= now.boot);
+    /// The first of those that have ended by `now`.
+    pub(super) fn ended(&self, now: Moment, at_most: usize) -> Vec<(ThreadId, ElicitationId)> {
+        let ended = self.0.iter().take_while(|(end, ..)| *end <= now.boot).take(at_most);
         ended.map(|(_, id, thread)| (thread.clone(), *id)).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Runs the engine: takes calls from many tasks, one batch after the other, and answers when they are committed.
 //!
 //! With a store that keeps nothing, a call is processed where it is made, under a lock. With one that keeps, calls are
-//! grouped: see [`group`].
+//! grouped (`group.rs`).
 mod engine;
 mod group;
 mod leases;

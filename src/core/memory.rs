@@ -52,7 +52,7 @@ pub struct RememberedRequest {
     pub rpc: Rpc,
     /// The id.
     pub request_id: Box<str>,
-    /// Of the call's content: see [`fingerprint`].
+    /// Of the call's content: see `fingerprint`.
     pub fingerprint: u128,
     /// The answer.
     pub answer: RememberedAnswer,
@@ -108,11 +108,24 @@ impl Memory {
     }
 
     pub(super) fn pop_closing(&mut self) {
-        self.0.as_mut().map(|lists| lists.closings.pop_back());
+        if let Some(lists) = &mut self.0 {
+            lists.closings.pop_back();
+        }
+        self.shed();
     }
 
     pub(super) fn pop_request(&mut self) {
-        self.0.as_mut().map(|lists| lists.requests.pop_back());
+        if let Some(lists) = &mut self.0 {
+            lists.requests.pop_back();
+        }
+        self.shed();
+    }
+
+    /// Empty lists become the null pointer that [`Memory::is_empty`] and the comparison of records look for.
+    fn shed(&mut self) {
+        if self.0.as_ref().is_some_and(|lists| lists.closings.is_empty() && lists.requests.is_empty()) {
+            self.0 = None;
+        }
     }
 
     /// Drops what is too old or too much, and hands each store row of it to `forgotten`.
@@ -127,9 +140,7 @@ impl Memory {
             forgotten(first.row);
             lists.requests.pop_front();
         }
-        if lists.closings.is_empty() && lists.requests.is_empty() {
-            self.0 = None;
-        }
+        self.shed();
     }
 
     /// Whether nothing is remembered.

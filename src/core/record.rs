@@ -40,6 +40,11 @@ impl Open {
     pub fn ends(&self) -> Option<Moment> {
         self.lease.map(|(_, ends)| ends)
     }
+
+    /// Whether its lease has ended by `now`.
+    pub fn has_ended(&self, now: Moment) -> bool {
+        self.ends().is_some_and(|ends| ends.boot <= now.boot)
+    }
 }
 
 /// The part of a record that each change replaces.

@@ -178,8 +178,7 @@ fn renew(record: &Record, named: &Named, ttl: Option<Ttl>, now: Moment) -> Resul
 }
 
 fn expire(record: &Record, id: ElicitationId, fresh: Fresh) -> Result<Decision, Refusal> {
-    let ended = |open: &Open| open.ends().is_some_and(|ends| ends.boot <= fresh.now.boot);
-    let index = record.position(id).filter(|&index| ended(&record.open[index]));
+    let index = record.position(id).filter(|&index| record.open[index].has_ended(fresh.now));
     let unknown = || Refusal::Unknown { thread: record.thread.clone(), elicitation_id: id.to_string().into() };
     let change = record.closing(index.ok_or_else(unknown)?, Closing::Expired, fresh.row, fresh.now);
     let answer = Answer::Decremented { count: record.count() - 1, revision: change.after.revision };

@@ -1,1 +1,460 @@
+//! Every row of the contract's tables, against one record and a clock that the test moves. Each call that goes through
+//! here also checks I1, I2 and I3 on the way.
+use super::*;
+use crate::core::memory::MEMORY_SPAN;
+use crate::core::types::ThreadId;
 
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// One thread and what surrounds it.
+struct World {
+    record: Record,
+    now: Moment,
+    given: u128,
+    row: u64,
+    anonymous_ttl: Option<Duration>,
+}
+
+impl World {
+    fn new() -> Self {
+        let now = Moment { boot: 5_000_000_000, wall: 1_700_000_000_000_000_000 };
+        let thread = ThreadId::parse("thread_id", "t").expect("a valid id");
+        World { record: Record::new(thread, 0, now), now, given: 0, row: 0, anonymous_ttl: Some(24 * HOUR) }
+    }
+
+    fn call(&mut self, command: &Command) -> Result<Answer, Refusal> {
+        self.given += 1;
+        let id = ElicitationId(self.given);
+        let fresh = Fresh { now: self.now, id, row: self.row, anonymous_ttl: self.anonymous_ttl };
+        self.row += 2;
+        let decision = decide(&self.record, command, fresh)?;
+        if let Some(change) = decision.change {
+            let before = self.record.clone();
+            self.record.apply(&change);
+            let after = self.record.clone();
+            self.record.revert(&change);
+            assert!(self.record == before, "I3: {command:?}, reverted, has left a trace");
+            self.record.apply(&change);
+            assert!(self.record == after, "{command:?} has another effect the second time");
+            let raised = u64::from(!matches!(command, Command::Renew { .. }));
+            assert_eq!(after.header.revision, before.header.revision + raised, "I2: one revision a change");
+            assert_eq!(after.header.pause.since.is_some(), !after.open.is_empty(), "I1: paused while any is open");
+            self.record.memory.forget(self.now, |_| ());
+        }
+        Ok(decision.answer)
+    }
+
+    fn open(&mut self, request_id: &str, ttl: Option<Duration>) -> Result<(String, u32, u64), Refusal> {
+        self.call(&increment(request_id, "why", ttl)).map(|answer| match answer {
+            Answer::Incremented { count, revision, elicitation, .. } => (elicitation.id.to_string(), count, revision),
+            other => panic!("an increment was answered {other:?}"),
+        })
+    }
+
+    fn opened(&mut self, ttl: Option<Duration>) -> String {
+        self.open("", ttl).expect("there is room").0
+    }
+
+    fn close(&mut self, request_id: &str, named: Option<&str>) -> Result<(u32, u64), Refusal> {
+        self.call(&decrement(request_id, named)).map(|answer| match answer {
+            Answer::Decremented { count, revision } => (count, revision),
+            other => panic!("a decrement was answered {other:?}"),
+        })
+    }
+
+    fn renew(&mut self, named: &str, ttl: Option<Duration>) -> Result<Option<Duration>, Refusal> {
+        let ttl = ttl.map(|ttl| Ttl::new("ttl", ttl).expect("within the limits"));
+        let now = self.now;
+        self.call(&Command::Renew { elicitation: Named(named.into()), ttl }).map(|answer| match answer {
+            Answer::Renewed { ends, .. } => ends.map(|ends| ends.since(now)),
+            other => panic!("a renewal was answered {other:?}"),
+        })
+    }
+
+    fn expire(&mut self, named: &str) -> Result<(u32, u64), Refusal> {
+        let elicitation = ElicitationId::parse(named).expect("an id of ours");
+        self.call(&Command::Expire { elicitation }).map(|answer| match answer {
+            Answer::Decremented { count, revision } => (count, revision),
+            other => panic!("the end of a lease was answered {other:?}"),
+        })
+    }
+
+    fn pass(&mut self, span: Duration) {
+        self.now = self.now.after(span);
+    }
+
+    fn ids(&self) -> Vec<String> {
+        self.record.open.iter().map(|open| open.elicitation.id.to_string()).collect()
+    }
+}
+
+fn increment(request_id: &str, reason: &str, ttl: Option<Duration>) -> Command {
+    let ttl = ttl.map(|ttl| Ttl::new("ttl", ttl).expect("within the limits"));
+    Command::Increment { request_id: request_id.into(), reason: reason.into(), holder: "who".into(), ttl }
+}
+
+fn decrement(request_id: &str, named: Option<&str>) -> Command {
+    let elicitation = named.map(|named| Named(named.into()));
+    Command::Decrement { request_id: request_id.into(), elicitation }
+}
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+// Counts.
+
+#[test]
+fn the_count_is_the_number_of_open_elicitations() {
+    let mut world = World::new();
+    let (_, count, revision) = world.open("", None).expect("opens");
+    assert_eq!((count, revision), (1, 1));
+    let (_, count, revision) = world.open("", None).expect("opens");
+    assert_eq!((count, revision), (2, 2));
+    assert_eq!(world.close("", None), Ok((1, 3)));
+    assert!(world.record.header.pause.since.is_some());
+    assert_eq!(world.close("", None), Ok((0, 4)));
+    assert!(world.record.header.pause.since.is_none());
+}
+
+#[test]
+fn a_decrement_at_0_is_refused_and_the_next_increment_counts_from_0() {
+    let mut world = World::new();
+    let before = world.record.clone();
+    assert!(matches!(world.close("", None), Err(Refusal::NoOutstanding { .. })));
+    assert_eq!(world.record, before);
+    assert_eq!(world.open("", None).expect("opens").1, 1);
+}
+
+#[test]
+fn a_thread_has_1000_open_elicitations_and_not_one_more() {
+    let mut world = World::new();
+    (0..MAX_OPEN).for_each(|_| _ = world.opened(None));
+    assert_eq!(world.record.count(), 1_000);
+    assert!(matches!(world.open("", None), Err(Refusal::TooMany { .. })));
+    assert_eq!(world.close("", None).expect("closes").0, 999);
+    assert_eq!(world.open("", None).expect("there is room again").1, 1_000);
+}
+
+// Which one a decrement closes.
+
+#[test]
+fn an_unnamed_decrement_closes_the_oldest_that_asked_for_no_ttl_then_the_oldest() {
+    let mut world = World::new();
+    let leased = [world.opened(Some(seconds(5)))];
+    let first = world.opened(None);
+    let second = world.opened(None);
+    let late = world.opened(Some(seconds(5)));
+    for closed in [&first, &second, &leased[0], &late] {
+        assert!(world.ids().contains(closed), "{closed} was closed before its turn");
+        world.close("", None).expect("closes");
+        assert!(!world.ids().contains(closed), "{closed} was to be closed");
+    }
+    assert!(matches!(world.close("", None), Err(Refusal::NoOutstanding { .. })));
+}
+
+#[test]
+fn a_server_default_lease_does_not_make_an_elicitation_named() {
+    let mut world = World::new();
+    let leased = world.opened(Some(seconds(5)));
+    let anonymous = world.opened(None);
+    assert!(world.record.open[1].lease.is_some(), "--anonymous-ttl gives it a lease");
+    world.close("", None).expect("closes");
+    assert_eq!(world.ids(), [leased]);
+    assert!(!world.ids().contains(&anonymous));
+}
+
+#[test]
+fn a_named_decrement_closes_exactly_that_one() {
+    let mut world = World::new();
+    let ids: Vec<_> = (0..3).map(|_| world.opened(None)).collect();
+    assert_eq!(world.close("", Some(&ids[1])).expect("closes").0, 2);
+    assert_eq!(world.ids(), [ids[0].clone(), ids[2].clone()]);
+}
+
+#[test]
+fn a_closed_elicitation_is_told_from_an_unknown_one_for_10_minutes() {
+    let mut world = World::new();
+    let released = world.opened(None);
+    let expired = world.opened(Some(seconds(1)));
+    world.opened(None);
+    world.close("", Some(&released)).expect("closes");
+    world.pass(seconds(1));
+    world.expire(&expired).expect("its lease has ended");
+    let released_of = |refusal| matches!(refusal, Err(Refusal::Released { .. }));
+    let expired_of = |refusal| matches!(refusal, Err(Refusal::Expired { .. }));
+    let unknown_of = |refusal| matches!(refusal, Err(Refusal::Unknown { .. }));
+    assert!(matches!(world.close("", Some(&released)), Err(Refusal::Released { ago_ms: 1_000, .. })));
+    assert!(expired_of(world.close("", Some(&expired))));
+    for never in ["ffffffffffffffffffffffffffffffff", "approval-7", "x"] {
+        assert!(unknown_of(world.close("", Some(never))), "{never}");
+    }
+    world.pass(MEMORY_SPAN - seconds(1) - Duration::from_nanos(1));
+    assert!(released_of(world.close("", Some(&released))));
+    world.pass(Duration::from_nanos(1));
+    assert!(unknown_of(world.close("", Some(&released))));
+    assert!(expired_of(world.close("", Some(&expired))), "it was closed a second later");
+    world.pass(seconds(1));
+    assert!(unknown_of(world.close("", Some(&expired))));
+    assert_eq!(world.record.count(), 1, "no refusal has closed another one");
+}
+
+#[test]
+fn at_most_1024_closed_elicitations_are_remembered() {
+    let mut world = World::new();
+    let ids: Vec<_> = (0..1_025)
+        .map(|_| {
+            let id = world.opened(None);
+            world.close("", Some(&id)).expect("closes");
+            id
+        })
+        .collect();
+    assert!(matches!(world.close("", Some(&ids[0])), Err(Refusal::Unknown { .. })));
+    assert!(matches!(world.close("", Some(&ids[1])), Err(Refusal::Released { .. })));
+}
+
+// Request ids.
+
+/// G4: a call that is sent again has one effect and the same answer.
+#[test]
+fn a_repeated_call_has_one_effect_and_the_same_answer() {
+    let mut world = World::new();
+    let first = world.call(&increment("a", "why", Some(seconds(9)))).expect("opens");
+    world.open("", None).expect("another comes in between");
+    world.pass(seconds(3));
+    assert_eq!(world.call(&increment("a", "why", Some(seconds(9)))), Ok(first.clone()));
+    assert_eq!(world.record.count(), 2);
+    let closed = world.call(&decrement("a", None)).expect("RPCs do not share request ids");
+    world.pass(seconds(3));
+    assert_eq!(world.call(&decrement("a", None)), Ok(closed));
+    assert_eq!(world.record.count(), 1);
+    assert_eq!(world.call(&increment("a", "why", Some(seconds(9)))), Ok(first), "even after it was closed");
+    assert_eq!((world.record.count(), world.record.header.revision), (1, 3));
+}
+
+/// G4: reordered too. A late duplicate of an increment does not open again what its decrement has closed.
+#[test]
+fn a_late_duplicate_does_not_pause_again() {
+    let mut world = World::new();
+    let (id, ..) = world.open("a", None).expect("opens");
+    world.close("b", Some(&id)).expect("closes");
+    world.open("a", None).expect("answered as before");
+    assert_eq!(world.record.count(), 0);
+    world.close("b", Some(&id)).expect("answered as before, and not that it was released");
+}
+
+#[test]
+fn a_request_id_is_remembered_for_10_minutes() {
+    let mut world = World::new();
+    world.open("a", None).expect("opens");
+    world.pass(MEMORY_SPAN - Duration::from_nanos(1));
+    assert_eq!(world.open("a", None).expect("answered as before").1, 1);
+    world.pass(Duration::from_nanos(1));
+    assert_eq!(world.open("a", None).expect("opens another").1, 2);
+}
+
+#[test]
+fn a_request_id_with_other_content_is_refused() {
+    let mut world = World::new();
+    world.open("a", None).expect("opens");
+    let (id, ..) = world.open("", None).expect("opens");
+    let reused = |answer: Result<Answer, Refusal>| matches!(answer, Err(Refusal::RequestIdReused { .. }));
+    assert!(reused(world.call(&increment("a", "another reason", None))));
+    assert!(reused(world.call(&increment("a", "why", Some(seconds(1))))));
+    let holder = Command::Increment { request_id: "a".into(), reason: "why".into(), holder: "w".into(), ttl: None };
+    assert!(reused(world.call(&holder)));
+    world.close("b", None).expect("closes");
+    assert!(reused(world.call(&decrement("b", Some(&id)))));
+    assert_eq!(world.record.count(), 1);
+    assert!(world.call(&increment("a", "why", None)).is_ok(), "the same content is answered still");
+}
+
+#[test]
+fn an_empty_request_id_counts_every_time() {
+    let mut world = World::new();
+    world.opened(None);
+    world.opened(None);
+    assert_eq!(world.record.count(), 2);
+}
+
+#[test]
+fn a_refused_call_is_judged_afresh() {
+    let mut world = World::new();
+    assert!(world.close("a", None).is_err());
+    world.opened(None);
+    assert_eq!(world.close("a", None).expect("not remembered as refused").0, 0);
+    (0..MAX_OPEN).for_each(|_| _ = world.opened(None));
+    assert!(world.open("b", None).is_err());
+    world.close("", None).expect("closes");
+    assert_eq!(world.open("b", None).expect("not remembered as refused").1, 1_000);
+}
+
+#[test]
+fn at_most_1024_request_ids_are_remembered() {
+    let mut world = World::new();
+    for i in 0..1_025 {
+        world.open(&format!("r{i}"), None).expect("opens");
+        world.close("", None).expect("closes");
+    }
+    world.open("r1", None).expect("answered as before");
+    assert_eq!(world.record.count(), 0);
+    world.open("r0", None).expect("counts again: 1,024 came after it");
+    assert_eq!(world.record.count(), 1);
+}
+
+// Leases.
+
+/// G2: a lease that is not renewed closes its elicitation at its end, and not before.
+#[test]
+fn a_lease_ends_at_its_time_and_not_before() {
+    let mut world = World::new();
+    let id = world.opened(Some(seconds(5)));
+    world.pass(seconds(5) - Duration::from_nanos(1));
+    assert!(world.expire(&id).is_err());
+    world.pass(Duration::from_nanos(1));
+    assert_eq!(world.expire(&id), Ok((0, 2)));
+    assert!(matches!(world.close("", Some(&id)), Err(Refusal::Expired { ago_ms: 0, .. })));
+    assert!(world.expire(&id).is_err(), "it ends once");
+}
+
+/// G2: what asks for no lease gets the server's.
+#[test]
+fn an_increment_without_ttl_gets_the_anonymous_one_or_none() {
+    let mut world = World::new();
+    world.anonymous_ttl = Some(seconds(7));
+    world.opened(None);
+    world.anonymous_ttl = None;
+    let forever = world.opened(None);
+    let leases: Vec<_> = world.record.open.iter().map(|open| open.lease.map(|(length, _)| length)).collect();
+    assert_eq!(leases, [Some(seconds(7)), None]);
+    world.pass(1_000 * HOUR);
+    assert!(world.expire(&forever).is_err());
+}
+
+#[test]
+fn a_renewal_moves_the_end_to_now_plus_ttl_later_or_sooner() {
+    let mut world = World::new();
+    let id = world.opened(Some(seconds(10)));
+    world.pass(seconds(4));
+    assert_eq!(world.renew(&id, None), Ok(Some(seconds(10))), "the old length again");
+    assert_eq!(world.renew(&id, Some(seconds(60))), Ok(Some(seconds(60))));
+    assert_eq!(world.renew(&id, Some(seconds(2))), Ok(Some(seconds(2))), "sooner too");
+    assert_eq!(world.renew(&id, None), Ok(Some(seconds(2))), "the old length is now that");
+    assert_eq!((world.record.header.revision, world.record.count()), (1, 1));
+    world.pass(seconds(2));
+    world.expire(&id).expect("at its new end");
+}
+
+#[test]
+fn a_renewal_can_give_a_lease_to_what_had_none_and_does_not_make_it_named() {
+    let mut world = World::new();
+    world.anonymous_ttl = None;
+    let leased = world.opened(Some(seconds(9)));
+    let forever = world.opened(None);
+    assert_eq!(world.renew(&forever, None), Ok(None), "none stays none");
+    assert_eq!(world.renew(&forever, Some(seconds(3))), Ok(Some(seconds(3))));
+    world.close("", None).expect("closes");
+    assert_eq!(world.ids(), [leased], "its increment asked for no ttl");
+}
+
+#[test]
+fn a_renewal_never_revives_a_closed_elicitation() {
+    let mut world = World::new();
+    let (released, expired) = (world.opened(None), world.opened(Some(seconds(1))));
+    world.close("", Some(&released)).expect("closes");
+    world.pass(seconds(1));
+    world.expire(&expired).expect("ends");
+    assert!(matches!(world.renew(&released, Some(seconds(5))), Err(Refusal::Released { .. })));
+    assert!(matches!(world.renew(&expired, Some(seconds(5))), Err(Refusal::Expired { .. })));
+    assert!(matches!(world.renew("nobody", Some(seconds(5))), Err(Refusal::Unknown { .. })));
+    assert_eq!(world.record.count(), 0);
+}
+
+// Paused time.
+
+#[test]
+fn paused_total_counts_nested_pauses_once_and_grows_while_open() {
+    let mut world = World::new();
+    let total = |world: &World| world.record.header.pause.total(world.now).as_secs();
+    world.pass(seconds(100));
+    assert_eq!(total(&world), 0);
+    let outer = world.opened(None);
+    let began = world.now;
+    world.pass(seconds(2));
+    let inner = world.opened(None);
+    world.pass(seconds(3));
+    world.close("", Some(&outer)).expect("closes");
+    world.pass(seconds(4));
+    assert_eq!(world.record.header.pause.since, Some(began), "the pause began with the first of them");
+    assert_eq!((total(&world), world.record.header.pause.open_for(world.now)), (9, Some(seconds(9))));
+    world.close("", Some(&inner)).expect("closes");
+    world.pass(seconds(50));
+    assert_eq!((total(&world), world.record.header.pause.open_for(world.now)), (9, None));
+    world.opened(None);
+    world.pass(seconds(1));
+    assert_eq!((total(&world), world.record.header.pause.open_for(world.now)), (10, Some(seconds(1))));
+}
+
+/// A few thousand random commands, against a model that is a list of ids. To replay: the seed is fixed.
+#[test]
+fn random_commands_keep_to_the_model() {
+    let mut random = Random(0x5eed_0001);
+    let mut world = World::new();
+    // Open ones, oldest first: id, whether it asked for no ttl, the end of its lease.
+    let mut model: Vec<(String, bool, i64)> = Vec::new();
+    let (mut paused, mut revision) = (Duration::ZERO, 0);
+    for step in 0..5_000 {
+        let some = (!model.is_empty()).then(|| random.below(model.len().max(1) as u64) as usize);
+        match (random.below(10), some) {
+            (0..4, _) => {
+                let ttl = (random.below(2) == 0).then(|| seconds(1 + random.below(20)));
+                let id = world.opened(ttl);
+                let ends = world.now.after(ttl.unwrap_or(24 * HOUR)).boot;
+                model.push((id, ttl.is_none(), ends));
+                revision += 1;
+            }
+            (4..6, _) => {
+                let place = model.iter().position(|(_, anonymous, _)| *anonymous).or((!model.is_empty()).then_some(0));
+                revision += u64::from(place.is_some());
+                assert_eq!(world.close("", None).is_ok(), place.is_some(), "step {step}");
+                place.map(|place| model.remove(place));
+            }
+            (6, Some(i)) => {
+                let (id, ..) = model.remove(i);
+                revision += 1;
+                assert_eq!(world.close("", Some(&id)), Ok((model.len() as u32, revision)), "step {step}");
+                assert!(matches!(world.close("", Some(&id)), Err(Refusal::Released { .. })), "step {step}");
+            }
+            (7, Some(i)) => {
+                let ttl = seconds(1 + random.below(20));
+                world.renew(&model[i].0, Some(ttl)).expect("it is open");
+                model[i].2 = world.now.after(ttl).boot;
+            }
+            _ => {
+                let span = Duration::from_millis(random.below(3_000));
+                paused += if model.is_empty() { Duration::ZERO } else { span };
+                world.pass(span);
+                for (id, ..) in model.extract_if(.., |(_, _, ends)| *ends <= world.now.boot).collect::<Vec<_>>() {
+                    world.expire(&id).expect("its lease has ended");
+                    revision += 1;
+                }
+            }
+        }
+        assert_eq!(world.ids(), model.iter().map(|(id, ..)| id.clone()).collect::<Vec<_>>(), "step {step}");
+        assert_eq!(world.record.header.revision, revision, "step {step}");
+        assert_eq!(world.record.header.pause.total(world.now), paused, "step {step}");
+    }
+}
+
+/// SplitMix64: the same numbers for the same seed, everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}

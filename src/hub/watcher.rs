@@ -210,6 +210,19 @@ impl State {
     }
 }
 
+#[cfg(test)]
+impl Watcher {
+    /// The topic at `place`, and where it has this watcher.
+    pub(super) fn watched(&self, place: u32) -> (u32, u32) {
+        let watched = match &self.changed {
+            Changed::One { thread, .. } => thread,
+            Changed::Many(many) => &many.threads[place as usize],
+            Changed::All(_) => panic!("it watches no thread of its own"),
+        };
+        (watched.topic, watched.place)
+    }
+}
+
 impl Changed {
     fn queue_len(&self) -> usize {
         match self {

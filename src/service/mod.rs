@@ -1,6 +1,6 @@
 //! The gRPC face: decodes and checks calls at the door, hands them to the coordinator, encodes what comes back.
 //!
-//! Unary calls go through tonic's generated server. `WatchPauseState` is served beside it (see [`watch`]): its messages
+//! Unary calls go through tonic's generated server. `WatchPauseState` is served beside it (`watch.rs`): its messages
 //! are framed once and shared by all streams, where the generated code would encode them and keep a buffer per stream.
 mod frame;
 mod page;

@@ -3,8 +3,8 @@
 //! Waiting is a loop: look; if there is time left, sleep that long and look again. Nothing needs to tell a waiter that a
 //! pause began: the look after its sleep finds it. Only then, standing still, does it wait to be told.
 //!
-//! 1. A waiter is subscribed to what may wake it before it looks, because a notification is not kept for those who come
-//!    later.
+//! 1. A waiter subscribes to what may wake it before it looks: `notify_waiters` reaches every `Notified` that exists by
+//!    then, polled or not, and is not kept for those made later.
 //! 2. Nothing but a look decides: after any wake-up, timer or notification, the state is read again.
 //! 3. Expired is for ever.
 use super::{
@@ -141,8 +141,6 @@ impl Stopwatch {
     pub async fn expired(&self) {
         loop {
             let changed = self.0.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
             match self.look() {
                 Look::Expired => return,
                 Look::Still => changed.await,
@@ -152,8 +150,6 @@ impl Stopwatch {
                 },
                 Look::RunsPerhaps(_, clock) | Look::Frozen(_, clock) => {
                     let thread_changed = clock.changed.notified();
-                    tokio::pin!(thread_changed);
-                    thread_changed.as_mut().enable();
                     // Again, now that the thread cannot change unnoticed.
                     let until = match self.look() {
                         Look::RunsPerhaps(until, _) | Look::Frozen(Some(until), _) => until,
@@ -177,15 +173,13 @@ impl Stopwatch {
     /// Sees to it that the coordinator is asked, and expires when that is settled. Returns after each step.
     async fn confirm(&self, ran_out: Instant, clock: &Arc<ThreadClock>) {
         let answered = clock.answered.notified();
-        tokio::pin!(answered);
-        answered.as_mut().enable();
         let give_up = after(ran_out, clock.grace());
         match clock.asked(ran_out) {
             // The answer has been taken into account before this look, or is in the next one.
             Asked::Answered => self.expire(ran_out),
             Asked::Failed if Instant::now() >= give_up => self.expire(ran_out),
-            Asked::UnderWay(began) => {
-                let enough = give_up.max(began + SHORTEST_ASK);
+            Asked::UnderWay { began, failed } => {
+                let enough = if failed { give_up } else { give_up.max(began + SHORTEST_ASK) };
                 if Instant::now() >= enough {
                     return self.expire(ran_out);
                 }

@@ -52,8 +52,11 @@ struct Asks {
 pub(super) enum Asked {
     Answered,
     Failed,
-    /// It began then and is not over.
-    UnderWay(Instant),
+    /// It began then and is not over; `failed`: one before it failed.
+    UnderWay {
+        began: Instant,
+        failed: bool,
+    },
     /// None has begun yet.
     NotYet,
 }
@@ -125,7 +128,7 @@ impl ThreadClock {
         let asks = self.asks();
         match (asks.last.filter(|(began, _)| *began >= since), asks.under_way.filter(|began| *began >= since)) {
             (Some((_, true)), _) => Asked::Answered,
-            (_, Some(began)) => Asked::UnderWay(began),
+            (last, Some(began)) => Asked::UnderWay { began, failed: last.is_some() },
             (Some((_, false)), None) => Asked::Failed,
             (None, None) => Asked::NotYet,
         }

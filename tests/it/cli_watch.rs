@@ -1,7 +1,7 @@
 //! `pausewatch watch`.
 use crate::program::{Coordinator, Process, program};
 use rustix::process::Signal;
-use std::{io::BufRead, io::BufReader, process::Stdio};
+use std::io::{BufRead, BufReader, pipe};
 
 #[test]
 fn watch_tells_each_change_on_a_line() {
@@ -50,14 +50,14 @@ fn watch_ends_well_when_it_is_told_to() {
 #[test]
 fn watch_ends_quietly_when_its_reader_has_gone_though_nothing_happens() {
     let coordinator = Coordinator::start();
+    let (reader, writer) = pipe().unwrap();
     let mut command = coordinator.command(["watch"]);
-    let mut watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    command.stdout(writer);
+    let watch = Process::start_as_it_is(command);
     let mut line = String::new();
-    let mut reader = BufReader::new(watch.stdout.take().unwrap());
-    reader.read_line(&mut line).unwrap();
-    drop(reader);
-    let ended = watch.wait_with_output().unwrap();
-    assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
+    BufReader::new(reader).read_line(&mut line).unwrap();
+    let ended = watch.end();
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
 }
 
 #[test]
@@ -75,6 +75,24 @@ fn watch_heals_itself_and_says_so() {
     assert_eq!(watch.error_line(), "pausewatch watch: connected again");
     coordinator.answer(["increment"]);
     while !watch.line().contains("  count 1  paused  ") {}
+}
+
+#[test]
+fn watch_does_not_repeat_what_stayed_the_same_while_the_connection_was_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().display();
+    let (listen, data) = (format!("unix:{path}/p.sock"), format!("{path}/data"));
+    let start = || Coordinator::start_with(["--listen", &listen, "--data-dir", &data]);
+    let coordinator = start();
+    coordinator.answer(["increment"]);
+    let watch = Process::start(coordinator.command(["watch"]));
+    assert!(watch.line().contains("  count 1  paused  "));
+    drop(coordinator);
+    let coordinator = start();
+    while watch.error_line() != "pausewatch watch: connected again" {}
+    coordinator.answer(["decrement"]);
+    let next = watch.line();
+    assert!(next.contains("  count 0  running  "), "{next}");
 }
 
 #[test]

@@ -115,6 +115,8 @@ async fn failed_renewals_are_tried_again_and_a_lease_that_survived_is_held_again
     sleep(Duration::from_secs(25)).await;
     assert_eq!(hold.lease(), Lease::Held, "not over yet");
     fake.mend();
+    sleep(Duration::from_secs(4)).await;
+    assert_eq!(fake.calls("renew").len(), 1, "at 10 s and after, until one came through");
     sleep(Duration::from_secs(3)).await;
     assert_eq!((hold.lease(), fake.count("t")), (Lease::Held, 1));
 

@@ -164,6 +164,18 @@ async fn g6_no_change_is_lost_or_told_twice_while_streams_are_merged() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn g6_what_only_the_new_stream_has_told_is_told_when_it_takes_over() {
+    let fake = Fake::start();
+    let mut watch = watching(&fake, &["a"]).await;
+    drain(&mut watch).await;
+    // The old stream lags; the snapshot of the new one does not.
+    fake.script().mute = true;
+    fake.pause("a");
+    watch.add("b").unwrap();
+    assert_eq!(said(&mut watch).await, ["b 0@0 gap", "a 1@1", "complete"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn g7_adding_threads_one_by_one_sends_each_id_a_few_times_only() {
     let fake = Fake::start();
     let mut watch = fake.client().watch();
@@ -255,7 +267,7 @@ async fn g7_a_reader_that_sleeps_gets_the_latest_states_and_keeps_its_stream() {
         fake.pause("a");
         fake.resume("a");
         fake.world(|_| ());
-        if fake.world(|world| world.revision("a")) % 1_000 == 0 {
+        if fake.world(|world| world.revision("a")).is_multiple_of(1_000) {
             settle().await;
         }
     }

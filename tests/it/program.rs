@@ -22,8 +22,12 @@ impl Coordinator {
     }
 
     pub(crate) fn start_at(listen: &str) -> Self {
+        Self::start_with(["--listen", listen, "--store", "memory"])
+    }
+
+    pub(crate) fn start_with<const N: usize>(options: [&str; N]) -> Self {
         let mut command = program();
-        command.args(["serve", "--listen", listen, "--store", "memory"]);
+        command.arg("serve").args(options);
         let process = Process::start(command);
         let line = process.line();
         let address = line.strip_prefix("listening ").unwrap_or_else(|| panic!("{line}")).to_owned();
@@ -98,10 +102,16 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let out = lines(child.stdout.take().unwrap());
+        command.stdout(Stdio::piped());
+        Self::start_as_it_is(command)
+    }
+
+    /// Leaves standard output as the command has it.
+    pub(crate) fn start_as_it_is(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let out = child.stdout.take().map(lines);
         let err = lines(child.stderr.take().unwrap());
-        Self { child, out: Some(out), err }
+        Self { child, out, err }
     }
 
     /// The next line of standard output.
@@ -142,7 +152,7 @@ impl Process {
                 }
             }
         };
-        let (out, err) = (rest(self.out.as_ref().unwrap()), rest(&self.err));
+        let (out, err) = (self.out.as_ref().map(rest).unwrap_or_default(), rest(&self.err));
         let status = self.child.wait().unwrap();
         Ended { status, code: status.code(), out, err }
     }

@@ -11,11 +11,11 @@ mod lease;
 
 use super::connection::{Connection, NO_THREAD, Settings, Thread};
 use super::exit;
-use super::failure::{Called, say};
+use super::failure::{Called, say, without_number};
 use crate::client::{Error, Hold};
 use crate::exec::{Program, Verdict};
 use command::Running;
-use std::{ffi::OsString, io, path::Path, process, process::ExitCode, time::Duration};
+use std::{ffi::OsString, path::Path, process, process::ExitCode, time::Duration};
 
 /// The arguments of `hold`.
 #[derive(Debug, clap::Args)]
@@ -95,7 +95,8 @@ async fn run_under(hold: Option<&Hold>, args: Args) -> Result<Verdict, ExitCode>
     let name = command.next().expect("clap requires one");
     let program = Program { name: name.clone(), args: command.collect(), env: Vec::new() };
     let running = Running::start(&program).map_err(|error| {
-        say("hold", &format!("failed to run {}: {}", name.display(), bare(error.cause())));
+        let cause = error.cause().to_string();
+        say("hold", &format!("failed to run {}: {}", name.display(), without_number(&cause)));
         ExitCode::from(error.exit_code())
     })?;
     let ttl = args.ttl;
@@ -143,10 +144,4 @@ fn default_holder(command: &[OsString]) -> String {
 fn fail(why: &str) -> ExitCode {
     say("hold", why);
     ExitCode::from(exit::OWN_FAILURE)
-}
-
-/// The error's text without Rust's addition of its number.
-fn bare(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().map(str::to_owned).unwrap_or(text)
 }

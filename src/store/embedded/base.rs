@@ -53,7 +53,9 @@ impl Base {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
         let database = builder.create_with_backend(guarded).map_err(|error| match error {
-            redb::DatabaseError::Storage(StorageError::Io(cause)) if cause.kind() != io::ErrorKind::InvalidData => {
+            redb::DatabaseError::Storage(StorageError::Io(cause))
+                if !matches!(cause.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) =>
+            {
                 io(cause)
             }
             error => damaged(name, &error),

@@ -120,7 +120,9 @@ fn read(contents: &[Vec<u8>], applied: u64) -> Result<(Vec<Vec<u8>>, u64), ReadE
         last = sequence;
         payloads.push(payload.to_vec());
     }
-    if tails.iter().any(|tail| entry::any_later(tail, last)) {
+    // The header of the entry after the last may be there without its payload: a write that was torn. But a later one
+    // was begun only when that was durable (J1).
+    if tails.iter().any(|tail| entry::any_later(tail, last + 1)) {
         return Err(ReadError::Damaged(format!("entry {} of the journal is damaged", last + 1)));
     }
     Ok((payloads, last))

@@ -1,0 +1,201 @@
+//! Leases over the wire, and what a restart does to them. Times are those of the server: of the paused time that it
+//! accounts, so that a busy test machine cannot make them wrong.
+use crate::support::{Api, Process, Running, config, embedded, event, states, timed};
+use pausewatch::proto::v1::{self, watch_pause_state_response::Event};
+use pausewatch::server::Config;
+use std::time::{Duration, Instant};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// The contract: a lease ends within this of its time.
+const LATE: Duration = Duration::from_millis(100);
+
+fn span(duration: Option<prost_types::Duration>) -> Duration {
+    duration.expect("it is set").try_into().expect("it is not negative")
+}
+
+fn nanos(time: Option<prost_types::Timestamp>) -> i128 {
+    let time = time.expect("it is set");
+    i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos)
+}
+
+/// Waits until nothing is open on the thread.
+async fn end_of_pause(api: &mut Api, thread: &str) -> v1::PauseState {
+    let mut watching = api.watch(&[thread]).await;
+    loop {
+        if let Event::PauseState(state) = event(&mut watching).await
+            && state.count == 0
+        {
+            return state;
+        }
+    }
+}
+
+/// G2: a holder that died without a word cannot keep its thread paused past its lease.
+async fn leases_end_by_themselves(config: Config) {
+    let running = Running::start(config).await;
+    let api = running.api().await;
+    let mut ends = tokio::task::JoinSet::new();
+    for i in 0..20 {
+        let mut api = api.clone();
+        ends.spawn(async move {
+            let thread = format!("t{i}");
+            let ttl = SECOND + Duration::from_millis(10 * i);
+            let id = api.increment(&thread, Some(ttl)).await.elicitation.expect("opened").elicitation_id;
+            let state = end_of_pause(&mut api, &thread).await;
+            let expired = api.try_decrement(&thread, "", Some(&id)).await.expect_err("it has ended");
+            assert_eq!(crate::support::detail(&expired).0, "ELICITATION_EXPIRED");
+            (ttl, span(state.paused_total))
+        });
+    }
+    for (ttl, lasted) in ends.join_all().await {
+        assert!(lasted >= ttl, "a lease of {ttl:?} has ended after {lasted:?}");
+        assert!(lasted <= ttl + LATE, "a lease of {ttl:?} has ended after {lasted:?}");
+    }
+}
+
+#[tokio::test]
+async fn leases_end_within_100_ms_of_their_time() {
+    leases_end_by_themselves(config()).await;
+}
+
+#[tokio::test]
+async fn leases_end_within_100_ms_of_their_time_in_an_embedded_store() {
+    let directory = tempfile::tempdir().expect("a directory");
+    leases_end_by_themselves(embedded(directory.path())).await;
+}
+
+#[tokio::test]
+async fn a_renewed_lease_ends_a_ttl_after_its_renewal_and_watchers_are_not_told() {
+    let running = Running::start(config()).await;
+    let mut api = running.api().await;
+    let opened = api.increment("t", Some(60 * SECOND)).await.elicitation.expect("opened");
+    let mut watching = api.watch(&["t"]).await;
+    let revision = states(&mut watching).await[0].revision;
+    let renewed = api.try_renew("t", &opened.elicitation_id, Some(SECOND)).await.expect("it is open");
+    assert!(nanos(renewed.expire_time) < nanos(opened.expire_time), "sooner too");
+    assert_eq!(renewed.create_time, opened.create_time);
+    assert_eq!(api.get("t").await.elicitations[0], renewed, "readers see the new end");
+    let Event::PauseState(state) = event(&mut watching).await else { panic!("no heartbeat is due yet") };
+    assert_eq!((state.count, state.revision), (0, revision + 1), "the next that a watcher is told is the end");
+    let ended = i128::try_from(span(state.paused_total).as_nanos()).expect("seconds") + nanos(opened.create_time);
+    let late = ended - nanos(renewed.expire_time);
+    assert!((-1_000_000..=100_000_000).contains(&late), "{late} ns after its end (wall clock, so 1 ms to either side)");
+}
+
+#[tokio::test]
+async fn an_increment_without_ttl_has_the_anonymous_ttl() {
+    let running = Running::start(Config { anonymous_ttl: Some(SECOND), ..config() }).await;
+    let mut api = running.api().await;
+    api.increment("t", None).await;
+    let lasted = span(end_of_pause(&mut api, "t").await.paused_total);
+    assert!(lasted >= SECOND && lasted <= SECOND + LATE, "{lasted:?}");
+    let running = Running::start(Config { anonymous_ttl: None, ..config() }).await;
+    let opened = running.api().await.increment("t", None).await;
+    assert_eq!(opened.elicitation.expect("opened").expire_time, None, "0 means that it never ends by itself");
+}
+
+#[tokio::test]
+async fn a_thread_is_paused_until_its_last_lease_has_ended() {
+    let running = Running::start(config()).await;
+    let mut api = running.api().await;
+    api.increment("t", Some(SECOND)).await;
+    let longer = api.increment("t", Some(2 * SECOND)).await.elicitation.expect("opened");
+    let mut watching = api.watch(&["t"]).await;
+    states(&mut watching).await;
+    let Event::PauseState(state) = event(&mut watching).await else { panic!("no heartbeat is due yet") };
+    assert_eq!((state.count, state.paused), (1, true));
+    assert_eq!(api.get("t").await.elicitations, [longer]);
+    let lasted = span(end_of_pause(&mut api, "t").await.paused_total);
+    assert!(lasted >= 2 * SECOND && lasted <= 2 * SECOND + 2 * LATE, "{lasted:?}");
+}
+
+/// G2, G5: the pause goes on over the restart, its time counts, and every lease gets one full ttl before it ends.
+#[tokio::test]
+async fn a_restart_keeps_the_pause_counts_its_time_and_gives_every_lease_a_full_ttl() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::serve(directory.path(), "127.0.0.1:0");
+    let mut api = server.api().await;
+    let opened = api.increment("t", Some(2 * SECOND)).await.elicitation.expect("opened");
+    let began = Instant::now();
+    let before = api.get("t").await;
+    server.kill();
+    // Down for longer than a part of the lease, so that what is left of it would be too short.
+    let down = Duration::from_millis(1_500);
+    tokio::time::sleep(down).await;
+    let server = Process::serve(directory.path(), "127.0.0.1:0");
+    let mut api = server.api().await;
+    let after = api.get("t").await;
+    assert_eq!((after.count, after.paused, after.revision), (1, true, before.revision));
+    assert_eq!(after.pause_start_time, before.pause_start_time);
+    assert_eq!(after.elicitations[0].create_time, opened.create_time);
+    assert_eq!(after.paused_for, after.paused_total);
+    let counted = span(after.paused_total);
+    assert!(counted >= down + span(before.paused_total) && counted <= began.elapsed() + SECOND, "{counted:?}");
+    let state = end_of_pause(&mut api, "t").await;
+    let lasted = span(state.paused_total);
+    assert!(lasted >= down + 2 * SECOND, "the lease was given anew: {lasted:?}");
+    assert!(began.elapsed() < 30 * SECOND, "and it did end");
+    assert_eq!(state.revision, before.revision + 1);
+}
+
+/// G4: the same call before and after the death of the server counts once and gets the same answer.
+#[tokio::test]
+async fn a_call_that_is_repeated_after_a_restart_counts_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::serve(directory.path(), "127.0.0.1:0");
+    let mut api = server.api().await;
+    let opened = api.try_increment("t", "r1", Some(60 * SECOND)).await.expect("opens");
+    api.increment("t", None).await;
+    let closed = api.try_decrement("t", "r2", None).await.expect("closes");
+    server.kill();
+    let server = Process::serve(directory.path(), "127.0.0.1:0");
+    let mut api = server.api().await;
+    assert_eq!(api.try_increment("t", "r1", Some(60 * SECOND)).await.expect("answered"), opened);
+    assert_eq!(api.try_decrement("t", "r2", None).await.expect("answered"), closed);
+    let reused = api.try_increment("t", "r1", None).await.expect_err("other content");
+    assert_eq!(crate::support::detail(&reused).0, "REQUEST_ID_REUSED");
+    let state = api.get("t").await;
+    assert_eq!((state.count, state.revision), (1, closed.revision));
+}
+
+/// G5: what was acknowledged is there after kill -9, and so is what became of each elicitation.
+#[tokio::test]
+async fn what_was_acknowledged_survives_kill_9() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::serve(directory.path(), "127.0.0.1:0");
+    let mut api = server.api().await;
+    let mut expected = Vec::new();
+    for i in 0..30 {
+        let thread = format!("t{i:02}");
+        let id = api.increment(&thread, None).await.elicitation.expect("opened").elicitation_id;
+        api.increment(&thread, Some(60 * SECOND)).await;
+        if i % 2 == 0 {
+            api.try_decrement(&thread, "", Some(&id)).await.expect("closes");
+        }
+        expected.push((thread.clone(), id, api.get(&thread).await));
+    }
+    server.kill();
+    let server = Process::serve(directory.path(), "127.0.0.1:0");
+    let mut api = server.api().await;
+    for (i, (thread, id, before)) in expected.into_iter().enumerate() {
+        let after = api.get(&thread).await;
+        assert_eq!((after.count, after.revision), (before.count, before.revision), "{thread}");
+        let ids =
+            |state: &v1::PauseState| state.elicitations.iter().map(|e| e.elicitation_id.clone()).collect::<Vec<_>>();
+        assert_eq!(ids(&after), ids(&before));
+        if i % 2 == 0 {
+            let released = api.try_decrement(&thread, "", Some(&id)).await.expect_err("it was closed before");
+            assert_eq!(crate::support::detail(&released).0, "ELICITATION_RELEASED");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_stops_and_starts_in_one_process_keeps_its_state() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for count in 1..=3 {
+        let running = Running::start(embedded(directory.path())).await;
+        assert_eq!(running.api().await.increment("t", None).await.count, count);
+        timed("the stop", running.stop()).await.expect("it ends");
+    }
+}

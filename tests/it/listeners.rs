@@ -1,0 +1,180 @@
+//! Where the server listens, who may come in, and what else answers on the port: health and reflection.
+use crate::support::{Running, api, config, embedded, timed, unix};
+use pausewatch::server::{Config, Server};
+use std::os::unix::fs::PermissionsExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tonic::transport::Endpoint;
+
+const SERVICE: &str = "pausewatch.v1.ElicitationService";
+
+async fn refusal(config: Config) -> String {
+    match timed("start", Server::start(config)).await {
+        Ok(server) => panic!("it listens on {:?}", server.addresses()),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn on(addresses: &[&str]) -> Config {
+    Config { listen: addresses.iter().map(|address| address.parse().expect("an address")).collect(), ..config() }
+}
+
+#[tokio::test]
+async fn one_state_is_served_on_tcp_and_on_a_unix_socket() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("p.sock");
+    let server = Server::start(on(&["127.0.0.1:0", "[::1]:0", &format!("unix:{}", path.display())])).await;
+    let server = server.expect("it starts");
+    let addresses = server.addresses();
+    assert!(addresses.iter().all(|address| !address.ends_with(":0")), "a port was given: {addresses:?}");
+    let running = Running::of(server);
+    let mode = std::fs::metadata(&path).expect("the socket is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "nobody else may connect");
+    for (i, address) in addresses.iter().enumerate() {
+        let answer = api(address).await.increment("t", None).await;
+        assert_eq!(answer.count as usize, i + 1, "by {address}");
+    }
+    running.stop().await.expect("it ends");
+    assert!(!path.exists(), "a socket file of its own is removed");
+}
+
+/// G8: plain text off loopback takes a flag.
+#[tokio::test]
+async fn plain_text_off_loopback_is_refused_unless_insecure() {
+    let refused = refusal(on(&["0.0.0.0:0"])).await;
+    assert!(refused.contains("--insecure") && refused.contains("loopback"), "{refused}");
+    let running = Running::start(Config { insecure: true, ..on(&["0.0.0.0:0"]) }).await;
+    let port = running.address.rsplit_once(':').expect("it has a port").1;
+    api(&format!("127.0.0.1:{port}")).await.increment("t", None).await;
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_refused_with_what_to_do() {
+    let running = Running::start(config()).await;
+    let refused = refusal(on(&[&running.address])).await;
+    assert!(refused.contains(&running.address) && refused.contains("another program listens"), "{refused}");
+    running.api().await.increment("t", None).await;
+}
+
+#[tokio::test]
+async fn a_live_socket_is_refused_and_a_dead_one_is_taken_over() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("p.sock");
+    let config = || Config { listen: vec![unix(&path)], ..config() };
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
+    assert!(path.exists(), "as a server that was killed leaves it");
+    let running = Running::start(config()).await;
+    let refused = refusal(config()).await;
+    assert!(refused.contains("another program listens"), "{refused}");
+    running.api().await.increment("t", None).await;
+    running.stop().await.expect("it ends");
+    Running::start(config()).await.api().await.increment("t", None).await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_socket_is_left_alone() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("notes");
+    std::fs::write(&path, "precious").expect("written");
+    let refused = refusal(Config { listen: vec![unix(&path)], ..config() }).await;
+    assert!(refused.contains("no socket"), "{refused}");
+    assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "precious");
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_listen_gives_the_store_back() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let taken = Running::start(config()).await;
+    let listen = vec![taken.address.parse().expect("an address")];
+    refusal(Config { listen, ..embedded(directory.path()) }).await;
+    Running::start(embedded(directory.path())).await.api().await.increment("t", None).await;
+}
+
+/// G7: what is no gRPC, or stops half-way, costs nobody else anything.
+#[tokio::test]
+async fn garbage_and_half_requests_hurt_nobody_else() {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+    let running = Running::start(config()).await;
+    let mut api = running.api().await;
+    let mut half_open = Vec::new();
+    let huge_frame = [PREFACE, &[0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1]].concat();
+    // HEADERS with nonsense in place of HPACK; then HEADERS that never end.
+    let bad_headers = [PREFACE, SETTINGS, &[0, 0, 4, 1, 4, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff]].concat();
+    let half_headers = [PREFACE, SETTINGS, &[0, 0, 4, 1, 0, 0, 0, 0, 1, 0x82]].concat();
+    let sent: [&[u8]; 7] =
+        [b"", b"GET / HTTP/1.1\r\n\r\n", &[0xff; 5_000], &PREFACE[..9], &huge_frame, &bad_headers, &half_headers];
+    for bytes in sent.iter().cycle().take(70) {
+        let mut connection = TcpStream::connect(&running.address).await.expect("it is taken");
+        connection.write_all(bytes).await.expect("it is taken");
+        half_open.push(connection);
+    }
+    for count in 1..=20 {
+        assert_eq!(api.increment("t", None).await.count, count);
+    }
+    // What cannot become a request any more is hung up on.
+    for (connection, bytes) in half_open.iter_mut().zip(sent.iter().cycle()) {
+        if *bytes == huge_frame || *bytes == bad_headers || bytes.starts_with(b"GET") || bytes.starts_with(&[0xff]) {
+            let mut rest = Vec::new();
+            let _ = timed("the end of a bad connection", connection.read_to_end(&mut rest)).await;
+        }
+    }
+    assert_eq!(running.api().await.increment("t", None).await.count, 21);
+}
+
+#[tokio::test]
+async fn health_says_serving_for_the_server_and_for_the_service() {
+    use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
+    let running = Running::start(config()).await;
+    let endpoint = Endpoint::from_shared(format!("http://{}", running.address)).expect("an address");
+    let mut health = HealthClient::new(endpoint.connect().await.expect("it connects"));
+    for service in ["", SERVICE] {
+        let request = HealthCheckRequest { service: service.into() };
+        let status = health.check(request).await.expect("it is known").into_inner().status();
+        assert_eq!(status, ServingStatus::Serving, "{service:?}");
+    }
+    let unknown = health.check(HealthCheckRequest { service: "nobody".into() }).await.expect_err("it is not known");
+    assert_eq!(unknown.code(), tonic::Code::NotFound);
+}
+
+/// grpcurl and older tools need one version each; both know every service of the port, and the details of errors.
+macro_rules! reflection_knows {
+    ($name:ident, $version:ident) => {
+        #[tokio::test]
+        async fn $name() {
+            use prost::Message;
+            use tonic_reflection::pb::$version::{
+                ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+                server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+            };
+            let running = Running::start(config()).await;
+            let endpoint = Endpoint::from_shared(format!("http://{}", running.address)).expect("an address");
+            let mut client = ServerReflectionClient::new(endpoint.connect().await.expect("it connects"));
+            let symbols = [SERVICE, "pausewatch.v1.PauseState", "grpc.health.v1.Health", "google.rpc.ErrorInfo"];
+            let ask = |request| ServerReflectionRequest { host: String::new(), message_request: Some(request) };
+            let mut requests = vec![ask(MessageRequest::ListServices(String::new()))];
+            requests.extend(symbols.map(|symbol| ask(MessageRequest::FileContainingSymbol(symbol.into()))));
+            let answers = client.server_reflection_info(tokio_stream::iter(requests)).await.expect("it is served");
+            let mut answers = answers.into_inner();
+            let Some(MessageResponse::ListServicesResponse(listed)) =
+                answers.message().await.expect("answered").expect("answered").message_response
+            else {
+                panic!("services are listed");
+            };
+            let names: Vec<_> = listed.service.iter().map(|service| service.name.as_str()).collect();
+            assert!(names.contains(&SERVICE) && names.contains(&"grpc.health.v1.Health"), "{names:?}");
+            for symbol in symbols {
+                let Some(MessageResponse::FileDescriptorResponse(found)) =
+                    answers.message().await.expect("answered").expect("answered").message_response
+                else {
+                    panic!("{symbol} is described");
+                };
+                let file = prost_types::FileDescriptorProto::decode(&found.file_descriptor_proto[0][..]);
+                assert!(symbol.starts_with(file.expect("a descriptor").package()), "{symbol}");
+            }
+        }
+    };
+}
+
+reflection_knows!(reflection_v1_describes_every_service, v1);
+reflection_knows!(reflection_v1alpha_describes_every_service, v1alpha);

@@ -1,0 +1,69 @@
+//! What the tests of the server share: servers in this process, servers as processes, and short ways to call them.
+mod calls;
+pub(crate) mod disk;
+pub(crate) mod model;
+mod process;
+mod random;
+
+pub(crate) use calls::{Api, api, detail, event, narrow, states, timed};
+pub(crate) use process::Process;
+pub(crate) use random::Random;
+
+use pausewatch::server::{Config, Listen, Server, StoreConfig};
+use std::path::Path;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// Nothing that the tests wait for takes this long, even on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server on the runtime of the test.
+pub(crate) struct Running {
+    pub(crate) address: String,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<()>,
+}
+
+/// Any free port, nothing kept, leases of a day.
+pub(crate) fn config() -> Config {
+    Config {
+        listen: vec!["127.0.0.1:0".parse().expect("an address")],
+        store: StoreConfig::Memory,
+        anonymous_ttl: Some(Duration::from_secs(24 * 60 * 60)),
+        insecure: false,
+        workers: 1,
+    }
+}
+
+pub(crate) fn embedded(directory: &Path) -> Config {
+    Config { store: StoreConfig::Embedded(directory.to_owned()), ..config() }
+}
+
+pub(crate) fn unix(path: &Path) -> Listen {
+    Listen::Unix(path.to_owned())
+}
+
+impl Running {
+    pub(crate) async fn start(config: Config) -> Self {
+        Self::of(Server::start(config).await.expect("the server starts"))
+    }
+
+    pub(crate) fn of(server: Server) -> Self {
+        let address = server.addresses()[0].clone();
+        let (stop, stopped) = oneshot::channel();
+        let shutdown = async move { _ = stopped.await };
+        Running { address, stop, served: tokio::spawn(server.run(shutdown)) }
+    }
+
+    /// A connection of its own.
+    pub(crate) async fn api(&self) -> Api {
+        api(&self.address).await
+    }
+
+    /// Tells the server to stop, and returns the rest of its run.
+    pub(crate) fn stop(self) -> JoinHandle<()> {
+        _ = self.stop.send(());
+        self.served
+    }
+}

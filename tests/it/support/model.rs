@@ -1,0 +1,262 @@
+//! What a store must hold, kept in the plainest way; random batches; and a store for the tests of the engine.
+use super::Random;
+use pausewatch::core::types::{ElicitationId, ThreadId};
+use pausewatch::core::{
+    Closing, Elicitation, Header, Moment, Open, Pause, Record, RememberedAnswer, RememberedClosing, RememberedRequest,
+    Rpc,
+};
+use pausewatch::store::{CommitError, Contents, OpenError, Store, Write};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+pub(crate) fn thread_id(text: &str) -> ThreadId {
+    ThreadId::parse("thread_id", text).expect("a valid id")
+}
+
+#[derive(Clone, Debug)]
+enum Kept {
+    Closing(RememberedClosing),
+    Request(RememberedRequest),
+}
+
+/// A [`Write`] that owns what it writes.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    PutThread(ThreadId, Header),
+    DeleteThread(ThreadId),
+    PutElicitation(ThreadId, Open),
+    DeleteElicitation(u64),
+    PutClosing(ThreadId, RememberedClosing),
+    PutRequest(ThreadId, RememberedRequest),
+    DeleteMemory(u64),
+    PutFloor(u64),
+}
+
+impl Change {
+    fn write(&self) -> Write<'_> {
+        match self {
+            Change::PutThread(thread, header) => Write::PutThread(thread, header),
+            Change::DeleteThread(thread) => Write::DeleteThread(thread),
+            Change::PutElicitation(thread, open) => Write::PutElicitation(thread, open),
+            Change::DeleteElicitation(row) => Write::DeleteElicitation(*row),
+            Change::PutClosing(thread, closing) => Write::PutClosing(thread, closing),
+            Change::PutRequest(thread, request) => Write::PutRequest(thread, request),
+            Change::DeleteMemory(row) => Write::DeleteMemory(*row),
+            Change::PutFloor(floor) => Write::PutFloor(*floor),
+        }
+    }
+}
+
+/// The batch as a store takes it.
+pub(crate) fn writes(batch: &[Change]) -> Vec<Write<'_>> {
+    batch.iter().map(Change::write).collect()
+}
+
+/// All that was committed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Model {
+    threads: BTreeMap<ThreadId, Header>,
+    elicitations: BTreeMap<u64, (ThreadId, Open)>,
+    memory: BTreeMap<u64, (ThreadId, Kept)>,
+    floor: u64,
+    next_row: u64,
+    /// Bytes that the reason of a new elicitation has at most, beyond the usual: what fills a disk quickly.
+    pub(crate) ballast: usize,
+}
+
+impl Model {
+    pub(crate) fn with_ballast(ballast: usize) -> Self {
+        Model { ballast, ..Model::default() }
+    }
+
+    pub(crate) fn apply(&mut self, batch: &[Write<'_>]) {
+        for write in batch {
+            match *write {
+                Write::PutThread(thread, header) => _ = self.threads.insert(thread.clone(), *header),
+                Write::DeleteThread(thread) => _ = self.threads.remove(thread),
+                Write::PutElicitation(thread, open) => {
+                    self.elicitations.insert(open.row, (thread.clone(), open.clone()));
+                }
+                Write::DeleteElicitation(row) => _ = self.elicitations.remove(&row),
+                Write::PutClosing(thread, closing) => {
+                    self.memory.insert(closing.row, (thread.clone(), Kept::Closing(*closing)));
+                }
+                Write::PutRequest(thread, request) => {
+                    self.memory.insert(request.row, (thread.clone(), Kept::Request(request.clone())));
+                }
+                Write::DeleteMemory(row) => _ = self.memory.remove(&row),
+                Write::PutFloor(floor) => self.floor = floor,
+            }
+        }
+    }
+
+    /// What a load at `now` must give, by thread: leases begin anew then.
+    pub(crate) fn contents(&self, now: Moment) -> Contents {
+        let record = |(thread, header): (&ThreadId, &Header)| {
+            let mut record = Record::new(thread.clone(), 0, now);
+            record.header = *header;
+            let own = self.elicitations.values().filter(|(of, _)| of == thread);
+            record.open = own.map(|(_, open)| open.clone()).collect();
+            for open in &mut record.open {
+                open.lease = open.lease.map(|(length, _)| (length, now.after(length)));
+            }
+            for (_, kept) in self.memory.values().filter(|(of, _)| of == thread) {
+                match kept.clone() {
+                    Kept::Closing(closing) => record.memory.push_closing(closing),
+                    Kept::Request(request) => record.memory.push_request(request),
+                }
+            }
+            record
+        };
+        let rows = self.elicitations.keys().chain(self.memory.keys());
+        let next_row = rows.max().map_or(0, |row| row + 1);
+        Contents { records: self.threads.iter().map(record).collect(), floor: self.floor, next_row }
+    }
+
+    /// Whether `loaded` at `now` is exactly this.
+    pub(crate) fn is(&self, mut loaded: Contents, now: Moment) -> bool {
+        let expected = self.contents(now);
+        loaded.records.sort_by(|a, b| a.thread.cmp(&b.thread));
+        loaded.records == expected.records && loaded.floor == expected.floor && loaded.next_row >= expected.next_row
+    }
+
+    /// A few changes that an engine could make at `now`, of threads of which there are eight.
+    pub(crate) fn random_batch(&mut self, random: &mut Random, now: Moment) -> Vec<Change> {
+        let before = self.clone();
+        let mut batch = Vec::new();
+        for _ in 0..1 + random.below(4) {
+            let thread = thread_id(&format!("thread {}", random.below(8)));
+            let mut change = self.random_change(random, thread, now);
+            self.apply(&writes(&change));
+            batch.append(&mut change);
+        }
+        let next_row = self.next_row;
+        *self = before;
+        self.next_row = next_row;
+        batch
+    }
+
+    /// A batch that closes one elicitation, if any is open.
+    pub(crate) fn close_one(&mut self, now: Moment) -> Option<Vec<Change>> {
+        let (thread, row) = self.elicitations.iter().next().map(|(row, (thread, _))| (thread.clone(), *row))?;
+        let fresh = self.next_row;
+        self.next_row += 2;
+        Some(self.close(thread, row, Closing::Released, fresh, now))
+    }
+
+    fn close(&self, thread: ThreadId, closed: u64, how: Closing, row: u64, now: Moment) -> Vec<Change> {
+        let before = self.threads[&thread];
+        let left = self.elicitations.values().filter(|(of, _)| *of == thread).count() - 1;
+        let revision = before.revision + 1;
+        let header = Header { revision, pause: before.pause.turned(left > 0, now), changed: now };
+        let id = self.elicitations[&closed].1.elicitation.id;
+        let answer = RememberedAnswer { count: left as u32, revision, opened: None };
+        vec![
+            Change::DeleteElicitation(closed),
+            Change::PutClosing(thread.clone(), RememberedClosing { id, how, at: now, row }),
+            Change::PutRequest(thread.clone(), request(Rpc::Decrement, answer, now, row + 1)),
+            Change::PutThread(thread, header),
+        ]
+    }
+
+    fn random_change(&mut self, random: &mut Random, thread: ThreadId, now: Moment) -> Vec<Change> {
+        let row = self.next_row;
+        self.next_row += 2;
+        let open: Vec<u64> =
+            self.elicitations.iter().filter(|(_, (of, _))| *of == thread).map(|(row, _)| *row).collect();
+        let kept: Vec<u64> = self.memory.iter().filter(|(_, (of, _))| *of == thread).map(|(row, _)| *row).collect();
+        let known = self.threads.get(&thread);
+        let before = known.copied().unwrap_or(Header { revision: self.floor, pause: Pause::default(), changed: now });
+        let revision = before.revision + 1;
+        let id = ElicitationId(u128::from(random.next()) << 64 | u128::from(row));
+        match random.below(5) {
+            0 | 1 => {
+                let reason = "because ".repeat(random.below(40 + self.ballast / 8)).into();
+                let elicitation = Elicitation { id, reason, holder: "a holder".into(), created: now };
+                let lease = (random.below(2) == 0).then(|| Duration::from_secs(1 + random.below(60) as u64));
+                let lease = lease.map(|length| (length, now.after(length)));
+                let open_one = Open { elicitation: Arc::new(elicitation), lease, anonymous: lease.is_none(), row };
+                let opened = Some((id, open_one.ends()));
+                let answer = RememberedAnswer { count: open.len() as u32 + 1, revision, opened };
+                vec![
+                    Change::PutElicitation(thread.clone(), open_one),
+                    Change::PutRequest(thread.clone(), request(Rpc::Increment, answer, now, row + 1)),
+                    Change::PutThread(thread, Header { revision, pause: before.pause.turned(true, now), changed: now }),
+                ]
+            }
+            2 | 3 if !open.is_empty() => {
+                let closed = open[random.below(open.len())];
+                let how = if random.below(2) == 0 { Closing::Released } else { Closing::Expired };
+                self.close(thread, closed, how, row, now)
+            }
+            _ if open.is_empty() && known.is_some() => {
+                let mut changes: Vec<_> = kept.iter().map(|&row| Change::DeleteMemory(row)).collect();
+                changes.push(Change::DeleteThread(thread));
+                changes.push(Change::PutFloor(self.floor.max(before.revision)));
+                changes
+            }
+            _ => kept.first().map(|&row| Change::DeleteMemory(row)).into_iter().collect(),
+        }
+    }
+}
+
+fn request(rpc: Rpc, answer: RememberedAnswer, at: Moment, row: u64) -> RememberedRequest {
+    let fingerprint = u128::from(row) * 0x1234_5678_9abc_def0_1234_5678;
+    RememberedRequest { rpc, request_id: format!("request {row}").into(), fingerprint, answer, at, row }
+}
+
+/// A store that keeps everything in memory, and obeys.
+#[derive(Clone, Default)]
+pub(crate) struct Obedient(Arc<Mutex<Orders>>);
+
+/// What the store is to do, and what it has seen.
+#[derive(Default)]
+pub(crate) struct Orders {
+    pub(crate) refuse: bool,
+    pub(crate) fatal: bool,
+    pub(crate) full: bool,
+    /// `recover` ends these states.
+    pub(crate) recovers: bool,
+    pub(crate) recoveries: usize,
+    /// Sizes of the batches that were committed.
+    pub(crate) batches: Vec<usize>,
+    pub(crate) model: Model,
+}
+
+impl Obedient {
+    pub(crate) fn orders(&self) -> MutexGuard<'_, Orders> {
+        self.0.lock().expect("no panic while locked")
+    }
+}
+
+impl Store for Obedient {
+    fn load(&mut self, now: Moment) -> Result<Contents, OpenError> {
+        Ok(self.orders().model.contents(now))
+    }
+
+    fn commit(&mut self, batch: &[Write<'_>]) -> Result<(), CommitError> {
+        let mut orders = self.orders();
+        if orders.fatal {
+            return Err(CommitError::Fatal("told to".into()));
+        }
+        if orders.refuse {
+            return Err(CommitError::Refused("told to".into()));
+        }
+        orders.batches.push(batch.len());
+        orders.model.apply(batch);
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        self.orders().full
+    }
+
+    fn recover(&mut self) {
+        let mut orders = self.orders();
+        orders.recoveries += 1;
+        if orders.recovers {
+            (orders.refuse, orders.full) = (false, false);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The program `pausewatch serve` as a process of its own.
+use super::{Api, PATIENCE, api};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Instant;
+
+/// A running server. Dropped, it is killed.
+pub(crate) struct Process {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    pub(crate) address: String,
+}
+
+impl Process {
+    /// Starts a server on `listen` that keeps its state in `directory`, and waits until it listens.
+    pub(crate) fn serve(directory: &Path, listen: &str) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
+        command.args(["serve", "--listen", listen, "--data-dir"]).arg(directory);
+        Self::start(command)
+    }
+
+    /// Starts `command` and waits for its first line `listening ADDRESS`.
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
+        let mut out = BufReader::new(child.stdout.take().expect("standard output is piped"));
+        let mut line = String::new();
+        let address = loop {
+            line.clear();
+            if out.read_line(&mut line).expect("standard output can be read") == 0 {
+                let mut error = String::new();
+                let _ = child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut error));
+                panic!("the server ended before it listened: {error}");
+            }
+            // A test binary that plays the server says some things first.
+            if let Some((_, address)) = line.split_once("listening ") {
+                break address.trim().to_owned();
+            }
+        };
+        Process { child, out, address }
+    }
+
+    pub(crate) async fn api(&self) -> Api {
+        api(&self.address).await
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("the server runs");
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Resident memory, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("the server runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("Linux says so");
+        line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") * 1_024
+    }
+
+    /// Kills the server as a crash would, and waits until it is gone.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("the server runs");
+        self.child.wait().expect("it was ours");
+    }
+
+    /// Waits for the end of the server: its status, and what it said on standard error.
+    pub(crate) fn end(mut self) -> (ExitStatus, String) {
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("it was ours") {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "the server does not end");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        };
+        let mut error = String::new();
+        let mut stderr = self.child.stderr.take().expect("standard error is piped");
+        stderr.read_to_string(&mut error).expect("standard error can be read");
+        _ = self.out.read_to_string(&mut String::new());
+        (status, error)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
