@@ -13,9 +13,10 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio_stream::adapters::Map;
 use tokio_stream::wrappers::{TcpListenerStream, WatchStream};
 use tokio_stream::{Stream, StreamExt};
 use tonic::body::Body;
@@ -31,49 +32,52 @@ pub(crate) fn kind(argument: &str) -> Option<bool> {
     [("serve-limit", false), ("serve-limit-raw", true)].iter().find(|kind| kind.0 == argument).map(|kind| kind.1)
 }
 
-/// What a watch has been told last: nothing yet, running, paused.
-const OPEN: usize = 0;
-const RUNNING: usize = 1;
-const PAUSED: usize = 2;
+/// For each watched thread, what its watches were told last.
+struct Topics<T>(Mutex<HashMap<String, watch::Sender<T>>>);
 
-/// Who is told of which thread.
-#[derive(Clone, Default)]
-struct Limit(Arc<Mutex<HashMap<String, watch::Sender<usize>>>>);
-
-impl Limit {
-    fn topics(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<usize>>> {
+impl<T: Clone + Send + Sync + 'static> Topics<T> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<T>>> {
         self.0.lock().expect("nothing panics while it holds the topics")
     }
 
-    fn change(&self, thread: &str, to: usize) {
-        if let Some(topic) = self.topics().get(thread) {
-            topic.send_replace(to);
+    fn change(&self, thread: &str, to: impl FnOnce() -> T) {
+        if let Some(topic) = self.lock().get(thread) {
+            topic.send_replace(to());
         }
     }
 
-    fn subscribe(
-        &self,
-        request: v1::WatchPauseStateRequest,
-    ) -> std::result::Result<(String, WatchStream<usize>), Status> {
+    /// Gives `first` and then every change.
+    fn subscribe(&self, request: v1::WatchPauseStateRequest, first: T) -> std::result::Result<WatchStream<T>, Status> {
         let [thread] = <[String; 1]>::try_from(request.thread_ids)
             .map_err(|_| Status::unimplemented("a watch of several threads"))?;
-        let changes = self.topics().entry(thread.clone()).or_insert_with(|| watch::Sender::new(OPEN)).subscribe();
-        Ok((thread, WatchStream::new(changes)))
+        let mut topics = self.lock();
+        Ok(WatchStream::new(topics.entry(thread).or_insert_with(|| watch::Sender::new(first)).subscribe()))
     }
 }
 
-fn event(thread: &str, of: usize) -> v1::WatchPauseStateResponse {
-    let event = match of {
-        OPEN => Event::SnapshotComplete(v1::SnapshotComplete {}),
-        of => Event::PauseState(v1::PauseState {
-            thread_id: thread.to_owned(),
-            count: u32::from(of == PAUSED),
-            paused: of == PAUSED,
-            revision: 1,
-            ..v1::PauseState::default()
-        }),
-    };
-    v1::WatchPauseStateResponse { event: Some(event) }
+/// Who is told of what: by messages, or by frames.
+struct Told {
+    messages: Topics<v1::WatchPauseStateResponse>,
+    frames: Topics<Bytes>,
+}
+
+#[derive(Clone)]
+struct Limit(Arc<Told>);
+
+impl Limit {
+    fn change(&self, thread: &str, paused: bool) {
+        let message = || {
+            let (thread_id, count) = (thread.to_owned(), u32::from(paused));
+            let state = v1::PauseState { thread_id, count, paused, revision: 1, ..v1::PauseState::default() };
+            v1::WatchPauseStateResponse { event: Some(Event::PauseState(state)) }
+        };
+        self.0.messages.change(thread, message);
+        self.0.frames.change(thread, || framed(&message()));
+    }
+}
+
+fn snapshot_complete() -> v1::WatchPauseStateResponse {
+    v1::WatchPauseStateResponse { event: Some(Event::SnapshotComplete(v1::SnapshotComplete {})) }
 }
 
 #[tonic::async_trait]
@@ -82,7 +86,7 @@ impl ElicitationService for Limit {
         &self,
         request: Request<v1::IncrementElicitationRequest>,
     ) -> std::result::Result<Response<v1::IncrementElicitationResponse>, Status> {
-        self.change(&request.get_ref().thread_id, PAUSED);
+        self.change(&request.get_ref().thread_id, true);
         let response = v1::IncrementElicitationResponse { count: 1, paused: true, revision: 1, ..Default::default() };
         Ok(Response::new(response))
     }
@@ -91,7 +95,7 @@ impl ElicitationService for Limit {
         &self,
         request: Request<v1::DecrementElicitationRequest>,
     ) -> std::result::Result<Response<v1::DecrementElicitationResponse>, Status> {
-        self.change(&request.get_ref().thread_id, RUNNING);
+        self.change(&request.get_ref().thread_id, false);
         Ok(Response::new(v1::DecrementElicitationResponse { count: 0, paused: false, revision: 1 }))
     }
 
@@ -116,24 +120,21 @@ impl ElicitationService for Limit {
         Err(Status::unimplemented("not measured"))
     }
 
-    type WatchPauseStateStream =
-        Pin<Box<dyn Stream<Item = std::result::Result<v1::WatchPauseStateResponse, Status>> + Send>>;
+    type WatchPauseStateStream = Map<
+        WatchStream<v1::WatchPauseStateResponse>,
+        fn(v1::WatchPauseStateResponse) -> std::result::Result<v1::WatchPauseStateResponse, Status>,
+    >;
 
     async fn watch_pause_state(
         &self,
         request: Request<v1::WatchPauseStateRequest>,
     ) -> std::result::Result<Response<Self::WatchPauseStateStream>, Status> {
-        let (thread, changes) = self.subscribe(request.into_inner())?;
-        Ok(Response::new(Box::pin(changes.map(move |of| Ok(event(&thread, of))))))
+        Ok(Response::new(self.0.messages.subscribe(request.into_inner(), snapshot_complete())?.map(Ok)))
     }
 }
 
-/// A stream whose messages are bytes already.
-struct Frames {
-    changes: WatchStream<usize>,
-    /// For each event of the thread; shared by all its streams.
-    frames: Arc<[Bytes; 3]>,
-}
+/// A stream whose messages are bytes already, shared with the other streams of its thread.
+struct Frames(WatchStream<Bytes>);
 
 impl http_body::Body for Frames {
     type Data = Bytes;
@@ -143,8 +144,7 @@ impl http_body::Body for Frames {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<std::result::Result<Frame<Bytes>, Status>>> {
-        let change = ready!(Pin::new(&mut self.changes).poll_next(cx));
-        Poll::Ready(change.map(|of| Ok(Frame::data(self.frames[of].clone()))))
+        Pin::new(&mut self.0).poll_next(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
     }
 }
 
@@ -160,7 +160,6 @@ fn framed(message: &v1::WatchPauseStateResponse) -> Bytes {
 #[derive(Clone)]
 struct Raw {
     limit: Limit,
-    frames: Arc<Mutex<HashMap<String, Arc<[Bytes; 3]>>>>,
     calls: ElicitationServiceServer<Limit>,
 }
 
@@ -169,13 +168,8 @@ impl Raw {
         let decoder = tonic::codec::Codec::decoder(&mut tonic_prost::ProstCodec::<(), _>::default());
         let mut messages = tonic::Streaming::new_request(decoder, request.into_body(), None, None);
         let request = messages.message().await?.ok_or_else(|| Status::invalid_argument("no message"))?;
-        let (thread, changes) = self.limit.subscribe(request)?;
-        let frames = {
-            let mut all = self.frames.lock().expect("nothing panics while it holds the frames");
-            let make = || Arc::new([OPEN, RUNNING, PAUSED].map(|of| framed(&event(&thread, of))));
-            all.entry(thread.clone()).or_insert_with(make).clone()
-        };
-        let mut response = http::Response::new(Body::new(Frames { changes, frames }));
+        let frames = Frames(self.limit.0.frames.subscribe(request, framed(&snapshot_complete()))?);
+        let mut response = http::Response::new(Body::new(frames));
         response.headers_mut().insert("content-type", http::HeaderValue::from_static("application/grpc"));
         Ok(response)
     }
@@ -207,10 +201,11 @@ impl Service<http::Request<Body>> for Raw {
 pub(crate) fn serve(raw: bool) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let limit = Limit::default();
+        let (messages, frames) = (Topics(Mutex::default()), Topics(Mutex::default()));
+        let limit = Limit(Arc::new(Told { messages, frames }));
         let calls = ElicitationServiceServer::new(limit.clone());
         let routes = match raw {
-            true => Routes::new(Raw { limit, frames: Arc::default(), calls }),
+            true => Routes::new(Raw { limit, calls }),
             false => Routes::new(calls),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await?;

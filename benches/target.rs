@@ -82,7 +82,7 @@ impl Target {
                 let address = free_port()?;
                 let mut command = Command::new("redis-server");
                 command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string(), "--dir"]).arg(data.path());
-                command.args(["--save", "", "--appendonly", "yes", "--appendfsync", "always"]);
+                command.args(["--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxclients", "15000"]);
                 Process::connectable(command, address)?
             }
             Target::Memory => Process::listening(serve(&settings.program, &["--store", "memory"]))?,

@@ -85,11 +85,16 @@ impl Hub {
     pub fn load(&self, records: &[Record], floor: u64) {
         let mut state = self.lock();
         state.floor = floor;
+        // All at once: growing step by step would cost a start with many threads as much again.
+        state.reserve(records.len());
+        state.known = records.iter().map(|record| record.thread.clone()).collect();
         for record in records {
-            let key = state.know(&record.thread, record.header);
-            let open =
+            let key = state.topic(&record.thread);
+            let mut known = Known::new(record.header);
+            let shown =
                 record.open.iter().map(|open| Shown { elicitation: open.elicitation.clone(), ends: open.ends() });
-            state.topics[key as usize].known.as_mut().expect("known by now").open = open.collect();
+            known.open = shown.collect();
+            state.topics[key as usize].known = Some(Box::new(known));
             state.set_header(key, record.header);
         }
     }
@@ -136,6 +141,13 @@ impl State {
     fn find(&self, thread: &ThreadId) -> Option<u32> {
         let hash = self.hasher.hash_one(thread);
         self.index.find(hash, |&key| self.topics[key as usize].thread == *thread).copied()
+    }
+
+    /// Makes room for more topics.
+    fn reserve(&mut self, more: usize) {
+        self.topics.reserve(more);
+        let (topics, hasher) = (&self.topics, &self.hasher);
+        self.index.reserve(more, |&key| hasher.hash_one(&topics[key as usize].thread));
     }
 
     /// The topic of a thread; a new one if there is none.

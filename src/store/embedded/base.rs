@@ -11,9 +11,10 @@ use super::segments;
 use crate::core::Record;
 use crate::core::types::ThreadId;
 use crate::store::{Contents, OpenError};
-use hashbrown::HashMap;
 use prost::Message;
-use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, StorageError, TableDefinition};
+use redb::{
+    Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageBackend, StorageError, TableDefinition,
+};
 use std::error::Error;
 use std::fmt::Display;
 use std::io;
@@ -222,29 +223,32 @@ impl Base {
 
     fn read_rows(&self, stamper: Stamper) -> Result<Contents, Box<dyn Error>> {
         let transaction = self.database.begin_read()?;
-        let mut records = Vec::new();
-        let mut places = HashMap::new();
-        for row in transaction.open_table(THREADS)?.iter()? {
+        let threads = transaction.open_table(THREADS)?;
+        let mut records = Vec::with_capacity(usize::try_from(threads.len()?)?);
+        for row in threads.iter()? {
             let (thread, value) = row?;
             let thread = ThreadId::parse("thread", thread.value())?;
-            let mut record = Record::new(thread.clone(), 0, stamper.now);
+            let mut record = Record::new(thread, 0, stamper.now);
             record.header = stamper.header(&ThreadRow::decode(value.value())?);
-            places.insert(thread, records.len());
             records.push(record);
         }
+        // They came in the order of their ids.
+        let place = |records: &[Record], thread: &str| {
+            records.binary_search_by(|record| record.thread.as_str().cmp(thread)).ok()
+        };
         let mut next_row = 0;
         for row in transaction.open_table(ELICITATIONS)?.iter()? {
             let (number, value) = row?;
             next_row = next_row.max(number.value() + 1);
             let stored = ElicitationRow::decode(value.value())?;
-            let place = *places.get(stored.thread.as_str()).ok_or("an elicitation of no thread")?;
+            let place = place(&records, &stored.thread).ok_or("an elicitation of no thread")?;
             records[place].open.push(stamper.open(number.value(), stored).ok_or("an elicitation makes no sense")?);
         }
         for row in transaction.open_table(MEMORY)?.iter()? {
             let (number, value) = row?;
             next_row = next_row.max(number.value() + 1);
             let stored = MemoryRow::decode(value.value())?;
-            let place = *places.get(stored.thread.as_str()).ok_or("a memory of no thread")?;
+            let place = place(&records, &stored.thread).ok_or("a memory of no thread")?;
             match stamper.remembered(number.value(), stored).ok_or("a memory makes no sense")? {
                 Remembered::Closing(closing) => records[place].memory.push_closing(closing),
                 Remembered::Request(request) => records[place].memory.push_request(request),

@@ -18,9 +18,10 @@ use std::thread;
 /// Full files that are worth a transaction, while the writer has others.
 const ENOUGH: usize = 4;
 
-/// Of nice(1).
+/// Of nice(1): a third of the share of those who serve. Not less: the writer may have to wait for a file, and on a busy
+/// machine the lowest priority gets no time for seconds.
 #[cfg(target_os = "linux")]
-const LOWEST_PRIORITY: i32 = 19;
+const STAND_BACK: i32 = 5;
 
 /// The writer's end.
 pub(super) struct Checkpoints {
@@ -187,7 +188,7 @@ impl Carrier {
         // Nobody waits for it as a rule, and those who are served must not wait for a core. On Linux this is the
         // thread's own priority (setpriority(2), notes); elsewhere it would be that of the process.
         #[cfg(target_os = "linux")]
-        let _ = rustix::process::setpriority_process(None, LOWEST_PRIORITY);
+        let _ = rustix::process::setpriority_process(None, STAND_BACK);
         loop {
             let mut state = self.shared.lock();
             while !state.has_work() {
