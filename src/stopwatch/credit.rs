@@ -2,7 +2,9 @@
 //!
 //! The server's `paused_total` is exact at each state; between states the local clock carries on. So
 //!
-//!     paid = paused_total - what it was at the beginning     (+ the local time since the state, while paused)
+//! ```text
+//! paid = paused_total - what it was at the beginning     (+ the local time since the state, while paused)
+//! ```
 //!
 //! and a pause that began or ended unseen is in the difference of two totals. Pure: no clock is read.
 //!
