@@ -112,6 +112,11 @@ impl Engine {
         lease.min(recovery).min(self.next_sweep)
     }
 
+    /// Whether the next batch may take long.
+    pub fn may_wait(&self) -> bool {
+        self.store.may_wait()
+    }
+
     /// Judges `calls` in their order and commits what they change, with the leases that have ended, in one batch.
     /// Appends one outcome for each call, and what is to be published before they are answered.
     ///

@@ -2,8 +2,8 @@
 //!
 //! A task of the runtime collects what the other tasks have brought, commits it where it is, publishes and answers:
 //! with a disk that takes a tenth of a millisecond, handing the batch to a thread and back would cost more than the
-//! commit. A disk that is slow must not hold up reads and watches: as soon as a commit takes long, a thread of its own
-//! does the next ones, until the disk has been quick again for a while.
+//! commit. A disk that is slow must not hold up reads and watches: as soon as a commit takes long, or may have to wait for
+//! the store's own work, a thread of its own does the next ones, until the disk has been quick again for a while.
 //!
 //! - C1: what is taken is answered, in the order of its commits; publishing comes before answering.
 //! - C2: the engine is locked from the taking of a batch to the handing out of its results, and who commits on the
@@ -182,21 +182,24 @@ impl Shared {
         self.hand_out(left);
     }
 
-    fn has_work(&self) -> bool {
-        !self.inbox().calls.is_empty() || nap(self.next_due.load(Relaxed), &*self.clock).is_zero()
-    }
-
-    /// Commits one batch on the runtime. `Some(false)`: the thread is at it, or was told to be. `None`: closed.
-    fn commit_here(&self) -> Option<bool> {
-        let (false, Ok(mut engine)) = (self.is_slow(), self.engine.try_lock()) else {
+    /// Hands out what the thread has done, and commits one batch on the runtime if that may not take long.
+    fn step(&self) -> Next {
+        self.hand_out_what_is_left();
+        let nap = nap(self.next_due.load(Relaxed), &*self.clock);
+        if self.inbox().calls.is_empty() && !nap.is_zero() {
+            return Next::Nap(nap);
+        }
+        let may_wait = |engine: &Option<Engine>| engine.as_ref().is_some_and(Engine::may_wait);
+        let free = (!self.is_slow()).then(|| self.engine.try_lock().ok()).flatten();
+        let Some(mut engine) = free.filter(|engine| !may_wait(engine)) else {
             self.inbox().go = true;
             self.go.notify_one();
-            return Some(false);
+            return Next::Thread;
         };
         self.hand_out_what_is_left();
-        let results = self.commit(&mut engine)?;
+        let Some(results) = self.commit(&mut engine) else { return Next::End };
         self.hand_out(results);
-        Some(true)
+        Next::Yield
     }
 
     /// The thread.
@@ -229,21 +232,31 @@ impl Shared {
 
 /// The task.
 async fn commit_and_answer(shared: Arc<Shared>) {
-    let _guard = AbortOnPanic;
     loop {
-        shared.hand_out_what_is_left();
-        if !shared.has_work() {
-            let wait = nap(shared.next_due.load(Relaxed), &*shared.clock);
-            let _ = tokio::time::timeout(wait, shared.filled.notified()).await;
-            continue;
-        }
-        match shared.commit_here() {
-            // Those who were answered, and reads, have their turn before the next batch.
-            Some(true) => tokio::task::yield_now().await,
-            Some(false) => shared.filled.notified().await,
-            None => return,
+        // No await under the guard: a task that is dropped because others panic has not panicked itself.
+        let next = {
+            let _guard = AbortOnPanic;
+            shared.step()
+        };
+        match next {
+            Next::Nap(time) => _ = tokio::time::timeout(time, shared.filled.notified()).await,
+            Next::Thread => shared.filled.notified().await,
+            Next::Yield => tokio::task::yield_now().await,
+            Next::End => return,
         }
     }
+}
+
+/// What the task waits for.
+enum Next {
+    /// Calls, results of the thread, or what is due after this time.
+    Nap(Duration),
+    /// The results of the thread.
+    Thread,
+    /// Nothing; but those who were answered, and reads, have their turn before the next batch.
+    Yield,
+    /// The store is closed.
+    End,
 }
 
 /// Without the writer nobody is answered, and what it owned is half-changed: a new process starts from the store.

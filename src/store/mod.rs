@@ -42,6 +42,12 @@ pub trait Store: Send + 'static {
     /// Tries to be of use again after it was full or has refused a batch. Called about once a second then.
     fn recover(&mut self) {}
 
+    /// Whether the next commit may have to wait for more than its own write and fsync. Then it should not be made where
+    /// others wait for their turn.
+    fn may_wait(&self) -> bool {
+        false
+    }
+
     /// Whether anything outlives the process. If not, `commit` need not be called, nor its batch be made.
     fn keeps(&self) -> bool {
         true

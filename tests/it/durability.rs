@@ -1,11 +1,13 @@
-//! A disk that breaks under a running server.
+//! A disk that breaks, or hangs, under a running server.
 use crate::support::disk::FakeDisk;
-use crate::support::{Process, config};
-use pausewatch::clock::{Clock, System};
+use crate::support::{Process, Running, config, timed};
+use pausewatch::clock::{Clock, Manual, System};
+use pausewatch::proto::v1;
 use pausewatch::server::Server;
 use pausewatch::store::Embedded;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Set in the process that plays the server.
 const CHILD: &str = "PAUSEWATCH_TEST_BROKEN_DISK";
@@ -47,7 +49,7 @@ async fn an_fsync_that_fails_ends_the_process_with_a_clear_message() {
     // Nothing was published that was not durable.
     let mut published = 0;
     while let Ok(Some(message)) = watching.message().await {
-        if let Some(pausewatch::proto::v1::watch_pause_state_response::Event::PauseState(state)) = message.event {
+        if let Some(v1::watch_pause_state_response::Event::PauseState(state)) = message.event {
             published = state.count;
         }
     }
@@ -57,4 +59,49 @@ async fn an_fsync_that_fails_ends_the_process_with_a_clear_message() {
     for part in ["the disk of the test", "the disk is broken", "What is on the disk is unknown", "start again"] {
         assert!(error.contains(part), "{error:?} does not say {part:?}");
     }
+}
+
+/// Calls that write more than the journal has room for while the database takes nothing up.
+const CALLERS: usize = 4;
+const CALLS: usize = 900;
+/// Reads without an increment being answered meanwhile: then the writer waits.
+const READS: usize = 200;
+
+/// The writer has no file left and waits for the database: reads are answered all the same, and in the end so is he.
+#[tokio::test]
+async fn a_database_that_hangs_holds_up_no_reads() {
+    // By a clock that stands still no commit takes long: what keeps the wait off the runtime is that it was foreseen.
+    let (disk, clock) = (FakeDisk::default(), Arc::new(Manual::new(System::new().now(), 1)));
+    let store = Embedded::on(Arc::new(disk.clone()), "the disk of the test", clock.boot_id()).unwrap();
+    let server = Running::of(Server::start_on(Box::new(store), clock, config()).await.unwrap());
+    let mut reader = server.api().await;
+    disk.hang(true);
+    let answered = Arc::<AtomicUsize>::default();
+    let mut callers = tokio::task::JoinSet::new();
+    for caller in 0..CALLERS {
+        let (mut api, answered) = (server.api().await, answered.clone());
+        callers.spawn(async move {
+            let request = v1::IncrementElicitationRequest {
+                thread_id: format!("{caller}{}", "t".repeat(250)),
+                reason: "r".repeat(1_024),
+                holder: "h".repeat(256),
+                ..Default::default()
+            };
+            for _ in 0..CALLS {
+                timed("increment", api.0.increment_elicitation(request.clone())).await.expect("it is accepted");
+                answered.fetch_add(1, Relaxed);
+            }
+        });
+    }
+    let (mut before, mut reads) = (0, 0);
+    while reads < READS {
+        reader.get("t").await;
+        let now = answered.load(Relaxed);
+        (before, reads) = (now, if now == before { reads + 1 } else { 0 });
+    }
+    assert!(disk.hangs(), "a read waited for the disk");
+    assert!(before < CALLERS * CALLS, "the journal had room for everything: nobody had to wait");
+    disk.hang(false);
+    callers.join_all().await;
+    assert_eq!(answered.load(Relaxed), CALLERS * CALLS);
 }

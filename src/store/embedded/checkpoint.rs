@@ -123,6 +123,11 @@ impl Checkpoints {
         self.shared.changed.notify_all();
     }
 
+    /// Whether there is a file to write to right now.
+    pub(super) fn has_free_segment(&self) -> bool {
+        !self.shared.lock().pool.free.is_empty()
+    }
+
     /// A file to write to: a free one, a new one, or the first that becomes free.
     pub(super) fn free_segment(&self) -> Result<Segment, NoFile> {
         let mut state = self.shared.lock();

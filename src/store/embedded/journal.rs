@@ -112,6 +112,11 @@ impl Journal {
         self.active.end > 0 && self.end_with(payload) > SEGMENT
     }
 
+    /// Whether one of the next entries may have to go to another file.
+    pub(super) fn is_half_full(&self) -> bool {
+        self.active.end > SEGMENT / 2
+    }
+
     /// Whether nothing was written since the last [`Journal::rotate`].
     pub(super) fn is_empty(&self) -> bool {
         self.active.end == 0

@@ -152,6 +152,10 @@ impl Store for Embedded {
         self.health.full.load(Relaxed)
     }
 
+    fn may_wait(&self) -> bool {
+        self.journal.as_ref().is_some_and(Journal::is_half_full) && !self.checkpoints.has_free_segment()
+    }
+
     fn recover(&mut self) {
         if self.checkpoints.retry() && self.disk.restore_reserve().is_ok() && !self.disk.is_low() {
             self.health.full.store(false, Relaxed);

@@ -4,18 +4,21 @@ use pausewatch::store::{Disk, RESERVE_BYTES};
 use redb::StorageBackend;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 
 const BLOCK: u64 = 4_096;
 const RESERVE: u64 = RESERVE_BYTES / BLOCK;
 /// What a disk writes whole or not at all.
 const SECTOR: usize = 512;
+/// How long [`FakeDisk::hang`] lasts at most.
+const LONGEST_HANG: Duration = Duration::from_secs(10);
 /// The name of the database among the files.
 pub(crate) const DATABASE: &str = "database";
 
 /// The disk. Clones are the same one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FakeDisk(Arc<Mutex<Inner>>);
+pub(crate) struct FakeDisk(Arc<Mutex<Inner>>, Arc<Condvar>);
 
 #[derive(Debug)]
 struct Inner {
@@ -28,6 +31,8 @@ struct Inner {
     syncs_left: u64,
     /// fsyncs that were asked for after one had failed.
     syncs_after_failure: u64,
+    /// fsyncs of the database do not come back.
+    hangs: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -50,6 +55,7 @@ impl Default for Inner {
             log: Vec::new(),
             syncs_left: u64::MAX,
             syncs_after_failure: 0,
+            hangs: false,
         }
     }
 }
@@ -110,6 +116,17 @@ impl FakeDisk {
     /// The fsync after `more` ones fails, and so do all that follow.
     pub(crate) fn fail_syncs_after(&self, more: u64) {
         self.lock().syncs_left = more;
+    }
+
+    /// fsyncs of the database hang from now on, those of the journal do not; or they come back again.
+    pub(crate) fn hang(&self, hangs: bool) {
+        self.lock().hangs = hangs;
+        self.1.notify_all();
+    }
+
+    /// Whether a hang lasts. It ends by itself, so that a test of it fails instead of hanging too.
+    pub(crate) fn hangs(&self) -> bool {
+        self.lock().hangs
     }
 
     pub(crate) fn syncs_after_failure(&self) -> u64 {
@@ -258,6 +275,11 @@ impl StorageBackend for File {
 
     fn sync_data(&self) -> io::Result<()> {
         let mut inner = self.disk.lock();
+        if self.name == DATABASE && inner.hangs {
+            let waited = self.disk.1.wait_timeout_while(inner, LONGEST_HANG, |inner| inner.hangs);
+            inner = waited.expect("no panic while locked").0;
+            inner.hangs = false;
+        }
         match inner.syncs_left.checked_sub(1) {
             Some(left) => inner.syncs_left = left,
             None => {
