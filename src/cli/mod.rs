@@ -3,7 +3,7 @@
 //! A command is an `Args` (what clap parses) and a function that runs it and returns the exit code. `run` and `hold`
 //! promise 125 for bad usage (as GNU `timeout` does), all others 2.
 mod call;
-mod config;
+
 mod connection;
 pub mod decrement;
 pub mod duration;

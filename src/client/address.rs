@@ -1,9 +1,8 @@
 //! Where a coordinator listens, as one string.
 //!
-//! `host:port` (an IPv6 host in brackets), `http://host[:port]`, `unix:PATH` (also `unix:///PATH`). `https://` is known
-//! and refused until this library speaks TLS: falling back to plain text would be worse than an error.
+//! `host:port` (an IPv6 host in brackets), `http://host[:port]`, `https://host[:port]`, `unix:PATH` (also `unix:///PATH`).
 //! Printed and parsed again, an address is the same one.
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::{fmt, net::IpAddr, path::PathBuf, str::FromStr};
 use tonic::codegen::http::Uri;
 
 /// The port that a coordinator listens on by default.
@@ -22,6 +21,8 @@ const DEFAULT: &str = "127.0.0.1:7420";
 pub enum Address {
     /// A TCP address in plain text: `host:port`, with an IPv6 host in brackets.
     Tcp(String),
+    /// A TCP address with TLS: `host:port`, with an IPv6 host in brackets.
+    Tls(String),
     /// A Unix socket. A relative path is taken from the working directory at each connect.
     Unix(PathBuf),
 }
@@ -30,20 +31,32 @@ pub enum Address {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// `https://`: this build has no TLS.
-    #[error("address {0:?}: https:// needs TLS, which this version does not have yet")]
-    TlsUnsupported(String),
     /// `host` without `:port`.
     #[error("address {0:?}: the port is missing; write host:port, for example {DEFAULT}")]
     PortMissing(String),
     /// Anything else that cannot be read.
-    #[error("address {address:?}: {problem}; write host:port, http://host:port or unix:PATH")]
+    #[error("address {address:?}: {problem}; write host:port, http://host:port, https://host:port or unix:PATH")]
     Malformed {
         /// What was given.
         address: String,
         /// What is wrong with it.
         problem: String,
     },
+}
+
+impl Address {
+    /// Whether what is sent there in plain text stays on this machine.
+    pub(super) fn is_local(&self) -> bool {
+        match self {
+            Self::Unix(_) => true,
+            Self::Tcp(authority) | Self::Tls(authority) => {
+                let host = authority.rsplit_once(':').map_or(authority.as_str(), |(host, _)| host);
+                let ip: Result<IpAddr, _> = host.trim_matches(['[', ']']).parse();
+                // RFC 6761, 6.3: localhost is always loopback.
+                ip.map_or(host.eq_ignore_ascii_case("localhost"), |ip| ip.is_loopback())
+            }
+        }
+    }
 }
 
 impl Default for Address {
@@ -56,6 +69,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(authority) => f.write_str(authority),
+            Self::Tls(authority) => write!(f, "https://{authority}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -81,8 +95,9 @@ impl FromStr for Address {
         }
         let (bare, default_port) = match s.split_once("://") {
             None => (s, None),
-            Some(("http", rest)) => (rest.strip_suffix('/').unwrap_or(rest), Some(80)),
-            Some(("https", _)) => return Err(AddressError::TlsUnsupported(s.to_owned())),
+            Some((scheme @ ("http" | "https"), rest)) => {
+                (rest.strip_suffix('/').unwrap_or(rest), Some(if scheme == "http" { 80 } else { 443 }))
+            }
             Some((scheme, _)) => return Err(malformed(&format!("the scheme {scheme:?} is unknown"))),
         };
         if bare.is_empty() {
@@ -101,7 +116,8 @@ impl FromStr for Address {
             (None, None) => return Err(AddressError::PortMissing(s.to_owned())),
         };
         let port: u16 = port.ok_or_else(|| malformed("the port is no number from 1 to 65535"))?;
-        Ok(Self::Tcp(format!("{host}:{port}")))
+        let authority = format!("{host}:{port}");
+        Ok(if s.starts_with("https:") { Self::Tls(authority) } else { Self::Tcp(authority) })
     }
 }
 
@@ -118,6 +134,8 @@ mod tests {
             ("http://example.com:65535", "example.com:65535"),
             ("http://example.com/", "example.com:80"),
             ("http://[::1]:7420/", "[::1]:7420"),
+            ("https://example.com:7420", "https://example.com:7420"),
+            ("https://[::1]/", "https://[::1]:443"),
             ("unix:/run/p.sock", "unix:/run/p.sock"),
             ("unix:///run/p.sock", "unix:/run/p.sock"),
             ("unix:p.sock", "unix:p.sock"),
@@ -143,7 +161,8 @@ mod tests {
             ("http://host:7420/path", "more in it"),
             ("user@host:7420", "more in it"),
             ("ftp://host:21", "\"ftp\" is unknown"),
-            ("https://host:7420", "needs TLS"),
+            ("https://", "the host is missing"),
+            ("https://host:0", "the port is no number"),
             ("unix:", "the path is missing"),
             ("unix://host/p.sock", "absolute path"),
         ] {

@@ -2,15 +2,15 @@
 //!
 //! Requests and responses are the proto's own messages: what they mean is written there, once, for every language.
 use super::{
-    Address, AddressError, Config, DecrementElicitationRequest, DecrementElicitationResponse, Error,
+    Address, Config, ConfigError, DecrementElicitationRequest, DecrementElicitationResponse, Error,
     GetPauseStateRequest, GetPauseStateResponse, HoldBuilder, IncrementElicitationRequest,
     IncrementElicitationResponse, ListPauseStatesRequest, ListPauseStatesResponse, RenewElicitationRequest,
-    RenewElicitationResponse, Watch, WatchPauseStateRequest, WatchPauseStateResponse, connect, retry,
+    RenewElicitationResponse, Token, Watch, WatchPauseStateRequest, WatchPauseStateResponse, connect, retry,
 };
 use crate::proto::v1::elicitation_service_client::ElicitationServiceClient;
 use std::{fmt, time::Duration};
 use tokio_stream::{Stream, StreamExt};
-use tonic::{Request, transport::Channel};
+use tonic::{Request, Response, Status, transport::Channel};
 use uuid::Uuid;
 
 /// A connection to a coordinator. Cheap to clone; clones share one connection, which is made at the first call and made
@@ -22,9 +22,12 @@ use uuid::Uuid;
 /// id) or [`Error::Other`].
 #[derive(Clone)]
 pub struct Client {
-    stub: ElicitationServiceClient<Channel>,
+    stub: Stub,
     patience: retry::Patience,
+    token: Option<Token>,
 }
+
+type Stub = ElicitationServiceClient<Channel>;
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,42 +38,65 @@ impl fmt::Debug for Client {
 impl Client {
     /// A client of the coordinator at `address`. Does not connect yet.
     ///
+    /// # Errors
+    /// For an [`Address::Tls`]: the system's certificates cannot be read.
+    ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub fn new(address: &Address) -> Self {
+    pub fn new(address: &Address) -> Result<Self, ConfigError> {
         Self::with_config(&Config { address: address.clone(), ..Config::default() })
     }
 
     /// A client with all settings. Does not connect yet.
     ///
+    /// # Errors
+    /// A token without TLS for another machine, TLS settings for an address without TLS, or certificates that are none.
+    ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub fn with_config(config: &Config) -> Self {
-        Self::with_channel(connect::channel(&config.address), config)
+    pub fn with_config(config: &Config) -> Result<Self, ConfigError> {
+        config.check()?;
+        Ok(Self::with_channel(connect::channel(config)?, config))
     }
 
-    /// A client of the coordinator at `PAUSEWATCH_ADDRESS`, or `127.0.0.1:7420`. Does not connect yet.
+    /// A client of the coordinator that the environment names, else the config file, else `127.0.0.1:7420`: see
+    /// [`Settings`](super::Settings). Does not connect yet.
     ///
     /// # Errors
-    /// The variable is set and no address.
+    /// One of them is wrong.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub fn from_env() -> Result<Self, AddressError> {
-        Ok(Self::with_config(&Config::from_env()?))
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Self::with_config(&Config::from_env()?)
     }
 
-    /// A client over a channel of your own making; `config.address` is not used.
+    /// A client over a channel of your own making; `config.address` and `config.tls` are not used.
     pub fn with_channel(channel: Channel, config: &Config) -> Self {
-        let stub = ElicitationServiceClient::new(channel);
-        Self { stub, patience: retry::Patience { deadline: config.deadline, retries: config.retries } }
+        let patience = retry::Patience { deadline: config.deadline, retries: config.retries };
+        Self { stub: Stub::new(channel), patience, token: config.token.clone() }
+    }
+
+    /// Sends `message` with the token, as often as it takes.
+    async fn unary<M: Clone, R, F>(&self, message: M, send: impl Fn(Stub, Request<M>) -> F) -> Result<R, Error>
+    where
+        F: Future<Output = Result<Response<R>, Status>>,
+    {
+        let authorization = self.token.as_ref().map(Token::header);
+        let call = |mut request: Request<M>| {
+            if let Some(authorization) = &authorization {
+                request.metadata_mut().insert("authorization", authorization.clone());
+            }
+            send(self.stub.clone(), request)
+        };
+        retry::unary(self.patience, message, call).await
     }
 
     /// The same connection with another deadline.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         let patience = retry::Patience { deadline, ..self.patience };
-        Self { stub: self.stub.clone(), patience }
+        Self { patience, ..self.clone() }
     }
 
     /// How long a call may take.
@@ -81,7 +107,7 @@ impl Client {
     /// The same connection without retries: for those who have a rhythm of their own.
     pub(super) fn without_retries(&self) -> Self {
         let patience = retry::Patience { retries: 0, ..self.patience };
-        Self { stub: self.stub.clone(), patience }
+        Self { patience, ..self.clone() }
     }
 
     /// Opens one elicitation, and leaves it to you to renew and close it. [`Client::hold`] does both.
@@ -99,11 +125,7 @@ impl Client {
         mut request: IncrementElicitationRequest,
     ) -> Result<IncrementElicitationResponse, Error> {
         name_call(&mut request.request_id);
-        retry::unary(self.patience, request, |request| {
-            let mut stub = self.stub.clone();
-            async move { stub.increment_elicitation(request).await }
-        })
-        .await
+        self.unary(request, |mut stub, request| async move { stub.increment_elicitation(request).await }).await
     }
 
     /// Closes one elicitation.
@@ -122,11 +144,7 @@ impl Client {
         mut request: DecrementElicitationRequest,
     ) -> Result<DecrementElicitationResponse, Error> {
         name_call(&mut request.request_id);
-        retry::unary(self.patience, request, |request| {
-            let mut stub = self.stub.clone();
-            async move { stub.decrement_elicitation(request).await }
-        })
-        .await
+        self.unary(request, |mut stub, request| async move { stub.decrement_elicitation(request).await }).await
     }
 
     /// Extends one lease. Calling it again is harmless.
@@ -138,11 +156,7 @@ impl Client {
     /// # Cancel safety
     /// Dropped after it was sent, the lease may be extended.
     pub async fn renew_elicitation(&self, request: RenewElicitationRequest) -> Result<RenewElicitationResponse, Error> {
-        retry::unary(self.patience, request, |request| {
-            let mut stub = self.stub.clone();
-            async move { stub.renew_elicitation(request).await }
-        })
-        .await
+        self.unary(request, |mut stub, request| async move { stub.renew_elicitation(request).await }).await
     }
 
     /// Reads one thread.
@@ -150,11 +164,7 @@ impl Client {
     /// # Errors
     /// [`Error::InvalidField`].
     pub async fn get_pause_state(&self, request: GetPauseStateRequest) -> Result<GetPauseStateResponse, Error> {
-        retry::unary(self.patience, request, |request| {
-            let mut stub = self.stub.clone();
-            async move { stub.get_pause_state(request).await }
-        })
-        .await
+        self.unary(request, |mut stub, request| async move { stub.get_pause_state(request).await }).await
     }
 
     /// Lists one page of threads.
@@ -162,11 +172,7 @@ impl Client {
     /// # Errors
     /// [`Error::InvalidField`].
     pub async fn list_pause_states(&self, request: ListPauseStatesRequest) -> Result<ListPauseStatesResponse, Error> {
-        retry::unary(self.patience, request, |request| {
-            let mut stub = self.stub.clone();
-            async move { stub.list_pause_states(request).await }
-        })
-        .await
+        self.unary(request, |mut stub, request| async move { stub.list_pause_states(request).await }).await
     }
 
     /// Opens one stream of states, which ends when its connection does. [`Client::watch`] goes on.
@@ -179,13 +185,12 @@ impl Client {
         &self,
         request: WatchPauseStateRequest,
     ) -> Result<impl Stream<Item = Result<WatchPauseStateResponse, Error>> + Send + Unpin + use<>, Error> {
-        let stream = retry::unary(self.patience, request, |request| {
-            let mut stub = self.stub.clone();
-            // Built anew: a grpc-timeout would end the stream itself.
-            let request = Request::new(request.into_inner());
-            async move { stub.watch_pause_state(request).await }
-        })
-        .await?;
+        let open = |mut stub: Stub, mut request: Request<WatchPauseStateRequest>| async move {
+            // It would end the stream itself.
+            request.metadata_mut().remove("grpc-timeout");
+            stub.watch_pause_state(request).await
+        };
+        let stream = self.unary(request, open).await?;
         Ok(stream.map(|message| message.map_err(Error::from)))
     }
 

@@ -1,10 +1,8 @@
 //! From an address to a channel: lazy, kept alive, reconnecting.
-use super::{Address, AddressError};
-use std::{env, time::Duration};
+use super::{Address, ConfigError, Settings, Tls, Token};
+use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
 
-/// The environment variable with the coordinator's address.
-const ADDRESS_VARIABLE: &str = "PAUSEWATCH_ADDRESS";
 /// How long a call may take, retries included, unless told otherwise.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(5);
 /// A connection that takes longer is tried anew: short enough for a second try within the default deadline.
@@ -32,37 +30,59 @@ pub struct Config {
     /// How often a call that found nobody (UNAVAILABLE) is made again within its deadline. Default: as often as fits. A
     /// program that would rather know at once that no coordinator runs sets it to 0.
     pub retries: usize,
+    /// Sent with every call. Never in plain text, except to this machine.
+    pub token: Option<Token>,
+    /// For an [`Address::Tls`]; `None`: it trusts whom the system trusts.
+    pub tls: Option<Tls>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { address: Address::default(), deadline: DEFAULT_DEADLINE, retries: usize::MAX }
+        Self { address: Address::default(), deadline: DEFAULT_DEADLINE, retries: usize::MAX, token: None, tls: None }
     }
 }
 
 impl Config {
-    /// The defaults, with the address from `PAUSEWATCH_ADDRESS` if that is set and not empty.
+    /// The defaults, with what the environment says, else the config file: see [`Settings`].
     ///
     /// # Errors
-    /// The variable is set and no address.
-    pub fn from_env() -> Result<Self, AddressError> {
-        let address = match env::var_os(ADDRESS_VARIABLE) {
-            Some(value) if !value.is_empty() => value.to_string_lossy().parse()?,
-            _ => Address::default(),
-        };
-        Ok(Self { address, ..Self::default() })
+    /// One of them is wrong.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Settings::from_env()?.config()
+    }
+
+    /// Whether this may be: no token to strangers, and no TLS that would not be used.
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let Self { address, .. } = self;
+        let encrypted = matches!(address, Address::Tls(_));
+        if self.tls.is_some() && !encrypted {
+            return Err(ConfigError::new(format!(
+                "tls_ca, tls_cert and tls_key need an address that begins with https://, not {address}"
+            )));
+        }
+        if self.token.is_some() && !encrypted && !address.is_local() {
+            return Err(ConfigError::new(format!(
+                "the token would be sent to {address} in plain text: use https://, a Unix socket or loopback"
+            )));
+        }
+        Ok(())
     }
 }
 
 /// A channel that connects at the first call, and again whenever the connection is lost.
-pub(super) fn channel(address: &Address) -> Channel {
-    match address {
-        Address::Tcp(authority) => {
-            let endpoint = Endpoint::from_shared(format!("http://{authority}"));
-            endpoint_settings(endpoint.expect("an Address holds a valid authority")).connect_lazy()
+pub(super) fn channel(config: &Config) -> Result<Channel, ConfigError> {
+    let endpoint = |scheme: &str, authority: &str| {
+        let endpoint = Endpoint::from_shared(format!("{scheme}://{authority}"));
+        endpoint_settings(endpoint.expect("an Address holds a valid authority"))
+    };
+    Ok(match &config.address {
+        Address::Tcp(authority) => endpoint("http", authority).connect_lazy(),
+        Address::Tls(authority) => {
+            let tls = config.tls.clone().unwrap_or_default();
+            tls.secure(endpoint("https", authority))?.connect_lazy()
         }
         Address::Unix(path) => unix_channel(path.clone()),
-    }
+    })
 }
 
 fn endpoint_settings(endpoint: Endpoint) -> Endpoint {

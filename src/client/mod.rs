@@ -15,6 +15,7 @@
 //! | type | is |
 //! | --- | --- |
 //! | [`Address`] | where a coordinator listens, in the one scheme that every program and library of ours reads |
+//! | [`Settings`] | what the environment and the config file say of it, of the thread and of credentials |
 //! | [`Client`] | the RPCs, each with a deadline and retries that count once |
 //! | [`Hold`] | an open elicitation: renewed while it lives, closed when it is released or dropped |
 //! | [`Watch`] | the states of a changing set of threads, across lost connections |
@@ -29,16 +30,20 @@
 mod address;
 mod calls;
 mod connect;
+mod credentials;
 mod error;
 mod hold;
 mod retry;
+mod settings;
 mod watch;
 
 pub use address::{Address, AddressError};
 pub use calls::Client;
 pub use connect::Config;
+pub use credentials::{Tls, Token};
 pub use error::Error;
 pub use hold::{Hold, HoldBuilder, Lease, Release};
+pub use settings::{ConfigError, Settings};
 pub use watch::{Event, Update, Watch};
 
 /// The messages of the calls, as generated from the proto.

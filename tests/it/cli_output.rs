@@ -71,7 +71,7 @@ fn list_shows_who_waits_for_whom() {
 #[tokio::test]
 async fn list_reads_every_page() {
     let coordinator = Coordinator::start();
-    let client = Client::new(&coordinator.address.parse().unwrap());
+    let client = Client::new(&coordinator.address.parse().unwrap()).unwrap();
     for thread in 0..1_001 {
         let thread_id = format!("thread-{thread:04}");
         client.increment_elicitation(IncrementElicitationRequest { thread_id, ..Default::default() }).await.unwrap();

@@ -127,11 +127,11 @@ async fn a_unix_socket_is_an_address() {
     tokio::spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
 
     let address: Address = format!("unix:{}", path.display()).parse().unwrap();
-    let state = Client::new(&address).get_pause_state(get("t")).await.unwrap().pause_state.unwrap();
+    let state = Client::new(&address).unwrap().get_pause_state(get("t")).await.unwrap().pause_state.unwrap();
     assert_eq!(state.thread_id, "t");
 
     let nobody: Address = format!("unix:{}", directory.path().join("none.sock").display()).parse().unwrap();
-    let client = Client::with_config(&Config { address: nobody, retries: 0, ..Config::default() });
+    let client = Client::with_config(&Config { address: nobody, retries: 0, ..Config::default() }).unwrap();
     let error = client.get_pause_state(get("t")).await.unwrap_err();
     assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
 }
@@ -141,7 +141,7 @@ async fn a_tcp_port_that_nobody_listens_on_is_unavailable() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address: Address = listener.local_addr().unwrap().to_string().parse().unwrap();
     drop(listener);
-    let client = Client::with_config(&Config { address, retries: 0, ..Config::default() });
+    let client = Client::with_config(&Config { address, retries: 0, ..Config::default() }).unwrap();
     let error = client.get_pause_state(get("t")).await.unwrap_err();
     assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
     println!("{error}");

@@ -63,7 +63,7 @@ async fn an_fsync_that_fails_ends_the_process_with_a_clear_message() {
 
 /// Calls that write more than the journal has room for while the database takes nothing up.
 const CALLERS: usize = 4;
-const CALLS: usize = 900;
+const CALLS: usize = 700;
 /// Reads without an increment being answered meanwhile: then the writer waits.
 const READS: usize = 200;
 

@@ -7,6 +7,7 @@ mod cli_output;
 mod cli_watch;
 mod client_calls;
 mod client_hold;
+mod client_tls;
 mod client_watch;
 mod crash;
 mod drain;

@@ -27,7 +27,7 @@ impl Told {
     fn start(run: &mut Command) -> Self {
         let mut run = Run::spawn_with_input(run);
         let (address, thread_id) = (run.line(), run.line());
-        let client = Client::with_config(&Config { address: address.parse().unwrap(), ..Config::default() });
+        let client = Client::with_config(&Config { address: address.parse().unwrap(), ..Config::default() }).unwrap();
         Self { run, client, address, thread_id }
     }
 

@@ -43,7 +43,7 @@ impl Running {
 
 fn client(directory: &Path) -> Client {
     let address: Address = format!("unix:{}", directory.join("p.sock").display()).parse().unwrap();
-    Client::with_config(&Config { address, ..Config::default() })
+    Client::with_config(&Config { address, ..Config::default() }).unwrap()
 }
 
 async fn controller(client: &Client) -> StopwatchController {

@@ -9,10 +9,10 @@
 mod command;
 mod lease;
 
-use super::connection::{Connection, NO_THREAD, Settings, Thread};
+use super::connection::{self, Connection, NO_THREAD, Thread};
 use super::exit;
 use super::failure::{Called, say, without_number};
-use crate::client::{Error, Hold};
+use crate::client::{Error, Hold, Settings};
 use crate::exec::{Program, Verdict};
 use command::Running;
 use std::{ffi::OsString, path::Path, process, process::ExitCode, time::Duration};
@@ -59,7 +59,7 @@ Exit status:
 pub fn run(args: Args) -> ExitCode {
     let settings = match args.connection.settings() {
         Ok(settings) => settings,
-        Err(why) => return fail(&why),
+        Err(why) => return fail(&why.to_string()),
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -121,11 +121,12 @@ enum NotOpen {
 }
 
 async fn open(args: &Args, settings: &Settings) -> Result<Hold, NotOpen> {
-    let thread_id = settings.thread_id(&args.thread).ok_or_else(|| NotOpen::Unreachable(NO_THREAD.into()))?;
+    let client = connection::client(settings).map_err(|why| NotOpen::Refused(why.to_string()))?;
+    let thread_id = args.thread.or(settings).ok_or_else(|| NotOpen::Unreachable(NO_THREAD.into()))?;
     let holder = args.holder.clone().unwrap_or_else(|| default_holder(&args.command));
-    let hold = settings.client().hold(thread_id).reason(&args.reason).holder(holder).ttl(args.ttl);
+    let hold = client.hold(thread_id).reason(&args.reason).holder(holder).ttl(args.ttl);
     hold.open().await.map_err(|error| {
-        let why = Called { error: &error, address: &settings.address() }.to_string();
+        let why = Called { error: &error, address: &settings.address.clone().unwrap_or_default() }.to_string();
         match error {
             Error::InvalidField { .. } => NotOpen::Refused(why),
             _ => NotOpen::Unreachable(why),

@@ -3,10 +3,11 @@
 //! 1. A private coordinator listens before the command starts, in a directory that nobody else can enter, and leaves
 //!    nothing behind: its state is in memory, and the directory goes when it is dropped.
 use crate::{
-    client::{Address, Client, Config},
+    client::{Address, Client, ConfigError, Settings, Token},
     server::{self, Listen, Server, StoreConfig},
 };
 use std::{
+    ffi::OsString,
     fs::Permissions,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -20,14 +21,20 @@ const ANONYMOUS_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Where the command and its clock find the pauses of the thread.
 pub(super) struct Coordinator {
+    client: Client,
     address: Address,
+    settings: Settings,
     private: Option<TempDir>,
 }
 
 impl Coordinator {
-    /// The one that the user runs.
-    pub(super) fn configured(address: Address) -> Self {
-        Self { address, private: None }
+    /// The one that the user runs. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// The settings do not go together.
+    pub(super) fn configured(settings: Settings) -> Result<Self, ConfigError> {
+        let config = settings.config()?;
+        Ok(Self { client: Client::with_config(&config)?, address: config.address, settings, private: None })
     }
 
     /// A new one, served by the runtime that this is called on for as long as that runs.
@@ -61,7 +68,9 @@ impl Coordinator {
         });
         let server = server.await.map_err(|error| error.to_string())?;
         tokio::spawn(server.run(std::future::pending()));
-        Ok(Self { address: Address::Unix(socket), private: Some(directory) })
+        let settings = Settings { address: Some(Address::Unix(socket)), ..Settings::default() };
+        let configured = Self::configured(settings).map_err(|error| error.to_string())?;
+        Ok(Self { private: Some(directory), ..configured })
     }
 
     pub(super) fn is_private(&self) -> bool {
@@ -73,6 +82,24 @@ impl Coordinator {
     }
 
     pub(super) fn client(&self) -> Client {
-        Client::with_config(&Config { address: self.address.clone(), ..Config::default() })
+        self.client.clone()
+    }
+
+    /// What the command finds in its environment, so that all it starts calls this coordinator as we do. What does not
+    /// hold for this one is empty, which counts as not set.
+    pub(super) fn environment(&self, thread_id: &str) -> Vec<(OsString, OsString)> {
+        let Settings { token, tls_ca, tls_cert, tls_key, .. } = &self.settings;
+        let of_file = |path: &Option<PathBuf>| path.clone().unwrap_or_default().into_os_string();
+        let optional = [
+            ("PAUSEWATCH_TOKEN", token.as_ref().map(Token::secret).unwrap_or_default().into()),
+            ("PAUSEWATCH_TLS_CA", of_file(tls_ca)),
+            ("PAUSEWATCH_TLS_CERT", of_file(tls_cert)),
+            ("PAUSEWATCH_TLS_KEY", of_file(tls_key)),
+        ];
+        let always =
+            [("PAUSEWATCH_ADDRESS", self.address.to_string().into()), ("PAUSEWATCH_THREAD_ID", thread_id.into())];
+        let said = |(name, value): &(&str, OsString)| !value.is_empty() || std::env::var_os(name).is_some();
+        let all = always.into_iter().chain(optional.into_iter().filter(said));
+        all.map(|(name, value)| (name.into(), value)).collect()
     }
 }

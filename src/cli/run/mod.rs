@@ -17,7 +17,7 @@ use super::{
     exit, failure,
 };
 use crate::{
-    client::{Address, check_thread_id},
+    client::{Address, ConfigError, Settings, check_thread_id},
     exec::{Policy, Program, Signal, Supervisor, Verdict},
     stopwatch::{Link, Stopwatch, StopwatchController},
 };
@@ -66,7 +66,7 @@ pub struct Args {
 
 /// Unlike other commands, this one needs neither.
 const ADDRESS_HELP: &str = "\
-Where the coordinator listens: HOST:PORT, http://HOST:PORT or unix:PATH [env: PAUSEWATCH_ADDRESS] [default: a private one, \
+Where the coordinator listens: HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:PATH [env: PAUSEWATCH_ADDRESS] [default: a private one, \
 for as long as COMMAND runs]";
 const THREAD_HELP: &str = "The thread whose pauses count [env: PAUSEWATCH_THREAD_ID] [default: a new one]";
 
@@ -112,7 +112,7 @@ struct Plan {
     program: Program,
     policy: Policy,
     verbose: bool,
-    address: Option<Address>,
+    settings: Settings,
     thread_id: String,
     disconnect_grace: Duration,
 }
@@ -120,8 +120,8 @@ struct Plan {
 impl Plan {
     fn new(args: Args) -> Result<Self, String> {
         let (limit, program) = operands(&args.operands)?;
-        let settings = args.connection.settings()?;
-        let thread_id = settings.thread_id(&args.thread).unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+        let settings = args.connection.settings().map_err(|why| why.to_string())?;
+        let thread_id = args.thread.or(&settings).unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
         check_thread_id(&thread_id).map_err(|error| error.to_string())?;
         Ok(Self {
             limit,
@@ -133,7 +133,7 @@ impl Plan {
                 preserve_status: args.preserve_status,
             },
             verbose: args.verbose,
-            address: settings.address,
+            settings,
             thread_id,
             disconnect_grace: args.disconnect_grace,
         })
@@ -143,12 +143,9 @@ impl Plan {
         let command = quote::quoted(&self.program.name);
         let supervisor = Supervisor::new(self.policy.clone()).map_err(|error| fail(&error))?;
         // Dropped at the end, when it leaves nothing behind.
-        let coordinator = self.coordinator().await;
+        let coordinator = self.coordinator().await.map_err(|error| fail(&error))?;
         if let Some(coordinator) = &coordinator {
-            self.program.env = vec![
-                ("PAUSEWATCH_ADDRESS".into(), coordinator.address().to_string().into()),
-                ("PAUSEWATCH_THREAD_ID".into(), self.thread_id.clone().into()),
-            ];
+            self.program.env = coordinator.environment(&self.thread_id);
         }
         let job = supervisor.start(&self.program).map_err(|error| {
             say(&format!("failed to run command {command}: {}", failure::without_number(&error.cause().to_string())));
@@ -180,15 +177,15 @@ impl Plan {
         })
     }
 
-    async fn coordinator(&mut self) -> Option<Coordinator> {
-        if let Some(address) = self.address.take() {
-            return Some(Coordinator::configured(address));
+    async fn coordinator(&self) -> Result<Option<Coordinator>, ConfigError> {
+        if self.settings.address.is_some() {
+            return Coordinator::configured(self.settings.clone()).map(Some);
         }
         match Coordinator::private().await {
-            Ok(coordinator) => Some(coordinator),
+            Ok(coordinator) => Ok(Some(coordinator)),
             Err(why) => {
                 say(&format!("warning: no private coordinator: {why}. The time limit holds, and nobody can pause it"));
-                None
+                Ok(None)
             }
         }
     }
@@ -223,7 +220,7 @@ fn usage_error(problem: &str) -> clap::Error {
     run.clone().error(ErrorKind::ValueValidation, problem)
 }
 
-fn fail(error: &std::io::Error) -> ExitCode {
+fn fail(error: &dyn std::error::Error) -> ExitCode {
     say(&error.to_string());
     ExitCode::from(exit::OWN_FAILURE)
 }

@@ -12,7 +12,7 @@ const RESERVE: u64 = RESERVE_BYTES / BLOCK;
 /// What a disk writes whole or not at all.
 const SECTOR: usize = 512;
 /// How long [`FakeDisk::hang`] lasts at most.
-const LONGEST_HANG: Duration = Duration::from_secs(10);
+const LONGEST_HANG: Duration = Duration::from_secs(60);
 /// The name of the database among the files.
 pub(crate) const DATABASE: &str = "database";
 

@@ -1,0 +1,130 @@
+//! What a client proves itself with, and what it trusts: a bearer token (RFC 6750), certificates in PEM (RFC 7468).
+//!
+//! 1. Neither a token nor a key is ever printed.
+use super::ConfigError;
+use std::{fmt, fs, path::Path};
+use tonic::{
+    metadata::{Ascii, MetadataValue},
+    transport::{Certificate, ClientTlsConfig, Endpoint, Identity},
+};
+
+/// What stands before the token in the `authorization` header.
+const SCHEME: &str = "Bearer ";
+
+/// A bearer token.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(MetadataValue<Ascii>);
+
+impl Token {
+    /// Takes a token as it was given out.
+    ///
+    /// # Errors
+    /// It has a character that no token has: only visible ASCII ones are allowed, and at least one.
+    pub fn new(text: &str) -> Result<Self, ConfigError> {
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(ConfigError::new("token: it has a character that no token has; allowed: visible ASCII ones"));
+        }
+        let value = format!("{SCHEME}{text}").parse();
+        let mut value: MetadataValue<Ascii> = value.map_err(|_| ConfigError::new("token: it cannot be sent"))?;
+        value.set_sensitive(true);
+        Ok(Self(value))
+    }
+
+    /// The token itself: to hand it to a program that calls for us.
+    pub fn secret(&self) -> &str {
+        let header = self.0.to_str().unwrap_or_default();
+        header.strip_prefix(SCHEME).unwrap_or_default()
+    }
+
+    /// The value of the `authorization` header.
+    pub(super) fn header(&self) -> MetadataValue<Ascii> {
+        self.0.clone()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+/// Whom to trust, and who to be, on a connection with TLS.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Tls {
+    ca: Option<Vec<u8>>,
+    identity: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Tls {
+    /// Reads certificates and a key from PEM files. `ca`: trusted instead of the system's. `identity`: the certificate
+    /// chain and the key of this client.
+    ///
+    /// # Errors
+    /// A file cannot be read, or has nothing of its kind in it.
+    pub fn load(ca: Option<&Path>, identity: Option<(&Path, &Path)>) -> Result<Self, ConfigError> {
+        let ca = ca.map(|path| read("tls_ca", path)).transpose()?;
+        let identity = match identity {
+            Some((cert, key)) => Some((read("tls_cert", cert)?, read("tls_key", key)?)),
+            None => None,
+        };
+        Ok(Self { ca, identity })
+    }
+
+    /// `endpoint` with TLS.
+    pub(super) fn secure(&self, endpoint: Endpoint) -> Result<Endpoint, ConfigError> {
+        let mut config = ClientTlsConfig::new();
+        config = match &self.ca {
+            Some(ca) => config.ca_certificate(Certificate::from_pem(ca)),
+            None => config.with_native_roots(),
+        };
+        if let Some((cert, key)) = &self.identity {
+            config = config.identity(Identity::from_pem(cert, key));
+        }
+        endpoint.tls_config(config).map_err(|error| {
+            let mut cause: &dyn std::error::Error = &error;
+            while let Some(source) = cause.source() {
+                cause = source;
+            }
+            ConfigError::new(format!("TLS: {cause}; look at tls_ca, tls_cert and tls_key"))
+        })
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (ca, identity) = (self.ca.is_some(), self.identity.is_some());
+        f.debug_struct("Tls").field("ca", &ca).field("identity", &identity).finish()
+    }
+}
+
+fn read(what: &str, path: &Path) -> Result<Vec<u8>, ConfigError> {
+    let wrong = |why: &str| ConfigError::new(format!("{what} {}: {why}", path.display()));
+    let text = fs::read(path).map_err(|error| wrong(&error.to_string()))?;
+    let begins = text.windows(11).any(|window| window == b"-----BEGIN ");
+    begins.then_some(text).ok_or_else(|| wrong("there is no PEM in it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_sent_and_never_shown() {
+        let token = Token::new("s3cret.token~+/=").unwrap();
+        assert_eq!(token.header().to_str().unwrap(), "Bearer s3cret.token~+/=");
+        assert_eq!(token.secret(), "s3cret.token~+/=");
+        assert!(!format!("{token:?} {:?}", token.header()).contains("s3cret"));
+        for wrong in ["", "two words", "line\nbreak", "\u{e9}"] {
+            let error = Token::new(wrong).unwrap_err().to_string();
+            assert!(error.starts_with("token: ") && (wrong.is_empty() || !error.contains(wrong)), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_none_is_named() {
+        let error = Tls::load(Some(Path::new("/nonexistent/ca.pem")), None).unwrap_err().to_string();
+        assert!(error.starts_with("tls_ca /nonexistent/ca.pem: No such file"), "{error}");
+        let error = Tls::load(None, Some((Path::new("Cargo.toml"), Path::new("Cargo.toml")))).unwrap_err().to_string();
+        assert_eq!(error, "tls_cert Cargo.toml: there is no PEM in it");
+    }
+}

@@ -1,0 +1,142 @@
+//! TLS and tokens of the client side, against a server with certificates made for the test.
+use crate::fake::Fake;
+use crate::program::{ended, program};
+use pausewatch::client::{Address, Client, Config, Error, GetPauseStateRequest, Settings, Tls, Token};
+use pausewatch::proto::v1::elicitation_service_server::ElicitationServiceServer;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
+use tonic::{Request, Status};
+
+/// A server that wants a client's certificate, and the files that a client needs.
+struct Secured {
+    address: Address,
+    directory: TempDir,
+    authorizations: Arc<Mutex<Vec<Option<String>>>>,
+}
+
+impl Secured {
+    async fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let make = |name: &str| {
+            let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+            let (cert, key) = (cert.pem(), signing_key.serialize_pem());
+            std::fs::write(directory.path().join(format!("{name}.crt")), &cert).unwrap();
+            std::fs::write(directory.path().join(format!("{name}.key")), &key).unwrap();
+            (cert, key)
+        };
+        let (server, client) = (make("server"), make("client"));
+        let tls = ServerTlsConfig::new()
+            .identity(Identity::from_pem(server.0, server.1))
+            .client_ca_root(Certificate::from_pem(client.0));
+        let authorizations = Arc::<Mutex<Vec<_>>>::default();
+        let seen = authorizations.clone();
+        let look = move |request: Request<()>| {
+            let value = request.metadata().get("authorization").map(|value| value.to_str().unwrap().to_owned());
+            seen.lock().unwrap().push(value);
+            Ok::<_, Status>(request)
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("https://localhost:{}", listener.local_addr().unwrap().port()).parse().unwrap();
+        let service = ElicitationServiceServer::with_interceptor(Fake::start(), look);
+        let served = Server::builder().tls_config(tls).unwrap().add_service(service);
+        tokio::spawn(served.serve_with_incoming(TcpListenerStream::new(listener)));
+        Self { address, directory, authorizations }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn client(&self, tls: Option<Tls>, token: Option<&str>) -> Client {
+        let token = token.map(|token| Token::new(token).unwrap());
+        Client::with_config(&Config { address: self.address.clone(), retries: 0, token, tls, ..Config::default() })
+            .unwrap()
+    }
+}
+
+fn get() -> GetPauseStateRequest {
+    GetPauseStateRequest { thread_id: "t".into() }
+}
+
+#[tokio::test]
+async fn mutual_tls_and_a_token_reach_the_server() {
+    let server = Secured::start().await;
+    let (ca, cert, key) = (server.file("server.crt"), server.file("client.crt"), server.file("client.key"));
+    let tls = Tls::load(Some(&ca), Some((&cert, &key))).unwrap();
+    let client = server.client(Some(tls.clone()), Some("s3cret"));
+    client.get_pause_state(get()).await.unwrap();
+    let mut watch = client.watch();
+    watch.add("t").unwrap();
+    watch.next().await;
+    server.client(Some(tls), None).get_pause_state(get()).await.unwrap();
+    let bearer = Some("Bearer s3cret".to_owned());
+    assert_eq!(*server.authorizations.lock().unwrap(), [bearer.clone(), bearer, None]);
+}
+
+#[tokio::test]
+async fn a_stranger_is_trusted_on_neither_side() {
+    let server = Secured::start().await;
+    let unknown_client =
+        server.client(Some(Tls::load(Some(&server.file("server.crt")), None).unwrap()), Some("s3cret"));
+    let unknown_server =
+        server.client(Some(Tls::load(Some(&server.file("client.crt")), None).unwrap()), Some("s3cret"));
+    for client in [unknown_client, unknown_server] {
+        let error = client.get_pause_state(get()).await.unwrap_err();
+        assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
+        assert!(!format!("{error:?}").contains("s3cret"));
+    }
+    assert!(server.authorizations.lock().unwrap().is_empty(), "nobody was asked anything");
+}
+
+#[tokio::test]
+async fn the_program_takes_it_all_from_flags_environment_and_config_file() {
+    let server = Secured::start().await;
+    let path = |name: &str| server.file(name).into_os_string().into_string().unwrap();
+    let (address, ca, cert, key) =
+        (server.address.to_string(), path("server.crt"), path("client.crt"), path("client.key"));
+    let config = server.file("config.toml");
+    let file = format!("thread_id = \"t\"\naddress = {address:?}\ntls_ca = {ca:?}\ntls_cert = {cert:?}\n");
+    std::fs::write(&config, file).unwrap();
+    let mut command = program();
+    command.args(["get", "--token", "flag", "--config"]).arg(&config).env("PAUSEWATCH_TLS_KEY", &key);
+    command.env("PAUSEWATCH_TOKEN", "environment");
+    let answered = tokio::task::spawn_blocking(move || ended(&mut command)).await.unwrap();
+    assert_eq!(answered.code, Some(0), "{answered:?}");
+    assert_eq!(*server.authorizations.lock().unwrap(), [Some("Bearer flag".to_owned())]);
+}
+
+#[test]
+fn what_cannot_be_right_is_refused_before_anything_is_sent() {
+    let get = |args: &[&str]| ended(program().args(["get", "--thread-id", "t"]).args(args));
+    for (args, why) in [
+        (&["--address", "example.com:1", "--token", "s3cret"][..], "plain text"),
+        (&["--address", "127.0.0.1:1", "--tls-ca", "Cargo.toml"], "tls_ca Cargo.toml: there is no PEM in it"),
+        (&["--address", "https://h:1", "--tls-cert", "x"], "tls_cert needs tls_key"),
+        (&["--token", "two words"], "a character that no token has"),
+    ] {
+        let refused = get(args);
+        assert!(refused.code == Some(2) && refused.err.contains(why), "{args:?}: {refused:?}");
+        assert!(!refused.err.contains("s3cret"), "{refused:?}");
+    }
+    let missing = Settings::from_env_and(Some(Path::new("/nonexistent.toml"))).unwrap_err().to_string();
+    assert!(missing.starts_with("config file /nonexistent.toml: No such file"), "{missing}");
+}
+
+/// What `run` starts finds the coordinator with the same proof, and nothing that is for another one.
+#[test]
+fn a_command_finds_what_it_needs_for_its_coordinator() {
+    let show = "echo [${PAUSEWATCH_TOKEN-unset}] [${PAUSEWATCH_TLS_CA-unset}]";
+    let run = |args: &[&str]| {
+        let mut command = program();
+        command.arg("run").args(args).args(["5s", "sh", "-c", show]).env("PAUSEWATCH_TOKEN", "environment");
+        ended(&mut command).out
+    };
+    assert_eq!(run(&[]), "[] [unset]\n", "a private coordinator wants no token");
+    assert_eq!(run(&["--address", "127.0.0.1:1"]), "[environment] [unset]\n");
+    assert_eq!(run(&["--address", "127.0.0.1:1", "--token", "flag"]), "[flag] [unset]\n");
+}
