@@ -1,0 +1,94 @@
+"""Client of pausewatch, which freezes the timeouts of an agent's commands while a person is being asked something.
+
+A tool that asks a person holds the thread; the clocks of its commands stand still meanwhile:
+
+```python
+with Client.from_env() as client, client.hold("thread-1", reason="May I push?"):
+    answer = input("May I push? [y/n] ")
+```
+
+A program that runs commands gives them a timeout that knows about it:
+
+```python
+async with pausable_timeout(10, thread_id="thread-1"):
+    await command()
+```
+
+1. A call that is retried carries the same request id each time, so it counts once (G4).
+2. Nothing waits for ever: a call ends with its deadline, a background release with its lease. Only a watch goes on until it
+   is closed; that is its purpose.
+3. What this library leaves behind when it dies is bounded by a lease (G2).
+"""
+
+from ._io.durations import Seconds
+from .address import Address, AddressError
+from .aio import AsyncClient, pausable_timeout
+from .client import Client
+from .config import Config, Tls
+from .errors import (
+    CallError,
+    ConfigError,
+    DeadlineExceeded,
+    ElicitationExpired,
+    ElicitationReleased,
+    ElicitationUnknown,
+    InvalidField,
+    NoOutstandingElicitation,
+    PausewatchError,
+    RequestIdReused,
+    Status,
+    StoreUnavailable,
+    TooManyElicitations,
+    TransientError,
+    Unavailable,
+)
+from .hold import AsyncHold, Ending, Hold, Lease, Release
+from .messages import Decremented, Elicitation, Incremented, PauseState, PauseStatePage
+from .stopwatch import AsyncStopwatch, Stopwatch
+from .timeout import PausableTimeout
+from .watch import AsyncWatch, Disconnected, Event, SnapshotComplete, State, Watch
+
+__all__ = [
+    "Address",
+    "AddressError",
+    "AsyncClient",
+    "AsyncHold",
+    "AsyncStopwatch",
+    "AsyncWatch",
+    "CallError",
+    "Client",
+    "Config",
+    "ConfigError",
+    "DeadlineExceeded",
+    "Decremented",
+    "Disconnected",
+    "Elicitation",
+    "ElicitationExpired",
+    "ElicitationReleased",
+    "ElicitationUnknown",
+    "Ending",
+    "Event",
+    "Hold",
+    "Incremented",
+    "InvalidField",
+    "Lease",
+    "NoOutstandingElicitation",
+    "PausableTimeout",
+    "PauseState",
+    "PauseStatePage",
+    "PausewatchError",
+    "Release",
+    "RequestIdReused",
+    "Seconds",
+    "SnapshotComplete",
+    "State",
+    "Status",
+    "Stopwatch",
+    "StoreUnavailable",
+    "Tls",
+    "TooManyElicitations",
+    "TransientError",
+    "Unavailable",
+    "Watch",
+    "pausable_timeout",
+]

@@ -1,0 +1,1 @@
+"""What keeps an elicitation open while its hold lives."""

@@ -1,0 +1,124 @@
+"""The connection of an asynchronous client: calls with retries, its runtime, and work that outlives a block.
+
+It belongs to the event loop on which it is first used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import weakref
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import grpc
+
+from ..v1 import elicitation_service_pb2_grpc as pb_grpc
+from . import status
+from .channel import channel_spec
+from .durations import Nanos, Seconds, to_deadline, to_seconds
+from .loop import LoopRuntime
+from .retry import Attempts
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from .._stopwatch.controller import Controller
+    from ..config import Config
+    from .calls import Answer, Call
+    from .runtime import Dependent
+
+_Result = TypeVar("_Result")
+
+_CLOSED = "this pausewatch client is closed"
+
+
+class _Opened:
+    """What needs the event loop."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        spec = connection.spec
+        self.loop = asyncio.get_running_loop()
+        if spec.credentials is None:
+            self.channel = grpc.aio.insecure_channel(spec.target, spec.options)
+        else:
+            self.channel = grpc.aio.secure_channel(spec.target, spec.credentials, spec.options)
+        self.stub: pb_grpc.ElicitationServiceAsyncStub = pb_grpc.ElicitationServiceStub(self.channel)
+        self.runtime = LoopRuntime(self.stub, spec)
+
+
+class AsyncConnection:
+    """Shared by a client and all that it made; closed with the client, or when the last of them is gone."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.deadline = to_deadline(config.deadline)
+        self.dependents: weakref.WeakSet[Dependent] = weakref.WeakSet()
+        # By their disconnect grace.
+        self.controllers: dict[Nanos, Controller] = {}
+        self.spec = channel_spec(config)
+        self._opened: _Opened | None = None
+        self._closed = False
+        self._left_over: set[asyncio.Task[Any]] = set()
+
+    async def run(self, call: Call[Answer], deadline: Seconds | None = None) -> Answer:
+        """Sends it until there is an answer, a refusal, or no time left."""
+        attempts = Attempts(self.deadline if deadline is None else to_deadline(deadline), time.monotonic_ns())
+        while True:
+            send = getattr(self._open().stub, call.method)
+            left = to_seconds(attempts.left(time.monotonic_ns()))
+            try:
+                response = await send(
+                    call.request, timeout=left, metadata=self.spec.metadata, wait_for_ready=attempts.wait_for_ready
+                )
+            except grpc.RpcError as failure:
+                error = status.read(failure)
+            except asyncio.CancelledError:
+                self._raise_if_only_closed()
+                raise
+            else:
+                return call.read(response)
+            await asyncio.sleep(to_seconds(attempts.pause(error, time.monotonic_ns())))
+
+    @property
+    def runtime(self) -> LoopRuntime:
+        """For what happens in the background."""
+        return self._open().runtime
+
+    def spawn(self, work: Coroutine[Any, Any, _Result]) -> asyncio.Task[_Result]:
+        """Does work that outlives the block that left it over; closing waits for it, for one deadline."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._left_over.add(task)
+        task.add_done_callback(self._left_over.discard)
+        return task
+
+    async def close(self) -> None:
+        """Ends everything; again is harmless."""
+        if self._left_over:
+            await asyncio.wait(self._left_over, timeout=to_seconds(self.deadline))
+        for dependent in list(self.dependents):
+            dependent.close()
+        self._closed = True
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.runtime.close()
+            await opened.channel.close()
+
+    def _open(self) -> _Opened:
+        if self._closed:
+            raise RuntimeError(_CLOSED)
+        if self._opened is None:
+            self._opened = _Opened(self)
+        elif self._opened.loop is not asyncio.get_running_loop():
+            raise RuntimeError("this pausewatch client belongs to another event loop: make one for each")
+        return self._opened
+
+    def _raise_if_only_closed(self) -> None:
+        """A channel that is closed cancels its calls, though nobody cancelled the task."""
+        task = asyncio.current_task()
+        if self._closed and task is not None and not task.cancelling():
+            raise RuntimeError(_CLOSED) from None
+
+    def __del__(self) -> None:
+        # A client that nobody has any more; also called when the constructor has raised.
+        if (opened := getattr(self, "_opened", None)) is not None:
+            opened.runtime.submit(opened.runtime.stop)

@@ -1,0 +1,126 @@
+"""The unary calls as values: which method, which request, how its answer is read.
+
+Both clients build them here and differ only in how they wait for the answer.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from google.protobuf.duration_pb2 import Duration
+
+from ..errors import ConfigError, InvalidField
+from ..messages import Decremented, Elicitation, Incremented, PauseState, PauseStatePage
+from ..v1 import elicitation_service_pb2 as pb
+from .durations import SECOND, Seconds, to_nanos
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from google.protobuf.message import Message
+
+Answer = TypeVar("Answer")
+_Request = TypeVar("_Request", bound="Message")
+
+_LONGEST_THREAD_ID = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Answer]):
+    """One call, ready to be sent any number of times: its request id is fixed."""
+
+    method: str
+    """The RPC's name."""
+    request: Message
+    """What is sent."""
+    read: Callable[[Any], Answer]
+    """From the response to what the caller gets."""
+
+
+def increment(
+    thread_id: str, *, reason: str = "", holder: str = "", ttl: Seconds | None = None, request_id: str = ""
+) -> Call[Incremented]:
+    request = _build(
+        pb.IncrementElicitationRequest,
+        thread_id=thread_id,
+        request_id=request_id or str(uuid.uuid4()),
+        reason=reason,
+        holder=holder,
+        ttl=_ttl(ttl),
+    )
+    return Call("IncrementElicitation", request, Incremented.read)
+
+
+def decrement(thread_id: str, *, elicitation_id: str | None = None, request_id: str = "") -> Call[Decremented]:
+    request = _build(
+        pb.DecrementElicitationRequest,
+        thread_id=thread_id,
+        elicitation_id=elicitation_id,
+        request_id=request_id or str(uuid.uuid4()),
+    )
+    return Call("DecrementElicitation", request, Decremented.read)
+
+
+def renew(thread_id: str, elicitation_id: str, *, ttl: Seconds | None = None) -> Call[Elicitation]:
+    request = _build(pb.RenewElicitationRequest, thread_id=thread_id, elicitation_id=elicitation_id, ttl=_ttl(ttl))
+    return Call("RenewElicitation", request, lambda response: Elicitation.read(response.elicitation))
+
+
+def get(thread_id: str) -> Call[PauseState]:
+    request = _build(pb.GetPauseStateRequest, thread_id=thread_id)
+    return Call("GetPauseState", request, lambda response: PauseState.read(response.pause_state))
+
+
+def list_page(*, page_size: int = 0, page_token: str = "", include_running: bool = False) -> Call[PauseStatePage]:
+    request = _build(pb.ListPauseStatesRequest, page_size=page_size, page_token=page_token, include_running=include_running)
+    return Call("ListPauseStates", request, PauseStatePage.read)
+
+
+def the_thread(named: str | None, configured: str | None) -> str:
+    """The thread that an argument names, else the configured one."""
+    if named is not None:
+        return named
+    if configured is None:
+        raise ConfigError("no thread: name one with thread_id or PAUSEWATCH_THREAD_ID")
+    return configured
+
+
+def check_thread_id(thread_id: str) -> None:
+    """Raises InvalidField for what the server would refuse, and with it every other thread of a stream."""
+    try:
+        length = len(thread_id.encode())
+    except UnicodeEncodeError:
+        raise InvalidField.of("thread_id", "is not Unicode text; allowed: UTF-8") from None
+    if length == 0:
+        raise InvalidField.of("thread_id", f"is empty; allowed: 1 to {_LONGEST_THREAD_ID} bytes")
+    if length > _LONGEST_THREAD_ID:
+        raise InvalidField.of("thread_id", f"has {length} bytes; allowed: 1 to {_LONGEST_THREAD_ID}")
+    if any(character < " " or "\x7f" <= character <= "\x9f" for character in thread_id):
+        raise InvalidField.of("thread_id", "has a control character; allowed: none")
+
+
+def _ttl(ttl: Seconds | None) -> Duration | None:
+    if ttl is None:
+        return None
+    try:
+        length = to_nanos(ttl)
+    except ValueError as error:
+        raise InvalidField.of("ttl", f"is no length of time: {error}") from None
+    # Both parts have the sign of the whole, as the wire wants it.
+    seconds, nanos = divmod(abs(length), SECOND)
+    return Duration(seconds=seconds, nanos=nanos) if length >= 0 else Duration(seconds=-seconds, nanos=-nanos)
+
+
+def _build(kind: type[_Request], **fields: object) -> _Request:
+    """The request; what the wire cannot carry is refused as the server refuses what it does not allow."""
+    try:
+        return kind(**fields)
+    except ValueError:
+        for name, value in fields.items():
+            try:
+                kind(**{name: value})
+            except ValueError as error:
+                raise InvalidField.of(name, f"cannot be sent: {error}") from None
+        raise

@@ -1,0 +1,81 @@
+"""From a configuration to the arguments of a gRPC channel, the same for threads and for an event loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import grpc
+
+from ..address import Scheme
+from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    from ..config import Config, Tls
+
+_OPTIONS: tuple[tuple[str, Any], ...] = (
+    # A peer that died without a word is noticed within 15 s, idle or not.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    # A server that is back is found within half a second. (The last one is the least time that a connect may take.)
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 400),
+    ("grpc.min_reconnect_backoff_ms", 2_000),
+    # A connection of its own: clients do not share each other's broken ones.
+    ("grpc.use_local_subchannel_pool", 1),
+    # Retries are made here, where the deadline and the request id are known.
+    ("grpc.enable_retries", 0),
+    # The address is the coordinator's, on this host or nearby; http_proxy is for the web.
+    ("grpc.enable_http_proxy", 0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSpec:
+    """What both kinds of channel are made from."""
+
+    target: str
+    """gRPC's name for the address."""
+    options: tuple[tuple[str, Any], ...]
+    """The settings of the channel."""
+    credentials: grpc.ChannelCredentials | None
+    """None: plain text."""
+    metadata: tuple[tuple[str, str], ...]
+    """Sent with every call; has the token, so it is never shown."""
+
+    def __repr__(self) -> str:
+        return f"ChannelSpec({self.target!r})"
+
+
+def channel_spec(config: Config) -> ChannelSpec:
+    """Reads the files that TLS needs.
+
+    Raises ConfigError.
+    """
+    address = config.address
+    if address.scheme is Scheme.UNIX:
+        # gRPC decodes percent signs in a target, and would name the path as the host of its requests, which is no valid one.
+        target, options = f"unix:{quote(address.target)}", (*_OPTIONS, ("grpc.default_authority", "localhost"))
+    else:
+        target, options = f"dns:///{address.target}", _OPTIONS
+    credentials = _credentials(config.tls) if address.scheme is Scheme.TLS else None
+    metadata = (("authorization", f"Bearer {config.token}"),) if config.token is not None else ()
+    return ChannelSpec(target, options, credentials, metadata)
+
+
+def _credentials(tls: Tls) -> grpc.ChannelCredentials:
+    authorities, key, cert = (_pem(name, getattr(tls, name)) for name in ("ca", "key", "cert"))
+    return grpc.ssl_channel_credentials(authorities, key, cert)
+
+
+def _pem(name: str, path: Path | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"tls_{name} {path}: {error.strerror}") from None

@@ -1,0 +1,119 @@
+"""The connection of a synchronous client: calls with retries, its runtime, and work that outlives a block.
+
+The channel connects at the first call, and again whenever the connection is lost. The threads of the runtime are made
+when the first hold, watch or stopwatch needs them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING
+
+import grpc
+
+from ..v1 import elicitation_service_pb2_grpc as pb_grpc
+from . import status
+from .channel import channel_spec
+from .durations import Nanos, Seconds, to_deadline, to_seconds
+from .retry import Attempts
+from .threads import ThreadRuntime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .._stopwatch.controller import Controller
+    from ..config import Config
+    from .calls import Answer, Call
+    from .runtime import Dependent
+
+
+class Connection:
+    """Shared by a client and all that it made; closed with the client, or when the last of them is gone."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.deadline = to_deadline(config.deadline)
+        self.dependents: weakref.WeakSet[Dependent] = weakref.WeakSet()
+        # By their disconnect grace.
+        self.controllers: dict[Nanos, Controller] = {}
+        self._spec = channel_spec(config)
+        if self._spec.credentials is None:
+            self._channel = grpc.insecure_channel(self._spec.target, self._spec.options)
+        else:
+            self._channel = grpc.secure_channel(self._spec.target, self._spec.credentials, self._spec.options)
+        self._stub = pb_grpc.ElicitationServiceStub(self._channel)
+        self._process = os.getpid()
+        self._closed = False
+        self._lock = threading.Lock()
+        self._runtime: ThreadRuntime | None = None
+        self._left_over: set[threading.Thread] = set()
+
+    def run(self, call: Call[Answer], deadline: Seconds | None = None) -> Answer:
+        """Sends it until there is an answer, a refusal, or no time left."""
+        send = getattr(self._stub, call.method)
+        attempts = Attempts(self.deadline if deadline is None else to_deadline(deadline), time.monotonic_ns())
+        while True:
+            self.check()
+            left = to_seconds(attempts.left(time.monotonic_ns()))
+            try:
+                response = send(call.request, timeout=left, metadata=self._spec.metadata, wait_for_ready=attempts.wait_for_ready)
+            except grpc.RpcError as failure:
+                error = status.read(failure)
+            else:
+                return call.read(response)
+            time.sleep(to_seconds(attempts.pause(error, time.monotonic_ns())))
+
+    @property
+    def runtime(self) -> ThreadRuntime:
+        """For what happens in the background."""
+        self.check()
+        with self._lock:
+            if self._runtime is None:
+                self._runtime = ThreadRuntime(self._stub, self._spec)
+            return self._runtime
+
+    def spawn(self, work: Callable[[], None]) -> None:
+        """Does work that outlives the block that left it over; closing waits for it, for one deadline."""
+
+        def run() -> None:
+            try:
+                work()
+            finally:
+                with self._lock:
+                    self._left_over.discard(thread)
+
+        thread = threading.Thread(target=run, name="pausewatch-close", daemon=True)
+        with self._lock:
+            thread.start()
+            self._left_over.add(thread)
+
+    def check(self) -> None:
+        """Raises RuntimeError where nothing can work any more."""
+        if self._closed:
+            raise RuntimeError("this pausewatch client is closed")
+        if os.getpid() != self._process:
+            raise RuntimeError("this pausewatch client was made before the fork: make one in each process")
+
+    def close(self) -> None:
+        """Ends everything; again is harmless."""
+        give_up = time.monotonic_ns() + self.deadline
+        with self._lock:
+            left_over = list(self._left_over)
+        for thread in left_over:
+            thread.join(to_seconds(max(0, give_up - time.monotonic_ns())))
+        for dependent in list(self.dependents):
+            dependent.close()
+        self._closed = True
+        with self._lock:
+            runtime, self._runtime = self._runtime, None
+        if runtime is not None:
+            runtime.close()
+        self._channel.close()
+
+    def __del__(self) -> None:
+        # A client that nobody has any more; also called when the constructor has raised.
+        if (runtime := getattr(self, "_runtime", None)) is not None:
+            runtime.submit(runtime.stop)

@@ -1,0 +1,66 @@
+"""What the background work of a client needs of the world: a clock, timers, calls and streams that answer by callback.
+
+Renewals, watches and stopwatches are written once against this, as callbacks, and run on an event loop
+(`loop.LoopRuntime`), on threads (`threads.ThreadRuntime`), and in tests on a clock that is moved by hand.
+
+1. Callbacks run one at a time, and what runs them holds `lock`; whoever calls in from outside takes it too.
+2. After a `cancel` nothing is called back any more.
+3. A callback never waits. What belongs to the user is run by `defer`, without the lock.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from ..errors import CallError
+    from ..v1 import elicitation_service_pb2 as pb
+    from .calls import Answer, Call
+    from .durations import Nanos
+
+
+class Cancel(Protocol):
+    """Something under way that can be called off; afterwards, and when it is over, calling it off does nothing."""
+
+    def cancel(self) -> object: ...
+
+
+class Dependent(Protocol):
+    """Something that ends with its client, and whose waiters must learn it."""
+
+    def close(self) -> None: ...
+
+
+class Runtime(Protocol):
+    """See the module."""
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]: ...
+
+    def now(self) -> Nanos:
+        """The monotonic clock."""
+
+    def call_at(self, when: Nanos, run: Callable[[], object]) -> Cancel:
+        """Runs it at that moment, or as soon as it can afterwards."""
+
+    def submit(self, run: Callable[[], object]) -> None:
+        """Runs it soon. May be called from any thread, from a destructor, and after the end (then nothing is run)."""
+
+    def defer(self, callback: Callable[[], object]) -> None:
+        """Runs a callback of the user's soon; what it raises is logged."""
+
+    def unary(self, call: Call[Answer], timeout: Nanos, done: Callable[[Answer | CallError], None]) -> Cancel:
+        """Sends it once, when there is a connection."""
+
+    def stream(
+        self,
+        request: pb.WatchPauseStateRequest,
+        heard: Callable[[pb.WatchPauseStateResponse], None],
+        ended: Callable[[CallError], None],
+        *,
+        wait_for_ready: bool,
+    ) -> Cancel:
+        """Opens a watch; `ended` is called once, last. `wait_for_ready`: without a connection it waits, and does not end."""

@@ -1,0 +1,21 @@
+"""Wakes tasks. What happened, they look up themselves: a signal carries nothing and misses nobody who waits."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Signal:
+    """Each `fire` wakes every task that waits at that moment."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def fire(self) -> None:
+        self._event.set()
+        self._event = asyncio.Event()
+
+    async def wait(self) -> None:
+        await self._event.wait()

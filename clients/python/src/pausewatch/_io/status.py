@@ -1,0 +1,87 @@
+"""From what gRPC raises to the errors of this library, in one place.
+
+1. The type follows the server's reason, then the code.
+2. A connection that breaks during a call is UNAVAILABLE, whatever the runtime calls it. gRPC names the code after the
+   layer that noticed (UNKNOWN, INTERNAL, CANCELLED); such a status has no trailing metadata, while every answer of a
+   coordinator has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from google.protobuf.message import DecodeError
+from google.rpc import error_details_pb2, status_pb2
+from grpc import StatusCode
+
+from ..errors import (
+    CallError,
+    DeadlineExceeded,
+    ElicitationExpired,
+    ElicitationReleased,
+    ElicitationUnknown,
+    InvalidField,
+    NoOutstandingElicitation,
+    RequestIdReused,
+    Status,
+    StoreUnavailable,
+    TooManyElicitations,
+    Unavailable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+DOMAIN = "pausewatch"
+"""The domain of the reasons."""
+
+_DETAILS = "grpc-status-details-bin"
+_BY_REASON: dict[str | None, type[CallError]] = {
+    "INVALID_FIELD": InvalidField,
+    "REQUEST_ID_REUSED": RequestIdReused,
+    "NO_OUTSTANDING_ELICITATION": NoOutstandingElicitation,
+    "ELICITATION_UNKNOWN": ElicitationUnknown,
+    "ELICITATION_RELEASED": ElicitationReleased,
+    "ELICITATION_EXPIRED": ElicitationExpired,
+    "TOO_MANY_ELICITATIONS": TooManyElicitations,
+    "STORE_UNAVAILABLE": StoreUnavailable,
+}
+_BY_CODE: dict[StatusCode, type[CallError]] = {
+    StatusCode.UNAVAILABLE: Unavailable,
+    StatusCode.DEADLINE_EXCEEDED: DeadlineExceeded,
+}
+_OF_A_BROKEN_CONNECTION = frozenset({StatusCode.UNKNOWN, StatusCode.INTERNAL, StatusCode.CANCELLED})
+
+
+class Failure(Protocol):
+    """What the errors of `grpc` and of `grpc.aio` have in common."""
+
+    def code(self) -> StatusCode: ...
+    def details(self) -> str | None: ...
+    def trailing_metadata(self) -> Iterable[Any] | None: ...
+
+
+def read(failure: Failure) -> CallError:
+    """The error for what a call raised."""
+    trailers = list(failure.trailing_metadata() or ())
+    code, message = failure.code(), failure.details() or ""
+    if not trailers and code in _OF_A_BROKEN_CONNECTION:
+        return Unavailable.of(f"connection lost: {message}")
+    details = next((value for key, value in trailers if key == _DETAILS and isinstance(value, bytes)), b"")
+    reason, metadata, violations = _unpack(details)
+    status = Status(code, message, reason, metadata, violations)
+    return _BY_REASON.get(reason, _BY_CODE.get(code, CallError))(status)
+
+
+def _unpack(details: bytes) -> tuple[str | None, dict[str, str], tuple[tuple[str, str], ...]]:
+    reason, metadata, violations = None, dict[str, str](), tuple[tuple[str, str], ...]()
+    info, refused = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
+    try:
+        for detail in status_pb2.Status.FromString(details).details:
+            if detail.Unpack(info) and info.domain == DOMAIN:
+                reason, metadata = info.reason, dict(info.metadata)
+            elif detail.Unpack(refused):
+                violations = tuple((violation.field, violation.description) for violation in refused.field_violations)
+    except DecodeError:
+        pass  # Details that cannot be read are none: the code and the message still tell.
+    return reason, metadata, violations

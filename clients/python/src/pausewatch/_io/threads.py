@@ -1,0 +1,239 @@
+"""The runtime of the synchronous client: one thread for all timers, and one for each open stream.
+
+1. The timers belong to the lock; the thread sleeps on its inbox, which a destructor may fill at any moment.
+2. All threads are daemons: a process can end with an open client.
+3. The user's callbacks run on a thread of their own, so that a slow one delays no renewal and no stopwatch.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import os
+import threading
+import time
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
+
+import grpc
+
+from ..errors import CallError, Unavailable
+from . import status
+from .durations import SECOND, Nanos, to_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ..v1 import elicitation_service_pb2 as pb
+    from ..v1 import elicitation_service_pb2_grpc as pb_grpc
+    from .calls import Answer, Call
+    from .channel import ChannelSpec
+
+_logger = logging.getLogger("pausewatch")
+
+_LONGEST_SLEEP: Nanos = 3_600 * SECOND
+"""The operating system's waits have a limit; after this one the timers are looked at again."""
+_FEW_TIMERS = 64
+"""Below this, timers that were cancelled are left to their time."""
+_JOIN_SECONDS = 2.0
+
+
+class ThreadRuntime:
+    """See the module and `runtime.Runtime`."""
+
+    def __init__(self, stub: pb_grpc.ElicitationServiceStub, spec: ChannelSpec) -> None:
+        self.lock = threading.RLock()
+        self._stub = stub
+        self._metadata = spec.metadata
+        self._process = os.getpid()
+        self._closed = False
+        self._numbers = itertools.count()
+        self._timers: list[tuple[Nanos, int, _Task]] = []
+        self._cancelled_timers = 0
+        self._streams: dict[_Stream, threading.Thread] = {}
+        self._inbox: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        self._deferred: SimpleQueue[Callable[[], object] | None] | None = None
+        self._thread = threading.Thread(target=self._run, name="pausewatch", daemon=True)
+        self._thread.start()
+
+    def now(self) -> Nanos:
+        return time.monotonic_ns()
+
+    def call_at(self, when: Nanos, run: Callable[[], object]) -> _Task:
+        with self.lock:
+            timer = _Task(run, self._timer_cancelled)
+            earliest = not self._timers or when < self._timers[0][0]
+            heapq.heappush(self._timers, (when, next(self._numbers), timer))
+            if earliest and threading.current_thread() is not self._thread:
+                self._inbox.put(_nothing)
+            return timer
+
+    def submit(self, run: Callable[[], object]) -> None:
+        # In a forked child there is no thread to run it.
+        if not self._closed and os.getpid() == self._process:
+            self._inbox.put(run)
+
+    def defer(self, callback: Callable[[], object]) -> None:
+        with self.lock:
+            if self._deferred is None:
+                self._deferred = SimpleQueue()
+                threading.Thread(target=_run_deferred, args=(self._deferred,), name="pausewatch-callbacks", daemon=True).start()
+            self._deferred.put(callback)
+
+    def unary(self, call: Call[Answer], timeout: Nanos, done: Callable[[Answer | CallError], None]) -> _Task:
+        send = getattr(self._stub, call.method).future
+        future: grpc.Future[object] = send(
+            call.request, timeout=to_seconds(timeout), metadata=self._metadata, wait_for_ready=True
+        )
+
+        def over() -> None:
+            answer: Answer | CallError
+            try:
+                answer = call.read(future.result())
+            except grpc.RpcError as failure:
+                answer = status.read(failure)
+            done(answer)
+
+        task = _Task(over, future.cancel)
+        future.add_done_callback(lambda _: self.submit(task.run))
+        return task
+
+    def stream(
+        self,
+        request: pb.WatchPauseStateRequest,
+        heard: Callable[[pb.WatchPauseStateResponse], None],
+        ended: Callable[[CallError], None],
+        *,
+        wait_for_ready: bool,
+    ) -> _Stream:
+        responses = self._stub.WatchPauseState(request, metadata=self._metadata, wait_for_ready=wait_for_ready)
+        stream = _Stream(responses, heard, ended)
+        thread = threading.Thread(target=self._read, args=(stream,), name="pausewatch-watch", daemon=True)
+        with self.lock:
+            thread.start()
+            self._streams[stream] = thread
+        return stream
+
+    def stop(self) -> list[threading.Thread]:
+        """Ends all of it; nothing is called back afterwards. The threads that are ending."""
+        with self.lock:
+            self._closed = True
+            for stream in self._streams:
+                stream.cancel()
+            self._timers.clear()
+            if self._deferred is not None:
+                self._deferred.put(None)
+            self._inbox.put(_nothing)
+            return [*self._streams.values(), self._thread]
+
+    def close(self) -> None:
+        """As `stop`, and waits for it."""
+        for thread in self.stop():
+            if thread is not threading.current_thread():
+                thread.join(_JOIN_SECONDS)
+
+    def _run(self) -> None:
+        while not self._closed:
+            try:
+                run = self._inbox.get(timeout=to_seconds(self._run_due_timers()))
+            except Empty:
+                continue
+            with self.lock:
+                if not self._closed:
+                    _guarded(run)
+
+    def _run_due_timers(self) -> Nanos:
+        """Says how long there is nothing to do."""
+        with self.lock:
+            while self._timers:
+                wait = self._timers[0][0] - self.now()
+                if wait > 0:
+                    return min(wait, _LONGEST_SLEEP)
+                _, _, timer = heapq.heappop(self._timers)
+                _guarded(timer.run)
+            return _LONGEST_SLEEP
+
+    def _timer_cancelled(self) -> None:
+        self._cancelled_timers += 1
+        if len(self._timers) > _FEW_TIMERS and self._cancelled_timers > len(self._timers) // 2:
+            self._timers = [entry for entry in self._timers if not entry[2].is_over]
+            heapq.heapify(self._timers)
+            self._cancelled_timers = 0
+
+    def _read(self, stream: _Stream) -> None:
+        try:
+            for response in stream.responses:
+                with self.lock:
+                    if stream.is_open:
+                        stream.heard(response)
+            error: CallError = Unavailable.of("the watch ended")
+        except grpc.RpcError as failure:
+            error = status.read(failure)
+        with self.lock:
+            self._streams.pop(stream, None)
+            if stream.is_open:
+                stream.is_open = False
+                stream.ended(error)
+
+
+class _Task:
+    """Something to run once, unless it is cancelled before. Belongs to the lock."""
+
+    __slots__ = ("_run", "_when_cancelled")
+
+    def __init__(self, run: Callable[[], object], when_cancelled: Callable[[], object]) -> None:
+        self._run: Callable[[], object] | None = run
+        self._when_cancelled = when_cancelled
+
+    @property
+    def is_over(self) -> bool:
+        return self._run is None
+
+    def run(self) -> None:
+        run, self._run = self._run, None
+        if run is not None:
+            run()
+
+    def cancel(self) -> None:
+        if self._run is not None:
+            self._run = None
+            self._when_cancelled()
+
+
+class _Stream:
+    """One open watch."""
+
+    def __init__(
+        self,
+        responses: Iterable[pb.WatchPauseStateResponse],
+        heard: Callable[[pb.WatchPauseStateResponse], None],
+        ended: Callable[[CallError], None],
+    ) -> None:
+        self.responses = responses
+        self.heard = heard
+        self.ended = ended
+        self.is_open = True
+
+    def cancel(self) -> None:
+        self.is_open = False
+        self.responses.cancel()  # type: ignore[attr-defined]  # The stubs type the call as its responses alone.
+
+
+def _guarded(run: Callable[[], object]) -> None:
+    try:
+        run()
+    except Exception:
+        _logger.exception("an internal error of pausewatch")
+
+
+def _run_deferred(queue: SimpleQueue[Callable[[], object] | None]) -> None:
+    while (callback := queue.get()) is not None:
+        try:
+            callback()
+        except Exception:
+            _logger.exception("a callback of a stopwatch failed")
+
+
+def _nothing() -> None:
+    """Wakes the thread, which then looks at its timers."""

@@ -1,0 +1,76 @@
+"""Which stopwatch follows which thread, and the one watch that feeds them all.
+
+1. A thread is followed for `LINGER` after its last stopwatch: the next command of the thread starts with exact knowledge
+   and costs the coordinator nothing.
+2. While nothing is followed there is no stream.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .._io.durations import SECOND, Nanos
+from .._watch.events import Disconnected, Event, State
+from .._watch.watching import Watching
+from .credit import Watched
+from .thread_clock import ThreadClock
+
+if TYPE_CHECKING:
+    from .._io.runtime import Cancel, Runtime
+
+LINGER: Nanos = 30 * SECOND
+"""How long a thread without stopwatches is still followed."""
+
+
+@dataclass(slots=True)
+class _Followed:
+    clock: ThreadClock
+    registered: int = 0
+    forget: Cancel | None = None
+
+
+class Controller:
+    """Keeps the stopwatches of a client that share a disconnect grace in step with the pauses of their threads."""
+
+    def __init__(self, runtime: Runtime, deadline: Nanos, grace: Nanos) -> None:
+        self._runtime = runtime
+        self._deadline = deadline
+        self._grace = grace
+        self._threads: dict[str, _Followed] = {}
+        self._watching = Watching(runtime, deadline, self._take)
+
+    def enter(self, thread_id: str) -> ThreadClock:
+        """One more stopwatch follows the thread; its id was checked."""
+        followed = self._threads.get(thread_id)
+        if followed is None:
+            followed = _Followed(ThreadClock(self._runtime, thread_id, self._grace, self._deadline))
+            self._threads[thread_id] = followed
+            self._watching.add(thread_id)
+            self._watching.start()
+        if followed.forget is not None:
+            followed.forget.cancel()
+            followed.forget = None
+        followed.registered += 1
+        return followed.clock
+
+    def leave(self, thread_id: str) -> None:
+        """One stopwatch less follows the thread."""
+        followed = self._threads[thread_id]
+        followed.registered -= 1
+        if followed.registered == 0:
+            followed.forget = self._runtime.call_at(self._runtime.now() + LINGER, lambda: self._forget(thread_id))
+
+    def _forget(self, thread_id: str) -> None:
+        del self._threads[thread_id]
+        self._watching.remove(thread_id)
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case State(state, gap):
+                if (followed := self._threads.get(state.thread_id)) is not None:
+                    followed.clock.apply(state, Watched(gap))
+            case Disconnected(thread_ids):
+                for thread_id in thread_ids:
+                    if (followed := self._threads.get(thread_id)) is not None:
+                        followed.clock.cut()

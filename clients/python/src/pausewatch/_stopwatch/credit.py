@@ -1,0 +1,170 @@
+"""How long one thread has been paused since this process began to follow it, as far as it knows.
+
+The server's `paused_total` is exact at each state; between states the local clock carries on. So
+
+```text
+paid = paused_total - what it was at the beginning     (+ the local time since the state, while paused)
+```
+
+and a pause that began or ended unseen is in the difference of two totals. Pure: no clock is read.
+
+1. Nothing before the beginning is credited, and never more than the time since then. The first state cannot say which part
+   of its total was before; what may have been after the beginning is credited (the gap until the first state is
+   milliseconds, unless the link was down).
+2. Cut off, a paused thread counts as paused for `grace`, then as running: the leases that would end its pause cannot be
+   seen. The next state corrects what was assumed, both ways.
+3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the credit so far stays,
+   and counts on from there.
+4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out,
+   so that it cannot pay for time that was charged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .._io.durations import MILLISECOND, Nanos
+
+_SHORTEST_SLEEP: Nanos = 100 * MILLISECOND
+"""A sleep of the machine shorter than this is noise between two clocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a state says, as far as it matters here."""
+
+    revision: int
+    paused: bool
+    total: Nanos
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A state came by the watch; `gap`: the first one, or the first one after a break."""
+
+    gap: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A state came by asking, when `known` was the latest revision: linearizable, so a lower one means lost state."""
+
+    known: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A reading of this process's clock, and how long the machine has slept since it started."""
+
+    at: Nanos
+    slept: Nanos
+
+
+class Joined:
+    """Where a stopwatch that joined without knowledge gets its place: the first state after it, and what was paid then."""
+
+    __slots__ = ("place",)
+
+    def __init__(self) -> None:
+        self.place: tuple[Nanos, Nanos] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    seen: Seen
+    moment: Moment
+    paid: Nanos
+
+
+class Credit:
+    """The credit of one thread."""
+
+    __slots__ = ("_began", "_cut", "_grace", "_joined", "_last")
+
+    def __init__(self, now: Nanos, grace: Nanos) -> None:
+        self._began = now
+        self._grace = grace
+        self._last: _Last | None = None
+        # Since when the watch is not heard, or since when what it would say was last asked for instead.
+        self._cut: Nanos | None = now
+        self._joined: Joined | None = None
+
+    @property
+    def revision(self) -> int | None:
+        """The latest revision; None: nothing is known."""
+        return None if self._last is None else self._last.seen.revision
+
+    @property
+    def thaw(self) -> Nanos | None:
+        """When a pause that cannot be confirmed stops counting. None: the link is up."""
+        return None if self._cut is None else self._cut + self._grace
+
+    def paid(self, now: Nanos) -> Nanos:
+        """How long the thread has been paused since the beginning."""
+        last = self._last
+        if last is None:
+            return 0
+        if not last.seen.paused:
+            return last.paid
+        end = now if self.thaw is None else min(now, self.thaw)
+        return last.paid + max(0, end - last.moment.at)
+
+    def is_paused(self, now: Nanos) -> bool:
+        """Whether the thread counts as paused."""
+        return self._last is not None and self._last.seen.paused and (self.thaw is None or now < self.thaw)
+
+    def join(self, now: Nanos) -> tuple[Nanos, Joined | None]:
+        """The paused time at which a stopwatch joins, and where that is corrected if it is only assumed."""
+        if self._cut is not None and self._joined is None:
+            self._joined = Joined()
+        return self.paid(now), self._joined
+
+    def cut(self, now: Nanos) -> bool:
+        """The watch is not heard any more. Says whether waiters must look again."""
+        if self._cut is None:
+            self._cut = now
+        return self.is_paused(now)
+
+    def apply(self, now: Moment, seen: Seen, via: Watched | Asked) -> bool:
+        """Takes a state. Says whether waiters must look again: after a resume, and when an assumption is corrected."""
+        if self._is_stale(seen, via):
+            return False
+        assumed, was_paused = self._cut, self.is_paused(now.at)
+        paid = min(self._paid_after(now, seen), max(0, now.at - self._began))
+        self._cut = None if isinstance(via, Watched) or assumed is None else now.at
+        if self._joined is not None:
+            self._joined.place = (now.at, paid)
+            self._joined = None
+        self._last = _Last(seen, now, paid)
+        return assumed is not None or (was_paused and not seen.paused)
+
+    def _is_stale(self, seen: Seen, via: Watched | Asked) -> bool:
+        """Whether a later state overtook it on its way."""
+        known = self.revision
+        if known is None or seen.revision >= known:
+            return False
+        match via:
+            case Watched(gap):
+                return not gap
+            case Asked(asked):
+                return asked is None or seen.revision >= asked
+
+    def _paid_after(self, now: Moment, seen: Seen) -> Nanos:
+        last = self._last
+        if last is None:
+            return seen.total
+        if seen.revision < last.seen.revision or seen.total < last.seen.total:
+            since_last = max(0, now.at - last.moment.at)
+            return max(self.paid(now.at), last.paid + min(seen.total, since_last))
+        return last.paid + _awake(last, now, seen.total - last.seen.total)
+
+
+def _awake(last: _Last, now: Moment, growth: Nanos) -> Nanos:
+    """The part of `growth`, paused between `last` and `now`, in which this machine was awake."""
+    slept = now.slept - last.moment.slept
+    if slept < _SHORTEST_SLEEP:
+        return growth
+    # Paused when last heard of, so paused when it fell asleep; otherwise nothing is known but that no pause was longer
+    # than the time awake.
+    awake = max(0, growth - slept) if last.seen.paused else growth
+    return min(awake, max(0, now.at - last.moment.at))

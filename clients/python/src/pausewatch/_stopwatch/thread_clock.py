@@ -1,0 +1,114 @@
+"""One thread as its stopwatches share it: its credit, who waits for a change of it, and the question before an expiry.
+
+1. Pausing is one assignment. Only a resume, a break and its end wake the waiters, and only those who wait for the thread;
+   who waits for a timer is not among them.
+2. A question is answered also when the one who asked has gone: others may have joined it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._io import calls
+from .._io.durations import Nanos, to_nanos
+from ..errors import CallError
+from .asks import Asks, Outcome
+from .credit import Asked, Credit, Joined, Moment, Seen, Watched
+from .sleep import slept
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from .._io.runtime import Runtime
+    from ..messages import PauseState
+
+    class Waiter(Protocol):
+        """Who waits for a change."""
+
+        def look(self) -> None: ...
+
+
+class ThreadClock:
+    """`grace`: for how long what cannot be confirmed counts. `deadline`: of a question."""
+
+    def __init__(self, runtime: Runtime, thread_id: str, grace: Nanos, deadline: Nanos) -> None:
+        self.grace = grace
+        self._runtime = runtime
+        self._call = calls.get(thread_id)
+        self._deadline = deadline
+        self._credit = Credit(runtime.now(), grace)
+        self._asks = Asks()
+        # Dicts, since sets keep no order.
+        self._wait_for_change: dict[Waiter, None] = {}
+        self._wait_for_answer: dict[Waiter, None] = {}
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether the thread's state is known and its watch is heard."""
+        return self._credit.thaw is None
+
+    @property
+    def thaw(self) -> Nanos | None:
+        """Until when what is known counts without being confirmed. None: the link is up."""
+        return self._credit.thaw
+
+    def paid(self, now: Nanos) -> Nanos:
+        return self._credit.paid(now)
+
+    def is_paused(self, now: Nanos) -> bool:
+        return self._credit.is_paused(now)
+
+    def join(self, now: Nanos) -> tuple[Nanos, Joined | None]:
+        return self._credit.join(now)
+
+    def leave(self, waiter: Waiter) -> None:
+        self._wait_for_change.pop(waiter, None)
+        self._wait_for_answer.pop(waiter, None)
+
+    def wait_for_change(self, waiter: Waiter) -> None:
+        """It is to look again, once, when the thread resumes or the link changes."""
+        self._wait_for_change[waiter] = None
+
+    def wait_for_answer(self, waiter: Waiter) -> None:
+        """It is to look again, once, when a question is over."""
+        self._wait_for_answer[waiter] = None
+
+    def cut(self) -> None:
+        """The watch is not heard any more."""
+        if self._credit.cut(self._runtime.now()):
+            self._tell_change()
+
+    def apply(self, state: PauseState, via: Watched | Asked) -> None:
+        """Takes a state."""
+        seen = Seen(state.revision, state.paused, max(0, to_nanos(state.paused_total)))
+        moment = Moment(self._runtime.now(), slept())
+        if self._credit.apply(moment, seen, via):
+            self._tell_change()
+
+    def asked(self, since: Nanos) -> Outcome:
+        """What became of a question that began at `since` or later."""
+        return self._asks.since(since)
+
+    def ask(self, since: Nanos) -> None:
+        """Asks the coordinator, unless a question that began at `since` or later is under way."""
+        if self._asks.wanted(since, self._runtime.now()):
+            self._put_question()
+
+    def _put_question(self) -> None:
+        known = self._credit.revision
+        self._runtime.unary(self._call, self._deadline, lambda answer: self._answered(known, answer))
+
+    def _answered(self, known: int | None, answer: PauseState | CallError) -> None:
+        answered = not isinstance(answer, CallError)
+        if not isinstance(answer, CallError):
+            self.apply(answer, Asked(known))
+        if self._asks.over(answered=answered, now=self._runtime.now()):
+            self._put_question()
+        waiters, self._wait_for_answer = self._wait_for_answer, {}
+        for waiter in waiters:
+            waiter.look()
+
+    def _tell_change(self) -> None:
+        waiters, self._wait_for_change = self._wait_for_change, {}
+        for waiter in waiters:
+            waiter.look()

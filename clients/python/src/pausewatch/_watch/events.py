@@ -1,0 +1,41 @@
+"""What a watch tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from ..errors import CallError
+    from ..messages import PauseState
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state of a thread: the first one, a change, or the first one after a break."""
+
+    state: PauseState
+    """The state; its `elicitations` are filled if the watch asked for them."""
+    gap: bool
+    """Changes may have been missed before this state: it is the first of its thread, or the first after a break."""
+    changed: bool
+    """The revision differs from the last state told. False only after a gap: nothing happened in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotComplete:
+    """Every watched thread has been told, and all changes come as they happen. Told again after every break."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """From here on nothing is known of these threads until their next state comes. The watch is trying again."""
+
+    thread_ids: frozenset[str]
+    """The threads; empty for a watch of every thread, where it is all of them."""
+    error: CallError
+    """Why."""
+
+
+Event: TypeAlias = State | SnapshotComplete | Disconnected
+"""One event of a watch."""

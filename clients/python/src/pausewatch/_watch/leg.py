@@ -1,0 +1,96 @@
+"""One stream of a watch, opened again whenever it breaks.
+
+1. A stream that is silent for two heartbeats is dead, whatever TCP believes. Its first message must come within the
+   deadline of a call.
+2. After every break comes a random pause, also when the stream had worked: the clients of a restarted server must not all
+   come back at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from .._io.durations import MILLISECOND, SECOND, Nanos, in_words
+from .._io.retry import backoff
+from ..errors import Unavailable
+from ..messages import PauseState
+from ..v1 import elicitation_service_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .._io.runtime import Cancel, Runtime
+    from ..errors import CallError
+
+SILENCE: Nanos = 30 * SECOND
+"""Twice the time within which the server promises a heartbeat."""
+
+
+class Listener(Protocol):
+    """Who hears a leg, by its number."""
+
+    def state(self, number: int, state: PauseState) -> None: ...
+    def snapshot_complete(self, number: int) -> None: ...
+    def broken(self, number: int, error: CallError) -> None: ...
+
+
+class Leg:
+    """Runs from its making until `close`. No thread ids: every thread."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        number: int,
+        request: pb.WatchPauseStateRequest,
+        first_answer_within: Nanos,
+        listener: Listener,
+    ) -> None:
+        self._runtime = runtime
+        self._number = number
+        self._request = request
+        self._first_answer_within = first_answer_within
+        self._listener = listener
+        self._pauses = _pauses()
+        self._was_broken = False
+        self._open()
+
+    def close(self) -> None:
+        """Nothing is heard of it afterwards."""
+        self._stream.cancel()
+        self._timer.cancel()
+
+    def _open(self) -> None:
+        self._silent_at = self._runtime.now() + self._first_answer_within
+        self._patience = self._first_answer_within
+        self._timer: Cancel = self._runtime.call_at(self._silent_at, self._look_for_silence)
+        # The first break must be told at once; afterwards a connection is waited for.
+        self._stream: Cancel = self._runtime.stream(self._request, self._heard, self._ended, wait_for_ready=self._was_broken)
+
+    def _heard(self, message: pb.WatchPauseStateResponse) -> None:
+        self._patience = SILENCE
+        self._silent_at = self._runtime.now() + SILENCE
+        match message.WhichOneof("event"):
+            case "pause_state":
+                self._listener.state(self._number, PauseState.read(message.pause_state))
+            case "snapshot_complete":
+                self._pauses = _pauses()
+                self._listener.snapshot_complete(self._number)
+            # A heartbeat, or an event of a newer server, is only a sign of life.
+
+    def _look_for_silence(self) -> None:
+        # Messages move the moment and leave the timer alone: there may be many.
+        if self._runtime.now() < self._silent_at:
+            self._timer = self._runtime.call_at(self._silent_at, self._look_for_silence)
+            return
+        self._stream.cancel()
+        self._ended(Unavailable.of(f"the watch was silent for {in_words(self._patience)}"))
+
+    def _ended(self, error: CallError) -> None:
+        self._was_broken = True
+        self._timer.cancel()
+        self._timer = self._runtime.call_at(self._runtime.now() + next(self._pauses), self._open)
+        self._listener.broken(self._number, error)
+
+
+def _pauses() -> Iterator[Nanos]:
+    return backoff(50 * MILLISECOND, 3 * SECOND)

@@ -1,0 +1,112 @@
+"""Drives `legs`: opens and closes their streams, asks for what a snapshot left out, and hands the events on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .._io import calls
+from .._io.durations import MILLISECOND, SECOND, Nanos
+from .._io.retry import backoff
+from ..errors import CallError, TransientError
+from ..v1 import elicitation_service_pb2 as pb
+from .leg import Leg
+from .legs import Legs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .._io.runtime import Cancel, Runtime
+    from ..messages import PauseState
+    from .events import Event
+
+
+class Watching:
+    """A watch in the background, from `start` until `close`."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        deadline: Nanos,
+        tell: Callable[[Event], None],
+        *,
+        everything: bool = False,
+        elicitations: bool = False,
+    ) -> None:
+        self._runtime = runtime
+        self._deadline = deadline
+        self._tell = tell
+        self._elicitations = elicitations
+        self._legs = Legs(everything=everything)
+        self._running: dict[int, Leg] = {}
+        self._asking: Cancel | None = None
+        self._pauses = backoff(50 * MILLISECOND, 3 * SECOND)
+        self._closed = False
+
+    def add(self, thread_id: str) -> None:
+        """Watches one thread more; `start` sees to it."""
+        self._legs.add(thread_id)
+
+    def remove(self, thread_id: str) -> None:
+        """Watches one thread less."""
+        self._legs.remove(thread_id)
+        self.start()
+
+    def start(self) -> None:
+        """Does what has become necessary."""
+        if self._closed:
+            return
+        while self._legs.events:
+            self._tell(self._legs.events.popleft())
+        self._legs.open_next()
+        while self._legs.to_open:
+            number, thread_ids = self._legs.to_open.popleft()
+            request = pb.WatchPauseStateRequest(thread_ids=thread_ids, include_elicitations=self._elicitations)
+            self._running[number] = Leg(self._runtime, number, request, self._deadline, self)
+        while self._legs.to_close:
+            self._running.pop(self._legs.to_close.popleft()).close()
+        self._ask_for_missing()
+
+    def close(self) -> None:
+        """Nothing is told afterwards."""
+        self._closed = True
+        for leg in self._running.values():
+            leg.close()
+        self._running.clear()
+        if self._asking is not None:
+            self._asking.cancel()
+
+    def state(self, number: int, state: PauseState) -> None:
+        self._legs.state(number, state)
+        self.start()
+
+    def snapshot_complete(self, number: int) -> None:
+        self._legs.snapshot_complete(number)
+        self.start()
+
+    def broken(self, number: int, error: CallError) -> None:
+        self._legs.broken(number, error)
+        self.start()
+
+    def _ask_for_missing(self) -> None:
+        """Asks for one of them; the answer brings the next."""
+        if self._asking is not None or not self._legs.missing:
+            return
+        thread_id = self._legs.missing[-1]
+        self._asking = self._runtime.unary(calls.get(thread_id), self._deadline, lambda answer: self._answered(thread_id, answer))
+
+    def _answered(self, thread_id: str, answer: PauseState | CallError) -> None:
+        if isinstance(answer, TransientError):
+            self._asking = self._runtime.call_at(self._runtime.now() + next(self._pauses), self._ask_again)
+            return
+        self._asking = None
+        self._pauses = backoff(50 * MILLISECOND, 3 * SECOND)
+        self._legs.found(thread_id, None if isinstance(answer, CallError) else self._as_asked_for(answer))
+        self.start()
+
+    def _ask_again(self) -> None:
+        self._asking = None
+        self.start()
+
+    def _as_asked_for(self, state: PauseState) -> PauseState:
+        return state if self._elicitations else replace(state, elicitations=())

@@ -1,0 +1,132 @@
+"""Where a coordinator listens, as one string.
+
+`host:port` (an IPv6 host in brackets), `http://host[:port]`, `https://host[:port]`, `unix:PATH` (also `unix:///PATH`).
+Printed and parsed again, an address is the same one. Only https speaks TLS: nothing falls back to plain text.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Self
+
+from .errors import ConfigError
+
+DEFAULT = "127.0.0.1:7420"
+"""Where a coordinator listens, and is looked for, unless told otherwise."""
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_HOST = re.compile(r"\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._~!$&'()*+,;=%-]+)")
+
+
+class AddressError(ConfigError):
+    """A string is no address. The text quotes it, says what is wrong, and what to write."""
+
+
+class Scheme(Enum):
+    """How a coordinator is reached."""
+
+    PLAIN = "http"
+    TLS = "https"
+    UNIX = "unix"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a coordinator listens. Made by `Address.parse`; `str` gives its short form."""
+
+    scheme: Scheme
+    """Plain text over TCP, TLS over TCP, or a Unix socket."""
+    target: str
+    """`host:port`, or the path of a Unix socket; a relative one is taken from the working directory."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads an address.
+
+        Raises AddressError.
+        """
+        if text.startswith("unix:"):
+            return cls(Scheme.UNIX, _path(text))
+        scheme, separator, rest = text.partition("://")
+        if not separator:
+            return cls(Scheme.PLAIN, _authority(text, text, None))
+        if scheme not in _DEFAULT_PORTS:
+            raise _malformed(text, f'the scheme "{scheme}" is unknown')
+        return cls(Scheme(scheme), _authority(text, rest.removesuffix("/"), _DEFAULT_PORTS[scheme]))
+
+    def is_local(self) -> bool:
+        """Whether nobody between here and there can listen: a Unix socket, `localhost` or a loopback address."""
+        if self.scheme is Scheme.UNIX:
+            return True
+        host = self.target.rpartition(":")[0].strip("[]")
+        if host.lower() == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return False
+
+    def __str__(self) -> str:
+        match self.scheme:
+            case Scheme.PLAIN:
+                return self.target
+            case Scheme.TLS:
+                return f"https://{self.target}"
+            case Scheme.UNIX:
+                return f"unix:{self.target}"
+
+
+def _path(text: str) -> str:
+    path = text.removeprefix("unix:")
+    if path.startswith("//"):
+        # unix:///PATH has an empty host, as file:///PATH has; unix://HOST/PATH would mean another machine.
+        path = path.removeprefix("//")
+        if not path.startswith("/"):
+            raise _malformed(text, "unix:// must be followed by an absolute path")
+    if not path:
+        raise _malformed(text, "the path is missing")
+    if "\0" in path:
+        raise _malformed(text, "a path has no NUL")
+    return path
+
+
+def _authority(text: str, bare: str, default_port: int | None) -> str:
+    if not bare:
+        raise _malformed(text, "the host is missing")
+    if any(sign in bare for sign in "/?#@"):
+        raise _malformed(text, "there is more in it than a host and a port")
+    host = _HOST.match(bare)
+    if host is None:
+        raise _malformed(text, "the host is missing" if bare.startswith(":") else "the host cannot be read")
+    if host["ipv6"] is not None:
+        _check_ipv6(text, host["ipv6"])
+    after = bare[host.end() :]
+    if not after:
+        if default_port is None:
+            raise AddressError(f"address {_quoted(text)}: the port is missing; write host:port, for example {DEFAULT}")
+        return f"{host[0]}:{default_port}"
+    port = after.removeprefix(":")
+    if not after.startswith(":") or ":" in port:
+        raise _malformed(text, "the host cannot be read; an IPv6 address needs brackets")
+    if not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 65_536:
+        raise _malformed(text, "the port is no number from 1 to 65535")
+    return f"{host[0]}:{int(port)}"
+
+
+def _check_ipv6(text: str, host: str) -> None:
+    try:
+        ipaddress.IPv6Address(host)
+    except ValueError:
+        raise _malformed(text, "what is in brackets is no IPv6 address") from None
+
+
+def _malformed(text: str, problem: str) -> AddressError:
+    return AddressError(f"address {_quoted(text)}: {problem}; write host:port, http://host:port or unix:PATH")
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"' if escaped.isprintable() else repr(text)

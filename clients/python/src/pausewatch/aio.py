@@ -1,0 +1,201 @@
+"""The asynchronous client, and `pausable_timeout` without one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Self
+
+from ._io import calls
+from ._io.async_connection import AsyncConnection
+from .config import DEADLINE, Config
+from .hold import DEFAULT_TTL, AsyncHold
+from .stopwatch import DISCONNECT_GRACE, AsyncStopwatch
+from .timeout import PausableTimeout
+from .watch import AsyncWatch
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+    from ._io.durations import Seconds
+    from .messages import Decremented, Elicitation, Incremented, PauseState, PauseStatePage
+
+
+class AsyncClient:
+    """As `Client`, for tasks. It belongs to the event loop on which it is first used."""
+
+    def __init__(self, config: Config | None = None) -> None:
+        """A client with these settings, by default those of `Config()`. Does not connect yet, and looks at no environment.
+
+        Raises ConfigError: a file for TLS cannot be read.
+        """
+        self._connection = AsyncConnection(config or Config())
+
+    @classmethod
+    def from_env(
+        cls,
+        *,
+        address: str | None = None,
+        thread_id: str | None = None,
+        token: str | None = None,
+        tls_ca: str | os.PathLike[str] | None = None,
+        tls_cert: str | os.PathLike[str] | None = None,
+        tls_key: str | os.PathLike[str] | None = None,
+        deadline: Seconds = DEADLINE,
+        config_file: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """A client with the settings of the arguments, else of the environment, else of the config file; see `Config.load`.
+
+        Raises ConfigError.
+        """
+        return cls(
+            Config.load(
+                address=address,
+                thread_id=thread_id,
+                token=token,
+                tls_ca=tls_ca,
+                tls_cert=tls_cert,
+                tls_key=tls_key,
+                deadline=deadline,
+                config_file=config_file,
+            )
+        )
+
+    @property
+    def config(self) -> Config:
+        """Its settings."""
+        return self._connection.config
+
+    async def increment_elicitation(
+        self,
+        thread_id: str | None = None,
+        *,
+        reason: str = "",
+        holder: str = "",
+        ttl: Seconds | None = None,
+        request_id: str = "",
+        deadline: Seconds | None = None,
+    ) -> Incremented:
+        """Opens one elicitation, as `Client.increment_elicitation`. Cancelled after it was sent, it may be open."""
+        thread = calls.the_thread(thread_id, self.config.thread_id)
+        call = calls.increment(thread, reason=reason, holder=holder, ttl=ttl, request_id=request_id)
+        return await self._connection.run(call, deadline)
+
+    async def decrement_elicitation(
+        self,
+        thread_id: str | None = None,
+        *,
+        elicitation_id: str | None = None,
+        request_id: str = "",
+        deadline: Seconds | None = None,
+    ) -> Decremented:
+        """Closes one elicitation, as `Client.decrement_elicitation`. Cancelled after it was sent, it may be closed."""
+        thread = calls.the_thread(thread_id, self.config.thread_id)
+        call = calls.decrement(thread, elicitation_id=elicitation_id, request_id=request_id)
+        return await self._connection.run(call, deadline)
+
+    async def renew_elicitation(
+        self,
+        thread_id: str | None = None,
+        *,
+        elicitation_id: str,
+        ttl: Seconds | None = None,
+        deadline: Seconds | None = None,
+    ) -> Elicitation:
+        """Extends one lease, as `Client.renew_elicitation`."""
+        thread = calls.the_thread(thread_id, self.config.thread_id)
+        return await self._connection.run(calls.renew(thread, elicitation_id, ttl=ttl), deadline)
+
+    async def get_pause_state(self, thread_id: str | None = None, *, deadline: Seconds | None = None) -> PauseState:
+        """Reads one thread, as `Client.get_pause_state`."""
+        return await self._connection.run(calls.get(calls.the_thread(thread_id, self.config.thread_id)), deadline)
+
+    async def list_pause_states(
+        self,
+        *,
+        page_size: int = 0,
+        page_token: str = "",
+        include_running: bool = False,
+        deadline: Seconds | None = None,
+    ) -> PauseStatePage:
+        """One page of threads, as `Client.list_pause_states`."""
+        call = calls.list_page(page_size=page_size, page_token=page_token, include_running=include_running)
+        return await self._connection.run(call, deadline)
+
+    def hold(
+        self,
+        thread_id: str | None = None,
+        *,
+        reason: str = "",
+        holder: str | None = None,
+        ttl: Seconds = DEFAULT_TTL,
+    ) -> AsyncHold:
+        """An elicitation that is open while an `async with` block lives; the arguments are those of `Client.hold`."""
+        thread = calls.the_thread(thread_id, self.config.thread_id)
+        return AsyncHold(self._connection, thread, reason, holder, ttl)
+
+    def watch(self, thread_ids: Iterable[str] | None = None, *, include_elicitations: bool = False) -> AsyncWatch:
+        """Watches these threads, or with None every thread, as `Client.watch`."""
+        return AsyncWatch(self._connection, thread_ids, include_elicitations)
+
+    def stopwatch(
+        self,
+        limit: Seconds | None,
+        *,
+        thread_id: str | None = None,
+        disconnect_grace: Seconds = DISCONNECT_GRACE,
+    ) -> AsyncStopwatch:
+        """A stopwatch for tasks; the arguments are those of `Client.stopwatch`."""
+        thread = calls.the_thread(thread_id, self.config.thread_id)
+        return AsyncStopwatch(self._connection, thread, limit, disconnect_grace)
+
+    def pausable_timeout(
+        self,
+        limit: Seconds | None,
+        *,
+        thread_id: str | None = None,
+        disconnect_grace: Seconds = DISCONNECT_GRACE,
+    ) -> PausableTimeout:
+        """As asyncio.timeout, for an `async with` block: TimeoutError after `limit` of unpaused time.
+
+        The arguments are those of `Client.stopwatch`.
+
+        Raises InvalidField when it is entered: no thread can have this id.
+        """
+        thread = calls.the_thread(thread_id, self.config.thread_id)
+        return PausableTimeout(self._connection, thread, limit, disconnect_grace)
+
+    async def close(self) -> None:
+        """Ends the connection, and with it every watch and stopwatch of this client; again is harmless.
+
+        Holds that are left open end with their leases; those that are being closed in the background get one deadline.
+        """
+        await self._connection.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.config.address)!r})"
+
+
+_default_clients: dict[asyncio.AbstractEventLoop, AsyncClient] = {}
+
+
+def pausable_timeout(
+    limit: Seconds | None, *, thread_id: str | None = None, disconnect_grace: Seconds = DISCONNECT_GRACE
+) -> PausableTimeout:
+    """As `AsyncClient.pausable_timeout`, with a client from the environment that the running event loop shares.
+
+    Raises ConfigError.
+    """
+    loop = asyncio.get_running_loop()
+    client = _default_clients.get(loop)
+    if client is None:
+        for closed in [other for other in _default_clients if other.is_closed()]:
+            del _default_clients[closed]
+        client = _default_clients[loop] = AsyncClient.from_env()
+    return client.pausable_timeout(limit, thread_id=thread_id, disconnect_grace=disconnect_grace)

@@ -1,0 +1,156 @@
+"""Which coordinator, and how: an argument wins over the environment, that over the config file.
+
+1. A variable that is set and empty counts as not set.
+2. A config file that was named must be there; the one in its usual place may be missing. An unknown key is refused by
+   name: a typing error must not quietly mean the default.
+3. A token or a certificate is never quietly left unused, and a token never crosses a network in plain text.
+4. A token is in no repr, error or log.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ._io.durations import Seconds, to_nanos
+from .address import DEFAULT, Address, Scheme
+from .errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEADLINE: Seconds = 5.0
+"""How long a call may take, retries included, unless told otherwise."""
+
+_KEYS = ("address", "thread_id", "token", "tls_ca", "tls_cert", "tls_key")
+_CONFIG_VARIABLE = "PAUSEWATCH_CONFIG"
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What a TLS connection needs besides the usual authorities."""
+
+    ca: Path | None = None
+    """PEM file of the authorities to trust; None: those of gRPC."""
+    cert: Path | None = None
+    """PEM file of this client's certificate, for a server that asks for one."""
+    key: Path | None = None
+    """PEM file of the key of that certificate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """How a client connects and how long it is patient.
+
+    Raises ConfigError when the parts do not fit together.
+    """
+
+    address: Address = field(default_factory=lambda: Address.parse(DEFAULT))
+    """Where the coordinator listens."""
+    thread_id: str | None = None
+    """The thread to work on where a call names none."""
+    token: str | None = field(default=None, repr=False)
+    """Sent with every call as `authorization: Bearer`."""
+    tls: Tls = field(default_factory=Tls)
+    """Files for TLS; only with an https address."""
+    deadline: Seconds = DEADLINE
+    """How long a call may take, retries included: a number of seconds or a timedelta, above 0."""
+
+    def __post_init__(self) -> None:
+        _check_deadline(self.deadline)
+        _check_tls(self.address, self.tls)
+        _check_token(self.address, self.token)
+
+    @classmethod
+    def load(
+        cls,
+        *,
+        address: str | None = None,
+        thread_id: str | None = None,
+        token: str | None = None,
+        tls_ca: str | os.PathLike[str] | None = None,
+        tls_cert: str | os.PathLike[str] | None = None,
+        tls_key: str | os.PathLike[str] | None = None,
+        deadline: Seconds = DEADLINE,
+        config_file: str | os.PathLike[str] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Config:
+        """Looks at the arguments, then the environment (`PAUSEWATCH_ADDRESS` and so on), then the config file.
+
+        `config_file`: that of `PAUSEWATCH_CONFIG`, else `$XDG_CONFIG_HOME/pausewatch/config.toml`, else
+        `~/.config/pausewatch/config.toml`. `environ`: `os.environ`.
+
+        Raises ConfigError: a part is wrong, or the parts do not fit together; the text says which.
+        """
+        environ = os.environ if environ is None else environ
+        given = (address, thread_id, token, tls_ca, tls_cert, tls_key)
+        arguments = {key: os.fspath(value) for key, value in zip(_KEYS, given, strict=True) if value is not None}
+        variables = {key: value for key in _KEYS if (value := environ.get(f"PAUSEWATCH_{key.upper()}"))}
+        chosen = _file(config_file, environ) | variables | arguments
+        tls = Tls(**{key: Path(chosen[f"tls_{key}"]) for key in ("ca", "cert", "key") if f"tls_{key}" in chosen})
+        parsed = Address.parse(chosen.get("address", DEFAULT))
+        return cls(parsed, chosen.get("thread_id"), chosen.get("token"), tls, deadline)
+
+
+def _file(named: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """What the config file says."""
+    named = named or environ.get(_CONFIG_VARIABLE) or None
+    path = Path(named) if named is not None else _usual_place(environ)
+    if path is None:
+        return {}
+    try:
+        settings = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError as error:
+        if named is None:
+            return {}
+        raise ConfigError(f"config file {path}: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"config file {path}: {error}") from None
+    for key, value in settings.items():
+        if key not in _KEYS:
+            raise ConfigError(f"config file {path}: unknown key {key!r}; known: {', '.join(_KEYS)}")
+        if not isinstance(value, str):
+            raise ConfigError(f"config file {path}: {key} must be a string")
+    return settings
+
+
+def _usual_place(environ: Mapping[str, str]) -> Path | None:
+    # The XDG base directory specification: a relative path is to be ignored.
+    configured = environ.get("XDG_CONFIG_HOME", "")
+    if Path(configured).is_absolute():
+        return Path(configured, "pausewatch", "config.toml")
+    home = environ.get("HOME")
+    return Path(home, ".config", "pausewatch", "config.toml") if home else None
+
+
+def _check_deadline(deadline: Seconds) -> None:
+    try:
+        positive = to_nanos(deadline) > 0
+    except ValueError:
+        positive = False
+    if not positive:
+        raise ConfigError(f"deadline {deadline}: must be above 0")
+
+
+def _check_tls(address: Address, tls: Tls) -> None:
+    if (tls.cert is None) != (tls.key is None):
+        given, missing = ("tls_cert", "tls_key") if tls.key is None else ("tls_key", "tls_cert")
+        raise ConfigError(f"{given} is set and {missing} is not: a certificate is of use only with its key; set both")
+    if tls != Tls() and address.scheme is not Scheme.TLS:
+        given = "tls_ca" if tls.ca else "tls_cert"
+        raise ConfigError(f"{given} is set, and the address {address} is plain text: write https://host:port, or unset it")
+
+
+def _check_token(address: Address, token: str | None) -> None:
+    if token is None:
+        return
+    if not (token.isascii() and token.isprintable() and token):
+        raise ConfigError("the token is empty or has characters that no header can carry")
+    if address.scheme is not Scheme.TLS and not address.is_local():
+        raise ConfigError(
+            f"a token is set, and the address {address} is plain text: it could be read on the way; "
+            "write https://host:port, or connect over loopback or a Unix socket"
+        )

@@ -1,0 +1,359 @@
+"""An elicitation that a program keeps open: renewed while the block lives, closed however the block ends.
+
+1. What a cancelled or interrupted opening has opened is closed in the background; its lease bounds it.
+2. Renewals go out at a third of the ttl, until the server says that the elicitation is closed, or the hold is released.
+3. All decrements of one hold carry one request id: however often a release is tried, it counts once and its answer is the
+   first one (G4).
+4. What fails here is bounded by the lease (G2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import threading
+import weakref
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
+
+from ._hold.lease import Lease, LeaseRecord
+from ._hold.renewal import Renewal
+from ._io import calls
+from ._io.durations import Nanos, Seconds, to_nanos, to_wait
+from ._io.signal import Signal
+from .errors import CallError, ElicitationExpired, ElicitationReleased, ElicitationUnknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from ._io.async_connection import AsyncConnection
+    from ._io.calls import Call
+    from ._io.connection import Connection
+    from ._io.runtime import Dependent, Runtime
+    from .messages import Decremented, Elicitation, Incremented
+
+__all__ = ["AsyncHold", "Ending", "Hold", "Lease", "Release"]
+
+DEFAULT_TTL: Seconds = 30.0
+"""Long enough to outlast two lost renewals and a restart of the server, short enough that a crash is forgotten soon."""
+
+
+class Ending(Enum):
+    """What a release found."""
+
+    CLOSED = "closed"
+    """The elicitation was open until this release closed it."""
+    EXPIRED = "expired"
+    """Its lease had ended before: the person's answer came late, and commands of the thread may have timed out."""
+    RELEASED = "released"
+    """Somebody else's decrement had closed it before."""
+    UNKNOWN = "unknown"
+    """The server does not know it: it lost its state, or has long forgotten it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What a release found, and what it made of the thread."""
+
+    ending: Ending
+    """Whether the elicitation was open to the end."""
+    count: int | None = None
+    """Open elicitations that the thread has left; None unless it was closed by this release."""
+    revision: int | None = None
+    """The revision of the thread that the release made; None unless it was closed by this release."""
+
+
+_LATE: dict[type[CallError], tuple[Ending, Lease]] = {
+    ElicitationExpired: (Ending.EXPIRED, Lease.EXPIRED),
+    ElicitationReleased: (Ending.RELEASED, Lease.RELEASED),
+    ElicitationUnknown: (Ending.UNKNOWN, Lease.UNKNOWN),
+}
+
+
+class _Connection(Protocol):
+    @property
+    def deadline(self) -> Nanos: ...
+    @property
+    def dependents(self) -> weakref.WeakSet[Dependent]: ...
+    @property
+    def runtime(self) -> Runtime: ...
+
+
+_ConnectionT = TypeVar("_ConnectionT", bound=_Connection)
+
+
+class _Hold(Generic[_ConnectionT]):
+    """What both kinds of hold have in common: everything but waiting."""
+
+    def __init__(self, connection: _ConnectionT, thread_id: str, reason: str, holder: str | None, ttl: Seconds) -> None:
+        holder = this_program() if holder is None else holder
+        self._increment = calls.increment(thread_id, reason=reason, holder=holder, ttl=ttl)
+        self._connection = connection
+        self._ttl = ttl
+        self._opened: Incremented | None = None
+        self._release: Release | None = None
+        self._late: CallError | None = None
+
+    @property
+    def opened(self) -> Incremented:
+        """What the increment made of the thread.
+
+        Raises RuntimeError before the hold is open.
+        """
+        if self._opened is None:
+            raise RuntimeError("this hold is not open: use it in a with block, or call open()")
+        return self._opened
+
+    @property
+    def elicitation(self) -> Elicitation:
+        """The elicitation as it was opened."""
+        return self.opened.elicitation
+
+    @property
+    def lease(self) -> Lease:
+        """What is known of the lease now."""
+        self._check_open()
+        return self._renewal.lease()
+
+    def _check_open(self) -> None:
+        self.opened  # noqa: B018  # It raises.
+
+    def _check_unopened(self) -> None:
+        if self._opened is not None:
+            raise RuntimeError("this hold was opened before; make a new one for a new question")
+
+    def _begin(self, opened: Incremented, sent: Nanos, changed: Callable[[], None]) -> None:
+        runtime = self._connection.runtime
+        ttl = to_nanos(self._ttl)
+        timeout = min(self._connection.deadline, ttl // 3)
+        elicitation = opened.elicitation
+        self._lock = runtime.lock
+        with self._lock:
+            record = LeaseRecord(ttl, sent, runtime.now())
+            self._renewal = Renewal(runtime, elicitation, self._ttl, record, timeout, changed)
+        self._connection.dependents.add(self._renewal)
+        self._decrement = _decrement(elicitation)
+        self._opened = opened
+
+    def _settle(self, answer: Decremented | CallError) -> Release:
+        """Reads the answer to a decrement; raises what leaves the elicitation's state open."""
+        if not isinstance(answer, CallError):
+            release, lease = Release(Ending.CLOSED, answer.count, answer.revision), Lease.RELEASED
+        elif (late := _LATE.get(type(answer))) is not None:
+            release, lease = Release(late[0]), late[1]
+            self._late = answer
+        else:
+            raise answer
+        self._stop(lease)
+        self._release = release
+        return release
+
+    def _stop(self, lease: Lease) -> None:
+        with self._lock:
+            self._renewal.stop(lease)
+
+
+class Hold(_Hold["Connection"]):
+    """An elicitation that pauses its thread while a `with` block lives. Made by `Client.hold`.
+
+    Leaving the block closes it. If it was closed before, by the end of its lease or by somebody else, a block that ends
+    normally raises that: ElicitationExpired, ElicitationReleased or ElicitationUnknown. A block that raises keeps its own
+    error, with a note. A release inside the block answers the same question, and then leaving raises nothing.
+    """
+
+    def open(self) -> Self:
+        """Opens the elicitation and begins to renew it; a `with` block does it by itself.
+
+        Raises InvalidField, TooManyElicitations: nothing is open. TransientError and others: it may be open, and its lease
+        bounds it. Interrupted by an exception of another kind (KeyboardInterrupt), it is closed in the background.
+        """
+        self._check_unopened()
+        runtime = self._connection.runtime
+        sent = runtime.now()
+        try:
+            opened = self._connection.run(self._increment)
+        except CallError:
+            raise
+        except BaseException:
+            self._connection.spawn(partial(_close_what_may_be_open, self._connection, self._increment, self._ttl))
+            raise
+        self._changed = threading.Condition(runtime.lock)
+        self._releasing = threading.Lock()
+        self._begin(opened, sent, self._changed.notify_all)
+        connection, decrement, ttl = self._connection, self._decrement, self._ttl
+        close = partial(connection.spawn, partial(_close, connection, decrement, ttl))
+        self._dropped = weakref.finalize(self, runtime.submit, partial(_let_go, self._renewal, close))
+        self._dropped.atexit = False
+        return self
+
+    def release(self) -> Release:
+        """Closes the elicitation, and says whether it was open until now. Again is harmless, and says the same.
+
+        Raises TransientError and others: it may still be open, and is still renewed. Call again, or leave the block: that
+        goes on trying until the lease is over.
+        """
+        self._check_open()
+        with self._releasing:
+            if self._release is not None:
+                return self._release
+            answer: Decremented | CallError
+            try:
+                answer = self._connection.run(self._decrement)
+            except CallError as error:
+                answer = error
+            release = self._settle(answer)
+            self._dropped.detach()
+            return release
+
+    def lost(self, timeout: Seconds | None = None) -> Lease:
+        """Waits until the lease is not held, and says what it is; held: the timeout passed.
+
+        A lease that is only overdue may come back; ask again to see.
+        """
+        self._check_open()
+        with self._changed:
+            self._changed.wait_for(lambda: self._renewal.lease() is not Lease.HELD, to_wait(timeout))
+            return self._renewal.lease()
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if self._release is not None:
+            return
+        try:
+            self.release()
+        except BaseException as problem:
+            self._dropped()
+            _tell(problem, error)
+        else:
+            _tell(self._late, error)
+
+
+class AsyncHold(_Hold["AsyncConnection"]):
+    """An elicitation that pauses its thread while an `async with` block lives. Made by `AsyncClient.hold`.
+
+    Leaving the block is as with `Hold`. A task that is cancelled in the block still closes it on its way out, which takes
+    a deadline at most.
+    """
+
+    async def open(self) -> Self:
+        """Opens the elicitation and begins to renew it; an `async with` block does it by itself.
+
+        Raises as `Hold.open`. Cancelled, what it opens is closed in the background.
+        """
+        self._check_unopened()
+        runtime = self._connection.runtime
+        sent = runtime.now()
+        opening = self._connection.spawn(self._connection.run(self._increment))
+        try:
+            opened = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            self._connection.spawn(_close_when_open(self._connection, opening, self._ttl))
+            raise
+        self._changed = Signal()
+        self._releasing = asyncio.Lock()
+        self._begin(opened, sent, self._changed.fire)
+        connection, decrement, ttl = self._connection, self._decrement, self._ttl
+        close = partial(_spawn_close, connection, decrement, ttl)
+        self._dropped = weakref.finalize(self, runtime.submit, partial(_let_go, self._renewal, close))
+        self._dropped.atexit = False
+        return self
+
+    async def release(self) -> Release:
+        """Closes the elicitation, as `Hold.release`. Cancelled, it may be closed; a later release still counts once."""
+        self._check_open()
+        async with self._releasing:
+            if self._release is not None:
+                return self._release
+            answer: Decremented | CallError
+            try:
+                answer = await self._connection.run(self._decrement)
+            except CallError as error:
+                answer = error
+            release = self._settle(answer)
+            self._dropped.detach()
+            return release
+
+    async def lost(self) -> Lease:
+        """Waits until the lease is not held, and says what it is. One that is only overdue may come back."""
+        self._check_open()
+        while (lease := self._renewal.lease()) is Lease.HELD:
+            await self._changed.wait()
+        return lease
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._release is not None:
+            return
+        try:
+            await self.release()
+        except BaseException as problem:
+            self._dropped()
+            _tell(problem, error)
+        else:
+            _tell(self._late, error)
+
+
+def _let_go(renewal: Renewal, close: Callable[[], object]) -> None:
+    """What is left to do for a hold that was dropped open, or could not be released. Knows nothing of the hold itself."""
+    renewal.stop(Lease.RELEASED)
+    close()
+
+
+def _close(connection: Connection, decrement: Call[Decremented], ttl: Seconds) -> None:
+    # After one ttl without a renewal there is nothing left to close.
+    with contextlib.suppress(CallError, RuntimeError):
+        connection.run(decrement, ttl)
+
+
+def _close_what_may_be_open(connection: Connection, increment: Call[Incremented], ttl: Seconds) -> None:
+    with contextlib.suppress(CallError, RuntimeError):
+        # The same request id: it counts once, and says which elicitation it is.
+        elicitation = connection.run(increment, ttl).elicitation
+        _close(connection, _decrement(elicitation), ttl)
+
+
+def _spawn_close(connection: AsyncConnection, decrement: Call[Decremented], ttl: Seconds) -> None:
+    connection.spawn(_close_async(connection, decrement, ttl))
+
+
+async def _close_async(connection: AsyncConnection, decrement: Call[Decremented], ttl: Seconds) -> None:
+    with contextlib.suppress(CallError, RuntimeError):
+        await connection.run(decrement, ttl)
+
+
+async def _close_when_open(connection: AsyncConnection, opening: asyncio.Task[Incremented], ttl: Seconds) -> None:
+    with contextlib.suppress(CallError, RuntimeError):
+        elicitation = (await opening).elicitation
+        await _close_async(connection, _decrement(elicitation), ttl)
+
+
+def _decrement(elicitation: Elicitation) -> Call[Decremented]:
+    return calls.decrement(elicitation.thread_id, elicitation_id=elicitation.elicitation_id)
+
+
+def _tell(problem: BaseException | None, error: BaseException | None) -> None:
+    """Raises what the release found, unless the block has an error of its own, which then says it in a note."""
+    if problem is None:
+        return
+    if error is None or not isinstance(problem, Exception):
+        raise problem
+    error.add_note(f"pausewatch: {type(problem).__name__}: {problem}")
+
+
+def this_program() -> str:
+    """The program's name and process id, well below the 256 bytes that are allowed."""
+    name = PurePath(sys.argv[0] if sys.argv else "").name.encode("utf-8", "replace").decode()
+    name = "".join(character for character in name if character.isprintable())[:50]
+    return f"{name or 'python'}[{os.getpid()}]"

@@ -1,0 +1,154 @@
+"""What the calls answer, in Python's own types.
+
+What a field means is written once, in the proto: these are its messages, with timedelta, datetime and tuple in the place
+of the protobuf types. A timedelta has microseconds; the nanoseconds below are cut off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from grpc import StatusCode
+
+from .errors import CallError, Status
+
+if TYPE_CHECKING:
+    from google.protobuf.duration_pb2 import Duration
+    from google.protobuf.timestamp_pb2 import Timestamp
+
+    from .v1 import elicitation_service_pb2 as pb
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Elicitation:
+    """One open question to a person."""
+
+    elicitation_id: str
+    """Its id, given by the server, unique among all threads."""
+    thread_id: str
+    """The thread that it pauses."""
+    reason: str
+    """What the person is asked."""
+    holder: str
+    """Who asks."""
+    create_time: datetime | None
+    """When it was opened, by the server's wall clock."""
+    expire_time: datetime | None
+    """When its lease ends unless it is renewed, by the server's wall clock. None: it has no lease."""
+
+    @classmethod
+    def read(cls, message: pb.Elicitation) -> Elicitation:
+        """From the wire."""
+        created = _moment(message.create_time) if message.HasField("create_time") else None
+        expires = _moment(message.expire_time) if message.HasField("expire_time") else None
+        return cls(message.elicitation_id, message.thread_id, message.reason, message.holder, created, expires)
+
+
+@dataclass(frozen=True, slots=True)
+class PauseState:
+    """The pause state of one thread, at the moment of sending."""
+
+    thread_id: str
+    """The thread."""
+    count: int
+    """Its open elicitations: 0 to 1,000."""
+    paused: bool
+    """Whether `count` is above 0."""
+    revision: int
+    """Rises with every change of the thread and never falls."""
+    paused_total: timedelta
+    """All the time that the thread has been paused, the open pause included."""
+    paused_for: timedelta | None
+    """How long the open pause has lasted, by the server's clock; None while the thread runs."""
+    pause_start_time: datetime | None
+    """When the open pause began, by the server's wall clock: for people; None while the thread runs."""
+    elicitations: tuple[Elicitation, ...]
+    """The open elicitations, oldest first; of a watch only when it asked for them."""
+
+    @classmethod
+    def read(cls, message: pb.PauseState) -> PauseState:
+        """From the wire."""
+        return cls(
+            message.thread_id,
+            message.count,
+            message.paused,
+            message.revision,
+            _length(message.paused_total),
+            _length(message.paused_for) if message.HasField("paused_for") else None,
+            _moment(message.pause_start_time) if message.HasField("pause_start_time") else None,
+            tuple(map(Elicitation.read, message.elicitations)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PauseStatePage:
+    """One page of threads."""
+
+    pause_states: tuple[PauseState, ...]
+    """By `thread_id` in byte order, with their elicitations."""
+    next_page_token: str
+    """For the next page; empty: this was the last."""
+
+    @classmethod
+    def read(cls, message: pb.ListPauseStatesResponse) -> PauseStatePage:
+        """From the wire."""
+        return cls(tuple(map(PauseState.read, message.pause_states)), message.next_page_token)
+
+
+@dataclass(frozen=True, slots=True)
+class Incremented:
+    """What an increment made of its thread."""
+
+    count: int
+    """Open elicitations of the thread right after the call: 1 to 1,000."""
+    paused: bool
+    """Always true."""
+    revision: int
+    """The revision of the thread that the call made."""
+    elicitation: Elicitation
+    """The elicitation that was opened."""
+    watchers: int
+    """Streams that watch the thread now. 0 hints that no exec server will notice the pause."""
+
+    @classmethod
+    def read(cls, message: pb.IncrementElicitationResponse) -> Incremented:
+        """From the wire. Raises CallError when the elicitation is missing: it could be neither renewed nor closed."""
+        if not message.HasField("elicitation"):
+            raise CallError(Status(StatusCode.INTERNAL, "the answer to the increment has no elicitation"))
+        elicitation = Elicitation.read(message.elicitation)
+        return cls(message.count, message.paused, message.revision, elicitation, message.watchers)
+
+
+@dataclass(frozen=True, slots=True)
+class Decremented:
+    """What a decrement made of its thread."""
+
+    count: int
+    """Open elicitations of the thread right after the call: 0 to 999."""
+    paused: bool
+    """Whether the thread is still paused."""
+    revision: int
+    """The revision of the thread that the call made."""
+
+    @classmethod
+    def read(cls, message: pb.DecrementElicitationResponse) -> Decremented:
+        """From the wire."""
+        return cls(message.count, message.paused, message.revision)
+
+
+def _length(duration: Duration) -> timedelta:
+    try:
+        return timedelta(seconds=duration.seconds, microseconds=duration.nanos // 1_000)
+    except OverflowError:
+        return timedelta.max if duration.seconds > 0 else timedelta.min
+
+
+def _moment(timestamp: Timestamp) -> datetime:
+    try:
+        return _EPOCH + timedelta(seconds=timestamp.seconds, microseconds=timestamp.nanos // 1_000)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC) if timestamp.seconds > 0 else datetime.min.replace(tzinfo=UTC)

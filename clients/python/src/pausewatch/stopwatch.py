@@ -1,0 +1,199 @@
+"""A limit on time that does not run while it is paused: by its own pauses, or by open elicitations of its thread.
+
+Time is the monotonic clock's, which stands still while the machine sleeps: a sleep is not charged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import weakref
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
+
+from ._io.calls import check_thread_id
+from ._io.durations import Nanos, Seconds, to_nanos, to_seconds, to_wait
+from ._stopwatch.controller import Controller
+from ._stopwatch.ticking import Ticking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ._io.async_connection import AsyncConnection
+    from ._io.connection import Connection
+    from ._io.runtime import Dependent, Runtime
+
+__all__ = ["AsyncStopwatch", "Stopwatch"]
+
+DISCONNECT_GRACE: Seconds = 30.0
+"""How long a stopwatch that ran out while cut off waits for the link, unless told otherwise."""
+
+
+class _Connection(Protocol):
+    @property
+    def deadline(self) -> Nanos: ...
+    @property
+    def dependents(self) -> weakref.WeakSet[Dependent]: ...
+    @property
+    def controllers(self) -> dict[Nanos, Controller]: ...
+    @property
+    def runtime(self) -> Runtime: ...
+
+
+_ConnectionT = TypeVar("_ConnectionT", bound=_Connection)
+
+
+class _Ending:
+    """What happens when a stopwatch ends. Knows nothing of the stopwatch itself."""
+
+    def __init__(self, runtime: Runtime, wake: Callable[[], None]) -> None:
+        self._runtime = runtime
+        self._wake = wake
+        self.callbacks: list[Callable[[], object]] = []
+        self.ticking: Ticking | None = None
+
+    def ended(self) -> None:
+        self._wake()
+        if self.ticking is not None and self.ticking.is_expired:
+            self.expired()
+
+    def expired(self) -> None:
+        callbacks, self.callbacks = self.callbacks, []
+        for callback in callbacks:
+            self._runtime.defer(callback)
+
+    def close(self) -> None:
+        if self.ticking is not None:
+            with self._runtime.lock:
+                self.ticking.stop()
+
+
+class _Stopwatch(Generic[_ConnectionT]):
+    """What both kinds of stopwatch have in common: everything but waiting."""
+
+    def __init__(
+        self,
+        connection: _ConnectionT,
+        thread_id: str,
+        limit: Seconds | None,
+        grace: Seconds,
+        wake: Callable[[], None],
+    ) -> None:
+        # It runs from the moment that it is asked for; what it needs may have to be made first.
+        began = time.monotonic_ns()
+        check_thread_id(thread_id)
+        length, patience = None if limit is None else to_nanos(limit), to_nanos(grace)
+        runtime = connection.runtime
+        self._connection = connection
+        self._lock = runtime.lock
+        self._ending = _Ending(runtime, wake)
+        with self._lock:
+            controller = connection.controllers.get(patience)
+            if controller is None:
+                controller = connection.controllers[patience] = Controller(runtime, connection.deadline, patience)
+            self._ticking = Ticking(runtime, controller, thread_id, length, began, self._ending.ended)
+            self._ending.ticking = self._ticking
+        connection.dependents.add(self._ending)
+        weakref.finalize(self, runtime.submit, self._ending.close).atexit = False
+
+    def elapsed(self) -> float:
+        """The unpaused time so far, in seconds. Never goes backwards: where a pause is learnt of only after a lost
+        connection, it stands still until that time is made up for. When the stopwatch has ended it stays.
+        """
+        with self._lock:
+            return to_seconds(self._ticking.elapsed())
+
+    def remaining(self) -> float | None:
+        """What is left of the limit, in seconds; None without a limit. With `elapsed` it makes up the limit.
+
+        Zero does not mean expired: the coordinator may have to be asked first.
+        """
+        with self._lock:
+            remaining = self._ticking.remaining()
+        return None if remaining is None else to_seconds(remaining)
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether the limit is used up and the coordinator has confirmed that the thread runs (G1). For ever, then."""
+        return self._ticking.is_expired
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it stands still, by a pause of its own or of its thread."""
+        with self._lock:
+            return self._ticking.is_paused
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether the state of its thread is known and the connection is up."""
+        with self._lock:
+            return self._ticking.is_linked
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Pauses while the block lives. Pauses nest: it runs again when the last one ends."""
+        with self._lock:
+            self._ticking.pause()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._ticking.resume()
+
+    def call_when_expired(self, callback: Callable[[], object]) -> None:
+        """Calls it once when the stopwatch expires, soon if it has; never if it is stopped before.
+
+        The client has one thread for all such callbacks of a synchronous client, and the event loop runs those of an
+        asynchronous one: keep them short. What they raise is logged.
+        """
+        with self._lock:
+            self._ending.callbacks.append(callback)
+            if self._ticking.is_expired:
+                self._ending.expired()
+
+    def stop(self) -> None:
+        """Ends it before its time: it will not expire. Again, or after its end, does nothing."""
+        self._ending.close()
+
+
+class Stopwatch(_Stopwatch["Connection"]):
+    """A stopwatch for threads. Made by `Client.stopwatch`; runs from then until it expires, or is stopped by the end of its
+    `with` block.
+    """
+
+    def __init__(self, connection: Connection, thread_id: str, limit: Seconds | None, grace: Seconds) -> None:
+        self._ended = threading.Event()
+        super().__init__(connection, thread_id, limit, grace, self._ended.set)
+
+    def wait_expired(self, timeout: Seconds | None = None) -> bool:
+        """Waits until it has expired, and then is true; false: `timeout` passed before, or it was stopped."""
+        self._ended.wait(to_wait(timeout))
+        return self.is_expired
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+class AsyncStopwatch(_Stopwatch["AsyncConnection"]):
+    """A stopwatch for tasks. Made by `AsyncClient.stopwatch`; runs from then until it expires, or is stopped by the end of
+    its `async with` block.
+    """
+
+    def __init__(self, connection: AsyncConnection, thread_id: str, limit: Seconds | None, grace: Seconds) -> None:
+        self._ended = asyncio.Event()
+        super().__init__(connection, thread_id, limit, grace, self._ended.set)
+
+    async def wait_expired(self) -> bool:
+        """Waits until it has expired, and then is true; false: it was stopped. Cancelled, nothing is lost."""
+        await self._ended.wait()
+        return self.is_expired
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.stop()

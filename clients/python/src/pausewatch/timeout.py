@@ -1,0 +1,66 @@
+"""`async with pausable_timeout(…)`: asyncio.timeout, with a clock that stands still while the thread is paused.
+
+The block is ended by an `asyncio.Timeout` that is told when the stopwatch expires. So cancellation, nesting and `uncancel`
+are asyncio's own, and a TimeoutError comes out exactly where asyncio.timeout would raise one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Self
+
+from .stopwatch import AsyncStopwatch
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from ._io.async_connection import AsyncConnection
+    from ._io.durations import Seconds
+
+
+class PausableTimeout:
+    """A limit for an `async with` block. Made by `pausable_timeout` and `AsyncClient.pausable_timeout`.
+
+    A block that outlives its limit is cancelled, and TimeoutError is raised from it. The limit runs from the entry.
+    """
+
+    def __init__(self, connection: AsyncConnection, thread_id: str, limit: Seconds | None, grace: Seconds) -> None:
+        self._connection = connection
+        self._thread_id = thread_id
+        self._limit = limit
+        self._grace = grace
+        self._timeout = asyncio.timeout(None)
+        self._stopwatch: AsyncStopwatch | None = None
+        self._left = False
+
+    @property
+    def stopwatch(self) -> AsyncStopwatch:
+        """Its stopwatch: to pause it, and to see what is left.
+
+        Raises RuntimeError before the block is entered.
+        """
+        if self._stopwatch is None:
+            raise RuntimeError("this timeout has not been entered")
+        return self._stopwatch
+
+    def expired(self) -> bool:
+        """Whether the block was ended by it."""
+        return self._timeout.expired()
+
+    async def __aenter__(self) -> Self:
+        await self._timeout.__aenter__()
+        self._stopwatch = AsyncStopwatch(self._connection, self._thread_id, self._limit, self._grace)
+        self._stopwatch.call_when_expired(self._end_block)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._left = True
+        self.stopwatch.stop()
+        await self._timeout.__aexit__(kind, error, traceback)
+
+    def _end_block(self) -> None:
+        # The block may have been left since the stopwatch expired.
+        if not self._left:
+            self._timeout.reschedule(asyncio.get_running_loop().time())

@@ -1,0 +1,150 @@
+"""The states of threads, across lost connections, for ever.
+
+A break of the connection, or 30 s of silence (two heartbeats), is told as `Disconnected`; then the watch connects again,
+after 50 ms at first, after 3 to 6 s at most. A reader that is slow gets the latest state of each thread, not all of them:
+memory is bounded by the number of threads.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import TYPE_CHECKING, Self
+
+from ._io.calls import check_thread_id
+from ._io.durations import Seconds, to_wait
+from ._io.signal import Signal
+from ._watch.events import Disconnected, Event, SnapshotComplete, State
+from ._watch.pending import Pending
+from ._watch.watching import Watching
+from .errors import InvalidField
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ._io.async_connection import AsyncConnection
+    from ._io.connection import Connection
+    from ._io.durations import Nanos
+    from ._io.runtime import Runtime
+
+__all__ = ["AsyncWatch", "Disconnected", "Event", "SnapshotComplete", "State", "Watch"]
+
+
+class _Reading:
+    """The events of one watch on their way to its reader."""
+
+    def __init__(self, runtime: Runtime, deadline: Nanos, thread_ids: Iterable[str] | None, elicitations: bool) -> None:
+        chosen = None if thread_ids is None else _checked(thread_ids)
+        self.pending = Pending()
+        self.closed = False
+        # Replaced by what wakes the reader.
+        self.wake: Callable[[], None] = _nobody
+        self._runtime = runtime
+        self._watching = Watching(runtime, deadline, self._put, everything=chosen is None, elicitations=elicitations)
+        with runtime.lock:
+            for thread_id in chosen or ():
+                self._watching.add(thread_id)
+            self._watching.start()
+
+    def close(self) -> None:
+        with self._runtime.lock:
+            self.closed = True
+            self._watching.close()
+            self.wake()
+
+    def _put(self, event: Event) -> None:
+        self.pending.put(event)
+        self.wake()
+
+
+class Watch:
+    """A watch as an iterator of events; made by `Client.watch`. A `with` block, or `close`, ends it.
+
+    Iterating waits for the next event, and ends when the watch is closed. Any thread may close it.
+    """
+
+    def __init__(self, connection: Connection, thread_ids: Iterable[str] | None, elicitations: bool) -> None:
+        runtime = connection.runtime
+        self._connection = connection
+        self._reading = _Reading(runtime, connection.deadline, thread_ids, elicitations)
+        self._changed = threading.Condition(runtime.lock)
+        self._reading.wake = self._changed.notify_all
+        connection.dependents.add(self._reading)
+        weakref.finalize(self, runtime.submit, self._reading.close).atexit = False
+
+    def next(self, timeout: Seconds | None = None) -> Event | None:
+        """The next event. None: none came within `timeout`, or the watch is closed."""
+        reading = self._reading
+        with self._changed:
+            self._changed.wait_for(lambda: reading.pending or reading.closed, to_wait(timeout))
+            return reading.pending.take() if reading.pending and not reading.closed else None
+
+    def close(self) -> None:
+        """Ends the watch; again is harmless."""
+        self._reading.close()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Event:
+        event = self.next()
+        if event is None:
+            raise StopIteration
+        return event
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncWatch:
+    """A watch as an asynchronous iterator of events; made by `AsyncClient.watch`.
+
+    An `async with` block, or `close`, ends it. A task that is cancelled while it waits loses no event.
+    """
+
+    def __init__(self, connection: AsyncConnection, thread_ids: Iterable[str] | None, elicitations: bool) -> None:
+        runtime = connection.runtime
+        self._connection = connection
+        self._reading = _Reading(runtime, connection.deadline, thread_ids, elicitations)
+        self._changed = Signal()
+        self._reading.wake = self._changed.fire
+        connection.dependents.add(self._reading)
+        weakref.finalize(self, runtime.submit, self._reading.close).atexit = False
+
+    def close(self) -> None:
+        """Ends the watch; again is harmless."""
+        self._reading.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        while not (self._reading.pending or self._reading.closed):
+            await self._changed.wait()
+        if self._reading.closed:
+            raise StopAsyncIteration
+        return self._reading.pending.take()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+
+def _checked(thread_ids: Iterable[str]) -> list[str]:
+    if isinstance(thread_ids, str):
+        raise TypeError("thread_ids is a collection of ids, not one string")
+    chosen = list(thread_ids)
+    if not chosen:
+        raise InvalidField.of("thread_ids", "is empty; leave it out to watch every thread")
+    for thread_id in chosen:
+        check_thread_id(thread_id)
+    return chosen
+
+
+def _nobody() -> None:
+    """Wakes no reader: there is none yet."""

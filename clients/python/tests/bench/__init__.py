@@ -1,0 +1,1 @@
+"""What the clients add to their bare stub."""

@@ -1,0 +1,164 @@
+"""Calls to a real server, and through connections that break."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from support.proxy import Proxy
+from support.server import Server
+
+import pausewatch as pw
+
+
+def test_what_is_opened_is_counted_and_closed(client: pw.Client) -> None:
+    opened = client.increment_elicitation(reason="May I?", holder="test", ttl=60)
+    assert (opened.count, opened.paused, opened.elicitation.reason) == (1, True, "May I?")
+    assert opened.elicitation.expire_time is not None
+    assert opened.elicitation.create_time is not None
+    assert opened.elicitation.expire_time - opened.elicitation.create_time == timedelta(seconds=60)
+    state = client.get_pause_state()
+    assert (state.count, state.elicitations) == (1, (opened.elicitation,))
+    assert state.paused_for is not None
+    assert client.decrement_elicitation(elicitation_id=opened.elicitation.elicitation_id).count == 0
+
+
+async def test_the_asynchronous_client_has_the_same_calls(async_client: pw.AsyncClient, thread_id: str) -> None:
+    opened = await async_client.increment_elicitation(ttl=timedelta(seconds=60))
+    renewed = await async_client.renew_elicitation(elicitation_id=opened.elicitation.elicitation_id, ttl=30)
+    assert renewed.elicitation_id == opened.elicitation.elicitation_id
+    page = await async_client.list_pause_states(page_size=1_000)
+    assert thread_id in [state.thread_id for state in page.pause_states]
+    assert (await async_client.decrement_elicitation()).count == 0
+    with pytest.raises(pw.NoOutstandingElicitation) as error:
+        await async_client.decrement_elicitation()
+    assert error.value.metadata["thread_id"] == thread_id
+
+
+def test_a_call_without_a_thread_says_how_to_name_one(server: Server) -> None:
+    with (
+        pw.Client.from_env(address=server.address) as client,
+        pytest.raises(pw.ConfigError, match="name one with thread_id or PAUSEWATCH_THREAD_ID"),
+    ):
+        client.get_pause_state()
+
+
+def test_with_nobody_there_a_call_ends_by_its_deadline() -> None:
+    with pw.Client.from_env(address="127.0.0.1:1") as client:
+        started = time.monotonic()
+        with pytest.raises(pw.TransientError):
+            client.get_pause_state("t", deadline=0.3)
+        assert time.monotonic() - started < 3
+
+
+async def test_with_nobody_there_an_asynchronous_call_ends_by_its_deadline() -> None:
+    async with pw.AsyncClient.from_env(address="127.0.0.1:1", deadline=0.3) as client:
+        with pytest.raises(pw.TransientError):
+            await client.get_pause_state("t")
+
+
+def test_g4_a_connection_that_is_reset_during_a_call_is_made_again_and_the_call_counts_once(server: Server) -> None:
+    with Proxy(server.address) as proxy, pw.Client.from_env(address=proxy.address, thread_id="reset") as client:
+        client.get_pause_state()
+        for count in range(1, 6):
+            proxy.resets = 1
+            assert client.increment_elicitation().count == count
+            assert proxy.resets == 0
+
+
+async def test_g4_the_same_for_the_asynchronous_client(server: Server) -> None:
+    with Proxy(server.address) as proxy:
+        async with pw.AsyncClient.from_env(address=proxy.address, thread_id="async-reset") as client:
+            await client.get_pause_state()
+            for count in range(1, 6):
+                proxy.resets = 1
+                assert (await client.increment_elicitation()).count == count
+                assert proxy.resets == 0
+
+
+async def test_a_deadline_may_be_endless(server: Server) -> None:
+    async with pw.AsyncClient.from_env(address=server.address, deadline=float("inf")) as async_client:
+        await async_client.get_pause_state("t")
+    with pw.Client.from_env(address=server.address, deadline=timedelta.max) as client, client.hold("endless"):
+        client.get_pause_state("t", deadline=1e300)
+
+
+def test_a_server_that_is_back_after_a_while_is_found_soon(tmp_path: Path) -> None:
+    with Server(tmp_path) as server, pw.Client.from_env(address=server.address) as client:
+        client.get_pause_state("t")
+        server.kill()
+        with pytest.raises(pw.TransientError):
+            client.get_pause_state("t", deadline=2)
+        server.start()
+        started = time.monotonic()
+        client.get_pause_state("t")
+        assert time.monotonic() - started < 2
+
+
+def test_a_closed_client_says_so_and_closing_again_is_harmless(server: Server) -> None:
+    client = pw.Client.from_env(address=server.address)
+    client.get_pause_state("t")
+    client.close()
+    client.close()
+    for use in (lambda: client.get_pause_state("t"), lambda: client.watch(), lambda: client.hold("t").open()):
+        with pytest.raises(RuntimeError, match="this pausewatch client is closed"):
+            use()
+
+
+def test_closing_ends_a_call_that_waits() -> None:
+    client = pw.Client.from_env(address="127.0.0.1:1", deadline=60)
+    raised: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            client.get_pause_state("t")
+        except RuntimeError as error:
+            raised.append(error)
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    client.close()
+    caller.join(10)
+    assert [str(error) for error in raised] == ["this pausewatch client is closed"]
+
+
+async def test_closing_ends_an_asynchronous_call_that_waits_and_cancels_nobody() -> None:
+    client = pw.AsyncClient.from_env(address="127.0.0.1:1", deadline=60)
+    call = asyncio.create_task(client.get_pause_state("t"))
+    await asyncio.sleep(0.2)
+    await client.close()
+    await client.close()
+    with pytest.raises(RuntimeError, match="this pausewatch client is closed"):
+        await call
+
+
+def test_a_client_belongs_to_one_event_loop(server: Server) -> None:
+    client = pw.AsyncClient.from_env(address=server.address)
+
+    async def use() -> None:
+        await client.get_pause_state("t")
+
+    with asyncio.Runner() as first:
+        first.run(use())
+        with asyncio.Runner() as second, pytest.raises(RuntimeError, match="belongs to another event loop"):
+            second.run(use())
+        first.run(client.close())
+
+
+def test_many_threads_may_use_one_client(client: pw.Client) -> None:
+    threads = [threading.Thread(target=client.increment_elicitation) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert client.get_pause_state().count == 20
+
+
+def test_a_unix_socket_may_have_any_name(tmp_path: Path) -> None:
+    path = tmp_path / "ä %20#?.sock"
+    with Server(listen=f"unix:{path}"), pw.Client.from_env(address=f"unix://{path}") as client:
+        assert client.increment_elicitation("线程").count == 1

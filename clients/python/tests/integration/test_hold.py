@@ -1,0 +1,236 @@
+"""Holds in their blocks, against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.proxy import Proxy
+from support.server import Server
+
+import pausewatch as pw
+
+
+class Own(Exception):
+    """An error of the block's own."""
+
+
+def becomes(client: pw.Client, count: int, thread_id: str | None = None) -> None:
+    """Waits until the thread has so many open elicitations, as its watch tells."""
+    with client.watch([thread_id or client.config.thread_id or ""]) as watch:
+        for event in watch:
+            if isinstance(event, pw.State) and event.state.count == count:
+                return
+
+
+def test_a_block_holds_and_closes(client: pw.Client) -> None:
+    leases = []
+    with client.hold(reason="May I?", holder="test") as hold:
+        assert (hold.opened.count, hold.elicitation.reason, hold.elicitation.holder) == (1, "May I?", "test")
+        leases.append(hold.lease)
+        assert client.get_pause_state().count == 1
+    leases.append(hold.lease)
+    assert leases == [pw.Lease.HELD, pw.Lease.RELEASED]
+    assert client.get_pause_state().count == 0
+
+
+def test_a_block_that_raises_closes_too_and_keeps_its_error(client: pw.Client) -> None:
+    with pytest.raises(Own), client.hold():
+        raise Own
+    assert client.get_pause_state().count == 0
+
+
+def test_an_answer_after_the_lease_ended_is_told_by_type(client: pw.Client) -> None:
+    with pytest.raises(pw.ElicitationReleased), client.hold() as hold:
+        client.decrement_elicitation(elicitation_id=hold.elicitation.elicitation_id)
+    assert hold.lease is pw.Lease.RELEASED
+
+
+def test_a_late_answer_does_not_hide_the_blocks_own_error(client: pw.Client) -> None:
+    with pytest.raises(Own) as error, client.hold() as hold:
+        client.decrement_elicitation(elicitation_id=hold.elicitation.elicitation_id)
+        raise Own
+    [note] = error.value.__notes__
+    assert note.startswith("pausewatch: ElicitationReleased: ")
+
+
+def test_a_release_within_the_block_answers_and_then_leaving_raises_nothing(client: pw.Client) -> None:
+    with client.hold() as hold:
+        client.decrement_elicitation(elicitation_id=hold.elicitation.elicitation_id)
+        assert hold.release() == hold.release() == pw.Release(pw.Ending.RELEASED)
+
+
+def test_a_release_is_made_once_whoever_calls_it(client: pw.Client) -> None:
+    client.increment_elicitation()
+    hold = client.hold().open()
+    releases: list[pw.Release] = []
+    threads = [threading.Thread(target=lambda: releases.append(hold.release())) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {(release.ending, release.count) for release in releases} == {(pw.Ending.CLOSED, 1)}
+    assert client.get_pause_state().count == 1
+
+
+def test_a_hold_is_opened_once_and_says_so_before(client: pw.Client) -> None:
+    hold = client.hold()
+    for use in (lambda: hold.opened, lambda: hold.lease, hold.release, hold.lost):
+        with pytest.raises(RuntimeError, match="this hold is not open"):
+            use()
+    with hold, pytest.raises(RuntimeError, match="opened before"):
+        hold.open()
+
+
+def test_lost_waits_for_the_end_of_the_lease_and_no_longer_than_told(client: pw.Client) -> None:
+    with client.hold(ttl=3) as hold:
+        assert hold.lost(timeout=0.01) is pw.Lease.HELD
+        client.decrement_elicitation(elicitation_id=hold.elicitation.elicitation_id)
+        assert hold.lost(timeout=10) is pw.Lease.RELEASED
+        hold.release()
+
+
+def test_a_hold_that_nobody_has_any_more_is_closed(client: pw.Client) -> None:
+    client.hold().open()
+    gc.collect()
+    becomes(client, 0)
+
+
+def test_a_hold_that_cannot_be_opened_raises_the_calls_own_error(client: pw.Client) -> None:
+    with pytest.raises(pw.InvalidField) as error, client.hold(ttl=0.1):
+        pytest.fail("it was entered")
+    assert error.value.field == "ttl"
+
+
+def test_an_interrupted_open_closes_what_it_opened(client: pw.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = client._connection.run
+    interruptions = [KeyboardInterrupt]
+
+    def interrupted(*arguments: Any) -> Any:
+        answer = run(*arguments)
+        if interruptions:
+            raise interruptions.pop()
+        return answer
+
+    monkeypatch.setattr(client._connection, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        client.hold().open()
+    becomes(client, 0)
+    assert client.get_pause_state().revision > 0, "it had been open"
+
+
+def test_a_release_that_fails_is_told_and_goes_on_in_the_background(tmp_path: Path) -> None:
+    with Server(tmp_path) as server, pw.Client.from_env(address=server.address, deadline=0.3) as client:
+        with pytest.raises(pw.TransientError), client.hold("t", ttl=20):
+            server.kill()
+        server.start()
+        becomes(client, 0, "t")
+
+
+def test_closing_a_client_waits_for_what_is_being_closed(server: Server, thread_id: str) -> None:
+    with Proxy(server.address) as proxy:
+        client = pw.Client.from_env(address=proxy.address)
+        hold = client.hold(thread_id).open()
+        proxy.resets = 1
+        del hold
+        gc.collect()
+        deadline = time.monotonic() + 5
+        while not client._connection._left_over and time.monotonic() < deadline:
+            time.sleep(0.001)
+        client.close()
+    with pw.Client.from_env(address=server.address) as other:
+        assert other.get_pause_state(thread_id).count == 0
+
+
+def test_closing_the_client_wakes_who_waits_for_the_lease(server: Server, thread_id: str) -> None:
+    client = pw.Client.from_env(address=server.address)
+    hold = client.hold(thread_id, ttl=1).open()
+    threading.Timer(0.05, client.close).start()
+    assert hold.lost(timeout=10) is hold.lease is pw.Lease.OVERDUE, "it is renewed no more"
+    with pytest.raises(RuntimeError, match="closed"):
+        hold.release()
+
+
+async def test_an_async_block_holds_and_closes(async_client: pw.AsyncClient) -> None:
+    async with async_client.hold(reason="May I?") as hold:
+        assert (hold.opened.count, hold.lease) == (1, pw.Lease.HELD)
+    assert hold.lease is pw.Lease.RELEASED
+    assert (await async_client.get_pause_state()).count == 0
+
+
+async def test_an_async_block_tells_a_late_answer_and_keeps_its_own_error(async_client: pw.AsyncClient) -> None:
+    with pytest.raises(pw.ElicitationReleased):
+        async with async_client.hold() as hold:
+            await async_client.decrement_elicitation(elicitation_id=hold.elicitation.elicitation_id)
+    with pytest.raises(Own) as error:
+        async with async_client.hold() as hold:
+            await async_client.decrement_elicitation(elicitation_id=hold.elicitation.elicitation_id)
+            raise Own
+    assert error.value.__notes__[0].startswith("pausewatch: ElicitationReleased: ")
+
+
+async def test_a_cancelled_block_closes_on_its_way_out(async_client: pw.AsyncClient) -> None:
+    entered = asyncio.Event()
+
+    async def ask() -> None:
+        async with async_client.hold():
+            entered.set()
+            await asyncio.sleep(60)
+
+    task = asyncio.create_task(ask())
+    await entered.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await async_client.get_pause_state()).count == 0
+
+
+async def test_a_cancelled_open_closes_what_it_opens(async_client: pw.AsyncClient) -> None:
+    await async_client.get_pause_state()
+    opening = asyncio.create_task(async_client.hold().open())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    async with changes(async_client) as states:
+        async for state in states:
+            if state.revision > 0 and state.count == 0:
+                break
+
+
+async def test_an_async_hold_that_nobody_has_any_more_is_closed(async_client: pw.AsyncClient) -> None:
+    hold = await async_client.hold().open()
+    async with changes(async_client) as states:
+        assert (await anext(states)).count == 1
+        del hold
+        gc.collect()
+        assert (await anext(states)).count == 0
+
+
+async def test_async_lost_wakes_every_waiter(async_client: pw.AsyncClient) -> None:
+    async with async_client.hold(ttl=3) as hold:
+        waiters = [asyncio.create_task(hold.lost()) for _ in range(3)]
+        await async_client.decrement_elicitation(elicitation_id=hold.elicitation.elicitation_id)
+        assert await asyncio.gather(*waiters) == [pw.Lease.RELEASED] * 3
+        await hold.release()
+
+
+@asynccontextmanager
+async def changes(client: pw.AsyncClient) -> AsyncIterator[AsyncIterator[pw.PauseState]]:
+    """The states of the client's thread."""
+
+    async def states() -> AsyncIterator[pw.PauseState]:
+        async for event in watch:
+            if isinstance(event, pw.State):
+                yield event.state
+
+    async with client.watch([client.config.thread_id or ""]) as watch:
+        yield states()

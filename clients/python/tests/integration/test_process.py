@@ -1,0 +1,94 @@
+"""What becomes of a process with an open client: its exit, its forks, its threads."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from support.server import Server
+
+import pausewatch as pw
+
+_EVERYTHING_OPEN = """
+import pausewatch, sys
+client = pausewatch.Client.from_env(thread_id="exit")
+hold = client.hold().open()
+watch = client.watch(["exit"])
+next(watch)
+stopwatch = client.stopwatch(60)
+stopwatch.call_when_expired(print)
+print("open", flush=True)
+"""
+
+_EVERYTHING_OPEN_ASYNC = """
+import asyncio, pausewatch
+async def main():
+    client = pausewatch.AsyncClient.from_env(thread_id="exit")
+    hold = await client.hold().open()
+    watch = client.watch(["exit"])
+    await anext(watch)
+    async with pausewatch.pausable_timeout(60, thread_id="exit"):
+        print("open", flush=True)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("program", [_EVERYTHING_OPEN, _EVERYTHING_OPEN_ASYNC])
+def test_a_process_ends_with_everything_open(server: Server, program: str) -> None:
+    environ = os.environ | {"PAUSEWATCH_ADDRESS": server.address, "PYTHONPATH": "src"}
+    started = time.monotonic()
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], env=environ, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "open\n", "")
+    assert time.monotonic() - started < 10
+
+
+def test_a_forked_child_is_told_to_make_its_own_client(client: pw.Client) -> None:
+    client.get_pause_state()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            client.get_pause_state()
+        except RuntimeError as error:
+            os.write(writing, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert b"made before the fork" in os.read(reading, 1_000)
+    os.close(reading)
+    os.close(writing)
+
+
+def test_a_closed_client_leaves_no_thread_behind(server: Server, thread_id: str) -> None:
+    before = set(threading.enumerate())
+    client = pw.Client.from_env(address=server.address, thread_id=thread_id)
+    with client.hold(), client.watch() as watch, client.stopwatch(0, thread_id="another") as stopwatch:
+        next(watch)
+        stopwatch.call_when_expired(lambda: None)
+        assert stopwatch.wait_expired(timeout=5)
+    client.close()
+    gone(before)
+
+
+def test_a_client_that_nobody_has_any_more_leaves_no_thread_behind(server: Server, thread_id: str) -> None:
+    before = set(threading.enumerate())
+    client = pw.Client.from_env(address=server.address, thread_id=thread_id)
+    watch = client.watch()
+    next(watch)
+    del client, watch
+    gc.collect()
+    gone(before)
+
+
+def gone(before: set[threading.Thread]) -> None:
+    deadline = time.monotonic() + 5
+    while left := {thread.name for thread in threading.enumerate() if thread not in before}:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.01)

@@ -1,0 +1,120 @@
+"""The synchronous stopwatch, and what both kinds share, against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from support.server import Server
+
+import pausewatch as pw
+
+
+def test_it_expires_after_its_limit(client: pw.Client) -> None:
+    started = time.monotonic()
+    with client.stopwatch(0.1) as stopwatch:
+        assert stopwatch.wait_expired()
+        assert time.monotonic() - started >= 0.1
+        assert (stopwatch.is_expired, stopwatch.remaining()) == (True, 0)
+
+
+def test_who_waits_may_give_up(client: pw.Client) -> None:
+    with client.stopwatch(60) as stopwatch:
+        assert not stopwatch.wait_expired(timeout=0.01)
+
+
+def test_g1_it_stands_still_while_its_thread_is_held(client: pw.Client) -> None:
+    with client.stopwatch(1) as stopwatch:
+        with client.hold():
+            assert not stopwatch.wait_expired(timeout=1.5)
+            assert stopwatch.is_paused
+        assert stopwatch.wait_expired(timeout=5)
+
+
+def test_it_is_the_deadline_of_a_subprocess(client: pw.Client) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    with client.stopwatch(0.1) as stopwatch:
+        stopwatch.call_when_expired(process.kill)
+        assert process.wait(timeout=10) < 0
+
+
+def test_callbacks_are_called_once_late_ones_soon_and_what_they_raise_is_logged(
+    client: pw.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    called: list[str] = []
+    done = threading.Event()
+    with client.stopwatch(0.05) as stopwatch:
+        stopwatch.call_when_expired(lambda: called.append("early"))
+        stopwatch.call_when_expired(lambda: 1 / 0)
+        assert stopwatch.wait_expired(timeout=5)
+        stopwatch.call_when_expired(lambda: called.append("late"))
+        stopwatch.call_when_expired(done.set)
+        assert done.wait(5)
+    assert called == ["early", "late"]
+    [record] = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert (record.name, record.getMessage()) == ("pausewatch", "a callback of a stopwatch failed")
+
+
+def test_a_slow_callback_delays_no_other_stopwatch(client: pw.Client) -> None:
+    release = threading.Event()
+    with client.stopwatch(0) as slow, client.stopwatch(0.05) as other:
+        slow.call_when_expired(lambda: release.wait(30))
+        assert other.wait_expired(timeout=5)
+        release.set()
+
+
+def test_stopped_it_does_not_expire_and_wakes_who_waits(client: pw.Client) -> None:
+    stopwatch = client.stopwatch(60)
+    threading.Timer(0.05, stopwatch.stop).start()
+    assert not stopwatch.wait_expired(timeout=5)
+    assert stopwatch.elapsed() < 5
+
+
+def test_closing_the_client_wakes_who_waits(server: Server, thread_id: str) -> None:
+    client = pw.Client.from_env(address=server.address)
+    stopwatch = client.stopwatch(60, thread_id=thread_id)
+    threading.Timer(0.05, client.close).start()
+    assert not stopwatch.wait_expired(timeout=5)
+
+
+def test_a_stopwatch_that_nobody_has_any_more_is_stopped(client: pw.Client) -> None:
+    called = threading.Event()
+    client.stopwatch(1).call_when_expired(called.set)
+    gc.collect()
+    assert not called.wait(1.5)
+
+
+def test_g7_a_thousand_stopwatches_need_no_thousand_threads(client: pw.Client) -> None:
+    before = threading.active_count()
+    stopwatches = [client.stopwatch(60, thread_id=f"many-{number}") for number in range(1_000)]
+    assert threading.active_count() <= before + 4
+    for stopwatch in stopwatches:
+        stopwatch.stop()
+
+
+def test_bad_ids_and_lengths_are_refused(client: pw.Client) -> None:
+    with pytest.raises(pw.InvalidField):
+        client.stopwatch(1, thread_id="")
+    with pytest.raises(ValueError, match="NaN"):
+        client.stopwatch(float("nan"))
+    with client.stopwatch(float("inf"), disconnect_grace=float("inf")) as stopwatch:
+        assert not stopwatch.wait_expired(timeout=0.01)
+
+
+async def test_an_async_stopwatch_expires_and_is_stopped(async_client: pw.AsyncClient) -> None:
+    async with async_client.stopwatch(0.05) as stopwatch:
+        called = asyncio.Event()
+        stopwatch.call_when_expired(called.set)
+        assert await stopwatch.wait_expired()
+        await called.wait()
+    waiting = async_client.stopwatch(60)
+    waiter = asyncio.create_task(waiting.wait_expired())
+    await asyncio.sleep(0)
+    waiting.stop()
+    assert not await waiter

@@ -1,0 +1,139 @@
+"""`async with pausable_timeout`: asyncio.timeout with a clock that stands still."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from support.server import Server
+
+import pausewatch as pw
+
+
+async def test_a_block_that_outlives_its_limit_is_ended(async_client: pw.AsyncClient) -> None:
+    started = time.monotonic()
+    with pytest.raises(TimeoutError) as error:
+        async with async_client.pausable_timeout(0.1) as timeout:
+            await asyncio.sleep(60)
+    assert timeout.expired()
+    assert 0.1 <= time.monotonic() - started < 2
+    assert isinstance(error.value.__cause__, asyncio.CancelledError)
+
+
+async def test_a_block_within_its_limit_is_left_alone(async_client: pw.AsyncClient) -> None:
+    async with async_client.pausable_timeout(60) as timeout:
+        await asyncio.sleep(0.01)
+    assert not timeout.expired()
+    assert timeout.stopwatch.elapsed() >= 0.01
+    current = asyncio.current_task()
+    assert current is not None
+    assert current.cancelling() == 0
+
+
+async def test_g3_the_time_of_a_question_is_not_charged(async_client: pw.AsyncClient) -> None:
+    started = time.monotonic()
+    async with async_client.pausable_timeout(1) as timeout:
+        async with async_client.hold():
+            await asyncio.sleep(1.5)
+    assert timeout.stopwatch.elapsed() < 1
+    assert time.monotonic() - started >= 1.5
+
+
+async def test_a_pause_of_its_own_is_not_charged(async_client: pw.AsyncClient) -> None:
+    async with async_client.pausable_timeout(1) as timeout:
+        with timeout.stopwatch.pause(), timeout.stopwatch.pause():
+            await asyncio.sleep(1.2)
+        assert not timeout.stopwatch.is_paused
+    assert timeout.stopwatch.elapsed() < 1
+
+
+async def test_the_inner_of_two_timeouts_ends_its_own_block_only(async_client: pw.AsyncClient) -> None:
+    async with async_client.pausable_timeout(60) as outer:
+        with pytest.raises(TimeoutError):
+            async with async_client.pausable_timeout(0.05):
+                await asyncio.sleep(60)
+        await asyncio.sleep(0)
+    assert not outer.expired()
+
+
+async def test_the_outer_of_two_timeouts_ends_both(async_client: pw.AsyncClient) -> None:
+    reached = False
+    with pytest.raises(TimeoutError):
+        async with async_client.pausable_timeout(0.05) as outer:
+            async with async_client.pausable_timeout(60) as inner:
+                await asyncio.sleep(60)
+            reached = True
+    assert (outer.expired(), inner.expired(), reached) == (True, False, False)
+
+
+async def test_it_nests_with_asyncios_own(async_client: pw.AsyncClient) -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05) as outer:
+            async with async_client.pausable_timeout(60) as inner:
+                await asyncio.sleep(60)
+    assert (outer.expired(), inner.expired()) == (True, False)
+
+
+async def test_a_cancellation_from_outside_is_no_timeout(async_client: pw.AsyncClient) -> None:
+    entered = asyncio.Event()
+
+    async def work() -> None:
+        async with async_client.pausable_timeout(60):
+            entered.set()
+            await asyncio.sleep(60)
+
+    task = asyncio.create_task(work())
+    await entered.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_an_error_of_the_block_comes_out_as_it_is(async_client: pw.AsyncClient) -> None:
+    with pytest.raises(KeyError):
+        async with async_client.pausable_timeout(60):
+            raise KeyError
+
+
+async def test_a_block_that_ends_in_the_moment_of_its_expiry_ends_well(async_client: pw.AsyncClient) -> None:
+    problems: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, problem: problems.append(problem))
+    async with async_client.pausable_timeout(0.01) as timeout:
+        await timeout.stopwatch.wait_expired()
+    await asyncio.sleep(0.01)
+    assert (timeout.stopwatch.is_expired, problems) == (True, [])
+
+
+async def test_without_a_limit_it_never_ends_the_block(async_client: pw.AsyncClient) -> None:
+    async with async_client.pausable_timeout(None) as timeout:
+        await asyncio.sleep(0.01)
+    assert timeout.stopwatch.remaining() is None
+
+
+async def test_it_says_what_was_done_wrong(async_client: pw.AsyncClient) -> None:
+    timeout = async_client.pausable_timeout(1)
+    with pytest.raises(RuntimeError, match="has not been entered"):
+        _ = timeout.stopwatch
+    with pytest.raises(pw.InvalidField):
+        async with async_client.pausable_timeout(1, thread_id=""):
+            pytest.fail("it was entered")
+    current = asyncio.current_task()
+    assert current is not None
+    assert current.cancelling() == 0
+
+
+def test_without_a_client_the_running_loop_shares_one(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAUSEWATCH_ADDRESS", server.address)
+
+    async def work() -> int:
+        async with pw.pausable_timeout(60, thread_id="shared"), pw.pausable_timeout(60, thread_id="shared"):
+            async with pw.AsyncClient.from_env() as other, asyncio.timeout(5):
+                while True:
+                    opened = await other.increment_elicitation("shared")
+                    await other.decrement_elicitation("shared")
+                    if opened.watchers > 0:
+                        return opened.watchers
+
+    for _ in range(2):
+        assert asyncio.run(work()) == 1

@@ -1,0 +1,150 @@
+"""A runtime whose clock is moved by hand, and whose calls and streams are answered by the test."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pausewatch._io.durations import SECOND
+from pausewatch.messages import PauseState
+from pausewatch.v1 import elicitation_service_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pausewatch._io.calls import Call
+    from pausewatch._io.durations import Nanos
+    from pausewatch.errors import CallError
+
+
+@dataclass(eq=False)
+class Timer:
+    run: Callable[[], object] | None
+
+    def cancel(self) -> None:
+        self.run = None
+
+
+@dataclass(eq=False)
+class Asked:
+    """A call under way."""
+
+    runtime: FakeRuntime
+    call: Call[Any]
+    timeout: Nanos
+    done: Callable[[Any], None]
+
+    def answer(self, answer: object) -> None:
+        self.runtime.calls.remove(self)
+        self.done(answer)
+
+    def cancel(self) -> None:
+        if self in self.runtime.calls:
+            self.runtime.calls.remove(self)
+
+
+@dataclass(eq=False)
+class Stream:
+    """A stream that is open."""
+
+    runtime: FakeRuntime
+    request: pb.WatchPauseStateRequest
+    heard: Callable[[pb.WatchPauseStateResponse], None]
+    ended: Callable[[CallError], None]
+    wait_for_ready: bool
+
+    def state(self, thread_id: str, revision: int, count: int = 0, total: float = 0) -> None:
+        self.heard(pb.WatchPauseStateResponse(pause_state=wire_state(thread_id, revision, count, total)))
+
+    def complete(self) -> None:
+        self.heard(pb.WatchPauseStateResponse(snapshot_complete=pb.SnapshotComplete()))
+
+    def heartbeat(self) -> None:
+        self.heard(pb.WatchPauseStateResponse(heartbeat=pb.Heartbeat()))
+
+    def end(self, error: CallError) -> None:
+        self.runtime.streams.remove(self)
+        self.ended(error)
+
+    def cancel(self) -> None:
+        if self in self.runtime.streams:
+            self.runtime.streams.remove(self)
+
+
+class FakeRuntime:
+    """See `pausewatch._io.runtime.Runtime`. Moments are seconds from the start in the tests, nanoseconds inside."""
+
+    def __init__(self) -> None:
+        self.lock = nullcontext()
+        self.calls: list[Asked] = []
+        self.streams: list[Stream] = []
+        self.deferred: list[Callable[[], object]] = []
+        self._now: Nanos = 1_000 * SECOND
+        self._start = self._now
+        self._numbers = itertools.count()
+        self._timers: list[tuple[Nanos, int, Timer]] = []
+
+    def now(self) -> Nanos:
+        return self._now
+
+    def call_at(self, when: Nanos, run: Callable[[], object]) -> Timer:
+        timer = Timer(run)
+        heapq.heappush(self._timers, (when, next(self._numbers), timer))
+        return timer
+
+    def submit(self, run: Callable[[], object]) -> None:
+        run()
+
+    def defer(self, callback: Callable[[], object]) -> None:
+        self.deferred.append(callback)
+
+    def unary(self, call: Call[Any], timeout: Nanos, done: Callable[[Any], None]) -> Asked:
+        asked = Asked(self, call, timeout, done)
+        self.calls.append(asked)
+        return asked
+
+    def stream(
+        self,
+        request: pb.WatchPauseStateRequest,
+        heard: Callable[[pb.WatchPauseStateResponse], None],
+        ended: Callable[[CallError], None],
+        *,
+        wait_for_ready: bool,
+    ) -> Stream:
+        stream = Stream(self, request, heard, ended, wait_for_ready)
+        self.streams.append(stream)
+        return stream
+
+    def move_to(self, seconds: float) -> None:
+        """Moves the clock to that many seconds after the start, and runs what is due on the way, each at its time."""
+        end = self._start + round(seconds * SECOND)
+        while self._timers and self._timers[0][0] <= end:
+            when, _, timer = heapq.heappop(self._timers)
+            self._now = max(self._now, when)
+            if (run := timer.run) is not None:
+                timer.run = None
+                run()
+        self._now = end
+
+    @property
+    def timers(self) -> int:
+        """How many are to come."""
+        return sum(timer.run is not None for _, _, timer in self._timers)
+
+    @property
+    def seconds(self) -> float:
+        """The clock, from the start."""
+        return (self._now - self._start) / SECOND
+
+
+def wire_state(thread_id: str, revision: int, count: int = 0, total: float = 0) -> pb.PauseState:
+    state = pb.PauseState(thread_id=thread_id, revision=revision, count=count, paused=count > 0)
+    state.paused_total.FromNanoseconds(round(total * SECOND))
+    return state
+
+
+def state(thread_id: str, revision: int, count: int = 0, total: float = 0) -> PauseState:
+    return PauseState.read(wire_state(thread_id, revision, count, total))

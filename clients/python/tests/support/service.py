@@ -1,0 +1,71 @@
+"""A coordinator in this process, for what the real one cannot show: TLS, tokens, and answers of the test's choice."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Self
+
+import grpc
+
+from pausewatch.v1 import elicitation_service_pb2 as pb
+from pausewatch.v1 import elicitation_service_pb2_grpc as pb_grpc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Service(pb_grpc.ElicitationServiceServicer):
+    """Answers with empty threads, and keeps the metadata of every call."""
+
+    def __init__(self) -> None:
+        self.metadata: list[dict[str, str | bytes]] = []
+
+    def GetPauseState(self, request: pb.GetPauseStateRequest, context: Any) -> pb.GetPauseStateResponse:
+        self._called(context)
+        return pb.GetPauseStateResponse(pause_state=pb.PauseState(thread_id=request.thread_id))
+
+    def IncrementElicitation(self, request: pb.IncrementElicitationRequest, context: Any) -> Any:
+        self._called(context)
+        elicitation = pb.Elicitation(elicitation_id="e", thread_id=request.thread_id)
+        return pb.IncrementElicitationResponse(count=1, paused=True, elicitation=elicitation)
+
+    def DecrementElicitation(self, _: pb.DecrementElicitationRequest, context: Any) -> Any:
+        self._called(context)
+        return pb.DecrementElicitationResponse()
+
+    def RenewElicitation(self, request: pb.RenewElicitationRequest, context: Any) -> pb.RenewElicitationResponse:
+        self._called(context)
+        return pb.RenewElicitationResponse(elicitation=pb.Elicitation(elicitation_id=request.elicitation_id))
+
+    def ListPauseStates(self, _: pb.ListPauseStatesRequest, context: Any) -> pb.ListPauseStatesResponse:
+        self._called(context)
+        return pb.ListPauseStatesResponse()
+
+    def WatchPauseState(self, request: pb.WatchPauseStateRequest, context: Any) -> Iterator[pb.WatchPauseStateResponse]:
+        self._called(context)
+        for thread_id in request.thread_ids:
+            yield pb.WatchPauseStateResponse(pause_state=pb.PauseState(thread_id=thread_id))
+        yield pb.WatchPauseStateResponse(snapshot_complete=pb.SnapshotComplete())
+
+    def _called(self, context: Any) -> None:
+        self.metadata.append({datum.key: datum.value for datum in context.invocation_metadata()})
+
+
+class Serving:
+    """Serves on loopback until the end of its block; `credentials` None: in plain text."""
+
+    def __init__(self, credentials: grpc.ServerCredentials | None = None) -> None:
+        self.service = Service()
+        self._server = grpc.server(ThreadPoolExecutor(8))
+        pb_grpc.add_ElicitationServiceServicer_to_server(self.service, self._server)
+        if credentials is None:
+            self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        else:
+            self.address = f"https://localhost:{self._server.add_secure_port('127.0.0.1:0', credentials)}"
+
+    def __enter__(self) -> Self:
+        self._server.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.stop(None).wait()

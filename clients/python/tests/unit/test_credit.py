@@ -1,0 +1,132 @@
+"""How long a thread has been paused as far as is known, on a moved clock. Moments and lengths are seconds."""
+
+from __future__ import annotations
+
+from pausewatch._io.durations import SECOND
+from pausewatch._stopwatch.credit import Asked, Credit, Moment, Seen, Watched
+
+WATCH = Watched(gap=False)
+GAP = Watched(gap=True)
+HOUR = 3_600
+
+
+class Thread:
+    """A credit that began at 0, with a grace of 30 s."""
+
+    def __init__(self) -> None:
+        self.credit = Credit(0, 30 * SECOND)
+
+    def apply(self, at: int, revision: int, paused: bool, total: int, via: Watched | Asked, slept: int = 0) -> bool:
+        seen = Seen(revision, paused, total * SECOND)
+        return self.credit.apply(Moment(at * SECOND, slept * SECOND), seen, via)
+
+    def cut(self, at: int) -> bool:
+        return self.credit.cut(at * SECOND)
+
+    def paid(self, at: int) -> float:
+        return self.credit.paid(at * SECOND) / SECOND
+
+    def paused(self, at: int) -> bool:
+        return self.credit.is_paused(at * SECOND)
+
+
+def test_g3_paid_follows_the_total_and_runs_on_while_paused() -> None:
+    thread = Thread()
+    thread.apply(0, 4, False, 100, GAP)
+    assert (thread.paid(9), thread.paused(9)) == (0, False)
+    thread.apply(10, 5, True, 100, WATCH)
+    assert (thread.paid(13), thread.paused(13)) == (3, True)
+    thread.apply(14, 6, False, 104, WATCH)
+    assert (thread.paid(20), thread.paused(20)) == (4, False)
+
+
+def test_the_first_state_credits_no_more_than_the_time_since_the_beginning() -> None:
+    paused = Thread()
+    paused.apply(2, 9, True, HOUR, GAP)
+    assert (paused.paid(2), paused.paid(5)) == (2, 5)
+    less = Thread()
+    less.apply(9, 9, False, 4, GAP)
+    assert less.paid(20) == 4
+
+
+def test_g3_a_pause_within_a_break_is_credited_afterwards() -> None:
+    thread = Thread()
+    thread.apply(0, 1, False, 0, GAP)
+    assert not thread.cut(10), "nobody waits for the resume of a running thread"
+    assert thread.paid(25) == 0
+    assert thread.apply(25, 3, False, 9, GAP), "waiters look again"
+    assert thread.paid(30) == 9
+
+
+def test_g3_a_pause_that_ended_within_a_break_is_credited_to_its_end_only() -> None:
+    thread = Thread()
+    thread.apply(0, 1, True, 0, GAP)
+    assert thread.cut(10), "those who wait for the resume must now see to themselves"
+    assert thread.paid(25) == 25
+    assert thread.apply(25, 2, False, 12, GAP)
+    assert (thread.paid(25), thread.paid(40)) == (12, 12)
+
+
+def test_g2_cut_off_a_pause_counts_for_the_grace_only() -> None:
+    thread = Thread()
+    thread.apply(0, 1, True, 0, GAP)
+    thread.cut(10)
+    assert (thread.paused(39), thread.paused(40), thread.paid(100)) == (True, False, 40)
+    thread.apply(100, 1, True, 100, GAP)
+    assert (thread.paused(100), thread.paid(101)) == (True, 101), "the pause was real: all of it is credited"
+
+
+def test_g2_an_answer_while_the_watch_is_cut_counts_for_one_more_grace() -> None:
+    thread = Thread()
+    thread.apply(0, 1, False, 0, GAP)
+    thread.cut(10)
+    thread.apply(20, 2, True, 5, Asked(known=1))
+    assert (thread.paused(49), thread.paused(50), thread.paid(60)) == (True, False, 35)
+
+
+def test_a_server_that_lost_its_state_takes_no_credit_back() -> None:
+    thread = Thread()
+    thread.apply(0, 7, True, 50, GAP)
+    thread.apply(10, 8, False, 60, WATCH)
+    thread.cut(10)
+    thread.apply(20, 1, True, 3, GAP)
+    assert (thread.paid(20), thread.paid(25)) == (13, 18), "10 s before the loss, 3 s since, 5 s more"
+    thread.apply(30, 0, True, 13, GAP)
+    assert thread.paid(30) == 23, "the total is higher by chance; the revision tells"
+
+
+def test_states_that_are_overtaken_are_ignored_and_lost_state_is_not() -> None:
+    thread = Thread()
+    thread.apply(0, 5, False, 0, GAP)
+    thread.apply(1, 7, True, 0, Asked(known=5))
+    assert not thread.apply(1, 6, False, 0, WATCH)
+    assert thread.paused(1), "revision 6 was on its way when 7 was asked for"
+    thread.apply(2, 6, False, 0, Asked(known=5))
+    assert thread.paused(2), "so was this answer"
+    thread.apply(2, 6, False, 0, Asked(known=None))
+    assert thread.paused(2), "and this one, asked for when nothing was known"
+    thread.apply(3, 1, False, 0, Asked(known=7))
+    assert not thread.paused(3), "an answer below what was known before the question is of another life"
+
+
+def test_g3_a_sleep_of_the_machine_within_a_pause_pays_for_nothing() -> None:
+    thread = Thread()
+    thread.apply(0, 1, False, 0, GAP, slept=7)
+    thread.apply(600, 2, True, 0, WATCH, slept=7)
+    thread.apply(640, 3, False, HOUR + 10, GAP, slept=7 + HOUR)
+    assert thread.paid(640) == 10, "of 40 s awake, 10 s were paused"
+    thread.apply(660, 5, False, 2 * HOUR, GAP, slept=7 + 2 * HOUR)
+    assert thread.paid(660) == 30, "fell asleep running: no more than the time awake"
+
+
+def test_who_joins_a_cut_off_thread_gets_its_place_with_the_next_state() -> None:
+    thread = Thread()
+    thread.apply(0, 1, False, 0, GAP)
+    assert thread.credit.join(SECOND)[1] is None, "connected: known at once"
+    thread.cut(10)
+    paid, joined = thread.credit.join(15 * SECOND)
+    assert joined is not None
+    assert (paid, joined.place) == (0, None)
+    thread.apply(20, 3, False, 10, GAP)
+    assert joined.place == (20 * SECOND, 10 * SECOND)
+    assert thread.credit.join(21 * SECOND)[1] is None

@@ -1,0 +1,116 @@
+"""What is sent for what was given."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+import pausewatch as pw
+from pausewatch._io import calls
+from pausewatch._io.durations import LONGEST, in_words, to_nanos
+from pausewatch.messages import Incremented
+from pausewatch.v1 import elicitation_service_pb2 as pb
+
+
+@pytest.mark.parametrize(
+    ("given", "nanos"),
+    [
+        (1.5, 1_500_000_000),
+        (0.1, 100_000_000),
+        (timedelta(days=1, microseconds=1), 86_400_000_001_000),
+        (-1, -1_000_000_000),
+        (float("inf"), LONGEST),
+        (-1e300, -LONGEST),
+        (timedelta.max, LONGEST),
+    ],
+)
+def test_seconds_and_timedeltas_are_lengths(given: pw.Seconds, nanos: int) -> None:
+    assert to_nanos(given) == nanos
+
+
+def test_nan_is_no_length() -> None:
+    with pytest.raises(ValueError, match="NaN"):
+        to_nanos(float("nan"))
+
+
+def test_lengths_are_told_in_seconds() -> None:
+    assert (in_words(to_nanos(30)), in_words(to_nanos(0.25))) == ("30 s", "0.25 s")
+
+
+@pytest.mark.parametrize(
+    ("ttl", "sent"),
+    [(1.5, Duration(seconds=1, nanos=500_000_000)), (-1.5, Duration(seconds=-1, nanos=-500_000_000)), (0, Duration())],
+)
+def test_a_ttl_is_sent_as_it_is_for_the_server_to_judge(ttl: float, sent: Duration) -> None:
+    request = calls.renew("t", "e", ttl=ttl).request
+    assert isinstance(request, pb.RenewElicitationRequest)
+    assert request.ttl == sent
+    assert not calls.renew("t", "e").request.HasField("ttl")
+
+
+def test_a_call_without_a_request_id_gets_a_random_one() -> None:
+    first, second = calls.increment("t").request, calls.increment("t").request
+    assert isinstance(first, pb.IncrementElicitationRequest)
+    assert isinstance(second, pb.IncrementElicitationRequest)
+    assert len(first.request_id) == 36
+    assert first.request_id != second.request_id
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: calls.get("\ud800"), "thread_id"),
+        (lambda: calls.increment("t", reason="\ud800"), "reason"),
+        (lambda: calls.list_page(page_size=2**40), "page_size"),
+        (lambda: calls.increment("t", ttl=float("nan")), "ttl"),
+    ],
+)
+def test_what_cannot_be_sent_is_an_invalid_field(make: object, field: str) -> None:
+    with pytest.raises(pw.InvalidField) as error:
+        make()  # type: ignore[operator]
+    assert (error.value.field, error.value.reason) == (field, "INVALID_FIELD")
+
+
+@pytest.mark.parametrize(
+    ("thread_id", "problem"),
+    [
+        ("", "thread_id is empty; allowed: 1 to 256 bytes"),
+        ("é" * 129, "thread_id has 258 bytes; allowed: 1 to 256"),
+        ("a\x07", "thread_id has a control character; allowed: none"),
+        ("a\x85", "thread_id has a control character; allowed: none"),
+        ("\ud800", "thread_id is not Unicode text; allowed: UTF-8"),
+    ],
+)
+def test_ids_that_no_thread_can_have_are_refused_in_the_servers_words(thread_id: str, problem: str) -> None:
+    with pytest.raises(pw.InvalidField) as error:
+        calls.check_thread_id(thread_id)
+    assert str(error.value) == problem
+
+
+@pytest.mark.parametrize("thread_id", ["t", "é" * 128, "线程 1", " ", "\u200b\U0001f9ca"])
+def test_other_ids_are_taken(thread_id: str) -> None:
+    calls.check_thread_id(thread_id)
+
+
+def test_answers_have_pythons_own_types_whatever_the_server_sends() -> None:
+    state = pw.PauseState.read(
+        pb.PauseState(
+            paused_total=Duration(seconds=2**62),
+            paused_for=Duration(seconds=1, nanos=1_999),
+            pause_start_time=Timestamp(seconds=86_400, nanos=5_000),
+            elicitations=[pb.Elicitation(create_time=Timestamp(seconds=-(2**62)))],
+        )
+    )
+    assert state.paused_total == timedelta.max
+    assert state.paused_for == timedelta(seconds=1, microseconds=1)
+    assert state.pause_start_time == datetime(1970, 1, 2, 0, 0, 0, 5, UTC)
+    assert state.elicitations[0].create_time == datetime.min.replace(tzinfo=UTC)
+    assert state.elicitations[0].expire_time is None
+
+
+def test_an_increment_without_its_elicitation_is_an_error() -> None:
+    with pytest.raises(pw.CallError, match="no elicitation"):
+        Incremented.read(pb.IncrementElicitationResponse(count=1))

@@ -1,0 +1,94 @@
+"""From what gRPC raises to typed errors."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from google.protobuf.any_pb2 import Any
+from google.rpc import error_details_pb2, status_pb2
+from grpc import StatusCode
+
+import pausewatch as pw
+from pausewatch._io import status
+
+
+class Raised:
+    def __init__(self, code: StatusCode, details: str, trailers: list[tuple[str, str | bytes]]) -> None:
+        self._parts = code, details, trailers
+
+    def code(self) -> StatusCode:
+        return self._parts[0]
+
+    def details(self) -> str:
+        return self._parts[1]
+
+    def trailing_metadata(self) -> list[tuple[str, str | bytes]]:
+        return self._parts[2]
+
+
+def refused(code: StatusCode, reason: str, domain: str = "pausewatch") -> Raised:
+    info, field = Any(), Any()
+    info.Pack(error_details_pb2.ErrorInfo(reason=reason, domain=domain, metadata={"thread_id": "t"}))
+    violation = error_details_pb2.BadRequest.FieldViolation(field="ttl", description="ttl is 1 ms; allowed: 1 s")
+    field.Pack(error_details_pb2.BadRequest(field_violations=[violation]))
+    details = status_pb2.Status(details=[field, info]).SerializeToString()
+    return Raised(code, "in words", [("date", "now"), ("grpc-status-details-bin", details)])
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("INVALID_FIELD", pw.InvalidField),
+        ("REQUEST_ID_REUSED", pw.RequestIdReused),
+        ("NO_OUTSTANDING_ELICITATION", pw.NoOutstandingElicitation),
+        ("ELICITATION_UNKNOWN", pw.ElicitationUnknown),
+        ("ELICITATION_RELEASED", pw.ElicitationReleased),
+        ("ELICITATION_EXPIRED", pw.ElicitationExpired),
+        ("TOO_MANY_ELICITATIONS", pw.TooManyElicitations),
+        ("STORE_UNAVAILABLE", pw.StoreUnavailable),
+        ("SOMETHING_NEW", pw.CallError),
+    ],
+)
+def test_the_type_follows_the_reason(reason: str, kind: type[pw.CallError]) -> None:
+    error = status.read(refused(StatusCode.NOT_FOUND, reason))
+    assert type(error) is kind
+    assert (error.code, error.reason, error.metadata) == (StatusCode.NOT_FOUND, reason, {"thread_id": "t"})
+
+
+def test_a_reason_of_another_domain_is_none_of_ours() -> None:
+    error = status.read(refused(StatusCode.NOT_FOUND, "ELICITATION_EXPIRED", "example.com"))
+    assert (type(error), error.reason, str(error)) == (pw.CallError, None, "in words")
+
+
+def test_a_field_is_told_with_what_is_allowed() -> None:
+    error = status.read(refused(StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"))
+    assert isinstance(error, pw.InvalidField)
+    assert (error.field, error.description, str(error)) == ("ttl", "ttl is 1 ms; allowed: 1 s", "ttl is 1 ms; allowed: 1 s")
+
+
+@pytest.mark.parametrize("code", [StatusCode.UNKNOWN, StatusCode.INTERNAL, StatusCode.CANCELLED, StatusCode.UNAVAILABLE])
+def test_a_connection_that_breaks_is_unavailable_whatever_its_code(code: StatusCode) -> None:
+    error = status.read(Raised(code, "Stream removed", []))
+    assert type(error) is pw.Unavailable
+    assert error.code is StatusCode.UNAVAILABLE
+
+
+def test_what_a_server_answered_is_no_broken_connection() -> None:
+    error = status.read(Raised(StatusCode.INTERNAL, "its own words", [("date", "now")]))
+    assert (type(error), str(error)) == (pw.CallError, "its own words")
+
+
+def test_details_that_cannot_be_read_are_none() -> None:
+    error = status.read(Raised(StatusCode.NOT_FOUND, "", [("grpc-status-details-bin", b"\xff\xff")]))
+    assert (type(error), error.reason, str(error)) == (pw.CallError, None, "NOT_FOUND")
+
+
+def test_an_error_survives_pickling() -> None:
+    error = pickle.loads(pickle.dumps(pw.InvalidField.of("thread_id", "is empty")))
+    assert (type(error), error.field, str(error)) == (pw.InvalidField, "thread_id", "thread_id is empty")
+
+
+def test_transient_errors_are_told_apart_from_timeouts_of_a_block() -> None:
+    assert issubclass(pw.DeadlineExceeded, pw.TransientError)
+    assert not issubclass(pw.DeadlineExceeded, TimeoutError), "or it would look as if a pausable timeout had expired"

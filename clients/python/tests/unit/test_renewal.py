@@ -1,0 +1,125 @@
+"""The lease of a hold, on a moved clock."""
+
+from __future__ import annotations
+
+import pytest
+from grpc import StatusCode
+from support.fake_runtime import FakeRuntime
+
+import pausewatch as pw
+from pausewatch._hold.lease import LeaseRecord
+from pausewatch._hold.renewal import Renewal
+from pausewatch._io.durations import SECOND
+from pausewatch.hold import this_program
+
+ELICITATION = pw.Elicitation("e", "t", "", "", None, None)
+LOST = pw.Unavailable.of("connection lost")
+
+
+class Held:
+    """An elicitation with a ttl of 30 s, opened at 0."""
+
+    def __init__(self) -> None:
+        self.runtime = FakeRuntime()
+        self.told: list[pw.Lease] = []
+        record = LeaseRecord(30 * SECOND, self.runtime.now(), self.runtime.now())
+        self.renewal = Renewal(self.runtime, ELICITATION, 30.0, record, 5 * SECOND, self._changed)
+
+    def _changed(self) -> None:
+        self.told.append(self.renewal.lease())
+
+
+def refused(kind: type[pw.CallError]) -> pw.CallError:
+    return kind(pw.Status(StatusCode.NOT_FOUND, "gone"))
+
+
+def test_it_is_renewed_at_a_third_of_its_ttl_again_and_again() -> None:
+    held = Held()
+    held.runtime.move_to(9.9)
+    assert held.runtime.calls == []
+    for renewal in range(1, 4):
+        held.runtime.move_to(10 * renewal)
+        [call] = held.runtime.calls
+        assert (call.call.method, call.timeout) == ("RenewElicitation", 5 * SECOND)
+        call.answer(ELICITATION)
+    assert held.renewal.lease() is pw.Lease.HELD
+
+
+def test_one_renewal_that_fails_is_repeated_soon_and_the_lease_is_still_held() -> None:
+    held = Held()
+    held.runtime.move_to(10)
+    held.runtime.calls[0].answer(LOST)
+    held.runtime.move_to(10.2)
+    [again] = held.runtime.calls
+    again.answer(ELICITATION)
+    assert held.renewal.lease() is pw.Lease.HELD
+
+
+def test_it_is_overdue_after_a_ttl_without_renewal_and_held_again_when_one_gets_through() -> None:
+    held = Held()
+    held.runtime.move_to(10)
+    held.runtime.calls[0].answer(LOST)
+    held.runtime.move_to(29.9)
+    assert held.renewal.lease() is pw.Lease.HELD
+    held.runtime.move_to(30)
+    assert held.renewal.lease() is pw.Lease.OVERDUE
+    assert held.told[-1] is pw.Lease.OVERDUE, "who waits for it is told, though the renewal is still under way"
+    held.runtime.calls[0].answer(ELICITATION)
+    assert held.told[-1] is held.renewal.lease() is pw.Lease.HELD
+    held.runtime.move_to(59.9)
+    assert held.renewal.lease() is pw.Lease.HELD, "counted from the answer"
+
+
+def test_after_a_renewal_too_who_waits_is_told_that_it_is_overdue() -> None:
+    held = Held()
+    held.runtime.move_to(10)
+    held.runtime.calls[0].answer(ELICITATION)
+    held.runtime.move_to(39.9)
+    assert pw.Lease.OVERDUE not in held.told
+    held.runtime.move_to(40)
+    assert held.told[-1] is pw.Lease.OVERDUE
+
+
+@pytest.mark.parametrize(
+    ("error", "lease"),
+    [
+        (pw.ElicitationExpired, pw.Lease.EXPIRED),
+        (pw.ElicitationReleased, pw.Lease.RELEASED),
+        (pw.ElicitationUnknown, pw.Lease.UNKNOWN),
+    ],
+)
+def test_it_ends_when_the_server_says_so_and_is_renewed_no_more(error: type[pw.CallError], lease: pw.Lease) -> None:
+    held = Held()
+    held.runtime.move_to(10)
+    held.runtime.calls[0].answer(refused(error))
+    assert held.told[-1] is lease
+    held.runtime.move_to(1_000)
+    assert (held.runtime.calls, held.runtime.timers, held.renewal.lease()) == ([], 0, lease)
+
+
+def test_any_other_refusal_is_tried_again_for_ever() -> None:
+    held = Held()
+    held.runtime.move_to(10)
+    for _ in range(50):
+        held.runtime.calls[0].answer(refused(pw.CallError))
+        held.runtime.move_to(held.runtime.seconds + 4)
+    assert len(held.runtime.calls) == 1
+
+
+def test_stopped_it_leaves_nothing_under_way() -> None:
+    held = Held()
+    held.runtime.move_to(10)
+    held.renewal.stop(pw.Lease.RELEASED)
+    held.renewal.stop(pw.Lease.EXPIRED)
+    assert (held.runtime.calls, held.runtime.timers) == ([], 0)
+    assert held.renewal.lease() is pw.Lease.RELEASED, "the first end stays"
+
+
+@pytest.mark.parametrize(
+    ("argument", "name"), [("/usr/bin/tool.py", "tool.py"), ("", "python"), ("a\x07b\ud800", "ab?"), ("é" * 300, "é" * 50)]
+)
+def test_a_holder_is_named_after_its_program(monkeypatch: pytest.MonkeyPatch, argument: str, name: str) -> None:
+    monkeypatch.setattr("sys.argv", [argument])
+    monkeypatch.setattr("os.getpid", lambda: 17)
+    assert this_program() == f"{name}[17]"
+    assert len(this_program().encode()) <= 256

@@ -1,0 +1,354 @@
+"""Stopwatches under threads, on a moved clock: limits of 10 s, a disconnect grace of 30 s."""
+
+from __future__ import annotations
+
+from support.fake_runtime import FakeRuntime, Stream, state
+
+import pausewatch as pw
+from pausewatch._io.durations import SECOND, to_seconds
+from pausewatch._stopwatch.controller import Controller
+from pausewatch._stopwatch.ticking import Ticking
+
+LOST = pw.Unavailable.of("connection lost")
+
+
+class Stage:
+    """A controller, and a server of whose threads nobody has ever heard."""
+
+    def __init__(self, grace: float = 30) -> None:
+        self.runtime = FakeRuntime()
+        self.controller = Controller(self.runtime, 5 * SECOND, round(grace * SECOND))
+        self.ended: list[tuple[Ticking, float]] = []
+        self.connected = True
+
+    def start(self, thread_id: str = "t", limit: float | None = 10) -> Ticking:
+        length = None if limit is None else round(limit * SECOND)
+        began = self.runtime.now()
+        ticking = Ticking(self.runtime, self.controller, thread_id, length, began, lambda: self._ended(ticking))
+        return ticking
+
+    def linked(self, thread_id: str = "t", limit: float | None = 10) -> Ticking:
+        """One whose thread is known to run."""
+        ticking = self.start(thread_id, limit)
+        stream = self.stream
+        stream.state(thread_id, 1)
+        stream.complete()
+        return ticking
+
+    @property
+    def stream(self) -> Stream:
+        return self.runtime.streams[-1]
+
+    def cut(self) -> None:
+        self.connected = False
+        self.stream.end(LOST)
+
+    def answer(self, answer: object) -> None:
+        """To the one question that is under way."""
+        [asked] = self.runtime.calls
+        assert asked.call.method == "GetPauseState"
+        asked.answer(answer)
+
+    def move_to(self, seconds: float) -> None:
+        """Moves the clock; the server that is connected sends its heartbeats."""
+        while self.runtime.seconds + 15 < seconds:
+            self.runtime.move_to(self.runtime.seconds + 15)
+            if self.connected:
+                for stream in self.runtime.streams:
+                    stream.heartbeat()
+        self.runtime.move_to(seconds)
+
+    def _ended(self, ticking: Ticking) -> None:
+        self.ended.append((ticking, self.runtime.seconds))
+
+    def expiries(self) -> list[float]:
+        return [when for ticking, when in self.ended if ticking.is_expired]
+
+
+def elapsed(ticking: Ticking) -> float:
+    return to_seconds(ticking.elapsed())
+
+
+def test_g1_it_expires_when_the_coordinator_asked_after_its_time_says_that_the_thread_runs() -> None:
+    stage = Stage()
+    ticking = stage.linked()
+    stage.move_to(9.999)
+    assert stage.runtime.calls == []
+    stage.move_to(10)
+    assert not ticking.is_expired
+    stage.answer(state("t", 1))
+    assert stage.expiries() == [10]
+    assert (elapsed(ticking), ticking.remaining(), ticking.is_paused) == (10, 0, False)
+    stage.move_to(100)
+    assert elapsed(ticking) == 10, "what it shows stays"
+
+
+def test_g1_it_stands_still_when_the_answer_says_that_the_thread_is_paused() -> None:
+    stage = Stage()
+    ticking = stage.linked()
+    stage.move_to(10)
+    stage.answer(state("t", 2, count=1))
+    stage.move_to(500)
+    assert (stage.ended, ticking.is_paused, elapsed(ticking)) == ([], True, 10)
+    stage.stream.state("t", 3, total=490)
+    stage.answer(state("t", 3, total=490))
+    assert stage.expiries() == [500]
+
+
+def test_g1_a_question_that_began_before_its_time_ran_out_does_not_count() -> None:
+    stage = Stage()
+    early, late = stage.linked(), stage.start(limit=10.5)
+    stage.move_to(10.5)
+    stage.answer(state("t", 1))
+    assert stage.expiries() == [10.5]
+    assert early.is_expired
+    assert not late.is_expired, "the answer may be older than an increment that was acknowledged at 10.2"
+    stage.answer(state("t", 1))
+    assert late.is_expired
+
+
+def test_stopwatches_of_a_thread_share_one_question() -> None:
+    stage = Stage()
+    for _ in range(100):
+        stage.linked() if not stage.runtime.streams else stage.start()
+    stage.move_to(10)
+    stage.answer(state("t", 1))
+    assert len(stage.expiries()) == 100
+
+
+def test_g3_a_pause_is_not_charged_and_wakes_nobody() -> None:
+    stage = Stage()
+    ticking = stage.linked()
+    stage.move_to(3)
+    timers = stage.runtime.timers
+    stage.stream.state("t", 2, count=1)
+    assert stage.runtime.timers == timers, "a pause costs the same for one stopwatch as for a thousand"
+    stage.move_to(50)
+    assert (ticking.is_paused, elapsed(ticking)) == (True, 3)
+    stage.stream.state("t", 3, total=47)
+    stage.move_to(56.999)
+    assert not stage.runtime.calls
+    stage.move_to(57)
+    stage.answer(state("t", 3, total=47))
+    assert stage.expiries() == [57]
+
+
+def test_a_late_joiner_of_a_paused_thread_starts_paused_and_is_credited_nothing_of_before() -> None:
+    stage = Stage()
+    stage.linked(limit=None)
+    stage.stream.state("t", 2, count=1)
+    stage.move_to(100)
+    late = stage.start()
+    assert late.is_paused
+    stage.move_to(200)
+    stage.stream.state("t", 3, total=200)
+    stage.move_to(205)
+    assert (elapsed(late), late.is_paused) == (5, False)
+
+
+def test_own_pauses_nest_and_overlap_with_the_threads() -> None:
+    stage = Stage()
+    ticking = stage.linked()
+    ticking.pause()
+    ticking.pause()
+    stage.move_to(5)
+    ticking.resume()
+    stage.stream.state("t", 2, count=1)
+    stage.move_to(8)
+    ticking.resume()
+    stage.move_to(9)
+    assert (ticking.is_paused, elapsed(ticking)) == (True, 0)
+    stage.stream.state("t", 3, total=4)
+    stage.move_to(18.999)
+    assert (ticking.is_paused, stage.runtime.calls) == (False, [])
+    stage.move_to(19)
+    stage.answer(state("t", 3, total=4))
+    assert stage.expiries() == [19]
+
+
+def test_a_pause_of_its_own_keeps_it_from_expiring_on_an_answer() -> None:
+    stage = Stage()
+    ticking = stage.linked()
+    stage.move_to(10)
+    ticking.pause()
+    stage.answer(state("t", 1))
+    stage.move_to(60)
+    assert not ticking.is_expired
+    ticking.resume()
+    stage.answer(state("t", 1))
+    assert ticking.is_expired
+
+
+def test_g3_a_pause_within_a_break_is_credited_when_the_link_is_back() -> None:
+    stage = Stage()
+    ticking = stage.linked()
+    stage.move_to(1)
+    stage.cut()
+    assert not ticking.is_linked
+    stage.move_to(8)
+    assert elapsed(ticking) == 8
+    stage.stream.state("t", 3, total=4)
+    stage.stream.complete()
+    assert ticking.is_linked
+    assert elapsed(ticking) == 8, "a standstill until it is made up for"
+    stage.move_to(13)
+    assert elapsed(ticking) == 9
+    stage.move_to(14)
+    stage.answer(state("t", 3, total=4))
+    assert stage.expiries() == [14]
+
+
+def test_g1_cut_off_it_waits_for_the_link_before_it_expires() -> None:
+    stage = Stage()
+    ticking = stage.linked()
+    stage.move_to(1)
+    stage.cut()
+    stage.move_to(10)
+    stage.answer(LOST)
+    stage.move_to(11)
+    assert not ticking.is_expired
+    stage.answer(LOST)
+    stage.move_to(14)
+    stage.answer(state("t", 2, count=1, total=3))
+    stage.move_to(43)
+    assert (ticking.is_expired, ticking.is_paused) == (False, True)
+
+
+def test_g2_cut_off_for_longer_than_its_grace_it_expires() -> None:
+    stage = Stage()
+    stage.linked()
+    stage.move_to(1)
+    stage.cut()
+    while not stage.ended:
+        stage.move_to(stage.runtime.seconds + 0.1)
+        if stage.runtime.calls:
+            stage.answer(LOST)
+    [expiry] = stage.expiries()
+    assert 40 <= expiry < 40.2
+
+
+def test_g2_a_question_that_is_never_answered_holds_it_up_for_the_grace_only() -> None:
+    stage = Stage(grace=2)
+    stage.linked()
+    stage.move_to(11.999)
+    assert stage.ended == []
+    stage.move_to(12)
+    assert stage.expiries() == [12]
+
+
+def test_g1_however_short_the_grace_a_question_gets_its_time() -> None:
+    stage = Stage(grace=0)
+    ticking = stage.linked()
+    stage.move_to(10.2)
+    assert not ticking.is_expired
+    stage.answer(state("t", 2, count=1))
+    stage.stream.state("t", 2, count=1)
+    stage.move_to(100)
+    assert not ticking.is_expired
+
+
+def test_g1_a_question_that_began_late_gets_its_time_too() -> None:
+    stage = Stage(grace=0)
+    stage.linked()
+    late = stage.start(limit=10.1)
+    stage.move_to(10.2)
+    stage.answer(state("t", 1))
+    stage.move_to(10.4)
+    assert not late.is_expired, "its question began at 10.2"
+    stage.answer(state("t", 2, count=1))
+    assert not late.is_expired
+
+
+def test_a_question_that_hangs_keeps_nobody_busy() -> None:
+    stage = Stage(grace=0)
+    stage.linked()
+    late = stage.start(limit=10.1)
+    stage.move_to(14)
+    assert (len(stage.runtime.calls), late.is_expired) == (1, False), "it waits for a question of its own"
+
+
+def test_less_pause_than_was_assumed_is_noticed_at_once() -> None:
+    stage = Stage()
+    stage.linked()
+    stage.stream.state("t", 2, count=1)
+    stage.move_to(20)
+    stage.cut()
+    stage.move_to(55)
+    while not stage.runtime.streams:
+        stage.move_to(stage.runtime.seconds + 0.1)
+    stage.stream.state("t", 3, total=21)
+    assert [call.call.method for call in stage.runtime.calls] == ["GetPauseState"], "its time ran out at 31"
+
+
+def test_who_joins_while_cut_off_spends_no_credit_of_before() -> None:
+    stage = Stage()
+    stage.linked(limit=None)
+    stage.move_to(10)
+    stage.cut()
+    stage.move_to(15)
+    late = stage.start(limit=None)
+    stage.move_to(20)
+    stage.stream.state("t", 3, total=6)
+    stage.move_to(25)
+    assert elapsed(late) == 5, "of the 6 s, none is left over for later"
+
+
+def test_g2_paused_and_then_cut_off_it_runs_on_after_the_grace() -> None:
+    stage = Stage()
+    ticking = stage.linked()
+    stage.stream.state("t", 2, count=1)
+    stage.move_to(20)
+    stage.cut()
+    stage.move_to(49.9)
+    assert ticking.is_paused
+    stage.move_to(50)
+    assert not ticking.is_paused
+    stage.move_to(55)
+    assert elapsed(ticking) == 5
+
+
+def test_without_a_limit_it_never_expires_and_nobody_is_asked() -> None:
+    stage = Stage()
+    ticking = stage.linked(limit=None)
+    stage.move_to(86_400)
+    assert (ticking.is_expired, ticking.remaining(), elapsed(ticking)) == (False, None, 86_400)
+
+
+def test_a_limit_of_nothing_is_confirmed_too() -> None:
+    for limit in (0, -5):
+        stage = Stage()
+        stage.start(limit=limit)
+        assert stage.ended == []
+        stage.answer(state("t", 1, count=1))
+        assert stage.ended == []
+
+
+def test_stopped_it_does_not_expire_and_its_thread_lingers() -> None:
+    stage = Stage()
+    ticking = stage.linked()
+    stage.move_to(4)
+    ticking.stop()
+    ticking.stop()
+    assert (len(stage.ended), ticking.is_expired, elapsed(ticking)) == (1, False, 4)
+    stage.move_to(33)
+    assert len(stage.runtime.streams) == 1, "the next command starts with exact knowledge"
+    again = stage.start()
+    assert again.is_linked
+    stage.move_to(40)
+    again.stop()
+    stage.move_to(69.9)
+    assert len(stage.runtime.streams) == 1
+    stage.move_to(70)
+    assert (stage.runtime.streams, stage.runtime.timers) == ([], 0)
+
+
+def test_a_thousand_threads_share_one_stream() -> None:
+    stage = Stage()
+    for number in range(1_000):
+        stage.start(f"thread-{number}")
+    while any(stream.request for stream in stage.runtime.streams[:-1]) or len(stage.stream.request.thread_ids) < 1_000:
+        for thread_id in stage.stream.request.thread_ids:
+            stage.stream.state(thread_id, 1)
+        stage.stream.complete()
+    [stream] = stage.runtime.streams
+    assert len(stream.request.thread_ids) == 1_000
