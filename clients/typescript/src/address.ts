@@ -1,0 +1,85 @@
+/**
+ * Where a coordinator listens, as one string.
+ *
+ * `host:port` (an IPv6 host in brackets), `http://host[:port]`, `https://host[:port]`, `unix:PATH` (also `unix:///PATH`). Printed and parsed
+ * again, an address is the same one.
+ */
+import { isIPv6 } from "node:net";
+import { ConfigError } from "./errors.js";
+
+/** The address that a coordinator listens on by default. */
+export const DEFAULT_ADDRESS = "127.0.0.1:7420";
+
+export type Address =
+  /** `host`: without the brackets of an IPv6 address. */
+  | { readonly kind: "tcp"; readonly host: string; readonly port: number; readonly tls: boolean }
+  /** A relative path is taken from the working directory at each connect. */
+  | { readonly kind: "unix"; readonly path: string };
+
+const FORMS = "write host:port, http://host:port, https://host:port or unix:PATH";
+const DEFAULT_PORTS: ReadonlyMap<string | undefined, number> = new Map([
+  ["http", 80],
+  ["https", 443],
+]);
+
+/**
+ * Reads an address.
+ *
+ * @throws {ConfigError} It is none; the message quotes it and says what is wrong.
+ */
+export function parseAddress(text: string): Address {
+  const quoted = JSON.stringify(text);
+  const malformed = (problem: string) => new ConfigError(`address ${quoted}: ${problem}; ${FORMS}`);
+  if (text.startsWith("unix:")) return { kind: "unix", path: parsePath(text.slice("unix:".length), malformed) };
+
+  const [, scheme, rest = ""] = /^(?:(.*?):\/\/)?(.*)$/s.exec(text) ?? [];
+  const defaultPort = DEFAULT_PORTS.get(scheme);
+  if (scheme !== undefined && defaultPort === undefined) {
+    throw malformed(`the scheme ${JSON.stringify(scheme)} is unknown`);
+  }
+  const bare = scheme === undefined ? rest : rest.replace(/\/$/, "");
+  if (bare === "") throw malformed("the host is missing");
+  if (/[/?#@]/.test(bare)) throw malformed("there is more in it than a host and a port");
+
+  const [, bracketed, plain, portText] = /^(?:\[([^\]]*)\]|([^:]*))(?::(.*))?$/s.exec(bare) ?? [];
+  const host = bracketed ?? plain;
+  if (!host) throw malformed("the host is missing");
+  const valid = bracketed === undefined ? /^[\w.~!$&'()*+,;=%-]+$/.test(host) : isIPv6(host);
+  if (!valid) throw malformed("the host is no name and no IP address");
+  if (portText === undefined && defaultPort === undefined) {
+    throw new ConfigError(`address ${quoted}: the port is missing; write host:port, for example ${DEFAULT_ADDRESS}`);
+  }
+  const port = portText === undefined ? defaultPort : parsePort(portText);
+  if (port === undefined) throw malformed("the port is no number from 1 to 65535");
+  return { kind: "tcp", host, port, tls: scheme === "https" };
+}
+
+/** The short form that {@link parseAddress} reads. */
+export function formatAddress(address: Address): string {
+  if (address.kind === "unix") return `unix:${address.path}`;
+  return `${address.tls ? "https://" : ""}${authority(address)}`;
+}
+
+/** `host:port`, as a URL has it. */
+export function authority({ host, port }: { host: string; port: number }): string {
+  return `${isIPv6(host) ? `[${host}]` : host}:${port}`;
+}
+
+/** Whether what is sent there stays on this machine. */
+export function isLocal(address: Address): boolean {
+  return address.kind === "unix" || /^(localhost|::1|127(\.\d{1,3}){3})$/i.test(address.host);
+}
+
+function parsePath(text: string, malformed: (problem: string) => ConfigError): string {
+  // unix:///PATH has an empty host, as file:///PATH has; unix://HOST/PATH would mean another machine.
+  const path = text.startsWith("//") ? text.slice(2) : text;
+  if (path !== text && !path.startsWith("/")) throw malformed("unix:// must be followed by an absolute path");
+  if (path === "") throw malformed("the path is missing");
+  if (path.includes("\0")) throw malformed("a path has no NUL");
+  return path;
+}
+
+function parsePort(text: string): number | undefined {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  return port >= 1 && port <= 65_535 ? port : undefined;
+}

@@ -1,0 +1,121 @@
+/**
+ * The RPCs over one lane of a channel: each with a deadline, retries that count once, and its answer in JavaScript's own types.
+ */
+import { randomUUID } from "node:crypto";
+import { createClient, type Client as Stub } from "@connectrpc/connect";
+import type { Channel } from "./channel.js";
+import { invalidField, malformedAnswer } from "./errors.js";
+import { checkText } from "./fields.js";
+import { ElicitationService, type WatchPauseStateResponse } from "./gen/pausewatch/v1/elicitation_service_pb.js";
+import {
+  type DecrementRequest,
+  type DecrementResponse,
+  durationToWire,
+  type Elicitation,
+  elicitationOf,
+  type IncrementRequest,
+  type IncrementResponse,
+  type ListRequest,
+  type ListResponse,
+  type PauseState,
+  pauseStateOf,
+  type RenewRequest,
+} from "./messages.js";
+import { type Line, type Patience, unary } from "./retry.js";
+
+/** What one call may differ in from its client. */
+export interface CallOptions {
+  /** How long the call may take, retries included. */
+  readonly deadlineMs?: number;
+  /** Ends the call with the signal's reason. Whether the call counted is unknown then. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+export class Calls implements Line {
+  readonly closing: AbortSignal;
+  readonly keepsAlive: boolean;
+  readonly #stub: Stub<typeof ElicitationService>;
+  readonly #patience: Patience;
+
+  constructor(channel: Channel, lane: "foreground" | "background", patience: Patience) {
+    this.closing = channel.closing;
+    this.keepsAlive = lane === "foreground";
+    this.#stub = createClient(ElicitationService, channel[lane]);
+    this.#patience = patience;
+  }
+
+  /** How long a call may take unless it says otherwise. */
+  get deadlineMs(): number {
+    return this.#patience.deadlineMs;
+  }
+
+  async increment(request: IncrementRequest, options?: CallOptions): Promise<IncrementResponse> {
+    const { threadId, reason = "", holder = "", ttlMs } = request;
+    const requestId = request.requestId || randomUUID();
+    checkTexts({ thread_id: threadId, request_id: requestId, reason, holder });
+    const ttl = ttlMs === undefined ? {} : { ttl: durationToWire("ttl", ttlMs) };
+    const message = { threadId, requestId, reason, holder, ...ttl };
+    const answer = await unary(this, this.#with(options), (limits) => this.#stub.incrementElicitation(message, limits));
+    const { count, paused, revision, elicitation, watchers } = answer;
+    return { count, paused, revision, elicitation: elicitationOf(present(elicitation)), watchers };
+  }
+
+  async decrement(request: DecrementRequest, options?: CallOptions): Promise<DecrementResponse> {
+    const { threadId, elicitationId } = request;
+    const requestId = request.requestId || randomUUID();
+    checkTexts({ thread_id: threadId, request_id: requestId, elicitation_id: elicitationId ?? "" });
+    const message = { threadId, requestId, ...(elicitationId === undefined ? {} : { elicitationId }) };
+    const answer = await unary(this, this.#with(options), (limits) => this.#stub.decrementElicitation(message, limits));
+    const { count, paused, revision } = answer;
+    return { count, paused, revision };
+  }
+
+  async renew(request: RenewRequest, options?: CallOptions): Promise<Elicitation> {
+    const { threadId, elicitationId, ttlMs } = request;
+    checkTexts({ thread_id: threadId, elicitation_id: elicitationId });
+    const message = { threadId, elicitationId, ...(ttlMs === undefined ? {} : { ttl: durationToWire("ttl", ttlMs) }) };
+    const answer = await unary(this, this.#with(options), (limits) => this.#stub.renewElicitation(message, limits));
+    return elicitationOf(present(answer.elicitation));
+  }
+
+  async get(threadId: string, options?: CallOptions): Promise<PauseState> {
+    checkTexts({ thread_id: threadId });
+    const answer = await unary(this, this.#with(options), (limits) => this.#stub.getPauseState({ threadId }, limits));
+    return pauseStateOf(present(answer.pauseState));
+  }
+
+  async list(request: ListRequest, options?: CallOptions): Promise<ListResponse> {
+    const { pageSize = 0, pageToken = "", includeRunning = false } = request;
+    checkTexts({ page_token: pageToken });
+    if ((pageSize | 0) !== pageSize)
+      throw invalidField("page_size", `page_size is ${pageSize}; allowed: whole numbers`);
+    const message = { pageSize, pageToken, includeRunning };
+    const answer = await unary(this, this.#with(options), (limits) => this.#stub.listPauseStates(message, limits));
+    return { pauseStates: answer.pauseStates.map(pauseStateOf), nextPageToken: answer.nextPageToken };
+  }
+
+  /** One stream of states, until it breaks or `signal` is aborted: that alone ends it. */
+  watch(
+    threadIds: string[],
+    includeElicitations: boolean,
+    signal: AbortSignal,
+  ): AsyncIterable<WatchPauseStateResponse> {
+    return this.#stub.watchPauseState({ threadIds, includeElicitations }, { signal });
+  }
+
+  #with(options: CallOptions | undefined): Patience {
+    if (options === undefined) return this.#patience;
+    const { deadlineMs = this.#patience.deadlineMs, signal } = options;
+    return { retries: this.#patience.retries, deadlineMs, signal };
+  }
+}
+
+function checkTexts(texts: Readonly<Record<string, string>>): void {
+  for (const [field, text] of Object.entries(texts)) checkText(field, text);
+}
+
+/** What every server of ours sends. */
+function present<T>(part: T | undefined): T {
+  if (part === undefined) throw malformedAnswer();
+  return part;
+}

@@ -1,0 +1,99 @@
+/**
+ * From settings to the transports that calls are made over.
+ *
+ * Two *lanes* lead over one connection, which differ in what they mean to the process: it lives on while a call of the foreground is under
+ * way, and may end at any time as far as the background is concerned.
+ */
+import * as net from "node:net";
+import * as tls from "node:tls";
+import type { Interceptor, Transport } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { authority } from "./address.js";
+import { Connection } from "./connection.js";
+import { ConfigError, clientClosed } from "./errors.js";
+import type { Settings } from "./settings.js";
+
+/** A connection that takes longer is tried anew: short enough for a second try within the default deadline. */
+const CONNECT_TIMEOUT_MS = 2_000;
+
+export class Channel {
+  /** For calls that somebody waits for: they keep the process alive. */
+  readonly foreground: Transport;
+  /** For what goes on behind the scenes. */
+  readonly background: Transport;
+  readonly #connection: Connection;
+  readonly #closing = new AbortController();
+
+  /** @throws {ConfigError} The certificates or the key cannot be used. */
+  constructor(settings: Settings) {
+    const { address, token } = settings;
+    const scheme = address.kind === "tcp" && address.tls ? "https" : "http";
+    // The authority that a Unix socket's requests carry: any valid one will do, and servers log it.
+    const host = address.kind === "tcp" ? authority(address) : "localhost";
+    // As connect compares it: without the scheme's default port.
+    const { origin } = new URL(`${scheme}://${host}`);
+    this.#connection = new Connection(origin, dialer(settings));
+    const interceptors = token === undefined ? [] : [withToken(token)];
+    this.foreground = this.#transport(true, interceptors);
+    this.background = this.#transport(false, interceptors);
+  }
+
+  /** Aborted when the channel is closed, with the error to end every call with. */
+  get closing(): AbortSignal {
+    return this.#closing.signal;
+  }
+
+  /** Ends every call and the connection. Calling it again does nothing. */
+  close(): void {
+    if (this.closing.aborted) return;
+    const reason = clientClosed();
+    this.#closing.abort(reason);
+    this.#connection.close(reason);
+  }
+
+  #transport(awaited: boolean, interceptors: Interceptor[]): Transport {
+    const connection = this.#connection;
+    const baseUrl = connection.authority;
+    const sessionManager = {
+      authority: baseUrl,
+      request: async (...request: Parameters<Connection["request"]>[0]) => connection.request(request, awaited),
+      // The connection's pings do not depend on it.
+      notifyResponseByteRead: () => undefined,
+    };
+    return createGrpcTransport({ baseUrl, sessionManager, interceptors, acceptCompression: [] });
+  }
+}
+
+function dialer({ address, tls: pem }: Settings): () => net.Socket {
+  if (address.kind === "unix") return () => withinTime(net.connect({ path: address.path }), "connect");
+  const { host, port } = address;
+  if (!address.tls) return () => withinTime(net.connect({ host, port, noDelay: true }), "connect");
+
+  let secureContext: tls.SecureContext;
+  try {
+    secureContext = tls.createSecureContext({ ...pem, minVersion: "TLSv1.2" });
+  } catch (error) {
+    throw new ConfigError(`tls_ca, tls_cert, tls_key: ${error instanceof Error ? error.message : error}`);
+  }
+  // An IP address is no server name (RFC 6066), and is checked against the certificate all the same.
+  const servername = net.isIP(host) === 0 ? host : "";
+  return () => {
+    const socket = tls.connect({ host, port, servername, secureContext, ALPNProtocols: ["h2"] });
+    socket.setNoDelay(true);
+    return withinTime(socket, "secureConnect");
+  };
+}
+
+function withinTime<S extends net.Socket>(socket: S, connected: string): S {
+  const giveUp = () => socket.destroy(new Error(`no connection within ${CONNECT_TIMEOUT_MS} ms`));
+  const timer = setTimeout(giveUp, CONNECT_TIMEOUT_MS).unref();
+  const stop = () => clearTimeout(timer);
+  return socket.once(connected, stop).once("close", stop);
+}
+
+function withToken(token: string): Interceptor {
+  return (next) => (request) => {
+    request.header.set("authorization", `Bearer ${token}`);
+    return next(request);
+  };
+}

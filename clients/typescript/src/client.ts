@@ -1,0 +1,258 @@
+/**
+ * A coordinator, as a program uses it.
+ *
+ * 1. A call that is retried carries the same request id each time, so it counts once (G4).
+ * 2. Nothing waits for ever: a call ends with its deadline, a release in the background with its lease. Only a watch goes on until it is
+ *    closed; that is its purpose.
+ * 3. What this library leaves behind when it dies is bounded by a lease (G2).
+ * 4. Only what somebody waits for keeps the process alive: calls and watches. Holds and timeouts do not.
+ */
+import { formatAddress } from "./address.js";
+import { type CallOptions, Calls } from "./calls.js";
+import { Channel } from "./channel.js";
+import { ConfigError, ElicitationExpiredError, invalidField } from "./errors.js";
+import { Hold, type HoldOptions } from "./hold.js";
+import type {
+  DecrementRequest,
+  DecrementResponse,
+  Elicitation,
+  IncrementRequest,
+  IncrementResponse,
+  ListRequest,
+  ListResponse,
+  PauseState,
+  RenewRequest,
+} from "./messages.js";
+import { type ConnectionOptions, type Settings, settingsOf, withEnvironment } from "./settings.js";
+import { systemClock } from "./stopwatch/clock.js";
+import { Follower } from "./stopwatch/follower.js";
+import { PausableTimeout, type TimeoutOptions } from "./stopwatch/timeout.js";
+import { Watch, type WatchOptions } from "./watch/watch.js";
+
+const DEFAULT_DEADLINE_MS = 5_000;
+const DEFAULT_GRACE_MS = 30_000;
+
+/** How a client connects, and how patient it is. */
+export interface ClientOptions extends ConnectionOptions {
+  /** How long a call may take, retries included; the server is told as well. Default: 5 s. A watch has it for its first answer only. */
+  readonly deadlineMs?: number | undefined;
+  /**
+   * How often a call that found nobody (UNAVAILABLE) is made again within its deadline. Default: as often as fits. A program that would
+   * rather know at once that no coordinator runs sets it to 0.
+   */
+  readonly retries?: number | undefined;
+}
+
+/** As {@link ClientOptions}, with what else there is to read. */
+export interface EnvironmentOptions extends ClientOptions {
+  /** The config file. Default: `PAUSEWATCH_CONFIG`, else `$XDG_CONFIG_HOME/pausewatch/config.toml`, else `~/.config/pausewatch/config.toml`. */
+  readonly configFile?: string | undefined;
+  /** The environment. Default: the process's. */
+  readonly environment?: Readonly<Record<string, string | undefined>> | undefined;
+}
+
+/**
+ * A connection to a coordinator, made at the first call and made again when it is lost. One for a process is enough.
+ *
+ * Every call has a deadline and is repeated within it, with random pauses and the same request id, while nobody answers. It ends with the
+ * errors that it is documented to have, or with {@link UnavailableError}, {@link DeadlineExceededError} (outcome unknown: call again with the
+ * same request id) or another {@link CallError}.
+ */
+export class Client implements Disposable {
+  readonly #settings: Settings;
+  readonly #channel: Channel;
+  readonly #lanes: { readonly foreground: Calls; readonly background: Calls };
+  /** By their disconnect grace. */
+  readonly #followers = new Map<number, Follower>();
+
+  /**
+   * A client with these options, whatever the environment says. Does not connect yet.
+   *
+   * @throws {ConfigError} An option is wrong.
+   */
+  constructor(options: ClientOptions = {}) {
+    const { deadlineMs = DEFAULT_DEADLINE_MS, retries = Number.POSITIVE_INFINITY } = options;
+    if (!(deadlineMs > 0)) throw new ConfigError(`deadlineMs is ${deadlineMs}; allowed: above 0`);
+    this.#settings = settingsOf(options);
+    this.#channel = new Channel(this.#settings);
+    const patience = { deadlineMs, retries };
+    this.#lanes = {
+      foreground: new Calls(this.#channel, "foreground", patience),
+      background: new Calls(this.#channel, "background", patience),
+    };
+  }
+
+  /**
+   * A client as options, environment (`PAUSEWATCH_ADDRESS`, `_THREAD_ID`, `_TOKEN`, `_TLS_CA`, `_TLS_CERT`, `_TLS_KEY`) and config file say,
+   * in this order, each value by itself. Does not connect yet.
+   *
+   * @throws {ConfigError} One of them is wrong; the message says which.
+   */
+  static fromEnv(options: EnvironmentOptions = {}): Client {
+    const { configFile, environment = process.env } = options;
+    return new Client({ ...options, ...withEnvironment(options, configFile, environment) });
+  }
+
+  /** The coordinator's address, in its short form. */
+  get address(): string {
+    return formatAddress(this.#settings.address);
+  }
+
+  /** The thread of calls that name none. */
+  get threadId(): string | undefined {
+    return this.#settings.threadId;
+  }
+
+  /**
+   * Opens one elicitation, and leaves it to you to renew and close it. {@link hold} does both.
+   *
+   * @throws {InvalidFieldError | RequestIdReusedError | TooManyElicitationsError} Nothing changed.
+   * @throws {StoreUnavailableError} Call again with the same request id.
+   */
+  incrementElicitation(request: IncrementRequest, options?: CallOptions): Promise<IncrementResponse> {
+    return this.#lanes.foreground.increment(request, options);
+  }
+
+  /**
+   * Closes one elicitation.
+   *
+   * @throws {InvalidFieldError | RequestIdReusedError | NoOutstandingElicitationError | ElicitationUnknownError | ElicitationReleasedError |
+   * ElicitationExpiredError} Nothing changed.
+   * @throws {StoreUnavailableError} Call again with the same request id.
+   */
+  decrementElicitation(request: DecrementRequest, options?: CallOptions): Promise<DecrementResponse> {
+    return this.#lanes.foreground.decrement(request, options);
+  }
+
+  /**
+   * Extends one lease. Calling it again is harmless.
+   *
+   * @throws {InvalidFieldError | ElicitationUnknownError | ElicitationReleasedError | ElicitationExpiredError} Nothing changed.
+   */
+  renewElicitation(request: RenewRequest, options?: CallOptions): Promise<Elicitation> {
+    return this.#lanes.foreground.renew(request, options);
+  }
+
+  /**
+   * Reads one thread, with its open elicitations.
+   *
+   * @throws {InvalidFieldError}
+   */
+  getPauseState(threadId: string, options?: CallOptions): Promise<PauseState> {
+    return this.#lanes.foreground.get(threadId, options);
+  }
+
+  /**
+   * Lists one page of threads.
+   *
+   * @throws {InvalidFieldError}
+   */
+  listPauseStates(request: ListRequest = {}, options?: CallOptions): Promise<ListResponse> {
+    return this.#lanes.foreground.list(request, options);
+  }
+
+  /**
+   * Opens an elicitation that stays open until it is released, or the `await using` block ends. `threadId`: default the client's.
+   *
+   * @throws {InvalidFieldError | TooManyElicitationsError} Nothing is open.
+   * @throws {StoreUnavailableError | UnavailableError | DeadlineExceededError | CallError} It may be open; its lease bounds it.
+   * @throws The reason of `options.signal`, when it is aborted: what is opened is closed again in the background.
+   */
+  async hold(threadId: string | undefined, options: HoldOptions = {}): Promise<Hold> {
+    return Hold.open(this.#lanes, this.#threadIdOr(threadId), options);
+  }
+
+  /**
+   * Runs `body` while an elicitation is open, and gives what it gives.
+   *
+   * @throws What `body` throws, whatever the release finds: that is in `hold.released`.
+   * @throws {ElicitationExpiredError} `body` is done, but the lease had ended before: the answer came too late.
+   * @throws What {@link hold} and {@link Hold.release} throw; the release is tried in the background until the lease is over.
+   */
+  async withHold<T>(
+    threadId: string | undefined,
+    options: HoldOptions,
+    body: (hold: Hold) => Promise<T> | T,
+  ): Promise<T> {
+    const hold = await this.hold(threadId, options);
+    let result: T;
+    try {
+      result = await body(hold);
+    } catch (error) {
+      await hold[Symbol.asyncDispose]();
+      throw error;
+    }
+    try {
+      await hold.complete();
+    } catch (error) {
+      if (!(error instanceof ElicitationExpiredError)) hold.releaseInBackground();
+      throw error;
+    }
+    return result;
+  }
+
+  /**
+   * Watches threads, across lost connections: `for await (const event of client.watch(["t"]))`. `threadIds`: default every thread that this
+   * client may see.
+   *
+   * @throws {InvalidFieldError} No thread can have one of these ids.
+   */
+  watch(threadIds?: Iterable<string>, options?: WatchOptions): Watch {
+    return new Watch(this.#lanes.foreground, threadIds, options);
+  }
+
+  /**
+   * Starts a timeout of `ms` milliseconds (0 and more, Infinity: none) that stands still while its thread is paused. All timeouts of a client
+   * that have the same `disconnectGraceMs` share one watch.
+   *
+   * @throws {InvalidFieldError} No thread can have this id, or none is given.
+   * @throws {RangeError} `ms` is no such number.
+   */
+  startTimeout(ms: number, options: TimeoutOptions = {}): PausableTimeout {
+    const { threadId = this.threadId, disconnectGraceMs = DEFAULT_GRACE_MS } = options;
+    return new PausableTimeout(ms, threadId, () => this.#follower(disconnectGraceMs), systemClock);
+  }
+
+  /**
+   * The signal of a timeout that nobody needs to stop, as `AbortSignal.timeout` is one. Where commands are many and limits long, prefer
+   * {@link startTimeout}, which can be ended with its command.
+   *
+   * @throws As {@link startTimeout}.
+   */
+  pausableTimeout(ms: number, options?: TimeoutOptions): AbortSignal {
+    return this.startTimeout(ms, options).signal;
+  }
+
+  /**
+   * Ends every call with an error, every watch, and the connection. Holds are not released: their leases end them. Timeouts run on for their
+   * grace, as if cut off. Calling it again does nothing.
+   */
+  close(): void {
+    this.#channel.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #follower(graceMs: number): Follower {
+    let follower = this.#followers.get(graceMs);
+    if (follower === undefined) {
+      if (!(graceMs >= 0)) throw new RangeError(`a disconnect grace of ${graceMs} ms; allowed: 0 and more`);
+      const calls = this.#lanes.background;
+      const coordinator = { graceMs, ask: (threadId: string) => calls.get(threadId) };
+      follower = new Follower(new Watch(calls, []), coordinator, systemClock);
+      this.#followers.set(graceMs, follower);
+    }
+    return follower;
+  }
+
+  #threadIdOr(threadId: string | undefined): string {
+    const found = threadId ?? this.threadId;
+    if (found !== undefined) return found;
+    throw invalidField(
+      "thread_id",
+      "thread_id is not given, neither here nor as PAUSEWATCH_THREAD_ID; allowed: 1 to 256 bytes",
+    );
+  }
+}

@@ -1,0 +1,81 @@
+/**
+ * The config file: what stays the same from call to call.
+ *
+ * 1. A file that was named must be there; the one in its usual place may be missing.
+ * 2. A key that is unknown is refused, with its name and line: a typing error must not quietly mean the default.
+ * 3. No value but an address is ever quoted: one of them is a token.
+ */
+import { readFileSync } from "node:fs";
+import { isAbsolute, join } from "node:path";
+import { parse, TomlError } from "smol-toml";
+import { parseAddress } from "./address.js";
+import { ConfigError, within } from "./errors.js";
+
+export const KEYS = ["address", "thread_id", "token", "tls_ca", "tls_cert", "tls_key"] as const;
+export type Key = (typeof KEYS)[number];
+/** What a config file says. */
+export type Values = { readonly [key in Key]?: string };
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Reads the file that is `named`, else that of `PAUSEWATCH_CONFIG`, else the one in its usual place.
+ *
+ * @throws {ConfigError} It was named and cannot be read, or it is there and wrong: the text says which file and where in it.
+ */
+export function loadConfigFile(named: string | undefined, environment: Environment): Values {
+  const required = named || environment.PAUSEWATCH_CONFIG;
+  const path = required || usualPlace(environment);
+  if (path === undefined) return {};
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (error) {
+    if (!required && error instanceof Error && "code" in error && error.code === "ENOENT") return {};
+    throw new ConfigError(`config file ${path}: ${error instanceof Error ? error.message : error}`);
+  }
+  return within(`config file ${path}`, () => parseConfigFile(text));
+}
+
+/** @throws {ConfigError} The text is wrong; says in which line. */
+export function parseConfigFile(text: string): Values {
+  const values: { [key in Key]?: string } = {};
+  for (const [key, value] of Object.entries(parseToml(text))) {
+    const line = `line ${lineOf(key, text)}`;
+    const wrong = (why: string) => new ConfigError(`${line}: ${why}`);
+    if (!isKey(key))
+      throw wrong(`unknown field \`${key}\`, expected ${KEYS.map((known) => `\`${known}\``).join(", ")}`);
+    if (typeof value !== "string") throw wrong(`\`${key}\` must be a string`);
+    if (key === "address" && value !== "") within(line, () => parseAddress(value));
+    values[key] = value;
+  }
+  return values;
+}
+
+function parseToml(text: string): Record<string, unknown> {
+  try {
+    return parse(text);
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    // Its message goes on with the lines around the place.
+    const [why = ""] = error.message.split("\n");
+    throw new ConfigError(`line ${error.line}: ${why.replace(/^Invalid TOML document: /, "")}`);
+  }
+}
+
+function isKey(key: string): key is Key {
+  return (KEYS as readonly string[]).includes(key);
+}
+
+/** The line in which a key of the top level begins: a bare or quoted key, or a table of that name. */
+function lineOf(key: string, text: string): number {
+  const escaped = key.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  const place = text.search(new RegExp(`^[ \\t]*(\\[+[ \\t]*)?["']?${escaped}["']?[ \\t]*[=.\\]]`, "m"));
+  return text.slice(0, Math.max(place, 0)).split("\n").length;
+}
+
+function usualPlace(environment: Environment): string | undefined {
+  const { XDG_CONFIG_HOME: xdg, HOME: home } = environment;
+  // The XDG base directory specification: a relative path is to be ignored.
+  const directory = xdg && isAbsolute(xdg) ? xdg : home && join(home, ".config");
+  return directory ? join(directory, "pausewatch", "config.toml") : undefined;
+}

@@ -1,0 +1,46 @@
+/**
+ * The client of pausewatch: timeouts that stand still while a person is being asked.
+ *
+ * | name | is |
+ * | --- | --- |
+ * | {@link Client} | the calls, each with a deadline and retries that count once |
+ * | {@link Hold} | an open elicitation: renewed while it lives, closed when its block ends |
+ * | {@link Watch} | the states of a changing set of threads, across lost connections |
+ * | {@link pausableTimeout}, {@link PausableTimeout} | a limit that a person's slowness does not use up |
+ * | {@link PausewatchError} | the base of the errors: one class for each thing that a caller does next |
+ */
+export type { CallOptions } from "./calls.js";
+export { Client, type ClientOptions, type EnvironmentOptions } from "./client.js";
+export { pausableTimeout } from "./default-client.js";
+export {
+  CallError,
+  ConfigError,
+  DeadlineExceededError,
+  ElicitationExpiredError,
+  ElicitationReleasedError,
+  ElicitationUnknownError,
+  InvalidFieldError,
+  NoOutstandingElicitationError,
+  PausewatchError,
+  RequestIdReusedError,
+  StoreUnavailableError,
+  TooManyElicitationsError,
+  UnavailableError,
+} from "./errors.js";
+export type { Hold, HoldOptions, Release } from "./hold.js";
+export type {
+  DecrementRequest,
+  DecrementResponse,
+  Elicitation,
+  IncrementRequest,
+  IncrementResponse,
+  ListRequest,
+  ListResponse,
+  PauseState,
+  RenewRequest,
+} from "./messages.js";
+export type { Lease } from "./renewal.js";
+export type { ConnectionOptions } from "./settings.js";
+export type { PausableTimeout, TimeoutOptions } from "./stopwatch/timeout.js";
+export type { DisconnectedEvent, StateEvent, WatchEvent } from "./watch/event.js";
+export type { Watch, WatchOptions } from "./watch/watch.js";

@@ -1,0 +1,150 @@
+/**
+ * What calls take and give, in JavaScript's own types: durations are milliseconds with fractions, moments are `Date`s, revisions are
+ * `bigint`s. What each field means is written in the proto, once, for every language.
+ */
+import type { Duration } from "@bufbuild/protobuf/wkt";
+import { timestampDate } from "@bufbuild/protobuf/wkt";
+import { invalidField } from "./errors.js";
+import type {
+  Elicitation as WireElicitation,
+  PauseState as WireState,
+} from "./gen/pausewatch/v1/elicitation_service_pb.js";
+
+/** One open question to a person. */
+export interface Elicitation {
+  readonly elicitationId: string;
+  readonly threadId: string;
+  /** What the person is asked. */
+  readonly reason: string;
+  /** Who asks. */
+  readonly holder: string;
+  /** When it was opened, by the server's wall clock. */
+  readonly createTime: Date;
+  /** When its lease ends unless it is renewed, by the server's wall clock; absent: it has no lease. */
+  readonly expireTime?: Date;
+}
+
+/** The pause state of one thread, at the moment of sending. */
+export interface PauseState {
+  readonly threadId: string;
+  /** Open elicitations: 0 to 1,000. */
+  readonly count: number;
+  /** Whether the thread is paused: `count` is above 0. */
+  readonly paused: boolean;
+  /** Rises with every change of the thread and never falls. */
+  readonly revision: bigint;
+  /** All the time that the thread has been paused, the open pause included. */
+  readonly pausedTotalMs: number;
+  /** How long the open pause has lasted, by the server's clock; present while paused. */
+  readonly pausedForMs?: number;
+  /** When the open pause began, by the server's wall clock; present while paused. For people: to compute, use `pausedForMs`. */
+  readonly pauseStartTime?: Date;
+  /** The open elicitations, oldest first; of a watch only on request. */
+  readonly elicitations: readonly Elicitation[];
+}
+
+export interface IncrementRequest {
+  /** 1 to 256 bytes of UTF-8 without control characters. */
+  readonly threadId: string;
+  /** Names this call, so that it counts once: up to 128 bytes. Default: a random UUID. */
+  readonly requestId?: string;
+  /** What the person is asked, for those who look on: up to 1,024 bytes. */
+  readonly reason?: string;
+  /** Who asks: up to 256 bytes. */
+  readonly holder?: string;
+  /** The lease: 1 s to 24 h. Default: the server's. */
+  readonly ttlMs?: number;
+}
+
+export interface IncrementResponse {
+  /** Open elicitations of the thread right after this call: 1 to 1,000. */
+  readonly count: number;
+  /** Always true. */
+  readonly paused: boolean;
+  /** The revision that this call made. */
+  readonly revision: bigint;
+  /** What was opened. */
+  readonly elicitation: Elicitation;
+  /** Streams that watch the thread now; 0 hints that no exec server will notice the pause. */
+  readonly watchers: number;
+}
+
+export interface DecrementRequest {
+  readonly threadId: string;
+  /** Closes exactly this one. Absent: the oldest that was opened without a lease, else the oldest. */
+  readonly elicitationId?: string;
+  /** As in {@link IncrementRequest}; the two calls do not share ids. */
+  readonly requestId?: string;
+}
+
+export interface DecrementResponse {
+  /** Open elicitations that the thread has left. */
+  readonly count: number;
+  readonly paused: boolean;
+  /** The revision that this call made. */
+  readonly revision: bigint;
+}
+
+export interface RenewRequest {
+  readonly threadId: string;
+  readonly elicitationId: string;
+  /** The end of the lease becomes now + this: 1 s to 24 h. Default: the same as before. */
+  readonly ttlMs?: number;
+}
+
+export interface ListRequest {
+  /** Threads a page: above 1,000 is cut to 1,000. Default: 100. */
+  readonly pageSize?: number;
+  /** `nextPageToken` of the page before. */
+  readonly pageToken?: string;
+  /** Also the threads that are known and not paused. */
+  readonly includeRunning?: boolean;
+}
+
+export interface ListResponse {
+  /** By `threadId` in byte order, with `elicitations`. */
+  readonly pauseStates: readonly PauseState[];
+  /** Empty: this was the last page. */
+  readonly nextPageToken: string;
+}
+
+export function pauseStateOf(wire: WireState): PauseState {
+  const { threadId, count, paused, revision, pausedTotal, pausedFor, pauseStartTime, elicitations } = wire;
+  return {
+    threadId,
+    count,
+    paused,
+    revision,
+    pausedTotalMs: pausedTotal === undefined ? 0 : durationOf(pausedTotal),
+    ...(pausedFor === undefined ? {} : { pausedForMs: durationOf(pausedFor) }),
+    ...(pauseStartTime === undefined ? {} : { pauseStartTime: timestampDate(pauseStartTime) }),
+    elicitations: elicitations.map(elicitationOf),
+  };
+}
+
+export function elicitationOf(wire: WireElicitation): Elicitation {
+  const { elicitationId, threadId, reason, holder, createTime, expireTime } = wire;
+  return {
+    elicitationId,
+    threadId,
+    reason,
+    holder,
+    createTime: createTime === undefined ? new Date(0) : timestampDate(createTime),
+    ...(expireTime === undefined ? {} : { expireTime: timestampDate(expireTime) }),
+  };
+}
+
+/**
+ * A duration for the wire.
+ *
+ * @throws {InvalidFieldError} It is no number that the wire has room for. Whether it is allowed is for the server to say.
+ */
+export function durationToWire(field: string, ms: number): Pick<Duration, "seconds" | "nanos"> {
+  const seconds = Math.trunc(ms / 1_000);
+  if (!Number.isSafeInteger(seconds)) throw invalidField(field, `${field} is ${ms} ms; allowed: 1 s to 24 h`);
+  return { seconds: BigInt(seconds), nanos: Math.trunc((ms - seconds * 1_000) * 1e6) };
+}
+
+function durationOf({ seconds, nanos }: Duration): number {
+  return Number(seconds) * 1_000 + nanos / 1e6;
+}

@@ -1,0 +1,120 @@
+/**
+ * One unary call: a deadline, and within it retries of what found nobody.
+ *
+ * 1. The deadline covers everything: connecting, every attempt, every pause between them.
+ * 2. Only UNAVAILABLE is retried: the server refused nothing, and the request id makes the repetition count once.
+ * 3. The pause between attempts is random, so that the clients of a restarted server do not come back as one.
+ */
+import { performance } from "node:perf_hooks";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Code, ConnectError, type CallOptions as ConnectOptions } from "@connectrpc/connect";
+import { type CallError, deadlineExceeded, fromStatus, StoreUnavailableError, UnavailableError } from "./errors.js";
+
+/** The longest time that a timer of Node and the header `grpc-timeout` can take: about a day. */
+const LONGEST_TIMEOUT_MS = 99_999_999;
+/** The grain of timers. */
+const TICK_MS = 2;
+
+/** Pauses that double from `first` to `most`, each with up to as much again at random, for ever. */
+export class Backoff {
+  readonly #first: number;
+  readonly #most: number;
+  #next: number;
+
+  constructor(firstMs: number, mostMs: number) {
+    this.#first = firstMs;
+    this.#most = mostMs;
+    this.#next = firstMs;
+  }
+
+  next(): number {
+    const pause = this.#next;
+    this.#next = Math.min(pause * 2, this.#most);
+    return pause * (1 + Math.random());
+  }
+
+  reset(): void {
+    this.#next = this.#first;
+  }
+}
+
+/** How patient a call is. */
+export interface Patience {
+  readonly deadlineMs: number;
+  readonly retries: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** What a call is made over. */
+export interface Line {
+  /** Aborted when the client is closed, with the error to end every call with. */
+  readonly closing: AbortSignal;
+  /** Whether the process lives on while the call is under way. */
+  readonly keepsAlive: boolean;
+}
+
+/**
+ * Calls `send` until there is an answer, a refusal, or no time left.
+ *
+ * @throws The reason of `patience.signal`, when it is aborted. Whether the call counted is unknown then.
+ */
+export async function unary<R>(
+  line: Line,
+  patience: Patience,
+  send: (options: ConnectOptions) => Promise<R>,
+): Promise<R> {
+  const { deadlineMs, signal } = patience;
+  const giveUp = performance.now() + deadlineMs;
+  const pauses = new Backoff(25, 1_000);
+  for (let retries = patience.retries; ; retries--) {
+    signal?.throwIfAborted();
+    line.closing.throwIfAborted();
+    let error: CallError;
+    try {
+      return await attempt(line, giveUp - performance.now(), signal, send);
+    } catch (reason) {
+      signal?.throwIfAborted();
+      line.closing.throwIfAborted();
+      const status = ConnectError.from(reason);
+      if (ended(status) && performance.now() + TICK_MS >= giveUp) throw deadlineExceeded(deadlineMs);
+      error = fromStatus(status);
+    }
+    if (!(error instanceof UnavailableError || error instanceof StoreUnavailableError)) throw error;
+    const pause = pauses.next();
+    // Waiting past the deadline would only hide the reason behind DEADLINE_EXCEEDED.
+    if (retries <= 0 || performance.now() + pause >= giveUp) throw error;
+    await pauseFor(pause, line.keepsAlive, signal ?? line.closing);
+  }
+}
+
+/** Waits; an abort ends it sooner, and is for the caller to look at. */
+export async function pauseFor(ms: number, keepsAlive: boolean, signal: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, { ref: keepsAlive, signal }).catch(() => undefined);
+}
+
+/** The timer and the server each end a call at its deadline, and name it differently. */
+function ended({ code }: ConnectError): boolean {
+  return code === Code.DeadlineExceeded || code === Code.Canceled;
+}
+
+/** One attempt, ended after `leftMs`. */
+async function attempt<R>(
+  line: Line,
+  leftMs: number,
+  signal: AbortSignal | undefined,
+  send: (options: ConnectOptions) => Promise<R>,
+): Promise<R> {
+  const timeoutMs = Math.ceil(Math.min(Math.max(leftMs, 1), LONGEST_TIMEOUT_MS));
+  if (line.keepsAlive) return send(signal === undefined ? { timeoutMs } : { timeoutMs, signal });
+  // Connect's own timer would keep the process alive.
+  const ending = new AbortController();
+  const end = () => ending.abort();
+  const timer = setTimeout(end, timeoutMs).unref();
+  signal?.addEventListener("abort", end);
+  try {
+    return await send({ headers: { "grpc-timeout": `${timeoutMs}m` }, signal: ending.signal });
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", end);
+  }
+}

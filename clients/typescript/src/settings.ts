@@ -1,0 +1,119 @@
+/**
+ * Which coordinator, which thread, and how to be let in.
+ *
+ * 1. An option wins over the environment, that over the config file, each by itself.
+ * 2. What is set and empty counts as not set.
+ * 3. A token is sent in plain text to nobody but this machine, and its value is in no message.
+ */
+import { readFileSync } from "node:fs";
+import { type Address, DEFAULT_ADDRESS, formatAddress, isLocal, parseAddress } from "./address.js";
+import { type Environment, type Key, loadConfigFile } from "./config-file.js";
+import { ConfigError, within } from "./errors.js";
+
+/** How a client connects. What is absent, or empty, is taken from the next source, and at last has its default. */
+export interface ConnectionOptions {
+  /** `host:port`, `http://…`, `https://…` or `unix:PATH`. Default: `127.0.0.1:7420`. */
+  readonly address?: string | undefined;
+  /** The thread of calls that name none. Default: none. */
+  readonly threadId?: string | undefined;
+  /** Sent with every call. Only over https, a Unix socket, or to this machine. */
+  readonly token?: string | undefined;
+  /** A PEM file with the authorities to trust, instead of the system's. Only with https. */
+  readonly tlsCa?: string | undefined;
+  /** A PEM file with the certificate of this program; with `tlsKey`, and only with https. */
+  readonly tlsCert?: string | undefined;
+  /** A PEM file with the key to `tlsCert`. */
+  readonly tlsKey?: string | undefined;
+}
+
+/** What a client is made from. */
+export interface Settings {
+  readonly address: Address;
+  readonly threadId: string | undefined;
+  readonly token: string | undefined;
+  /** The contents of the PEM files. */
+  readonly tls: { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer };
+}
+
+const NAMES: Readonly<Record<keyof ConnectionOptions, Key>> = {
+  address: "address",
+  threadId: "thread_id",
+  token: "token",
+  tlsCa: "tls_ca",
+  tlsCert: "tls_cert",
+  tlsKey: "tls_key",
+};
+const OPTIONS = Object.keys(NAMES) as (keyof ConnectionOptions)[];
+
+/**
+ * The options, and what environment and config file say where they say nothing.
+ *
+ * @throws {ConfigError} One of them is wrong; the text says which.
+ */
+export function withEnvironment(
+  options: ConnectionOptions,
+  configFile: string | undefined,
+  environment: Environment,
+): ConnectionOptions {
+  const file = loadConfigFile(configFile, environment);
+  const completed: Record<string, string | undefined> = {};
+  for (const option of OPTIONS) {
+    const variable = `PAUSEWATCH_${NAMES[option].toUpperCase()}`;
+    const value = environment[variable];
+    if (option === "address" && value && !options.address) within(variable, () => parseAddress(value));
+    completed[option] = options[option] || value || file[NAMES[option]];
+  }
+  return completed;
+}
+
+/**
+ * What the options say.
+ *
+ * @throws {ConfigError} They are wrong, or a file that they name cannot be read.
+ */
+export function settingsOf(options: ConnectionOptions): Settings {
+  const address = parseAddress(options.address || DEFAULT_ADDRESS);
+  const token = options.token || undefined;
+  if (token !== undefined) checkToken(token, address);
+  return { address, threadId: options.threadId || undefined, token, tls: readTls(options, address) };
+}
+
+function checkToken(token: string, address: Address): void {
+  if (!/^[\x21-\x7e]+$/.test(token)) {
+    throw new ConfigError("token: it has characters that no header can carry; allowed: visible ASCII without spaces");
+  }
+  if (isSecure(address) || isLocal(address)) return;
+  const where = formatAddress(address);
+  throw new ConfigError(`token: it would go to ${where} in plain text; use https://${where}, or remove the token`);
+}
+
+function readTls(options: ConnectionOptions, address: Address): Settings["tls"] {
+  const { tlsCa: ca, tlsCert: cert, tlsKey: key } = options;
+  const given = (["tlsCa", "tlsCert", "tlsKey"] as const).find((option) => options[option]);
+  if (given !== undefined && !isSecure(address)) {
+    const [name, where] = [NAMES[given], formatAddress(address)];
+    throw new ConfigError(`${name}: the address ${where} is plain text; use an https:// address, or remove ${name}`);
+  }
+  if (cert && !key) throw new ConfigError("tls_cert without tls_key: give both, or none");
+  if (key && !cert) throw new ConfigError("tls_key without tls_cert: give both, or none");
+  return {
+    ...(ca ? { ca: readPem("tls_ca", ca) } : {}),
+    ...(cert ? { cert: readPem("tls_cert", cert) } : {}),
+    ...(key ? { key: readPem("tls_key", key) } : {}),
+  };
+}
+
+function isSecure(address: Address): boolean {
+  return address.kind === "tcp" && address.tls;
+}
+
+function readPem(name: Key, path: string): Buffer {
+  let contents: Buffer;
+  try {
+    contents = readFileSync(path);
+  } catch (error) {
+    throw new ConfigError(`${name}: ${error instanceof Error ? error.message : error}`);
+  }
+  if (!contents.includes("-----BEGIN ")) throw new ConfigError(`${name}: ${path} is no PEM file`);
+  return contents;
+}

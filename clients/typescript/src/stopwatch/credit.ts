@@ -1,0 +1,146 @@
+/**
+ * How long one thread has been paused since this process began to follow it, as far as it knows.
+ *
+ * The server's `pausedTotalMs` is exact at each state; between states the local clock carries on. So
+ *
+ *     paid = pausedTotal - what it was at the beginning     (+ the local time since the state, while paused)
+ *
+ * and a pause that began or ended unseen is in the difference of two totals. Pure: no clock is read; times are milliseconds.
+ *
+ * 1. Nothing before the beginning is credited, and never more than the time since then. The first state cannot say which part of its total
+ *    was before; what may have been after the beginning is credited (the gap until the first state is milliseconds, unless the link was
+ *    down).
+ * 2. Cut off, a paused thread counts as paused for `grace`, then as running: the leases that would end its pause cannot be seen. The next
+ *    state corrects what was assumed, both ways.
+ * 3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the credit so far stays, and counts on
+ *    from there.
+ * 4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out, so that it
+ *    cannot pay for time that was charged.
+ */
+
+/** A sleep of the machine shorter than this is noise between two clocks. */
+const SHORTEST_SLEEP = 100;
+
+/** What a state says, as far as it matters here. */
+export interface Seen {
+  readonly revision: bigint;
+  readonly paused: boolean;
+  readonly total: number;
+}
+
+/** How a state came. */
+export type Via =
+  /** By the watch; `gap`: the first one, or the first one after a break. */
+  | { readonly by: "watch"; readonly gap: boolean }
+  /** By asking, when `known` was the latest revision: linearizable, so a lower one means lost state. */
+  | { readonly by: "asking"; readonly known: bigint | undefined };
+
+/** The moment, and how long the machine has slept until then. */
+export interface Now {
+  readonly at: number;
+  readonly slept: number;
+}
+
+/**
+ * Where a stopwatch that joined without knowledge gets its place once there is some: the moment of the first state after it joined, and what
+ * was paid then.
+ */
+export interface Joined {
+  place?: { readonly at: number; readonly paid: number };
+}
+
+interface Last {
+  readonly seen: Seen;
+  readonly now: Now;
+  readonly paid: number;
+}
+
+export class Credit {
+  readonly #began: number;
+  readonly #grace: number;
+  #last: Last | undefined;
+  /** Since when the watch is not heard, or since when what it would say was last asked for instead. */
+  #cut: number | undefined;
+  #joined: Joined | undefined;
+
+  constructor(now: number, grace: number) {
+    this.#began = now;
+    this.#grace = grace;
+    this.#cut = now;
+  }
+
+  /** How long the thread has been paused since the beginning. */
+  paid(now: number): number {
+    const last = this.#last;
+    if (last === undefined) return 0;
+    const open = last.seen.paused ? Math.max(Math.min(now, this.thaw ?? now) - last.now.at, 0) : 0;
+    return last.paid + open;
+  }
+
+  isPaused(now: number): boolean {
+    const { thaw } = this;
+    return this.#last?.seen.paused === true && (thaw === undefined || now < thaw);
+  }
+
+  /** When a pause that cannot be confirmed stops counting; `undefined`: the link is up. */
+  get thaw(): number | undefined {
+    return this.#cut === undefined ? undefined : this.#cut + this.#grace;
+  }
+
+  get revision(): bigint | undefined {
+    return this.#last?.seen.revision;
+  }
+
+  /** The paused time at which a stopwatch joins, and where that is corrected if it is only assumed. */
+  join(now: number): { paid: number; joined: Joined | undefined } {
+    if (this.#cut !== undefined) this.#joined ??= {};
+    return { paid: this.paid(now), joined: this.#joined };
+  }
+
+  /** The watch is not heard any more. Says whether waiters must look again. */
+  cut(now: number): boolean {
+    this.#cut ??= now;
+    return this.isPaused(now);
+  }
+
+  /** Takes a state. Says whether waiters must look again: after a resume, and when what was assumed is corrected. */
+  apply(now: Now, seen: Seen, via: Via): boolean {
+    if (this.#isStale(seen, via)) return false;
+    const assumed = this.#cut;
+    const wasPaused = this.isPaused(now.at);
+    const paid = Math.min(this.#paidAt(now, seen), Math.max(now.at - this.#began, 0));
+    this.#cut = via.by === "watch" || assumed === undefined ? undefined : now.at;
+    if (this.#joined !== undefined) {
+      this.#joined.place = { at: now.at, paid };
+      this.#joined = undefined;
+    }
+    this.#last = { seen, now, paid };
+    return assumed !== undefined || (wasPaused && !seen.paused);
+  }
+
+  #isStale(seen: Seen, via: Via): boolean {
+    const known = this.revision;
+    if (known === undefined || seen.revision >= known) return false;
+    if (via.by === "watch") return !via.gap;
+    return via.known === undefined || seen.revision >= via.known;
+  }
+
+  #paidAt(now: Now, seen: Seen): number {
+    const last = this.#last;
+    if (last === undefined) return seen.total;
+    if (seen.revision >= last.seen.revision && seen.total >= last.seen.total) {
+      return last.paid + awake(last, now, seen.total - last.seen.total);
+    }
+    const sinceLast = Math.max(now.at - last.now.at, 0);
+    return Math.max(this.paid(now.at), last.paid + Math.min(seen.total, sinceLast));
+  }
+}
+
+/** The part of `growth`, paused between `last` and `now`, in which this machine was awake. */
+function awake(last: Last, now: Now, growth: number): number {
+  const slept = now.slept - last.now.slept;
+  if (slept < SHORTEST_SLEEP) return growth;
+  // Paused when last heard of, so paused when it fell asleep; otherwise nothing is known but that no pause was longer than the time awake.
+  const most = last.seen.paused ? Math.max(growth - slept, 0) : growth;
+  return Math.min(most, Math.max(now.at - last.now.at, 0));
+}

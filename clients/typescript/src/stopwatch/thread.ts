@@ -1,0 +1,153 @@
+/**
+ * One thread as its stopwatches share it: its credit, who waits for a change of it, and the question to the coordinator that comes before an
+ * expiry.
+ *
+ * 1. Pausing changes one record and wakes nobody. Only a resume, a break and its end wake the waiters, and only those who wait for the
+ *    thread; who waits for a timer is not among them.
+ * 2. One question per thread is under way at a time, whoever asks. An answer counts for a stopwatch only if the question began after its time
+ *    ran out: an earlier one may have missed an increment that was acknowledged since (G1).
+ * 3. A question is answered also when the one who asked has gone.
+ */
+import type { PauseState } from "../messages.js";
+import type { Clock } from "./clock.js";
+import { Credit, type Joined, type Via } from "./credit.js";
+
+/** How to ask, and how long to be patient; the same for all threads of a follower. */
+export interface Coordinator {
+  /** Rejects if there is no answer. */
+  ask(threadId: string): Promise<PauseState>;
+  /** How long what cannot be confirmed counts. */
+  readonly graceMs: number;
+}
+
+/** What is known about a question that began at some moment or later. */
+export type Asked =
+  | { readonly is: "answered" | "failed" }
+  /** It began then and is not over; `failed`: one before it failed. */
+  | { readonly is: "underWay"; readonly began: number; readonly failed: boolean }
+  | { readonly is: "notYet" };
+
+/** Who waits to be told that it must look again. */
+export interface Waiter {
+  look(): void;
+}
+
+export class ThreadClock {
+  readonly threadId: string;
+  readonly #coordinator: Coordinator;
+  readonly #clock: Clock;
+  readonly #credit: Credit;
+  /** Told when the thread changes. */
+  readonly #waiting = new Set<Waiter>();
+  /** Told when a question was answered, or failed. */
+  readonly #asking = new Set<Waiter>();
+  /** When the question under way began. */
+  #underWay: number | undefined;
+  /** It began too early for somebody. */
+  #again = false;
+  /** When the last question that is over began, and whether it was answered. */
+  #last: { readonly began: number; readonly answered: boolean } | undefined;
+
+  constructor(threadId: string, coordinator: Coordinator, clock: Clock) {
+    this.threadId = threadId;
+    this.#coordinator = coordinator;
+    this.#clock = clock;
+    this.#credit = new Credit(clock.now(), coordinator.graceMs);
+  }
+
+  get graceMs(): number {
+    return this.#coordinator.graceMs;
+  }
+
+  /** The thread's state is known, and the watch is heard. */
+  get linked(): boolean {
+    return this.#credit.thaw === undefined;
+  }
+
+  /** The paused time so far. */
+  paid(now: number): number {
+    return this.#credit.paid(now);
+  }
+
+  isPaused(now: number): boolean {
+    return this.#credit.isPaused(now);
+  }
+
+  /**
+   * Until when what is assumed counts, if it cannot be confirmed. Also of a running thread: its credit is not certain then.
+   */
+  get thaw(): number | undefined {
+    return this.#credit.thaw;
+  }
+
+  join(now: number): { paid: number; joined: Joined | undefined } {
+    return this.#credit.join(now);
+  }
+
+  /** The watch is not heard any more. */
+  cut(): void {
+    if (this.#credit.cut(this.#clock.now())) wake(this.#waiting);
+  }
+
+  /** Takes a state. */
+  apply(state: PauseState, via: Via): void {
+    const now = { at: this.#clock.now(), slept: this.#clock.slept() };
+    // A negative total is no server of ours; it credits nothing.
+    const seen = { revision: state.revision, paused: state.paused, total: Math.max(state.pausedTotalMs, 0) };
+    if (this.#credit.apply(now, seen, via)) wake(this.#waiting);
+  }
+
+  /** `waiter` looks once, after the next change of the thread that it must know of. */
+  await(waiter: Waiter): void {
+    this.#waiting.add(waiter);
+  }
+
+  /** `waiter` looks once, after the end of the question under way. */
+  awaitAnswer(waiter: Waiter): void {
+    this.#asking.add(waiter);
+  }
+
+  leave(waiter: Waiter): void {
+    this.#waiting.delete(waiter);
+    this.#asking.delete(waiter);
+  }
+
+  /** What became of a question that began at `since` or later. */
+  asked(since: number): Asked {
+    const last = this.#last !== undefined && this.#last.began >= since ? this.#last : undefined;
+    if (last?.answered) return { is: "answered" };
+    if (this.#underWay !== undefined && this.#underWay >= since) {
+      return { is: "underWay", began: this.#underWay, failed: last !== undefined };
+    }
+    return { is: last === undefined ? "notYet" : "failed" };
+  }
+
+  /** Asks the coordinator, unless a question that began at `since` or later is under way. */
+  ask(since: number): void {
+    if (this.#underWay === undefined) void this.#put();
+    else if (this.#underWay < since) this.#again = true;
+  }
+
+  async #put(): Promise<void> {
+    this.#underWay = this.#clock.now();
+    while (this.#underWay !== undefined) {
+      const began: number = this.#underWay;
+      const known = this.#credit.revision;
+      const state = await this.#coordinator.ask(this.threadId).catch(() => undefined);
+      if (state !== undefined) this.apply(state, { by: "asking", known });
+      this.#last = { began, answered: state !== undefined };
+      const again = this.#again;
+      this.#again = false;
+      this.#underWay = again ? this.#clock.now() : undefined;
+      wake(this.#asking);
+      if (!again) return;
+    }
+  }
+}
+
+/** Each of them once, and not those who begin to wait because of it. */
+function wake(waiters: Set<Waiter>): void {
+  const woken = [...waiters];
+  waiters.clear();
+  for (const waiter of woken) waiter.look();
+}

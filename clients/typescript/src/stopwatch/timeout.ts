@@ -1,0 +1,128 @@
+/**
+ * A timeout that stands still while its thread is paused.
+ */
+import { invalidField } from "../errors.js";
+import type { Clock } from "./clock.js";
+import type { Follower } from "./follower.js";
+import { Stopwatch } from "./stopwatch.js";
+import type { ThreadClock } from "./thread.js";
+
+/** What a timeout follows, and how patiently. */
+export interface TimeoutOptions {
+  /** The thread whose pauses stop the clock. Default: the client's. */
+  readonly threadId?: string | undefined;
+  /**
+   * Cut off from the coordinator, a pause counts for so long, and a timeout that runs out waits at most so long for the link. Default: 30 s.
+   */
+  readonly disconnectGraceMs?: number | undefined;
+}
+
+/**
+ * A limit on the time that a command of a thread may take, less the time that the thread is paused, less its own pauses (a moment that is
+ * both counts once). Made by `Client.startTimeout`. It runs from its creation.
+ *
+ * While the coordinator is heard, that is exact to 5 ms. Cut off, it goes on with the last state; a pause that began or ended meanwhile is
+ * credited when the link is back.
+ *
+ * Like `AbortSignal.timeout`, it does not keep the process alive. Dispose of it when the command is done: until then, or until it expires, it
+ * takes a little memory and its thread is watched.
+ */
+export class PausableTimeout implements Disposable {
+  readonly #stopwatch: Stopwatch;
+  readonly #limitMs: number;
+  readonly #thread: ThreadClock;
+  readonly #leave: () => void;
+  readonly #abort = new AbortController();
+  #done = false;
+
+  /** @internal */
+  constructor(limitMs: number, threadId: string | undefined, follower: () => Follower, clock: Clock) {
+    // Also what is no number at all.
+    if (!(limitMs >= 0)) throw new RangeError(`a timeout of ${limitMs} ms; allowed: 0 and more`);
+    if (threadId === undefined) {
+      throw invalidField(
+        "thread_id",
+        "thread_id is not given, neither here nor as PAUSEWATCH_THREAD_ID; allowed: 1 to 256 bytes",
+      );
+    }
+    this.#limitMs = limitMs;
+    this.#stopwatch = new Stopwatch(limitMs, clock, () => this.#expire());
+    const { thread, leave } = follower().register(threadId, this.#stopwatch);
+    this.#thread = thread;
+    this.#leave = leave;
+  }
+
+  /** Aborted when the time is out, with the reason that `AbortSignal.timeout` gives: a `DOMException` named `TimeoutError`. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /** Whether the time is out. Once expired it is expired for ever. */
+  get expired(): boolean {
+    return this.#stopwatch.expired;
+  }
+
+  /** Whether it stands still: by a pause of its own or of its thread, or because it was disposed of. */
+  get paused(): boolean {
+    return this.#stopwatch.paused;
+  }
+
+  /** Whether its thread's state is known, and the coordinator is heard. */
+  get linked(): boolean {
+    return this.#thread.linked;
+  }
+
+  /**
+   * The unpaused time so far. Never goes backwards: where a pause is learnt of only after a lost connection, it stands still until that time
+   * is made up for.
+   */
+  get elapsedMs(): number {
+    return this.#stopwatch.elapsedMs;
+  }
+
+  /**
+   * The limit less {@link elapsedMs}, at least 0. That is 0 does not mean expired: the coordinator may have to be asked first; {@link expired}
+   * and {@link signal} decide.
+   */
+  get remainingMs(): number {
+    return Math.max(this.#limitMs - this.elapsedMs, 0);
+  }
+
+  /** Pauses until what is returned is disposed of. Pauses nest: it runs again when the last one ends. */
+  pause(): Disposable {
+    this.#stopwatch.pause();
+    let ended = false;
+    return {
+      [Symbol.dispose]: () => {
+        if (!ended) this.#stopwatch.resume();
+        ended = true;
+      },
+    };
+  }
+
+  /** Pauses while `work` runs, however that ends. */
+  async pauseFor<T>(work: () => Promise<T> | T): Promise<T> {
+    const pause = this.pause();
+    try {
+      return await work();
+    } finally {
+      pause[Symbol.dispose]();
+    }
+  }
+
+  /** Ends it before its time: the signal will not be aborted any more, and the times stay as they are. */
+  [Symbol.dispose](): void {
+    this.#stopwatch.stop();
+    this.#end();
+  }
+
+  #expire(): void {
+    this.#end();
+    this.#abort.abort(new DOMException("The operation was aborted due to timeout", "TimeoutError"));
+  }
+
+  #end(): void {
+    if (!this.#done) this.#leave();
+    this.#done = true;
+  }
+}

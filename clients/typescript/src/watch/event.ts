@@ -1,0 +1,31 @@
+import type { CallError } from "../errors.js";
+import type { PauseState } from "../messages.js";
+
+/** One event of a watch. */
+export type WatchEvent =
+  /** The state of a thread: the first one, a change, or the first one after a break. */
+  | StateEvent
+  /**
+   * Every watched thread has been told, and all changes come as they happen. Told again after every break and after threads were added.
+   */
+  | { readonly type: "snapshotComplete" }
+  /** From here on nothing is known of these threads until their next state comes. The watch is trying again. */
+  | DisconnectedEvent;
+
+export interface StateEvent {
+  readonly type: "state";
+  /** Its `elicitations` are filled if the watch asked for them. */
+  readonly state: PauseState;
+  /** Changes may have been missed before this state: it is the first of its thread, or the first after a break. */
+  readonly gap: boolean;
+  /** The revision differs from the last state told. `false` only after a gap: nothing happened in it. */
+  readonly changed: boolean;
+}
+
+export interface DisconnectedEvent {
+  readonly type: "disconnected";
+  /** The threads; empty with a watch of all, where it is all of them. */
+  readonly threadIds: readonly string[];
+  /** Why. */
+  readonly error: CallError;
+}

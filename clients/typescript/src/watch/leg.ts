@@ -1,0 +1,97 @@
+/**
+ * One stream of a watch, opened again whenever it breaks.
+ *
+ * 1. A stream that is silent for two heartbeats is dead, whatever TCP believes. Only time spent waiting for the stream counts: a slow reader
+ *    does not break its own stream.
+ * 2. While its listener has no room the stream is not read: HTTP/2 flow control tells the server, which keeps only the latest state of each
+ *    thread.
+ */
+import { ConnectError } from "@connectrpc/connect";
+import type { Calls } from "../calls.js";
+import { type CallError, fromStatus, unavailable } from "../errors.js";
+import { type PauseState, pauseStateOf } from "../messages.js";
+import { Backoff, pauseFor } from "../retry.js";
+
+/** Twice the time within which the server promises a heartbeat. */
+const SILENCE_MS = 30_000;
+/** The first pause before a stream is opened again, and the longest; each with up to as much again at random. */
+const FIRST_PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 3_000;
+
+/** Whom a leg tells. */
+export interface Listener {
+  state(state: PauseState): void;
+  /** Each thread was told once since the stream was opened. */
+  complete(): void;
+  /** The stream broke, or could not be opened. The leg opens it again by itself. */
+  broken(error: CallError): void;
+  /** Nothing has changed. */
+  alive(): void;
+  /** Resolves when more can be told. */
+  room(): Promise<void> | undefined;
+}
+
+/** Streams the states of `threadIds` (none: of every thread) to `listener` until `stop` is aborted. */
+export async function runLeg(
+  calls: Calls,
+  threadIds: string[],
+  includeElicitations: boolean,
+  listener: Listener,
+  stop: AbortSignal,
+): Promise<void> {
+  const pauses = new Backoff(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
+  while (!stop.aborted && !calls.closing.aborted) {
+    const attempt = new AbortController();
+    const end = () => attempt.abort();
+    stop.addEventListener("abort", end);
+    const { complete, error } = await read(calls, threadIds, includeElicitations, listener, attempt);
+    stop.removeEventListener("abort", end);
+    if (stop.aborted || calls.closing.aborted) return;
+    listener.broken(error);
+    if (complete) pauses.reset();
+    // Also after a stream that worked: the clients of a restarted server must not all come back at once.
+    await pauseFor(pauses.next(), calls.keepsAlive, stop);
+  }
+}
+
+/** Reads to the end of one stream: whether its snapshot was complete, and why it ended. */
+async function read(
+  calls: Calls,
+  threadIds: string[],
+  includeElicitations: boolean,
+  listener: Listener,
+  attempt: AbortController,
+): Promise<{ complete: boolean; error: CallError }> {
+  const { signal } = attempt;
+  let complete = false;
+  let silent: CallError | undefined;
+  const giveUpAfter = (ms: number) =>
+    setTimeout(() => {
+      silent = unavailable(`the watch was silent for ${ms} ms`);
+      attempt.abort();
+    }, ms).unref();
+  let silence = giveUpAfter(Math.min(calls.deadlineMs, SILENCE_MS));
+  try {
+    for await (const { event } of calls.watch(threadIds, includeElicitations, signal)) {
+      if (signal.aborted) break;
+      clearTimeout(silence);
+      if (event.case === "pauseState") {
+        listener.state(pauseStateOf(event.value));
+      } else if (event.case === "snapshotComplete") {
+        complete = true;
+        listener.complete();
+      } else {
+        // An event of a newer server is a sign of life too.
+        listener.alive();
+      }
+      const room = listener.room();
+      if (room !== undefined) await room;
+      silence = giveUpAfter(SILENCE_MS);
+    }
+    return { complete, error: silent ?? unavailable("the watch ended") };
+  } catch (error) {
+    return { complete, error: silent ?? fromStatus(ConnectError.from(error)) };
+  } finally {
+    clearTimeout(silence);
+  }
+}

@@ -1,0 +1,143 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
+import { test } from "node:test";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { CallError, Client, DeadlineExceededError, InvalidFieldError, UnavailableError } from "../../src/index.js";
+import { Coordinator } from "../support/coordinator.js";
+import { FakeCoordinator } from "../support/fake.js";
+
+test("counts up and down over TCP and a Unix socket", async () => {
+  for (const listen of ["tcp", "unix"] as const) {
+    await using coordinator = await Coordinator.start({ listen });
+    using client = coordinator.client();
+    const { count, elicitation } = await client.incrementElicitation({
+      threadId: "日本 🙂",
+      reason: "Push?",
+      ttlMs: 60_000,
+    });
+    const state = await client.getPauseState("日本 🙂");
+    assert.deepEqual([count, state.count, state.paused, state.elicitations], [1, 1, true, [elicitation]]);
+    assert.equal(Number(elicitation.expireTime) - Number(elicitation.createTime), 60_000);
+    assert.ok(state.pausedForMs !== undefined && state.pausedForMs <= state.pausedTotalMs);
+    const page = await client.listPauseStates();
+    assert.deepEqual([page.pauseStates.length, page.nextPageToken], [1, ""]);
+    assert.equal((await client.decrementElicitation({ threadId: "日本 🙂" })).count, 0);
+  }
+});
+
+test("what cannot be sent is refused here, at once", async () => {
+  using client = new Client({ address: "127.0.0.1:1" });
+  await assert.rejects(client.incrementElicitation({ threadId: "t", ttlMs: Number.NaN }), { field: "ttl" });
+  await assert.rejects(client.incrementElicitation({ threadId: "t", reason: "\ud800" }), { field: "reason" });
+  await assert.rejects(client.listPauseStates({ pageSize: 1.5 }), { field: "page_size" });
+  await assert.rejects(client.getPauseState(undefined as never), InvalidFieldError);
+  await assert.rejects(client.hold(undefined), { field: "thread_id" });
+});
+
+test("g4: a call whose connection is reset is made again with the same request id", async () => {
+  const ids: string[] = [];
+  await using fake = await FakeCoordinator.start({
+    decrementElicitation: async ({ requestId }) => {
+      ids.push(requestId);
+      if (ids.length <= 2) fake.cut();
+      return { count: 0 };
+    },
+  });
+  using client = new Client({ address: fake.address });
+  assert.equal((await client.decrementElicitation({ threadId: "t" })).count, 0);
+  assert.equal(ids.length, 3);
+  assert.match(ids[0] ?? "", /^[0-9a-f-]{36}$/);
+  assert.equal(new Set(ids).size, 1);
+});
+
+test("a call waits for a server that comes back", async () => {
+  await using coordinator = await Coordinator.start({ durable: true });
+  using client = coordinator.client();
+  await client.incrementElicitation({ threadId: "t" });
+  await coordinator.stop();
+  const call = client.incrementElicitation({ threadId: "t" });
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  await coordinator.start();
+  const back = performance.now();
+  assert.equal((await call).count, 2);
+  assert.ok(performance.now() - back < 2_000);
+});
+
+test("refusals are not retried, and an outage is as often as was said", async () => {
+  let calls = 0;
+  await using fake = await FakeCoordinator.start({
+    getPauseState: () => {
+      calls++;
+      throw new ConnectError("draining", Code.Unavailable);
+    },
+    renewElicitation: () => {
+      calls++;
+      throw new ConnectError("no", Code.PermissionDenied);
+    },
+  });
+  using client = new Client({ address: fake.address, retries: 2 });
+  await assert.rejects(client.getPauseState("t"), UnavailableError);
+  assert.equal(calls, 3);
+  await assert.rejects(client.renewElicitation({ threadId: "t", elicitationId: "e" }), { name: "CallError", code: 7 });
+  assert.equal(calls, 4);
+});
+
+test("a deadline covers all attempts, by client and by call, and the server is told", async () => {
+  let told = 0;
+  await using fake = await FakeCoordinator.start({
+    getPauseState: async (_, context) => {
+      told = context.timeoutMs() ?? 0;
+      return new Promise((resolve) => context.signal.addEventListener("abort", () => resolve({})));
+    },
+  });
+  using client = new Client({ address: fake.address, deadlineMs: 200 });
+  const started = performance.now();
+  await assert.rejects(client.getPauseState("t"), DeadlineExceededError);
+  await assert.rejects(client.getPauseState("t", { deadlineMs: 100 }), { message: "no answer within 100 ms" });
+  const took = performance.now() - started;
+  assert.ok(took >= 299 && took < 2_000, `${took}`);
+  assert.ok(told > 0 && told <= 100, `${told}`);
+});
+
+test("a peer that accepts and says nothing costs the deadline, and one that is not there is told by its cause", async () => {
+  const silent = createServer().listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  using client = new Client({ address: `127.0.0.1:${(silent.address() as AddressInfo).port}`, deadlineMs: 300 });
+  await assert.rejects(client.getPauseState("t"), DeadlineExceededError);
+  client.close();
+  silent.close();
+  using nobody = new Client({ address: "127.0.0.1:1", retries: 0 });
+  await assert.rejects(nobody.getPauseState("t"), /connection lost: connect ECONNREFUSED/);
+});
+
+test("a signal ends a call with its reason, also between attempts", async () => {
+  using client = new Client({ address: "127.0.0.1:1" });
+  const reason = new Error("not any more");
+  const abort = new AbortController();
+  const call = client.getPauseState("t", { signal: abort.signal });
+  setTimeout(() => abort.abort(reason), 60);
+  await assert.rejects(call, reason);
+  await assert.rejects(client.getPauseState("t", { signal: abort.signal }), reason);
+});
+
+test("a closed client ends calls and makes no more; closing again does nothing", async () => {
+  await using fake = await FakeCoordinator.start({ getPauseState: () => new Promise(() => undefined) });
+  const client = new Client({ address: fake.address });
+  const underWay = client.getPauseState("t");
+  const retrying = new Client({ address: "127.0.0.1:1" });
+  const pausing = retrying.getPauseState("t");
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  for (const closed of [client, client, retrying]) closed.close();
+  const closed = (error: Error) => error instanceof CallError && error.message === "the client is closed";
+  await assert.rejects(underWay, closed);
+  await assert.rejects(pausing, closed);
+  await assert.rejects(client.getPauseState("t"), closed);
+});
+
+test("calls at a time share one connection", async () => {
+  await using fake = await FakeCoordinator.start({ getPauseState: () => ({ pauseState: {} }) });
+  using client = new Client({ address: fake.address });
+  await Promise.all(Array.from({ length: 50 }, () => client.getPauseState("t")));
+  assert.equal(fake.connections, 1);
+});

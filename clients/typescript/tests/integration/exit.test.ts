@@ -1,0 +1,81 @@
+/** What keeps a process alive, and what does not. */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
+import { Coordinator, until } from "../support/coordinator.js";
+
+const LIBRARY = new URL("../../src/index.js", import.meta.url).href;
+const run = promisify(execFile);
+
+/** Runs a program that has the library at hand; gives its output when it has ended by itself. */
+async function program(address: string, text: string, environment: Record<string, string> = {}): Promise<string> {
+  const source = `import * as pausewatch from ${JSON.stringify(LIBRARY)};
+    const client = new pausewatch.Client({ address: ${JSON.stringify(address)} });
+    ${text}`;
+  const env = { ...process.env, ...environment };
+  const { stdout } = await run(process.execPath, ["--input-type=module", "-e", source], { timeout: 20_000, env });
+  return stdout.trim();
+}
+
+test("an open client, a hold and a timeout let the process end", async () => {
+  await using coordinator = await Coordinator.start();
+  const told = await program(
+    coordinator.address,
+    `const hold = await client.hold("t", { ttlMs: 60_000 });
+     const signal = client.pausableTimeout(60_000, { threadId: "t" });
+     const timeout = client.startTimeout(60_000, { threadId: "t" });
+     while (!timeout.linked) await client.getPauseState("t");
+     const started = performance.now();
+     process.on("exit", () => console.log(performance.now() - started < 5_000 ? "soon" : "late"));`,
+  );
+  assert.equal(told, "soon");
+});
+
+test("neither does a timeout whose coordinator is not there, nor the shared client", async () => {
+  const told = await program(
+    "127.0.0.1:1",
+    `client.pausableTimeout(60_000, { threadId: "t" });
+     pausewatch.pausableTimeout(60_000);
+     try { pausewatch.pausableTimeout(1, { threadId: "" }) } catch (error) { console.log(error.name) }
+     setTimeout(() => console.log("end"), 500);`,
+    { PAUSEWATCH_ADDRESS: "127.0.0.1:1", PAUSEWATCH_THREAD_ID: "t" },
+  );
+  assert.equal(told, "InvalidFieldError\nend");
+});
+
+test("a call keeps it alive until it is done", async () => {
+  await using coordinator = await Coordinator.start();
+  assert.equal(
+    await program(coordinator.address, `client.getPauseState("t").then(() => console.log("done"));`),
+    "done",
+  );
+});
+
+test("a watch keeps it alive until it is closed", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = coordinator.client();
+  const watching = program(
+    coordinator.address,
+    `for await (const { state } of client.watch(["t", "probe"])) if (state?.threadId === "t" && state.paused) break;
+     console.log("closed");`,
+  );
+  await until(async () => (await client.incrementElicitation({ threadId: "probe" })).watchers === 1);
+  await sleep(500);
+  await client.incrementElicitation({ threadId: "t" });
+  assert.equal(await watching, "closed");
+});
+
+test("a listener that throws is the program's affair, and keeps no other timeout from expiring", async () => {
+  await using coordinator = await Coordinator.start();
+  const told = await program(
+    coordinator.address,
+    `process.on("uncaughtException", ({ message }) => console.log(message));
+     const [first, second] = [1, 2].map(() => client.pausableTimeout(100, { threadId: "t" }));
+     first.addEventListener("abort", () => { throw new Error("thrown") });
+     const alive = setTimeout(() => undefined, 10_000);
+     second.addEventListener("abort", () => { console.log("aborted"); clearTimeout(alive); });`,
+  );
+  assert.deepEqual(told.split("\n").sort(), ["aborted", "thrown"]);
+});

@@ -1,0 +1,220 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { ErrorInfoSchema } from "../../src/gen/google/rpc/error_details_pb.js";
+import { Client, ElicitationExpiredError, InvalidFieldError, UnavailableError } from "../../src/index.js";
+import { Coordinator, until } from "../support/coordinator.js";
+import { FakeCoordinator, type Handlers } from "../support/fake.js";
+
+/** A coordinator on which every lease has ended when somebody asks. */
+function expired(): never {
+  const reason = { reason: "ELICITATION_EXPIRED", domain: "pausewatch", metadata: {} };
+  throw new ConnectError("expired", Code.NotFound, undefined, [{ desc: ErrorInfoSchema, value: reason }]);
+}
+
+const OPENED: Handlers = {
+  incrementElicitation: ({ threadId }) => ({ count: 1, paused: true, elicitation: { elicitationId: "e", threadId } }),
+};
+
+test("a hold is open until its block ends, however that ends", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = coordinator.client();
+  {
+    await using hold = await client.hold("t", { reason: "Push?" });
+    const { elicitations } = await client.getPauseState("t");
+    assert.deepEqual([hold.lease, elicitations], ["held", [hold.elicitation]]);
+    assert.match(elicitations[0]?.holder ?? "", /^\S+\[\d+\]$/);
+  }
+  assert.equal((await client.getPauseState("t")).count, 0);
+
+  const own = new Error("the block's own");
+  const block = async () => {
+    await using _hold = await client.hold("t");
+    throw own;
+  };
+  await assert.rejects(block(), own);
+  assert.equal(await client.withHold("t", {}, async () => (await client.getPauseState("t")).count), 1);
+  await assert.rejects(
+    client.withHold("t", {}, () => Promise.reject(own)),
+    own,
+  );
+  assert.equal((await client.getPauseState("t")).count, 0);
+});
+
+test("a release says what it found, and says the same again", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = coordinator.client();
+  await client.incrementElicitation({ threadId: "t" });
+  const hold = await client.hold("t");
+  const [first, second] = await Promise.all([hold.release(), hold.release()]);
+  assert.deepEqual([first.ending, first], ["closed", second]);
+  assert.deepEqual([await hold.release(), hold.released, hold.lease], [first, first, "released"]);
+  assert.equal((await client.getPauseState("t")).count, 1);
+});
+
+test("g2: a lease is renewed while its program lives", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = coordinator.client();
+  await using hold = await client.hold("t", { ttlMs: 1_000 });
+  await sleep(2_200);
+  assert.deepEqual([hold.lease, (await client.getPauseState("t")).count], ["held", 1]);
+});
+
+test("who waits is told when another closes it, or the wait is ended", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = coordinator.client();
+  await using hold = await client.hold("t", { ttlMs: 1_000 });
+  const ended = new AbortController();
+  const waiting = hold.lost({ signal: ended.signal });
+  ended.abort();
+  await assert.rejects(waiting, { name: "AbortError" });
+  const lost = hold.lost();
+  await client.decrementElicitation({ threadId: "t", elicitationId: hold.elicitation.elicitationId });
+  assert.equal(await lost, "released");
+  assert.equal((await hold.complete()).ending, "released");
+});
+
+test("g4: all decrements of a hold carry one request id, and renewals go on after a release that failed", async () => {
+  const ids: string[] = [];
+  let renewals = 0;
+  let down = true;
+  await using fake = await FakeCoordinator.start({
+    ...OPENED,
+    renewElicitation: () => {
+      renewals++;
+      return { elicitation: { elicitationId: "e", threadId: "t" } };
+    },
+    decrementElicitation: ({ requestId }) => {
+      ids.push(requestId);
+      if (down) throw new ConnectError("draining", Code.Unavailable);
+      return { count: 0 };
+    },
+  });
+  using client = new Client({ address: fake.address, retries: 1 });
+  await using hold = await client.hold("t", { ttlMs: 300 });
+  await assert.rejects(hold.release(), UnavailableError);
+  const before = renewals;
+  await until(() => renewals > before + 1);
+  down = false;
+  assert.equal((await hold.release()).ending, "closed");
+  assert.deepEqual([ids.length, new Set(ids).size], [3, 1]);
+});
+
+test("a late answer is told by type: by complete() and by withHold, whose result it takes the place of", async () => {
+  await using fake = await FakeCoordinator.start({ ...OPENED, decrementElicitation: expired });
+  using client = new Client({ address: fake.address });
+  await assert.rejects(
+    client.withHold("t", {}, () => "approved"),
+    ElicitationExpiredError,
+  );
+  const block = async () => {
+    await using hold = await client.hold("t");
+    await hold.complete();
+  };
+  await assert.rejects(block(), ElicitationExpiredError);
+  const hold = await client.hold("t");
+  assert.equal((await hold.release()).ending, "expired");
+});
+
+test("a late answer does not take the place of the block's own error, and is not silent at the end of a block", async () => {
+  await using fake = await FakeCoordinator.start({ ...OPENED, decrementElicitation: expired });
+  using client = new Client({ address: fake.address });
+  const own = new Error("the block's own");
+  const late = /the answer came too late/;
+  for (const block of [
+    async () => {
+      await using _hold = await client.hold("t");
+      throw own;
+    },
+    () => client.withHold("t", {}, () => Promise.reject(own)),
+  ]) {
+    const warned = once(process, "warning");
+    await assert.rejects(block(), (error) => error === own);
+    const [warning] = await warned;
+    assert.match(warning.message, late);
+  }
+  const warned = once(process, "warning");
+  {
+    await using _hold = await client.hold("t");
+  }
+  assert.match((await warned)[0].message, late);
+});
+
+test("a lease that cannot be renewed is overdue, and held again when it can", async () => {
+  let down = false;
+  await using fake = await FakeCoordinator.start({
+    ...OPENED,
+    renewElicitation: () => {
+      if (down) throw new ConnectError("draining", Code.Unavailable);
+      return { elicitation: { elicitationId: "e", threadId: "t" } };
+    },
+    decrementElicitation: () => ({ count: 0 }),
+  });
+  using client = new Client({ address: fake.address });
+  await using hold = await client.hold("t", { ttlMs: 300 });
+  down = true;
+  assert.equal(await hold.lost(), "overdue");
+  down = false;
+  await until(() => hold.lease === "held");
+});
+
+test("an open that nobody waits for any more is closed again", async () => {
+  let decrements = 0;
+  let answer = () => {};
+  const asked = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await using fake = await FakeCoordinator.start({
+    incrementElicitation: async ({ threadId }) => {
+      await asked;
+      return { count: 1, elicitation: { elicitationId: "e", threadId } };
+    },
+    decrementElicitation: () => {
+      decrements++;
+      return { count: 0 };
+    },
+  });
+  using client = new Client({ address: fake.address });
+  const abort = new AbortController();
+  const reason = new Error("not any more");
+  const opening = client.hold("t", { signal: abort.signal });
+  setTimeout(() => abort.abort(reason), 50);
+  await assert.rejects(opening, reason);
+  answer();
+  await until(() => decrements === 1);
+});
+
+test("a hold that is refused raises the call's own error", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = coordinator.client();
+  await assert.rejects(client.hold("t", { ttlMs: 999 }), InvalidFieldError);
+  await assert.rejects(client.hold(""), InvalidFieldError);
+  assert.equal((await client.getPauseState("t")).count, 0);
+});
+
+test("a block that ends in an outage is released as soon as somebody answers", async () => {
+  let down = true;
+  let decrements = 0;
+  await using fake = await FakeCoordinator.start({
+    ...OPENED,
+    decrementElicitation: () => {
+      if (down) throw new ConnectError("draining", Code.Unavailable);
+      decrements++;
+      return { count: 0 };
+    },
+  });
+  using client = new Client({ address: fake.address, deadlineMs: 100 });
+  const warned = once(process, "warning");
+  {
+    await using _hold = await client.hold("t", { deadlineMs: 5_000 });
+  }
+  assert.match((await warned)[0].message, /not released yet/);
+  await assert.rejects(
+    client.withHold("t", { deadlineMs: 5_000 }, () => "answer"),
+    { transient: true },
+  );
+  down = false;
+  await until(() => decrements === 2);
+});

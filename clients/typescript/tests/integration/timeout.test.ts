@@ -1,0 +1,147 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Client, InvalidFieldError, type PausableTimeout } from "../../src/index.js";
+import { Coordinator, until } from "../support/coordinator.js";
+import { atOneMoment } from "../support/moment.js";
+
+/** Starts a timeout, and gives what reads how much wall time was not charged to it so far. */
+function start(client: Client): { timeout: PausableTimeout; credited: () => number } {
+  const timeout = client.startTimeout(60_000, { threadId: "t" });
+  const started = atOneMoment(() => timeout.elapsedMs);
+  const credited = () => {
+    const { at, value } = atOneMoment(() => timeout.elapsedMs);
+    return at - started.at - (value - started.value);
+  };
+  return { timeout, credited };
+}
+
+/** Keeps the process alive, which the timeout does not. */
+async function expired({ signal }: PausableTimeout): Promise<void> {
+  const alive = setInterval(() => undefined, 1_000);
+  await new Promise((resolve) => signal.addEventListener("abort", resolve));
+  clearInterval(alive);
+}
+
+test("it aborts as AbortSignal.timeout does", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = coordinator.client();
+  const started = performance.now();
+  const signal = client.pausableTimeout(200, { threadId: "t" });
+  const plain = AbortSignal.timeout(1);
+  await assert.rejects(sleep(10_000, undefined, { signal }), { name: "AbortError" });
+  const took = performance.now() - started;
+  assert.ok(took >= 199 && took < 2_000, `${took}`);
+  assert.equal(signal.reason.constructor, DOMException);
+  assert.deepEqual([signal.reason.name, signal.reason.message], [plain.reason.name, plain.reason.message]);
+});
+
+test("g3: it stands still through a pause, exactly, and goes on with what was left", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = coordinator.client();
+  const { timeout, credited } = start(client);
+  await until(() => timeout.linked);
+  await client.withHold("t", {}, async () => {
+    await until(() => timeout.paused);
+    await sleep(300);
+  });
+  await until(() => !timeout.paused);
+  const { pausedTotalMs } = await client.getPauseState("t");
+  assert.ok(pausedTotalMs >= 300 && Math.abs(credited() - pausedTotalMs) < 5, `${credited()} ${pausedTotalMs}`);
+  timeout[Symbol.dispose]();
+});
+
+test("g1: a limit is not used up by a person's slowness", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = coordinator.client();
+  const hold = await client.hold("t");
+  using timeout = client.startTimeout(100, { threadId: "t" });
+  await sleep(400);
+  assert.deepEqual([timeout.paused, timeout.expired], [true, false]);
+  const over = expired(timeout);
+  await hold.release();
+  await over;
+  assert.deepEqual([timeout.expired, timeout.remainingMs], [true, 0]);
+});
+
+test("a pause that nobody here saw is credited after a restart of the coordinator", async () => {
+  await using coordinator = await Coordinator.start({ durable: true });
+  using client = coordinator.client();
+  const { timeout, credited } = start(client);
+  await until(() => timeout.linked);
+  await coordinator.stop();
+  await until(() => !timeout.linked);
+  await coordinator.start();
+  using other = coordinator.client();
+  await other.withHold("t", {}, () => sleep(200));
+  const { pausedTotalMs } = await other.getPauseState("t");
+  await until(() => timeout.linked && credited() > pausedTotalMs - 5);
+  assert.ok(Math.abs(credited() - pausedTotalMs) < 5, `${credited()} ${pausedTotalMs}`);
+  timeout[Symbol.dispose]();
+});
+
+test("g2: with nobody there it gets its grace and no more", async () => {
+  using client = new Client({ address: "127.0.0.1:1" });
+  const started = performance.now();
+  using timeout = client.startTimeout(100, { threadId: "t", disconnectGraceMs: 300 });
+  await expired(timeout);
+  const took = performance.now() - started;
+  assert.ok(took >= 399 && took < 3_000, `${took}`);
+});
+
+test("own pauses nest, and end once", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = coordinator.client();
+  using timeout = client.startTimeout(60_000, { threadId: "t" });
+  const outer = timeout.pause();
+  const inner = timeout.pause();
+  const at = timeout.elapsedMs;
+  inner[Symbol.dispose]();
+  inner[Symbol.dispose]();
+  assert.equal(await timeout.pauseFor(() => sleep(50, "answer")), "answer");
+  await assert.rejects(timeout.pauseFor(() => Promise.reject(new Error("no"))));
+  assert.deepEqual([timeout.paused, timeout.elapsedMs], [true, at]);
+  outer[Symbol.dispose]();
+  await until(() => timeout.elapsedMs > at);
+});
+
+test("disposed of, it never expires and its times stay", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = coordinator.client();
+  const timeout = client.startTimeout(50, { threadId: "t" });
+  timeout[Symbol.dispose]();
+  const at = timeout.elapsedMs;
+  await sleep(150);
+  timeout[Symbol.dispose]();
+  assert.deepEqual([timeout.expired, timeout.signal.aborted, timeout.elapsedMs], [false, false, at]);
+});
+
+test("g7: a thousand timeouts of as many threads share one stream", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = coordinator.client();
+  const started = performance.now();
+  const timeouts = Array.from({ length: 1_000 }, (_, i) =>
+    client.startTimeout(60_000, { threadId: `thread-${i % 500}` }),
+  );
+  assert.ok(performance.now() - started < 1_000);
+  await until(() => timeouts.every(({ linked }) => linked));
+  assert.equal((await client.incrementElicitation({ threadId: "thread-0" })).watchers, 1);
+  await until(() => timeouts[0]?.paused && timeouts[500]?.paused);
+  assert.equal(timeouts[1]?.paused, false);
+});
+
+test("the thread is the client's unless another is named, and must be one", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = coordinator.client({ threadId: "mine" });
+  using timeout = client.startTimeout(60_000);
+  await using _hold = await client.hold(undefined);
+  await until(() => timeout.paused);
+  using nameless = coordinator.client();
+  for (const start of [() => nameless.startTimeout(1), () => client.startTimeout(1, { threadId: "" })]) {
+    assert.throws(start, InvalidFieldError);
+  }
+  for (const ms of [-1, Number.NaN, undefined as never]) assert.throws(() => client.pausableTimeout(ms), RangeError);
+  assert.throws(() => client.startTimeout(1, { disconnectGraceMs: -1 }), RangeError);
+  using never = client.startTimeout(Number.POSITIVE_INFINITY);
+  assert.equal(never.remainingMs, Number.POSITIVE_INFINITY);
+});

@@ -1,0 +1,244 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Client, type Watch, type WatchEvent } from "../../src/index.js";
+import { Coordinator, until } from "../support/coordinator.js";
+import { event, FakeCoordinator, silence } from "../support/fake.js";
+
+async function next(watch: Watch): Promise<WatchEvent> {
+  const { value } = await watch.next();
+  assert.ok(value !== undefined);
+  return value;
+}
+
+async function state(watch: Watch) {
+  const event = await next(watch);
+  assert.equal(event.type, "state");
+  return event;
+}
+
+async function type(watch: Watch) {
+  return (await next(watch)).type;
+}
+
+test("a watch gives a snapshot, then changes, and leaves no stream behind", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = coordinator.client();
+  for await (const event of client.watch(["t"], { includeElicitations: true })) {
+    if (event.type === "snapshotComplete") await client.incrementElicitation({ threadId: "t", reason: "Push?" });
+    if (event.type !== "state" || !event.state.paused) continue;
+    assert.deepEqual([event.gap, event.changed, event.state.elicitations[0]?.reason], [false, true, "Push?"]);
+    break;
+  }
+  await until(async () => (await client.incrementElicitation({ threadId: "t" })).watchers === 0);
+});
+
+test("it heals after a restart, and says what it may have missed", async () => {
+  await using coordinator = await Coordinator.start({ durable: true });
+  using client = coordinator.client();
+  await client.incrementElicitation({ threadId: "t" });
+  await using watch = client.watch(["t"]);
+  const first = await state(watch);
+  assert.deepEqual([first.gap, first.changed], [true, true]);
+  assert.equal(await type(watch), "snapshotComplete");
+  for (const signal of ["SIGKILL", "SIGTERM"] as const) {
+    await coordinator.stop(signal);
+    const cut = await next(watch);
+    assert.ok(cut.type === "disconnected" && cut.threadIds.join() === "t" && cut.error.transient);
+    await coordinator.start();
+    const again = await state(watch);
+    assert.deepEqual([again.gap, again.changed, again.state.revision], [true, false, first.state.revision]);
+    assert.equal(await type(watch), "snapshotComplete");
+  }
+});
+
+test("a watch of all tells what resumed in the gap", async () => {
+  await using coordinator = await Coordinator.start({ durable: true });
+  using client = coordinator.client();
+  for (const threadId of ["stays", "resumes"]) await client.incrementElicitation({ threadId });
+  await using watch = client.watch();
+  assert.deepEqual([await type(watch), await type(watch), await type(watch)], ["state", "state", "snapshotComplete"]);
+  await coordinator.stop();
+  assert.equal(await type(watch), "disconnected");
+  const decrement = client.decrementElicitation({ threadId: "resumes" });
+  await coordinator.start();
+  await decrement;
+  const told = new Map<string, number>();
+  for (let event = await next(watch); event.type === "state"; event = await next(watch)) {
+    told.set(event.state.threadId, event.state.count);
+  }
+  assert.deepEqual([told.get("stays"), told.get("resumes")], [1, 0]);
+});
+
+test("g7: a reader that comes late sees rising revisions and the last state", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = coordinator.client();
+  await using watch = client.watch(["t"]);
+  let seen = (await state(watch)).state.revision;
+  assert.equal(await type(watch), "snapshotComplete");
+  let last = 0n;
+  for (let flip = 0; flip < 200; flip++) {
+    await client.incrementElicitation({ threadId: "t" });
+    last = (await client.decrementElicitation({ threadId: "t" })).revision;
+  }
+  let events = 0;
+  for (; seen < last; events++) {
+    const { revision } = (await state(watch)).state;
+    assert.ok(revision > seen);
+    seen = revision;
+  }
+  assert.ok(events < 400, `${events} of 400 changes were told`);
+});
+
+test("g7: a watch of everything that nobody reads is not read from the network either", async () => {
+  let sent = 0;
+  await using fake = await FakeCoordinator.start({
+    async *watchPauseState() {
+      for (; sent < 15_000; sent++) {
+        const threadId = `${sent}`.padStart(200, "x");
+        yield event.state({ threadId, revision: 1n, count: 1, paused: true });
+      }
+      yield event.snapshotComplete();
+      await silence;
+    },
+  });
+  using client = new Client({ address: fake.address });
+  await using watch = client.watch();
+  await state(watch);
+  // Until it stands still.
+  for (let before = -1; before < sent; await sleep(300)) before = sent;
+  assert.ok(sent >= 10_000 && sent < 13_000, `${sent}`);
+  let told = 1;
+  while ((await type(watch)) === "state") told++;
+  assert.equal(told, 15_000);
+});
+
+test("threads that are added share the next stream, which replaces the old one without a gap", async () => {
+  const streams: string[][] = [];
+  let open = 0;
+  await using fake = await FakeCoordinator.start({
+    async *watchPauseState({ threadIds }, { signal }) {
+      const revision = BigInt(streams.push(threadIds));
+      open++;
+      signal.addEventListener("abort", () => open--);
+      for (const threadId of threadIds) yield event.state({ threadId, revision });
+      yield event.snapshotComplete();
+      await silence;
+    },
+  });
+  using client = new Client({ address: fake.address });
+  await using watch = client.watch(["a"]);
+  assert.deepEqual([await type(watch), await type(watch)], ["state", "snapshotComplete"]);
+  for (let i = 0; i < 100; i++) watch.add(`thread-${i}`);
+  watch.add("thread-0");
+  const gaps = new Map<string, boolean>();
+  for (let told = await next(watch); told.type === "state"; told = await next(watch)) {
+    gaps.set(told.state.threadId, told.gap);
+  }
+  assert.deepEqual([streams.length, streams[1]?.length, gaps.size], [2, 101, 101]);
+  assert.deepEqual([gaps.get("a"), gaps.get("thread-0")], [false, true], "a change of streams is no gap");
+  await until(() => open === 1);
+  for (let i = 0; i < 100; i++) watch.remove(`thread-${i}`);
+  await until(() => streams.length === 3 && open === 1);
+  assert.deepEqual(streams[2], ["a"], "the ids that nobody wants any more are dropped");
+  watch.remove("a");
+  await until(() => open === 0);
+});
+
+test("a few more threads have a stream of their own, until nothing was added for a while", async () => {
+  const streams: string[][] = [];
+  let open = 0;
+  await using fake = await FakeCoordinator.start({
+    async *watchPauseState({ threadIds }, { signal }) {
+      streams.push(threadIds);
+      open++;
+      signal.addEventListener("abort", () => open--);
+      for (const threadId of threadIds) yield event.state({ threadId, revision: 1n });
+      yield event.snapshotComplete();
+      await silence;
+    },
+  });
+  using client = new Client({ address: fake.address });
+  await using watch = client.watch(Array.from({ length: 50 }, (_, i) => `thread-${i}`));
+  while ((await type(watch)) === "state");
+  watch.add("one");
+  watch.add("two");
+  assert.deepEqual([await type(watch), await type(watch), await type(watch)], ["state", "state", "snapshotComplete"]);
+  assert.deepEqual([streams.length, streams[1]?.length, open], [2, 2, 2]);
+  const again = watch.next();
+  await until(() => streams.length === 3 && open === 1);
+  assert.equal(streams[2]?.length, 52);
+  assert.equal(await Promise.race([again, sleep(100, "nothing")]), "nothing", "no state is told again");
+});
+
+test("more than 10,000 threads are spread over several streams", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = coordinator.client();
+  const threadIds = Array.from({ length: 10_050 }, (_, i) => `thread-${i}`);
+  await using watch = client.watch(threadIds);
+  const told = new Set<string>();
+  for (let event = await next(watch); event.type === "state"; event = await next(watch)) told.add(event.state.threadId);
+  assert.equal(told.size, 10_050);
+  for (const threadId of ["thread-0", "thread-10049"]) {
+    assert.equal((await client.incrementElicitation({ threadId })).watchers, 1);
+    assert.equal((await state(watch)).state.threadId, threadId);
+  }
+});
+
+test("a stream that says nothing to the first question within the deadline is opened anew", async () => {
+  let streams = 0;
+  await using fake = await FakeCoordinator.start({
+    async *watchPauseState() {
+      streams++;
+      if (streams === 1) await silence;
+      yield event.snapshotComplete();
+      await silence;
+    },
+  });
+  using client = new Client({ address: fake.address, deadlineMs: 200 });
+  await using watch = client.watch(["t"]);
+  const cut = await next(watch);
+  assert.ok(cut.type === "disconnected" && /silent for 200 ms/.test(cut.error.message));
+  await until(() => streams >= 2);
+});
+
+test("a watch of nothing waits; bad ids are refused at once", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = coordinator.client();
+  await using watch = client.watch([]);
+  const first = watch.next();
+  assert.equal(await Promise.race([first, sleep(50, "nothing")]), "nothing");
+  watch.add("t");
+  assert.equal((await first).value?.type, "state");
+  assert.throws(() => client.watch(["ok", ""]), { name: "InvalidFieldError", field: "thread_id" });
+  assert.throws(() => watch.add("x".repeat(257)), { name: "InvalidFieldError" });
+});
+
+test("it ends with its signal, with its client, and when it is closed", async () => {
+  await using coordinator = await Coordinator.start();
+  const client = coordinator.client();
+  const abort = new AbortController();
+  const reason = new Error("enough");
+  const aborted = client.watch(["t"], { signal: abort.signal });
+  await next(aborted);
+  await next(aborted);
+  const waiting = aborted.next();
+  abort.abort(reason);
+  await assert.rejects(waiting, reason);
+  await assert.rejects(aborted.next(), reason);
+  await assert.rejects(client.watch(["t"], { signal: abort.signal }).next(), reason);
+
+  const closed = client.watch(["t"]);
+  await next(closed);
+  closed.close();
+  closed.close();
+  assert.deepEqual(await closed.next(), { done: true, value: undefined });
+
+  const orphan = client.watch(["t"]);
+  await next(orphan);
+  await next(orphan);
+  const pending = orphan.next();
+  client.close();
+  assert.equal((await pending).done, true);
+  assert.equal((await client.watch().next()).done, true);
+});

@@ -1,0 +1,228 @@
+/** What the stage may ask for, op by op; see clients/scenarios/README.md. */
+import { setTimeout as sleep } from "node:timers/promises";
+import {
+  Client,
+  ElicitationExpiredError,
+  type Hold,
+  type PausableTimeout,
+  type Watch,
+  type WatchEvent,
+} from "pausewatch";
+import { atOneMoment } from "../support/moment.js";
+import { elicitationToWire, eventToWire, type Json, stateToWire } from "./wire.js";
+
+/** The arguments of an op. Those that it does not use are absent. */
+export interface Step {
+  readonly id: number;
+  readonly do: string;
+  readonly client: string;
+  readonly hold: string;
+  readonly watch: string;
+  readonly timeout: string;
+  readonly pause: string;
+  readonly address: string;
+  readonly thread_id: string;
+  readonly thread_ids?: string[];
+  readonly elicitation_id: string;
+  readonly request_id?: string;
+  readonly reason?: string;
+  readonly holder?: string;
+  readonly ttl_ms?: number;
+  readonly deadline_ms?: number;
+  readonly page_size?: number;
+  readonly page_token?: string;
+  readonly include_running?: boolean;
+  readonly include_elicitations?: boolean;
+  readonly disconnect_grace_ms?: number;
+  readonly within_ms: number;
+  readonly stay_ms: number;
+  readonly work_ms: number;
+  readonly limit_ms: number;
+  readonly throws: boolean;
+}
+
+interface Watching {
+  readonly watch: Watch;
+  /** A `next` that was not answered in time goes on. */
+  pending: Promise<IteratorResult<WatchEvent, undefined>> | undefined;
+}
+
+interface Running {
+  readonly timeout: PausableTimeout;
+  readonly started: number;
+  readonly expired: Promise<Json>;
+  readonly pauses: Map<string, Disposable>;
+}
+
+export class Player {
+  readonly #clients = new Map<string, Client>();
+  readonly #holds = new Map<string, Hold>();
+  readonly #watches = new Map<string, Watching>();
+  readonly #timeouts = new Map<string, Running>();
+
+  readonly #ops: Readonly<Record<string, (step: Step) => Promise<Json> | Json>> = {
+    client: ({ client, address, deadline_ms }) => {
+      this.#clients.set(client, new Client({ address, deadlineMs: deadline_ms }));
+      return {};
+    },
+    increment: async (step) => {
+      const { count, paused, revision, elicitation, watchers } = await this.#client(step).incrementElicitation(
+        defined({
+          threadId: step.thread_id,
+          requestId: step.request_id,
+          reason: step.reason,
+          holder: step.holder,
+          ttlMs: step.ttl_ms,
+        }),
+      );
+      return { count, paused, revision: Number(revision), elicitation_id: elicitation.elicitationId, watchers };
+    },
+    decrement: async (step) => {
+      const { thread_id: threadId, elicitation_id: elicitationId, request_id: requestId } = step;
+      const answer = await this.#client(step).decrementElicitation(defined({ threadId, elicitationId, requestId }));
+      return { ...answer, revision: Number(answer.revision) };
+    },
+    renew: async (step) => {
+      const { thread_id: threadId, elicitation_id: elicitationId, ttl_ms: ttlMs } = step;
+      return elicitationToWire(await this.#client(step).renewElicitation(defined({ threadId, elicitationId, ttlMs })));
+    },
+    get: async (step) => stateToWire(await this.#client(step).getPauseState(step.thread_id)),
+    list: async (step) => {
+      const { page_size: pageSize, page_token: pageToken, include_running: includeRunning } = step;
+      const page = await this.#client(step).listPauseStates(defined({ pageSize, pageToken, includeRunning }));
+      return { states: page.pauseStates.map(stateToWire), next_page_token: page.nextPageToken };
+    },
+
+    hold: async (step) => {
+      const { reason, holder, ttl_ms: ttlMs } = step;
+      const hold = await this.#client(step).hold(step.thread_id, defined({ reason, holder, ttlMs }));
+      this.#holds.set(step.hold, hold);
+      return { count: hold.opened.count, elicitation_id: hold.elicitation.elicitationId };
+    },
+    release: async ({ hold }) => releaseToWire(await get(this.#holds, hold).release()),
+    lease: ({ hold }) => ({ lease: get(this.#holds, hold).lease }),
+    lost: async ({ hold }) => ({ lease: await get(this.#holds, hold).lost() }),
+    hold_block: async (step) => {
+      const own = new Error("the block's own");
+      let held: Hold | undefined;
+      try {
+        await this.#client(step).withHold(step.thread_id, defined({ ttlMs: step.ttl_ms }), async (hold) => {
+          held = hold;
+          await sleep(step.stay_ms);
+          if (step.throws) throw own;
+        });
+      } catch (error) {
+        if (error === own) return { left: "error", ...(held?.released && releaseToWire(held.released)) };
+        if (error instanceof ElicitationExpiredError) return { left: "end", ending: "expired" };
+        throw error;
+      }
+      return { left: "end", ...(held?.released && releaseToWire(held.released)) };
+    },
+
+    watch: (step) => {
+      const { thread_ids: threadIds, include_elicitations: includeElicitations } = step;
+      const watch = this.#client(step).watch(threadIds, defined({ includeElicitations }));
+      this.#watches.set(step.watch, { watch, pending: undefined });
+      return {};
+    },
+    next: async ({ watch, within_ms }) => {
+      const watching = get(this.#watches, watch);
+      watching.pending ??= watching.watch.next();
+      const waiting = new AbortController();
+      const result = await Promise.race([
+        watching.pending,
+        sleep(within_ms, undefined, { signal: waiting.signal }).catch(() => undefined),
+      ]);
+      waiting.abort();
+      if (result === undefined) return { event: "nothing" };
+      watching.pending = undefined;
+      if (result.done) throw new Error("the watch is closed");
+      return eventToWire(result.value);
+    },
+    unwatch: ({ watch }) => {
+      get(this.#watches, watch).watch.close();
+      return {};
+    },
+
+    timeout: (step) => {
+      const { thread_id: threadId, disconnect_grace_ms: disconnectGraceMs } = step;
+      const timeout = this.#client(step).startTimeout(step.limit_ms, { threadId, disconnectGraceMs });
+      const { at, value: elapsedMs } = atOneMoment(() => timeout.elapsedMs);
+      const started = at - elapsedMs;
+      const expired = new Promise<Json>((resolve) => {
+        timeout.signal.addEventListener("abort", () => resolve(read({ timeout, started })));
+      });
+      this.#timeouts.set(step.timeout, { timeout, started, expired, pauses: new Map() });
+      return {};
+    },
+    read: ({ timeout }) => read(get(this.#timeouts, timeout)),
+    expired: ({ timeout }) => get(this.#timeouts, timeout).expired,
+    pause: ({ timeout, pause }) => {
+      const running = get(this.#timeouts, timeout);
+      running.pauses.set(pause, running.timeout.pause());
+      return {};
+    },
+    resume: ({ timeout, pause }) => {
+      get(get(this.#timeouts, timeout).pauses, pause)[Symbol.dispose]();
+      return {};
+    },
+    stop: ({ timeout }) => {
+      const running = get(this.#timeouts, timeout);
+      running.timeout[Symbol.dispose]();
+      return read(running);
+    },
+    timeout_block: async (step) => {
+      const started = performance.now();
+      using timeout = this.#client(step).startTimeout(step.limit_ms, { threadId: step.thread_id });
+      const work = sleep(step.work_ms, undefined, { signal: timeout.signal });
+      const outcome = await work.then(
+        () => "finished",
+        () => "timed_out",
+      );
+      return { outcome, wall_ms: performance.now() - started };
+    },
+
+    reset: async () => {
+      for (const { timeout } of this.#timeouts.values()) timeout[Symbol.dispose]();
+      for (const { watch } of this.#watches.values()) watch.close();
+      await Promise.all([...this.#holds.values()].map((hold) => hold[Symbol.asyncDispose]()));
+      for (const client of this.#clients.values()) client.close();
+      for (const kept of [this.#timeouts, this.#watches, this.#holds, this.#clients]) kept.clear();
+      return {};
+    },
+  };
+
+  async play(step: Step): Promise<Json> {
+    const op = this.#ops[step.do];
+    if (op === undefined) throw new Error(`there is no op ${JSON.stringify(step.do)}`);
+    return await op(step);
+  }
+
+  #client(step: Step): Client {
+    return get(this.#clients, step.client);
+  }
+}
+
+function get<T>(kept: ReadonlyMap<string, T>, name: string): T {
+  const value = kept.get(name);
+  if (value === undefined) throw new Error(`there is nothing named ${JSON.stringify(name)}`);
+  return value;
+}
+
+function read({ timeout, started }: Pick<Running, "timeout" | "started">): Json {
+  const { at, value } = atOneMoment(() => {
+    const { elapsedMs, remainingMs, paused, expired, linked } = timeout;
+    return { charged_ms: elapsedMs, remaining_ms: remainingMs, paused, expired, linked };
+  });
+  return { wall_ms: at - started, ...value };
+}
+
+function releaseToWire(release: Awaited<ReturnType<Hold["release"]>>): Json {
+  const { ending } = release;
+  return ending === "closed" ? { ending, count: release.count } : { ending };
+}
+
+/** Without the properties that are undefined. */
+function defined<T extends object>(object: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as never;
+}

@@ -1,0 +1,135 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Credit, type Via } from "../../src/stopwatch/credit.js";
+
+const GRACE = 30_000;
+const WATCH: Via = { by: "watch", gap: false };
+const GAP: Via = { by: "watch", gap: true };
+const ask = (known: bigint | undefined): Via => ({ by: "asking", known });
+
+/** Times are seconds from the beginning. */
+class Thread {
+  readonly credit = new Credit(0, GRACE);
+
+  apply(at: number, revision: bigint, paused: boolean, total: number, via: Via, slept = 0): boolean {
+    const seen = { revision, paused, total: total * 1_000 };
+    return this.credit.apply({ at: at * 1_000, slept: slept * 1_000 }, seen, via);
+  }
+
+  cut(at: number): boolean {
+    return this.credit.cut(at * 1_000);
+  }
+
+  paid(at: number): number {
+    return this.credit.paid(at * 1_000) / 1_000;
+  }
+
+  paused(at: number): boolean {
+    return this.credit.isPaused(at * 1_000);
+  }
+}
+
+test("g3: paid follows the total and runs on while paused", () => {
+  const thread = new Thread();
+  thread.apply(0, 4n, false, 100, GAP);
+  assert.deepEqual([thread.paid(9), thread.paused(9)], [0, false]);
+  assert.equal(thread.apply(10, 5n, true, 100, WATCH), false, "a pause wakes nobody");
+  assert.deepEqual([thread.paid(13), thread.paused(13)], [3, true]);
+  assert.equal(thread.apply(14, 6n, false, 104, WATCH), true, "a resume does");
+  assert.deepEqual([thread.paid(20), thread.paused(20)], [4, false]);
+});
+
+test("the first state credits no more than the time since the beginning", () => {
+  const paused = new Thread();
+  paused.apply(2, 9n, true, 3_600, GAP);
+  assert.deepEqual([paused.paid(2), paused.paid(5)], [2, 5]);
+  const less = new Thread();
+  less.apply(9, 9n, false, 4, GAP);
+  assert.equal(less.paid(20), 4);
+});
+
+test("g3: a pause within a break is credited afterwards", () => {
+  const thread = new Thread();
+  thread.apply(0, 1n, false, 0, GAP);
+  assert.equal(thread.cut(10), false, "nobody waits for the resume of a running thread");
+  assert.equal(thread.paid(25), 0);
+  assert.equal(thread.apply(25, 3n, false, 9, GAP), true, "waiters look again");
+  assert.equal(thread.paid(30), 9);
+});
+
+test("g3: a pause that ended within a break is credited to its end only", () => {
+  const thread = new Thread();
+  thread.apply(0, 1n, true, 0, GAP);
+  assert.equal(thread.cut(10), true, "those who wait for the resume must now see to themselves");
+  assert.equal(thread.paid(25), 25);
+  assert.equal(thread.apply(25, 2n, false, 12, GAP), true);
+  assert.deepEqual([thread.paid(25), thread.paid(40)], [12, 12]);
+});
+
+test("g2: cut off, a pause counts for the grace only", () => {
+  const thread = new Thread();
+  thread.apply(0, 1n, true, 0, GAP);
+  thread.cut(10);
+  assert.deepEqual([thread.paused(39), thread.paused(40), thread.paid(100)], [true, false, 40]);
+  // The pause was real: all of it is credited.
+  thread.apply(100, 1n, true, 100, GAP);
+  assert.deepEqual([thread.paused(100), thread.paid(101)], [true, 101]);
+});
+
+test("g2: an answer while the watch is cut counts for one more grace", () => {
+  const thread = new Thread();
+  thread.apply(0, 1n, false, 0, GAP);
+  thread.cut(10);
+  thread.apply(20, 2n, true, 5, ask(1n));
+  assert.deepEqual([thread.paused(49), thread.paused(50), thread.paid(60)], [true, false, 35]);
+});
+
+test("a server that lost its state takes no credit back", () => {
+  const thread = new Thread();
+  thread.apply(0, 7n, true, 50, GAP);
+  thread.apply(10, 8n, false, 60, WATCH);
+  thread.cut(10);
+  thread.apply(20, 1n, true, 3, GAP);
+  assert.deepEqual([thread.paid(20), thread.paid(25)], [13, 18], "10 s before the loss, 3 s since, 5 s more");
+  // The total is higher by chance; the revision tells.
+  thread.apply(30, 0n, true, 13, GAP);
+  assert.equal(thread.paid(30), 23);
+});
+
+test("states that are overtaken are ignored, and lost state is not", () => {
+  const thread = new Thread();
+  thread.apply(0, 5n, false, 0, GAP);
+  thread.apply(1, 7n, true, 0, ask(5n));
+  thread.apply(1, 6n, false, 0, WATCH);
+  assert.equal(thread.paused(1), true, "revision 6 was on its way when 7 was asked for");
+  thread.apply(2, 6n, false, 0, ask(5n));
+  assert.equal(thread.paused(2), true, "so was this answer");
+  thread.apply(2, 6n, false, 0, ask(undefined));
+  assert.equal(thread.paused(2), true, "and one that was asked for before anything was known");
+  thread.apply(3, 1n, false, 0, ask(7n));
+  assert.equal(thread.paused(3), false, "an answer below what was known before the question is of another life");
+});
+
+test("g3: a sleep of the machine within a pause pays for nothing", () => {
+  const hour = 3_600;
+  const thread = new Thread();
+  thread.apply(0, 1n, false, 0, GAP, 7);
+  thread.apply(600, 2n, true, 0, WATCH, 7);
+  thread.apply(640, 3n, false, hour + 10, GAP, 7 + hour);
+  assert.equal(thread.paid(640), 10, "of 40 s awake, 10 s were paused");
+  // Fell asleep running: no more than the time awake.
+  thread.apply(660, 5n, false, 2 * hour, GAP, 7 + 2 * hour);
+  assert.equal(thread.paid(660), 30);
+});
+
+test("who joins a cut-off thread gets its place with the next state", () => {
+  const thread = new Thread();
+  thread.apply(0, 1n, false, 0, GAP);
+  assert.equal(thread.credit.join(1_000).joined, undefined, "connected: known at once");
+  thread.cut(10);
+  const { paid, joined } = thread.credit.join(15_000);
+  assert.deepEqual([paid, joined?.place], [0, undefined]);
+  thread.apply(20, 3n, false, 10, GAP);
+  assert.deepEqual(joined?.place, { at: 20_000, paid: 10_000 });
+  assert.equal(thread.credit.join(21_000).joined, undefined);
+});

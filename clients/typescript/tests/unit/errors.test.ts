@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Code, ConnectError } from "@connectrpc/connect";
+import * as errors from "../../src/errors.js";
+import { checkThreadId } from "../../src/fields.js";
+import { ErrorInfoSchema } from "../../src/gen/google/rpc/error_details_pb.js";
+import { durationToWire } from "../../src/messages.js";
+
+function refused(code: Code, reason: string, domain = "pausewatch"): ConnectError {
+  const info = { desc: ErrorInfoSchema, value: { reason, domain, metadata: { thread_id: "t" } } };
+  return new ConnectError("in words", code, { "grpc-status": `${code}` }, [info]);
+}
+
+test("classes follow the reason, not the code or text", () => {
+  const error = errors.fromStatus(refused(Code.NotFound, "ELICITATION_EXPIRED"));
+  assert.ok(error instanceof errors.ElicitationExpiredError && error instanceof errors.PausewatchError);
+  assert.deepEqual(
+    [error.name, error.message, error.code, error.reason, error.metadata, error.transient],
+    ["ElicitationExpiredError", "in words", Code.NotFound, "ELICITATION_EXPIRED", { thread_id: "t" }, false],
+  );
+  const foreign = errors.fromStatus(refused(Code.NotFound, "ELICITATION_EXPIRED", "example.com"));
+  assert.deepEqual([foreign.name, foreign.reason], ["CallError", undefined]);
+  assert.equal(errors.fromStatus(refused(Code.NotFound, "constructor")).name, "CallError");
+});
+
+test("every reason has its class", () => {
+  for (const [reason, known] of [
+    ["INVALID_FIELD", errors.InvalidFieldError],
+    ["REQUEST_ID_REUSED", errors.RequestIdReusedError],
+    ["NO_OUTSTANDING_ELICITATION", errors.NoOutstandingElicitationError],
+    ["ELICITATION_UNKNOWN", errors.ElicitationUnknownError],
+    ["ELICITATION_RELEASED", errors.ElicitationReleasedError],
+    ["ELICITATION_EXPIRED", errors.ElicitationExpiredError],
+    ["TOO_MANY_ELICITATIONS", errors.TooManyElicitationsError],
+    ["STORE_UNAVAILABLE", errors.StoreUnavailableError],
+  ] as const) {
+    assert.equal(errors.fromStatus(refused(Code.Unknown, reason)).constructor, known);
+  }
+});
+
+test("a store that cannot write and a lost connection are told apart, and both transient", () => {
+  const store = errors.fromStatus(refused(Code.Unavailable, "STORE_UNAVAILABLE"));
+  assert.ok(store instanceof errors.StoreUnavailableError && store.transient);
+  const draining = errors.fromStatus(new ConnectError("draining", Code.Unavailable, { "grpc-status": "14" }));
+  assert.ok(draining instanceof errors.UnavailableError && draining.transient);
+  const reset = new ConnectError(
+    "http/2 stream closed",
+    Code.Aborted,
+    undefined,
+    undefined,
+    new Error("read ECONNRESET"),
+  );
+  const lost = errors.fromStatus(reset);
+  assert.ok(lost instanceof errors.UnavailableError);
+  assert.deepEqual([lost.code, lost.message], [Code.Unavailable, "connection lost: read ECONNRESET"]);
+  const own = errors.fromStatus(new ConnectError("the server's own words", Code.Internal, { "grpc-status": "13" }));
+  assert.deepEqual([own.name, own.transient], ["CallError", false]);
+});
+
+test("a refusal made here reads as the server's does", () => {
+  const made = errors.invalidField("thread_id", "thread_id is empty");
+  const read = errors.fromStatus(made.cause);
+  assert.ok(read instanceof errors.InvalidFieldError);
+  assert.deepEqual([read.field, read.description, read.reason], ["thread_id", "thread_id is empty", "INVALID_FIELD"]);
+});
+
+test("a thread id that no thread can have is refused here, its neighbours are not", () => {
+  for (const good of ["t", "x".repeat(256), "é".repeat(128), "日本語 🙂", "a b", "\u00a0"]) checkThreadId(good);
+  for (const bad of ["", "x".repeat(257), "é".repeat(129), "a\u0007b", "a\u0085b", "\ud800", "a\udc00"]) {
+    assert.throws(() => checkThreadId(bad), { name: "InvalidFieldError", field: "thread_id" }, JSON.stringify(bad));
+  }
+  assert.throws(() => checkThreadId(undefined as never), { name: "InvalidFieldError" });
+});
+
+test("a duration that the wire has no room for is refused here, the rest is the server's", () => {
+  assert.deepEqual(durationToWire("ttl", 1_500.25), { seconds: 1n, nanos: 500_250_000 });
+  assert.deepEqual(durationToWire("ttl", -1_500), { seconds: -1n, nanos: -500_000_000 });
+  for (const ms of [Number.NaN, Number.POSITIVE_INFINITY, 1e30]) {
+    assert.throws(() => durationToWire("ttl", ms), { name: "InvalidFieldError", field: "ttl" });
+  }
+});

@@ -1,0 +1,128 @@
+import assert from "node:assert/strict";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { inspect } from "node:util";
+import { formatAddress } from "../../src/address.js";
+import { Client } from "../../src/client.js";
+import { type Environment, parseConfigFile } from "../../src/config-file.js";
+import { ConfigError } from "../../src/errors.js";
+import { type ConnectionOptions, settingsOf, withEnvironment } from "../../src/settings.js";
+
+const directory = mkdtempSync(join(tmpdir(), "pausewatch-settings-"));
+after(() => rmSync(directory, { recursive: true }));
+
+function file(name: string, text: string): string {
+  const path = join(directory, name);
+  writeFileSync(path, text);
+  return path;
+}
+
+function settingsFrom(options: ConnectionOptions, configFile: string | undefined, environment: Environment) {
+  return settingsOf(withEnvironment(options, configFile, environment));
+}
+
+function refused(action: () => unknown, ...parts: string[]): void {
+  assert.throws(action, (error: Error) => {
+    assert.ok(error instanceof ConfigError, `${error}`);
+    for (const part of parts) assert.ok(error.message.includes(part), error.message);
+    assert.ok(!inspect(error).includes("s3cret"));
+    return true;
+  });
+}
+
+test("an option wins over the environment, that over the file, each by itself", () => {
+  const path = file("layers.toml", 'address = "file:1"\nthread_id = "file"\ntoken = "file"\n');
+  const environment = { PAUSEWATCH_CONFIG: path, PAUSEWATCH_ADDRESS: "localhost:2", PAUSEWATCH_THREAD_ID: "env" };
+  const { address, threadId, token } = settingsFrom({ threadId: "option" }, undefined, environment);
+  assert.deepEqual([formatAddress(address), threadId, token], ["localhost:2", "option", "file"]);
+});
+
+test("a variable that is set and empty counts as not set", () => {
+  const environment = {
+    PAUSEWATCH_ADDRESS: "",
+    PAUSEWATCH_THREAD_ID: "",
+    PAUSEWATCH_TOKEN: "",
+    PAUSEWATCH_CONFIG: "",
+    HOME: "",
+  };
+  const { address, threadId, token } = settingsFrom({}, undefined, environment);
+  assert.deepEqual([formatAddress(address), threadId, token], ["127.0.0.1:7420", undefined, undefined]);
+});
+
+test("the file in its usual place may be missing, a named one not", () => {
+  assert.equal(settingsFrom({}, undefined, { HOME: directory }).threadId, undefined);
+  refused(() => settingsFrom({}, join(directory, "no.toml"), {}), "config file", "no.toml", "ENOENT");
+  refused(() => settingsFrom({}, undefined, { PAUSEWATCH_CONFIG: join(directory, "no.toml") }), "no.toml");
+});
+
+test("the usual place is below an absolute XDG_CONFIG_HOME, else below HOME", () => {
+  for (const place of ["xdg", "home/.config"]) {
+    mkdirSync(join(directory, place, "pausewatch"), { recursive: true });
+    file(`${place}/pausewatch/config.toml`, `thread_id = "${place}"\n`);
+  }
+  const HOME = join(directory, "home");
+  assert.equal(settingsFrom({}, undefined, { HOME, XDG_CONFIG_HOME: join(directory, "xdg") }).threadId, "xdg");
+  assert.equal(settingsFrom({}, undefined, { HOME, XDG_CONFIG_HOME: "xdg" }).threadId, "home/.config");
+});
+
+test("what is wrong in a config file is named with its line, and no value is", () => {
+  for (const [text, why] of [
+    ['thread_id = "t"\nadress = "s3cret"\n', "line 2: unknown field `adress`, expected `address`, `thread_id`"],
+    ["thread_id = 7\n", "line 1: `thread_id` must be a string"],
+    ['\n[token]\nvalue = "s3cret"\n', "line 2: `token` must be a string"],
+    ['thread_id = "t"\n= "s3cret"\n', "line 2: "],
+    ['token = "s3cret\n', "line 1: "],
+  ] as const) {
+    refused(() => parseConfigFile(text), why);
+  }
+  assert.deepEqual(parseConfigFile("# nothing yet\n"), {});
+});
+
+test("an address that is none is told with its source, unless a better one wins", () => {
+  const bad = file("bad.toml", '\naddress = "host"\n');
+  refused(() => settingsFrom({}, bad, {}), `config file ${bad}: line 2: address "host": the port is missing`);
+  const environment = { PAUSEWATCH_ADDRESS: "host" };
+  refused(() => settingsFrom({}, undefined, environment), 'PAUSEWATCH_ADDRESS: address "host": the port is missing');
+  assert.equal(formatAddress(settingsFrom({ address: "h:1" }, undefined, environment).address), "h:1");
+});
+
+test("a token goes in plain text to this machine only", () => {
+  for (const address of ["127.0.0.1:1", "[::1]:1", "localhost:1", "unix:/run/p.sock", "https://example.com"]) {
+    assert.equal(settingsFrom({ address, token: "s3cret" }, undefined, {}).token, "s3cret");
+  }
+  refused(
+    () => settingsFrom({ address: "example.com:1", token: "s3cret" }, undefined, {}),
+    "plain text",
+    "https://example.com:1",
+  );
+});
+
+test("a token that no header can carry is refused unseen", () => {
+  for (const token of ["s3cret\n", "s3cret s3cret", "s3crét"]) {
+    refused(() => settingsFrom({ token }, undefined, {}), "token", "visible ASCII");
+  }
+});
+
+test("certificates need https, and a certificate its key", () => {
+  const tlsCa = file("ca.pem", "-----BEGIN CERTIFICATE-----\n");
+  refused(() => settingsFrom({ tlsCa }, undefined, {}), "tls_ca", "plain text", "https://");
+  refused(() => settingsFrom({}, undefined, { PAUSEWATCH_TLS_CERT: tlsCa }), "tls_cert", "https://");
+  const address = "https://example.com";
+  refused(() => settingsFrom({ address, tlsCert: tlsCa }, undefined, {}), "tls_cert without tls_key");
+  refused(() => settingsFrom({ address, tlsKey: tlsCa }, undefined, {}), "tls_key without tls_cert");
+  refused(() => settingsFrom({ address, tlsCa: join(directory, "no.pem") }, undefined, {}), "tls_ca", "ENOENT");
+  refused(() => settingsFrom({ address, tlsCa: file("no.pem", "s3cret") }, undefined, {}), "tls_ca", "is no PEM file");
+  refused(() => new Client({ address, tlsCert: tlsCa, tlsKey: tlsCa }), "tls_ca, tls_cert, tls_key");
+});
+
+test("a client shows no token", () => {
+  const client = new Client({ token: "s3cret" });
+  assert.ok(!inspect(client, { depth: 10, showHidden: true }).includes("s3cret"));
+  assert.ok(!JSON.stringify(client).includes("s3cret"));
+});
+
+test("a deadline that cannot be is refused", () => {
+  for (const deadlineMs of [0, -1, Number.NaN]) refused(() => new Client({ deadlineMs }), "deadlineMs");
+});

@@ -1,0 +1,183 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { PauseState } from "../../src/messages.js";
+import { Stopwatch } from "../../src/stopwatch/stopwatch.js";
+import { ThreadClock } from "../../src/stopwatch/thread.js";
+import { ManualClock, settled } from "../support/clock.js";
+
+/** A thread whose coordinator answers when it is told to. */
+class Scene {
+  readonly clock = new ManualClock();
+  readonly questions: { answer: (state: PauseState) => void; fail: () => void }[] = [];
+  readonly thread: ThreadClock;
+
+  constructor(graceMs = 30_000) {
+    const ask = () =>
+      new Promise<PauseState>((answer, reject) => {
+        this.questions.push({ answer, fail: () => reject(new Error("nobody there")) });
+      });
+    this.thread = new ThreadClock("t", { ask, graceMs }, this.clock);
+  }
+
+  /** The thread has been `paused` since now, or runs, by the watch. */
+  tell(revision: bigint, paused: boolean, pausedTotalMs: number, gap = false): void {
+    this.thread.apply(state(revision, paused, pausedTotalMs), { by: "watch", gap });
+  }
+
+  start(limitMs: number): Stopwatch & { expiries: number } {
+    const watched = { expiries: 0 };
+    const stopwatch = new Stopwatch(limitMs, this.clock, () => watched.expiries++);
+    stopwatch.follow(this.thread);
+    return Object.defineProperty(stopwatch, "expiries", { get: () => watched.expiries }) as never;
+  }
+
+  async answer(answer: PauseState): Promise<void> {
+    this.questions.shift()?.answer(answer);
+    await settled();
+  }
+}
+
+function state(revision: bigint, paused: boolean, pausedTotalMs: number): PauseState {
+  return { threadId: "t", count: paused ? 1 : 0, paused, revision, pausedTotalMs, elicitations: [] };
+}
+
+test("g1: it expires only after an answer that the thread runs", async () => {
+  const scene = new Scene();
+  scene.tell(1n, false, 0, true);
+  const stopwatch = scene.start(1_000);
+  await scene.clock.advance(1_200);
+  assert.equal(stopwatch.expired, false, "the answer is not there yet");
+  assert.equal(scene.questions.length, 1);
+  await scene.answer(state(1n, false, 0));
+  assert.deepEqual([stopwatch.expired, stopwatch.expiries], [true, 1]);
+});
+
+test("g1: an increment that the watch has not brought yet is learnt of by asking", async () => {
+  const scene = new Scene();
+  scene.tell(1n, false, 0, true);
+  const stopwatch = scene.start(1_000);
+  await scene.clock.advance(1_000);
+  await scene.answer(state(2n, true, 1));
+  assert.deepEqual([stopwatch.expired, stopwatch.paused], [false, true]);
+  await scene.clock.advance(60_000);
+  assert.equal(stopwatch.expired, false);
+  scene.tell(3n, false, 60_001);
+  await scene.clock.advance(1);
+  assert.equal(scene.questions.length, 1, "and asks again when the time is out for the second time");
+  await scene.answer(state(3n, false, 60_001));
+  assert.equal(stopwatch.expired, true);
+});
+
+test("g1: an answer to a question that began before the time ran out does not count", async () => {
+  const scene = new Scene();
+  scene.tell(1n, false, 0, true);
+  const early = scene.start(1_000);
+  const late = scene.start(1_100);
+  await scene.clock.advance(1_100);
+  assert.equal(scene.questions.length, 1, "one question at a time");
+  await scene.answer(state(1n, false, 0));
+  assert.deepEqual([early.expired, late.expired], [true, false]);
+  assert.equal(scene.questions.length, 1, "a second one for the later stopwatch");
+  await scene.answer(state(2n, true, 0));
+  assert.deepEqual([late.expired, late.paused], [false, true]);
+});
+
+test("questions of one moment are shared", async () => {
+  const scene = new Scene();
+  scene.tell(1n, false, 0, true);
+  const stopwatches = Array.from({ length: 1_000 }, () => scene.start(1_000));
+  await scene.clock.advance(1_000);
+  assert.equal(scene.questions.length, 1);
+  await scene.answer(state(1n, false, 0));
+  assert.ok(stopwatches.every(({ expired }) => expired));
+});
+
+test("a pause wakes nobody, and a resume those who found it", async () => {
+  const scene = new Scene();
+  scene.tell(1n, false, 0, true);
+  const short = scene.start(1_000);
+  scene.start(100_000);
+  scene.tell(2n, true, 0);
+  assert.equal(scene.clock.timers, 2, "both still wait for their timers");
+  await scene.clock.advance(1_000);
+  assert.equal(scene.clock.timers, 1, "the short one stands still, and waits to be told");
+  scene.tell(3n, false, 1_000);
+  assert.equal(scene.clock.timers, 2);
+  assert.equal(Math.round(short.elapsedMs), 0);
+});
+
+test("g2: cut off, it waits for the grace and no longer", async () => {
+  const scene = new Scene(2_000);
+  scene.tell(1n, false, 0, true);
+  const stopwatch = scene.start(1_000);
+  scene.thread.cut();
+  await scene.clock.advance(1_000);
+  for (let waited = 0; waited < 2_000; waited += 100) {
+    assert.equal(stopwatch.expired, false);
+    scene.questions.shift()?.fail();
+    await scene.clock.advance(100);
+  }
+  assert.equal(stopwatch.expired, true);
+});
+
+test("however short the grace is, a question gets 250 ms", async () => {
+  const scene = new Scene(0);
+  scene.tell(1n, false, 0, true);
+  const stopwatch = scene.start(1_000);
+  await scene.clock.advance(1_249);
+  assert.equal(stopwatch.expired, false);
+  await scene.clock.advance(1);
+  assert.equal(stopwatch.expired, true);
+});
+
+test("g2: a pause that cannot be confirmed counts for the grace, and then time goes on", async () => {
+  const scene = new Scene(2_000);
+  scene.tell(1n, true, 0, true);
+  const stopwatch = scene.start(1_000);
+  scene.thread.cut();
+  await scene.clock.advance(2_500);
+  assert.deepEqual([stopwatch.paused, stopwatch.elapsedMs], [false, 500]);
+});
+
+test("g3: who joins late starts paused and is not credited what was before", async () => {
+  const scene = new Scene();
+  const stopwatch = scene.start(1_000);
+  await scene.clock.advance(10);
+  scene.tell(5n, true, 3_600_000, true);
+  await scene.clock.advance(5_000);
+  assert.deepEqual([stopwatch.paused, stopwatch.elapsedMs], [true, 0]);
+  const second = scene.start(1_000);
+  assert.equal(second.paused, true);
+  scene.tell(6n, false, 3_605_000);
+  await scene.clock.advance(400);
+  assert.deepEqual([stopwatch.elapsedMs, second.elapsedMs], [400, 400]);
+});
+
+test("own pauses nest and stop the timer", async () => {
+  const scene = new Scene();
+  scene.tell(1n, false, 0, true);
+  const stopwatch = scene.start(1_000);
+  stopwatch.pause();
+  stopwatch.pause();
+  assert.equal(scene.clock.timers, 0);
+  await scene.clock.advance(5_000);
+  stopwatch.resume();
+  await scene.clock.advance(5_000);
+  assert.deepEqual([stopwatch.paused, stopwatch.elapsedMs], [true, 0]);
+  stopwatch.resume();
+  await scene.clock.advance(1_000);
+  assert.equal(scene.questions.length, 1);
+});
+
+test("stopped, it stands still for ever, expires never and leaves no timer", async () => {
+  const scene = new Scene();
+  scene.tell(1n, false, 0, true);
+  const stopwatch = scene.start(1_000);
+  stopwatch.pause();
+  await scene.clock.advance(300);
+  stopwatch.stop();
+  stopwatch.resume();
+  await scene.clock.advance(5_000);
+  assert.deepEqual([stopwatch.expired, stopwatch.expiries, scene.clock.timers], [false, 0, 0]);
+  assert.equal(stopwatch.elapsedMs, 0);
+});
