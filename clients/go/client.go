@@ -33,6 +33,9 @@ type shared struct {
 	life    context.Context
 	end     context.CancelFunc
 	closing sync.Once
+
+	mu        sync.Mutex
+	followers map[time.Duration]*follower
 }
 
 // NewClient makes a client from options, the environment and the config file, in this order: see [Option]. It does not
@@ -60,6 +63,7 @@ func NewClient(opts ...Option) (*Client, error) {
 			threadID:   found.ThreadID,
 			life:       life,
 			end:        end,
+			followers:  make(map[time.Duration]*follower),
 		},
 		callTimeout: patience(o.callTimeout),
 		grace:       max(0, o.grace),
