@@ -1,0 +1,117 @@
+package pausewatch
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
+)
+
+const (
+	defaultCallTimeout = 5 * time.Second
+	defaultGrace       = 30 * time.Second
+)
+
+// Client is a connection to a coordinator, which is made at the first call and made again when it is lost. It is safe
+// for any number of goroutines. One for a process is enough: see [DefaultClient].
+type Client struct {
+	*shared
+	callTimeout time.Duration
+	grace       time.Duration
+}
+
+// shared is what a client has in common with those that were made from it with another patience.
+type shared struct {
+	connection *grpc.ClientConn
+	stub       pausewatchv1.ElicitationServiceClient
+	threadID   string
+	// Ends with Close, and with it everything that runs in the background.
+	life    context.Context
+	end     context.CancelFunc
+	closing sync.Once
+
+	mu        sync.Mutex
+	followers map[time.Duration]*follower
+}
+
+// NewClient makes a client from options, the environment and the config file, in this order: see [Option]. It does not
+// connect yet.
+//
+// Errors: a setting is wrong; the text says which and what to do.
+func NewClient(opts ...Option) (*Client, error) {
+	o := options{grace: defaultGrace}
+	for _, set := range opts {
+		set(&o)
+	}
+	found, err := findSettings(o.settings, o.configFile)
+	if err != nil {
+		return nil, fmt.Errorf("pausewatch: %w", err)
+	}
+	connection, err := dial(found, o.dial)
+	if err != nil {
+		return nil, fmt.Errorf("pausewatch: %w", err)
+	}
+	life, end := context.WithCancel(context.Background())
+	return &Client{
+		shared: &shared{
+			connection: connection,
+			stub:       pausewatchv1.NewElicitationServiceClient(connection),
+			threadID:   found.ThreadID,
+			life:       life,
+			end:        end,
+			followers:  make(map[time.Duration]*follower),
+		},
+		callTimeout: patience(o.callTimeout),
+		grace:       max(0, o.grace),
+	}, nil
+}
+
+// DefaultClient is one client for the whole process, made at the first call from the environment and the config file.
+// Nobody needs to close it.
+//
+// Errors: as with [NewClient], and the same each time.
+func DefaultClient() (*Client, error) { return defaultClient() }
+
+var defaultClient = sync.OnceValues(func() (*Client, error) { return NewClient() })
+
+// ThreadID is the thread that this program belongs to, as the settings say; empty if they do not.
+func (c *Client) ThreadID() string { return c.threadID }
+
+// WithCallTimeout is the same connection with another patience: a call ends after d, retries included, or when its
+// context does, whichever is sooner. 0 or less is the default, 5 s.
+func (c *Client) WithCallTimeout(d time.Duration) *Client {
+	other := *c
+	other.callTimeout = patience(d)
+	return &other
+}
+
+func patience(d time.Duration) time.Duration {
+	if d <= 0 {
+		return defaultCallTimeout
+	}
+	return d
+}
+
+// WithDisconnectGrace is the same connection with another grace for the timeouts that it starts: how long, while the
+// coordinator cannot be reached, a paused thread still counts as paused, and how long a timeout that ran out waits for
+// the link before it expires. Each grace has a watch of its own, so a program should have few.
+func (c *Client) WithDisconnectGrace(d time.Duration) *Client {
+	other := *c
+	other.grace = max(0, d)
+	return &other
+}
+
+// Close ends the connection, for all clients that share it. Calls fail with [ErrClosed], watches end. Holds that are
+// still open are renewed no more: their leases end them. Timeouts that still run are cut off: they end at their limit
+// plus at most their grace. Calling it again does nothing.
+func (c *Client) Close() (err error) {
+	c.closing.Do(func() {
+		c.end()
+		err = c.connection.Close()
+	})
+	return err
+}

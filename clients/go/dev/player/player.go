@@ -1,0 +1,437 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	pausewatch "pausewatch.dev/clients/go"
+)
+
+// fields of an answer.
+type fields = map[string]any
+
+// step is one line of the stage, with the arguments of all ops.
+type step struct {
+	ID              json.Number `json:"id"`
+	Do              string      `json:"do"`
+	Client          string      `json:"client"`
+	Address         string      `json:"address"`
+	DeadlineMs      *float64    `json:"deadline_ms"`
+	ThreadID        string      `json:"thread_id"`
+	ThreadIDs       *[]string   `json:"thread_ids"`
+	RequestID       string      `json:"request_id"`
+	Reason          string      `json:"reason"`
+	Holder          string      `json:"holder"`
+	TTLMs           float64     `json:"ttl_ms"`
+	ElicitationID   *string     `json:"elicitation_id"`
+	PageSize        int32       `json:"page_size"`
+	PageToken       string      `json:"page_token"`
+	IncludeRunning  bool        `json:"include_running"`
+	IncludeElicits  bool        `json:"include_elicitations"`
+	Hold            string      `json:"hold"`
+	Watch           string      `json:"watch"`
+	Timeout         string      `json:"timeout"`
+	Pause           string      `json:"pause"`
+	StayMs          float64     `json:"stay_ms"`
+	Throws          bool        `json:"throws"`
+	WithinMs        float64     `json:"within_ms"`
+	LimitMs         float64     `json:"limit_ms"`
+	WorkMs          float64     `json:"work_ms"`
+	DisconnectGrace *float64    `json:"disconnect_grace_ms"`
+}
+
+// player has what steps have made, by the names that they gave it.
+type player struct {
+	output
+	ops      map[string]func(step) (any, error)
+	clients  names[*pausewatch.Client]
+	holds    names[*pausewatch.Hold]
+	watches  names[watch]
+	timeouts names[*pausewatch.Stopwatch]
+	pauses   names[func()]
+}
+
+type watch struct {
+	events <-chan pausewatch.Event
+	stop   context.CancelFunc
+}
+
+func newPlayer() *player {
+	p := &player{output: output{out: json.NewEncoder(os.Stdout)}}
+	p.ops = map[string]func(step) (any, error){
+		"reset":         func(step) (any, error) { p.reset(); return fields{}, nil },
+		"client":        p.newClient,
+		"increment":     p.increment,
+		"decrement":     p.decrement,
+		"renew":         p.renew,
+		"get":           p.get,
+		"list":          p.list,
+		"hold":          p.hold,
+		"release":       p.release,
+		"lease":         p.lease,
+		"lost":          p.lost,
+		"hold_block":    p.holdBlock,
+		"watch":         p.watch,
+		"next":          p.next,
+		"unwatch":       p.unwatch,
+		"timeout":       p.timeout,
+		"read":          p.read,
+		"expired":       p.expired,
+		"pause":         p.pause,
+		"resume":        p.resume,
+		"stop":          p.stop,
+		"timeout_block": p.timeoutBlock,
+	}
+	return p
+}
+
+func (p *player) play(s step) (any, error) {
+	op := p.ops[s.Do]
+	if op == nil {
+		return nil, fmt.Errorf("there is no op %q", s.Do)
+	}
+	return op(s)
+}
+
+// reset closes what is still open, as a program would that uses the library well.
+func (p *player) reset() {
+	for _, timeout := range p.timeouts.drain() {
+		timeout.Stop()
+	}
+	for _, watch := range p.watches.drain() {
+		watch.stop()
+	}
+	p.pauses.drain()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	var releases sync.WaitGroup
+	for _, hold := range p.holds.drain() {
+		releases.Go(func() { _ = hold.Release(ctx) })
+	}
+	releases.Wait()
+	for _, client := range p.clients.drain() {
+		_ = client.Close()
+	}
+}
+
+func (p *player) newClient(s step) (any, error) {
+	options := []pausewatch.Option{pausewatch.WithAddress(s.Address)}
+	if s.DeadlineMs != nil {
+		options = append(options, pausewatch.WithCallTimeout(ms(*s.DeadlineMs)))
+	}
+	client, err := pausewatch.NewClient(options...)
+	if err != nil {
+		return nil, err
+	}
+	p.clients.put(s.Client, client)
+	return fields{}, nil
+}
+
+func (p *player) client(s step) (*pausewatch.Client, error) {
+	client, ok := p.clients.get(s.Client)
+	if !ok {
+		return nil, missing("client", s.Client)
+	}
+	if s.DisconnectGrace != nil {
+		client = client.WithDisconnectGrace(ms(*s.DisconnectGrace))
+	}
+	return client, nil
+}
+
+func (p *player) increment(s step) (any, error) {
+	client, err := p.client(s)
+	if err != nil {
+		return nil, err
+	}
+	made, err := client.IncrementElicitation(context.Background(), s.ThreadID, pausewatch.IncrementOptions{
+		RequestID: s.RequestID, Reason: s.Reason, Holder: s.Holder, TTL: ms(s.TTLMs),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return fields{
+		"count": made.Count, "paused": made.Paused, "revision": made.Revision,
+		"elicitation_id": made.Elicitation.ID, "watchers": made.Watchers,
+	}, nil
+}
+
+func (p *player) decrement(s step) (any, error) {
+	client, err := p.client(s)
+	if err != nil {
+		return nil, err
+	}
+	made, err := client.DecrementElicitation(context.Background(), s.ThreadID, pausewatch.DecrementOptions{
+		ElicitationID: s.ElicitationID, RequestID: s.RequestID,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return fields{"count": made.Count, "paused": made.Paused, "revision": made.Revision}, nil
+}
+
+func (p *player) renew(s step) (any, error) {
+	client, err := p.client(s)
+	if err != nil {
+		return nil, err
+	}
+	var id string
+	if s.ElicitationID != nil {
+		id = *s.ElicitationID
+	}
+	renewed, err := client.RenewElicitation(context.Background(), s.ThreadID, id, ms(s.TTLMs))
+	if err != nil {
+		return nil, err
+	}
+	return showElicitation(renewed), nil
+}
+
+func (p *player) get(s step) (any, error) {
+	client, err := p.client(s)
+	if err != nil {
+		return nil, err
+	}
+	state, err := client.GetPauseState(context.Background(), s.ThreadID)
+	if err != nil {
+		return nil, err
+	}
+	return showState(state), nil
+}
+
+func (p *player) list(s step) (any, error) {
+	client, err := p.client(s)
+	if err != nil {
+		return nil, err
+	}
+	page, err := client.ListPauseStates(context.Background(), pausewatch.ListOptions{
+		PageSize: s.PageSize, PageToken: s.PageToken, IncludeRunning: s.IncludeRunning,
+	})
+	if err != nil {
+		return nil, err
+	}
+	states := []fields{}
+	for _, state := range page.States {
+		states = append(states, showState(state))
+	}
+	return fields{"states": states, "next_page_token": page.NextPageToken}, nil
+}
+
+func (p *player) hold(s step) (any, error) {
+	client, err := p.client(s)
+	if err != nil {
+		return nil, err
+	}
+	hold, err := client.Hold(context.Background(), s.ThreadID, holdOptions(s))
+	if err != nil {
+		return nil, err
+	}
+	p.holds.put(s.Hold, hold)
+	return fields{"count": hold.Opened().Count, "elicitation_id": hold.Opened().Elicitation.ID}, nil
+}
+
+func holdOptions(s step) pausewatch.HoldOptions {
+	return pausewatch.HoldOptions{Reason: s.Reason, Holder: s.Holder, TTL: ms(s.TTLMs)}
+}
+
+func (p *player) release(s step) (any, error) {
+	hold, ok := p.holds.get(s.Hold)
+	if !ok {
+		return nil, missing("hold", s.Hold)
+	}
+	ending, err := endingOf(hold.Release(context.Background()))
+	if err != nil {
+		return nil, err
+	}
+	answer := fields{"ending": ending}
+	if closed, ok := hold.Closed(); ok {
+		answer["count"] = closed.Count
+	}
+	return answer, nil
+}
+
+// endingOf reads what a release returned; an error that says nothing of the ending comes back.
+func endingOf(err error) (string, error) {
+	switch {
+	case err == nil:
+		return "closed", nil
+	case errors.As(err, new(*pausewatch.ElicitationExpiredError)):
+		return "expired", nil
+	case errors.As(err, new(*pausewatch.ElicitationReleasedError)):
+		return "released", nil
+	case errors.As(err, new(*pausewatch.ElicitationUnknownError)):
+		return "unknown", nil
+	default:
+		return "", err
+	}
+}
+
+func (p *player) lease(s step) (any, error) {
+	hold, ok := p.holds.get(s.Hold)
+	if !ok {
+		return nil, missing("hold", s.Hold)
+	}
+	return fields{"lease": hold.Lease().String()}, nil
+}
+
+func (p *player) lost(s step) (any, error) {
+	hold, ok := p.holds.get(s.Hold)
+	if !ok {
+		return nil, missing("hold", s.Hold)
+	}
+	<-hold.Lost()
+	return fields{"lease": hold.Lease().String()}, nil
+}
+
+var errThrown = errors.New("the player's own error")
+
+func (p *player) holdBlock(s step) (any, error) {
+	client, err := p.client(s)
+	if err != nil {
+		return nil, err
+	}
+	entered := false
+	err = client.WithHold(context.Background(), s.ThreadID, holdOptions(s), func(context.Context) error {
+		entered = true
+		time.Sleep(ms(s.StayMs))
+		if s.Throws {
+			return errThrown
+		}
+		return nil
+	})
+	switch {
+	case !entered:
+		return nil, err
+	case errors.Is(err, errThrown):
+		return fields{"left": "error"}, nil
+	}
+	ending, err := endingOf(err)
+	if err != nil {
+		return nil, err
+	}
+	return fields{"left": "end", "ending": ending}, nil
+}
+
+func (p *player) watch(s step) (any, error) {
+	client, err := p.client(s)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	options := pausewatch.WatchOptions{IncludeElicitations: s.IncludeElicits}
+	var events <-chan pausewatch.Event
+	if s.ThreadIDs == nil {
+		events = client.WatchAll(ctx, options)
+	} else if events, err = client.Watch(ctx, *s.ThreadIDs, options); err != nil {
+		stop()
+		return nil, err
+	}
+	p.watches.put(s.Watch, watch{events, stop})
+	return fields{}, nil
+}
+
+func (p *player) next(s step) (any, error) {
+	watch, ok := p.watches.get(s.Watch)
+	if !ok {
+		return nil, missing("watch", s.Watch)
+	}
+	select {
+	case event, ok := <-watch.events:
+		if !ok {
+			return nil, errors.New("the watch is closed")
+		}
+		return showEvent(event), nil
+	case <-time.After(ms(s.WithinMs)):
+		return fields{"event": "nothing"}, nil
+	}
+}
+
+func (p *player) unwatch(s step) (any, error) {
+	watch, ok := p.watches.take(s.Watch)
+	if !ok {
+		return nil, missing("watch", s.Watch)
+	}
+	watch.stop()
+	for range watch.events {
+	}
+	return fields{}, nil
+}
+
+func (p *player) timeout(s step) (any, error) {
+	client, err := p.client(s)
+	if err != nil {
+		return nil, err
+	}
+	stopwatch, err := client.StartStopwatch(ms(s.LimitMs), s.ThreadID)
+	if err != nil {
+		return nil, err
+	}
+	p.timeouts.put(s.Timeout, stopwatch)
+	return fields{}, nil
+}
+
+func (p *player) read(s step) (any, error) {
+	stopwatch, ok := p.timeouts.get(s.Timeout)
+	if !ok {
+		return nil, missing("timeout", s.Timeout)
+	}
+	return showReading(stopwatch.Read()), nil
+}
+
+func (p *player) expired(s step) (any, error) {
+	stopwatch, ok := p.timeouts.get(s.Timeout)
+	if !ok {
+		return nil, missing("timeout", s.Timeout)
+	}
+	<-stopwatch.Expired()
+	return showReading(stopwatch.Read()), nil
+}
+
+func (p *player) pause(s step) (any, error) {
+	stopwatch, ok := p.timeouts.get(s.Timeout)
+	if !ok {
+		return nil, missing("timeout", s.Timeout)
+	}
+	p.pauses.put(s.Timeout+"/"+s.Pause, stopwatch.Pause())
+	return fields{}, nil
+}
+
+func (p *player) resume(s step) (any, error) {
+	resume, ok := p.pauses.take(s.Timeout + "/" + s.Pause)
+	if !ok {
+		return nil, missing("pause", s.Pause)
+	}
+	resume()
+	return fields{}, nil
+}
+
+func (p *player) stop(s step) (any, error) {
+	stopwatch, ok := p.timeouts.get(s.Timeout)
+	if !ok {
+		return nil, missing("timeout", s.Timeout)
+	}
+	return showReading(stopwatch.Stop()), nil
+}
+
+func (p *player) timeoutBlock(s step) (any, error) {
+	client, err := p.client(s)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	ctx, cancel := client.WithPausableTimeout(context.Background(), ms(s.LimitMs), s.ThreadID)
+	defer cancel()
+	outcome := "finished"
+	select {
+	case <-time.After(ms(s.WorkMs)):
+	case <-ctx.Done():
+		if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+			return nil, context.Cause(ctx)
+		}
+		outcome = "timed_out"
+	}
+	return fields{"outcome": outcome, "wall_ms": inMs(time.Since(began))}, nil
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"time"
+
+	pausewatch "pausewatch.dev/clients/go"
+)
+
+// Lengths of time are milliseconds with fractions.
+
+func ms(milliseconds float64) time.Duration {
+	return time.Duration(milliseconds * float64(time.Millisecond))
+}
+
+func inMs(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func showState(state pausewatch.PauseState) fields {
+	elicitations := []fields{}
+	for _, elicitation := range state.Elicitations {
+		elicitations = append(elicitations, showElicitation(elicitation))
+	}
+	shown := fields{
+		"thread_id":       state.ThreadID,
+		"count":           state.Count,
+		"paused":          state.Paused,
+		"revision":        state.Revision,
+		"paused_total_ms": inMs(state.PausedTotal),
+		"elicitations":    elicitations,
+	}
+	if state.Paused {
+		shown["paused_for_ms"] = inMs(state.PausedFor)
+	}
+	return shown
+}
+
+func showElicitation(elicitation pausewatch.Elicitation) fields {
+	shown := fields{
+		"elicitation_id": elicitation.ID,
+		"thread_id":      elicitation.ThreadID,
+		"reason":         elicitation.Reason,
+		"holder":         elicitation.Holder,
+	}
+	if !elicitation.ExpireTime.IsZero() {
+		shown["lease_ms"] = inMs(elicitation.ExpireTime.Sub(elicitation.CreateTime))
+	}
+	return shown
+}
+
+func showEvent(event pausewatch.Event) fields {
+	switch event := event.(type) {
+	case pausewatch.StateEvent:
+		return fields{"event": "state", "state": showState(event.State), "gap": event.Gap, "changed": event.Changed}
+	case pausewatch.SnapshotComplete:
+		return fields{"event": "snapshot_complete"}
+	default:
+		return fields{"event": "disconnected"}
+	}
+}
+
+func showReading(reading pausewatch.Reading) fields {
+	return fields{
+		"wall_ms":      inMs(reading.Wall),
+		"charged_ms":   inMs(reading.Elapsed),
+		"remaining_ms": inMs(reading.Remaining),
+		"paused":       reading.Paused,
+		"expired":      reading.Expired,
+		"linked":       reading.Linked,
+	}
+}

@@ -1,0 +1,445 @@
+package pausewatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
+)
+
+// fake is a coordinator that keeps time by the test's clock and can misbehave. It checks nothing that it is sent.
+type fake struct {
+	pausewatchv1.UnimplementedElicitationServiceServer
+
+	mu           sync.Mutex
+	threads      map[string]*fakeThread
+	elicitations map[string]*fakeElicitation
+	answers      map[string]any
+	streams      map[*fakeStream]struct{}
+	// What was called, by method.
+	calls map[string][]any
+	// Called before a method does anything, without the lock; an error is the answer.
+	before func(method string, request any) error
+	// Called after a method did its work; an error is the answer in its stead.
+	after func(method string) error
+
+	server      *grpc.Server
+	listener    *bufconn.Listener
+	connections []*fakeConnection
+}
+
+// fakeConnection can vanish: nobody hears what is sent, and nothing is heard, but it does not end.
+type fakeConnection struct {
+	net.Conn
+	vanished atomic.Bool
+}
+
+func (c *fakeConnection) Read(to []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(to)
+		if err != nil || !c.vanished.Load() {
+			return n, err
+		}
+	}
+}
+
+func (c *fakeConnection) Write(from []byte) (int, error) {
+	if c.vanished.Load() {
+		return len(from), nil
+	}
+	return c.Conn.Write(from)
+}
+
+type fakeThread struct {
+	id       string
+	count    uint32
+	revision uint64
+	total    time.Duration
+	since    time.Time
+}
+
+type fakeElicitation struct {
+	thread *fakeThread
+	ttl    time.Duration
+	lease  *time.Timer
+	// Empty while it is open, else the reason to refuse with.
+	closed string
+}
+
+// fakeStream is a watch; changed threads are told by name.
+type fakeStream struct {
+	threadIDs map[string]bool
+	changed   chan string
+}
+
+func newFake() *fake {
+	return &fake{
+		threads:      make(map[string]*fakeThread),
+		elicitations: make(map[string]*fakeElicitation),
+		answers:      make(map[string]any),
+		streams:      make(map[*fakeStream]struct{}),
+		calls:        make(map[string][]any),
+	}
+}
+
+// start listens, again after a stop.
+func (f *fake) start() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listener = bufconn.Listen(1 << 20)
+	f.server = grpc.NewServer(grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingEvery, PermitWithoutStream: true}))
+	pausewatchv1.RegisterElicitationServiceServer(f.server, f)
+	go func(server *grpc.Server, listener net.Listener) { _ = server.Serve(listener) }(f.server, f.listener)
+}
+
+// stop breaks all connections and refuses new ones.
+func (f *fake) stop() {
+	f.mu.Lock()
+	server := f.server
+	f.listener = nil
+	f.mu.Unlock()
+	server.Stop()
+}
+
+func (f *fake) dial(ctx context.Context, _ string) (net.Conn, error) {
+	f.mu.Lock()
+	listener := f.listener
+	f.mu.Unlock()
+	if listener == nil {
+		return nil, errors.New("nobody listens")
+	}
+	connection, err := listener.DialContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.connections = append(f.connections, &fakeConnection{Conn: connection})
+	return f.connections[len(f.connections)-1], nil
+}
+
+// vanish takes the server away without a word; who connects anew finds another.
+func (f *fake) vanish() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, connection := range f.connections {
+		connection.vanished.Store(true)
+	}
+}
+
+// withFake runs a test in a bubble of time, with a client of a fake.
+func withFake(t *testing.T, test func(t *testing.T, f *fake, client *Client)) {
+	clean(t)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.start()
+		defer f.stop()
+		client := clientOf(t, f)
+		defer client.Close()
+		test(t, f, client)
+	})
+}
+
+func clientOf(t testing.TB, f *fake) *Client {
+	t.Helper()
+	client, err := NewClient(WithDialOptions(grpc.WithContextDialer(f.dial)))
+	check(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// enter counts a call.
+func (f *fake) enter(method string, request any) error {
+	f.mu.Lock()
+	f.calls[method] = append(f.calls[method], request)
+	before := f.before
+	f.mu.Unlock()
+	if before != nil {
+		return before(method, request)
+	}
+	return nil
+}
+
+func (f *fake) leave(method string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.after != nil {
+		return f.after(method)
+	}
+	return nil
+}
+
+// misbehave sets what is called before methods do anything; nil: nothing.
+func (f *fake) misbehave(before func(method string, request any) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.before = before
+}
+
+// lose drops the answers of n calls.
+func (f *fake) lose(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.after = func(string) error {
+		if n--; n >= 0 {
+			return status.Error(codes.Unavailable, "the answer is lost")
+		}
+		return nil
+	}
+}
+
+func (f *fake) called(method string) []any {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]any(nil), f.calls[method]...)
+}
+
+func (f *fake) thread(id string) *fakeThread {
+	if f.threads[id] == nil {
+		f.threads[id] = &fakeThread{id: id}
+	}
+	return f.threads[id]
+}
+
+func (f *fake) count(threadID string) uint32 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.thread(threadID).count
+}
+
+// change adds to a thread's count and tells the watches.
+func (f *fake) change(t *fakeThread, by int) {
+	if t.count > 0 {
+		t.total += time.Since(t.since)
+	}
+	t.since = time.Now()
+	t.count += uint32(by)
+	t.revision++
+	for stream := range f.streams {
+		if stream.threadIDs[t.id] || len(stream.threadIDs) == 0 {
+			stream.changed <- t.id
+		}
+	}
+}
+
+func (t *fakeThread) wire() *pausewatchv1.PauseState {
+	state := &pausewatchv1.PauseState{ThreadId: t.id, Count: t.count, Paused: t.count > 0, Revision: t.revision}
+	total := t.total
+	if t.count > 0 {
+		total += time.Since(t.since)
+		state.PausedFor = durationpb.New(time.Since(t.since))
+	}
+	state.PausedTotal = durationpb.New(total)
+	return state
+}
+
+// pause and resume are other programs' calls.
+func (f *fake) pause(threadID string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.change(f.thread(threadID), +1)
+}
+
+func (f *fake) resume(threadID string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.change(f.thread(threadID), -1)
+}
+
+func (f *fake) close(e *fakeElicitation, reason string) {
+	if e.closed == "" {
+		e.lease.Stop()
+		e.closed = reason
+		f.change(e.thread, -1)
+	}
+}
+
+func (f *fake) expire(e *fakeElicitation) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.close(e, "ELICITATION_EXPIRED")
+}
+
+func refuse(code codes.Code, reason string) error {
+	refusal, err := status.New(code, reason).WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: domain})
+	if err != nil {
+		return err
+	}
+	return refusal.Err()
+}
+
+func (f *fake) IncrementElicitation(_ context.Context, request *pausewatchv1.IncrementElicitationRequest) (*pausewatchv1.IncrementElicitationResponse, error) {
+	if err := f.enter("Increment", request); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	answer, again := f.answers[request.RequestId].(*pausewatchv1.IncrementElicitationResponse)
+	if !again {
+		thread := f.thread(request.ThreadId)
+		id := fmt.Sprintf("e%d", len(f.elicitations)+1)
+		e := &fakeElicitation{thread: thread, ttl: request.GetTtl().AsDuration()}
+		e.lease = time.AfterFunc(e.ttl, func() { f.expire(e) })
+		f.elicitations[id] = e
+		f.change(thread, +1)
+		answer = &pausewatchv1.IncrementElicitationResponse{
+			Count: thread.count, Paused: true, Revision: thread.revision,
+			Elicitation: &pausewatchv1.Elicitation{
+				ElicitationId: id, ThreadId: thread.id, Reason: request.Reason, Holder: request.Holder,
+			},
+		}
+		f.answers[request.RequestId] = answer
+	}
+	f.mu.Unlock()
+	return answer, f.leave("Increment")
+}
+
+func (f *fake) DecrementElicitation(_ context.Context, request *pausewatchv1.DecrementElicitationRequest) (*pausewatchv1.DecrementElicitationResponse, error) {
+	if err := f.enter("Decrement", request); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	answer, again := f.answers[request.RequestId].(*pausewatchv1.DecrementElicitationResponse)
+	if !again {
+		e := f.elicitations[request.GetElicitationId()]
+		if e == nil || e.closed != "" {
+			f.mu.Unlock()
+			return nil, refusalOf(e)
+		}
+		f.close(e, "ELICITATION_RELEASED")
+		answer = &pausewatchv1.DecrementElicitationResponse{
+			Count: e.thread.count, Paused: e.thread.count > 0, Revision: e.thread.revision,
+		}
+		f.answers[request.RequestId] = answer
+	}
+	f.mu.Unlock()
+	return answer, f.leave("Decrement")
+}
+
+func refusalOf(e *fakeElicitation) error {
+	if e == nil {
+		return refuse(codes.NotFound, "ELICITATION_UNKNOWN")
+	}
+	return refuse(codes.NotFound, e.closed)
+}
+
+func (f *fake) RenewElicitation(_ context.Context, request *pausewatchv1.RenewElicitationRequest) (*pausewatchv1.RenewElicitationResponse, error) {
+	if err := f.enter("Renew", request); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.elicitations[request.ElicitationId]
+	if e == nil || e.closed != "" {
+		return nil, refusalOf(e)
+	}
+	e.lease.Reset(e.ttl)
+	return &pausewatchv1.RenewElicitationResponse{}, nil
+}
+
+func (f *fake) GetPauseState(_ context.Context, request *pausewatchv1.GetPauseStateRequest) (*pausewatchv1.GetPauseStateResponse, error) {
+	if err := f.enter("Get", request); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &pausewatchv1.GetPauseStateResponse{PauseState: f.thread(request.ThreadId).wire()}, nil
+}
+
+func (f *fake) WatchPauseState(request *pausewatchv1.WatchPauseStateRequest, to grpc.ServerStreamingServer[pausewatchv1.WatchPauseStateResponse]) error {
+	if err := f.enter("Watch", request); err != nil {
+		return err
+	}
+	stream := &fakeStream{threadIDs: make(map[string]bool), changed: make(chan string, 10_000)}
+	snapshot := request.ThreadIds
+	f.mu.Lock()
+	for _, id := range request.ThreadIds {
+		stream.threadIDs[id] = true
+	}
+	if len(snapshot) == 0 {
+		for id, thread := range f.threads {
+			if thread.count > 0 {
+				snapshot = append(snapshot, id)
+			}
+		}
+	}
+	f.streams[stream] = struct{}{}
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.streams, stream)
+	}()
+	for _, id := range snapshot {
+		if err := to.Send(f.event(id)); err != nil {
+			return err
+		}
+	}
+	if err := f.enter("SnapshotComplete", request); err != nil {
+		return err
+	}
+	complete := &pausewatchv1.WatchPauseStateResponse_SnapshotComplete{SnapshotComplete: &pausewatchv1.SnapshotComplete{}}
+	if err := to.Send(&pausewatchv1.WatchPauseStateResponse{Event: complete}); err != nil {
+		return err
+	}
+	heartbeat := &pausewatchv1.WatchPauseStateResponse_Heartbeat{Heartbeat: &pausewatchv1.Heartbeat{}}
+	for {
+		var message *pausewatchv1.WatchPauseStateResponse
+		select {
+		case id := <-stream.changed:
+			message = f.event(id)
+		case <-time.After(15 * time.Second):
+			message = &pausewatchv1.WatchPauseStateResponse{Event: heartbeat}
+		case <-to.Context().Done():
+			return to.Context().Err()
+		}
+		// A test mutes the watch by an error here.
+		if f.enter("Tell", request) != nil {
+			continue
+		}
+		if err := to.Send(message); err != nil {
+			return err
+		}
+	}
+}
+
+func (f *fake) event(threadID string) *pausewatchv1.WatchPauseStateResponse {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &pausewatchv1.WatchPauseStateResponse{
+		Event: &pausewatchv1.WatchPauseStateResponse_PauseState{PauseState: f.thread(threadID).wire()},
+	}
+}
+
+// watching is how many streams name the thread.
+func (f *fake) watching(threadID string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for stream := range f.streams {
+		if stream.threadIDs[threadID] {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *fake) open() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.streams)
+}

@@ -1,0 +1,135 @@
+package pausewatch
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// How long a thread without stopwatches is still followed.
+const linger = 30 * time.Second
+
+// follower knows which stopwatch follows which thread, and keeps the threads' clocks in step with one watch.
+//
+//  1. A client has one follower for each disconnect grace, whatever the number of threads and stopwatches.
+//  2. A thread is followed for some time after its last stopwatch: the next command of the thread starts with exact
+//     knowledge and costs the coordinator nothing.
+//
+// Locks: a stopwatch's before the follower's before the watch's.
+type follower struct {
+	client *Client
+	set    *watchSet
+	queue  *eventQueue
+
+	mu      sync.Mutex
+	threads map[string]*followed
+}
+
+// followed is one thread.
+type followed struct {
+	clock       *threadClock
+	stopwatches int
+	// Fires some time after the last stopwatch left; nil before one has.
+	forget *time.Timer
+}
+
+// follower gives the one for the client's disconnect grace.
+func (c *Client) follower() *follower {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.followers[c.grace]
+	if f == nil {
+		queue := newEventQueue(false)
+		f = &follower{
+			client:  c,
+			set:     newWatchSet(c.life, c, queue, false),
+			queue:   queue,
+			threads: make(map[string]*followed),
+		}
+		c.followers[c.grace] = f
+		go f.run()
+	}
+	return f
+}
+
+// enter counts one more stopwatch of a thread.
+func (f *follower) enter(threadID string) *threadClock {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	thread := f.threads[threadID]
+	if thread == nil {
+		thread = &followed{clock: newThreadClock(f.client, threadID)}
+		f.threads[threadID] = thread
+		f.set.add(threadID)
+	}
+	thread.stopwatches++
+	return thread.clock
+}
+
+// leave counts one less.
+func (f *follower) leave(threadID string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	thread := f.threads[threadID]
+	thread.stopwatches--
+	if thread.stopwatches > 0 {
+		return
+	}
+	if thread.forget == nil {
+		thread.forget = time.AfterFunc(linger, func() { f.forgetIfIdle(threadID, thread) })
+	} else {
+		thread.forget.Reset(linger)
+	}
+}
+
+func (f *follower) forgetIfIdle(threadID string, thread *followed) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if thread.stopwatches == 0 && f.threads[threadID] == thread {
+		delete(f.threads, threadID)
+		f.set.remove(threadID)
+	}
+}
+
+// run keeps the clocks in step until the client is closed.
+func (f *follower) run() {
+	for {
+		event, ok := f.queue.next(f.client.life)
+		if !ok {
+			f.cut(f.all())
+			return
+		}
+		switch event := event.(type) {
+		case StateEvent:
+			if clock := f.clock(event.State.ThreadID); clock != nil {
+				clock.watched(event)
+			}
+		case Disconnected:
+			f.cut(event.ThreadIDs)
+		}
+	}
+}
+
+func (f *follower) cut(threadIDs []string) {
+	for _, id := range threadIDs {
+		if clock := f.clock(id); clock != nil {
+			clock.cut()
+		}
+	}
+}
+
+func (f *follower) clock(threadID string) *threadClock {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if thread := f.threads[threadID]; thread != nil {
+		return thread.clock
+	}
+	return nil
+}
+
+func (f *follower) all() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Keys(f.threads))
+}

@@ -1,0 +1,171 @@
+package charge
+
+import "time"
+
+// A sleep of the machine shorter than this is noise between two clocks.
+const shortestSleep = 100 * time.Millisecond
+
+// Seen is what a state of a thread says, as far as it matters here.
+type Seen struct {
+	Revision uint64
+	Paused   bool
+	// The server's paused_total: all time that the thread has been paused.
+	Total time.Duration
+}
+
+// Now is this process's clock: the moment, and how long the machine has slept since it started.
+type Now struct {
+	At    time.Time
+	Slept time.Duration
+}
+
+// Place is where a stopwatch that joined without knowledge gets its place once there is some: the moment of the first
+// state after it joined, and what was paid then. Until then At is zero.
+type Place struct {
+	At   time.Time
+	Paid time.Duration
+}
+
+// Credit is how long one thread has been paused since this process began to follow it, as far as it knows.
+//
+// The server's total is exact at each state; between states the local clock carries on. So
+//
+//	paid = total - what it was at the beginning     (+ the local time since the state, while paused)
+//
+// and a pause that began or ended unseen is in the difference of two totals.
+//
+//  1. Nothing before the beginning is credited, and never more than the time since then. The first state cannot say
+//     which part of its total was before; what may have been after the beginning is credited (the gap until the first
+//     state is milliseconds, unless the link was down).
+//  2. Cut off, a paused thread counts as paused for a grace, then as running: the leases that would end its pause
+//     cannot be seen. The next state corrects what was assumed, both ways.
+//  3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the credit so
+//     far stays, and counts on from there.
+//  4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is
+//     left out, so that it cannot pay for time that was charged.
+type Credit struct {
+	began time.Time
+	grace time.Duration
+	known bool
+	last  last
+	// Since when the watch is not heard, or since when what it would say was last asked for instead; zero: it is heard.
+	cut   time.Time
+	place *Place
+}
+
+// The last state, when it came, and what was paid then.
+type last struct {
+	seen Seen
+	now  Now
+	paid time.Duration
+}
+
+// NewCredit begins to follow a thread of which nothing is known yet.
+func NewCredit(now time.Time, grace time.Duration) Credit {
+	return Credit{began: now, grace: grace, cut: now}
+}
+
+// Paid is how long the thread has been paused since the beginning.
+func (c *Credit) Paid(now time.Time) time.Duration {
+	if !c.known || !c.last.seen.Paused {
+		return c.last.paid
+	}
+	if thaw, cut := c.Thaw(); cut && thaw.Before(now) {
+		now = thaw
+	}
+	return add(c.last.paid, since(c.last.now.At, now))
+}
+
+// Paused says whether the thread is paused.
+func (c *Credit) Paused(now time.Time) bool {
+	thaw, cut := c.Thaw()
+	return c.known && c.last.seen.Paused && (!cut || now.Before(thaw))
+}
+
+// Thaw is when a pause that cannot be confirmed stops counting; false while the watch is heard.
+func (c *Credit) Thaw() (time.Time, bool) {
+	return c.cut.Add(c.grace), !c.cut.IsZero()
+}
+
+// Revision is the latest one that is known; false if none is.
+func (c *Credit) Revision() (uint64, bool) { return c.last.seen.Revision, c.known }
+
+// Join is the paused time at which a stopwatch joins, and where that is corrected if it is only assumed; nil if not.
+func (c *Credit) Join(now time.Time) (time.Duration, *Place) {
+	if c.cut.IsZero() {
+		return c.Paid(now), nil
+	}
+	if c.place == nil {
+		c.place = new(Place)
+	}
+	return c.Paid(now), c.place
+}
+
+// Cut: the watch is not heard any more. It says whether those who wait for the thread must look again.
+func (c *Credit) Cut(now time.Time) bool {
+	if c.cut.IsZero() {
+		c.cut = now
+	}
+	return c.Paused(now)
+}
+
+// Watched takes a state from the watch; gap: the first one, or the first one after a break. It says whether those who
+// wait for the thread must look again: after a resume, and when what was assumed is corrected.
+func (c *Credit) Watched(now Now, seen Seen, gap bool) bool {
+	if !gap && c.known && seen.Revision < c.last.seen.Revision {
+		return false
+	}
+	wake := c.take(now, seen)
+	c.cut = time.Time{}
+	return wake
+}
+
+// Asked takes the answer to a question that was put when the latest known revision was known (0: none). Answers are
+// linearizable, so one below that means lost state. It says whether those who wait for the thread must look again.
+func (c *Credit) Asked(now Now, seen Seen, known uint64) bool {
+	if c.known && seen.Revision < c.last.seen.Revision && seen.Revision >= known {
+		return false
+	}
+	wake := c.take(now, seen)
+	if !c.cut.IsZero() {
+		c.cut = now.At
+	}
+	return wake
+}
+
+func (c *Credit) take(now Now, seen Seen) (wake bool) {
+	assumed, wasPaused := !c.cut.IsZero(), c.Paused(now.At)
+	paid := min(c.paidWith(now, seen), since(c.began, now.At))
+	if c.place != nil {
+		*c.place = Place{At: now.At, Paid: paid}
+		c.place = nil
+	}
+	c.known, c.last = true, last{seen: seen, now: now, paid: paid}
+	return assumed || (wasPaused && !seen.Paused)
+}
+
+func (c *Credit) paidWith(now Now, seen Seen) time.Duration {
+	before := c.last
+	switch {
+	case !c.known:
+		return seen.Total
+	case seen.Revision < before.seen.Revision || seen.Total < before.seen.Total:
+		return max(c.Paid(now.At), add(before.paid, min(seen.Total, since(before.now.At, now.At))))
+	default:
+		return add(before.paid, awake(before, now, seen.Total-before.seen.Total))
+	}
+}
+
+// awake is the part of growth, paused between the last state and now, in which this machine was awake.
+func awake(before last, now Now, growth time.Duration) time.Duration {
+	slept := now.Slept - before.now.Slept
+	if slept < shortestSleep {
+		return growth
+	}
+	// Paused when last heard of, so paused when it fell asleep; otherwise nothing is known but that no pause was longer
+	// than the time awake.
+	if before.seen.Paused {
+		growth = max(0, growth-slept)
+	}
+	return min(growth, since(before.now.At, now.At))
+}

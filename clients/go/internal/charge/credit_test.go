@@ -1,0 +1,153 @@
+package charge
+
+import (
+	"testing"
+	"time"
+)
+
+// threadAt has a grace of 30 s and reads times in seconds since it began.
+type threadAt struct {
+	Credit
+	start time.Time
+}
+
+func newThread() *threadAt {
+	start := time.Now()
+	return &threadAt{Credit: NewCredit(start, 30*s), start: start}
+}
+
+func (c *threadAt) at(seconds int) time.Time { return c.start.Add(time.Duration(seconds) * s) }
+
+func (c *threadAt) now(seconds int) Now { return Now{At: c.at(seconds)} }
+
+func (c *threadAt) paid(seconds int) int { return int(c.Paid(c.at(seconds)) / s) }
+
+func seen(revision uint64, paused bool, total int) Seen {
+	return Seen{Revision: revision, Paused: paused, Total: time.Duration(total) * s}
+}
+
+func TestG3PaidFollowsTheTotalAndRunsOnWhilePaused(t *testing.T) {
+	c := newThread()
+	c.Watched(c.now(0), seen(4, false, 100), true)
+	equal(t, "paid while running", c.paid(9), 0)
+	c.Watched(c.now(10), seen(5, true, 100), false)
+	equal(t, "paid while paused", c.paid(13), 3)
+	equal(t, "paused", c.Paused(c.at(13)), true)
+	c.Watched(c.now(14), seen(6, false, 104), false)
+	equal(t, "paid afterwards", c.paid(20), 4)
+	equal(t, "paused", c.Paused(c.at(20)), false)
+}
+
+func TestTheFirstStateCreditsNoMoreThanTheTimeSinceTheBeginning(t *testing.T) {
+	paused := newThread()
+	paused.Watched(paused.now(2), seen(9, true, 3600), true)
+	equal(t, "paid", paused.paid(2), 2)
+	equal(t, "paid later", paused.paid(5), 5)
+	less := newThread()
+	less.Watched(less.now(9), seen(9, false, 4), true)
+	equal(t, "paid of a small total", less.paid(20), 4)
+}
+
+func TestG3PauseWithinABreakIsCreditedAfterwards(t *testing.T) {
+	c := newThread()
+	c.Watched(c.now(0), seen(1, false, 0), true)
+	equal(t, "nobody waits for the resume of a running thread", c.Cut(c.at(10)), false)
+	equal(t, "paid while cut off", c.paid(25), 0)
+	equal(t, "waiters look again", c.Watched(c.now(25), seen(3, false, 9), true), true)
+	equal(t, "paid", c.paid(30), 9)
+}
+
+func TestG3PauseThatEndedWithinABreakIsCreditedToItsEndOnly(t *testing.T) {
+	c := newThread()
+	c.Watched(c.now(0), seen(1, true, 0), true)
+	equal(t, "those who wait for the resume must now see to themselves", c.Cut(c.at(10)), true)
+	equal(t, "assumed", c.paid(25), 25)
+	equal(t, "waiters look again", c.Watched(c.now(25), seen(2, false, 12), true), true)
+	equal(t, "paid", c.paid(25), 12)
+	equal(t, "paid later", c.paid(40), 12)
+}
+
+func TestG2CutOffAPauseCountsForTheGraceOnly(t *testing.T) {
+	c := newThread()
+	c.Watched(c.now(0), seen(1, true, 0), true)
+	c.Cut(c.at(10))
+	equal(t, "paused within the grace", c.Paused(c.at(39)), true)
+	equal(t, "paused after the grace", c.Paused(c.at(40)), false)
+	equal(t, "assumed", c.paid(100), 40)
+	// The pause was real: all of it is credited.
+	c.Watched(c.now(100), seen(1, true, 100), true)
+	equal(t, "paused", c.Paused(c.at(100)), true)
+	equal(t, "paid", c.paid(101), 101)
+}
+
+func TestG2AnswerWhileTheWatchIsCutCountsForOneMoreGrace(t *testing.T) {
+	c := newThread()
+	c.Watched(c.now(0), seen(1, false, 0), true)
+	c.Cut(c.at(10))
+	c.Asked(c.now(20), seen(2, true, 5), 1)
+	equal(t, "paused within the grace", c.Paused(c.at(49)), true)
+	equal(t, "paused after the grace", c.Paused(c.at(50)), false)
+	equal(t, "paid", c.paid(60), 35)
+}
+
+func TestAServerThatLostItsStateTakesNoCreditBack(t *testing.T) {
+	c := newThread()
+	c.Watched(c.now(0), seen(7, true, 50), true)
+	c.Watched(c.now(10), seen(8, false, 60), false)
+	c.Cut(c.at(10))
+	c.Watched(c.now(20), seen(1, true, 3), true)
+	equal(t, "10 s before the loss, 3 s since", c.paid(20), 13)
+	equal(t, "5 s more", c.paid(25), 18)
+	// The total is higher by chance; the revision tells.
+	c.Watched(c.now(30), seen(0, true, 13), true)
+	equal(t, "paid", c.paid(30), 23)
+}
+
+func TestStatesThatAreOvertakenAreIgnoredAndLostStateIsNot(t *testing.T) {
+	c := newThread()
+	c.Watched(c.now(0), seen(5, false, 0), true)
+	c.Asked(c.now(1), seen(7, true, 0), 5)
+	c.Watched(c.now(1), seen(6, false, 0), false)
+	equal(t, "revision 6 was on its way when 7 was asked for", c.Paused(c.at(1)), true)
+	c.Asked(c.now(2), seen(6, false, 0), 5)
+	equal(t, "so was this answer", c.Paused(c.at(2)), true)
+	c.Asked(c.now(3), seen(1, false, 0), 7)
+	equal(t, "an answer below what was known before the question is of another life", c.Paused(c.at(3)), false)
+}
+
+func TestG3SleepOfTheMachineWithinAPausePaysForNothing(t *testing.T) {
+	c := newThread()
+	now := func(at, slept int) Now { return Now{At: c.at(at), Slept: time.Duration(slept) * s} }
+	c.Watched(now(0, 7), seen(1, false, 0), true)
+	c.Watched(now(600, 7), seen(2, true, 0), false)
+	c.Watched(now(640, 7+3600), seen(3, false, 3610), true)
+	equal(t, "of 40 s awake, 10 s were paused", c.paid(640), 10)
+	// Fell asleep running: no more than the time awake.
+	c.Watched(now(660, 7+7200), seen(5, false, 7200), true)
+	equal(t, "paid", c.paid(660), 30)
+}
+
+func TestWhoJoinsACutOffThreadGetsItsPlaceWithTheNextState(t *testing.T) {
+	c := newThread()
+	c.Watched(c.now(0), seen(1, false, 0), true)
+	if _, place := c.Join(c.at(1)); place != nil {
+		t.Error("connected, the place is known at once")
+	}
+	c.Cut(c.at(10))
+	paid, place := c.Join(c.at(15))
+	equal(t, "assumed", paid, 0)
+	equal(t, "not known yet", place.At.IsZero(), true)
+	c.Watched(c.now(20), seen(3, false, 10), true)
+	equal(t, "place", *place, Place{At: c.at(20), Paid: 10 * s})
+	if _, place := c.Join(c.at(21)); place != nil {
+		t.Error("connected again, the place is known at once")
+	}
+}
+
+func TestEndlessTotalsAreSafe(t *testing.T) {
+	c := newThread()
+	c.Watched(c.now(0), Seen{Revision: 1, Paused: true}, true)
+	c.Watched(c.now(1), Seen{Revision: 2, Paused: true, Total: forever}, false)
+	equal(t, "paid: no more than the time since the beginning", c.paid(1), 1)
+	equal(t, "paid later", c.paid(3), 3)
+}

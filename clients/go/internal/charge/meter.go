@@ -1,0 +1,86 @@
+package charge
+
+import "time"
+
+// Meter is what one stopwatch has been charged: wall time, less its thread's paused time, less its own pauses.
+//
+// The thread's paused time so far is an argument, paid: see [Credit.Paid]. What has been charged is kept up to a mark and
+// computed from there, so each operation is a few additions whatever happened before.
+//
+//  1. What is charged is never below zero, and what is shown never goes backwards: a credit that arrives late shows as
+//     a standstill until it is used up.
+//  2. Where a pause of the stopwatch's own and one of its thread overlap, the time counts once.
+type Meter struct {
+	limit time.Duration
+	// Charged up to mark, when the thread's paused time was paidAtMark.
+	charged    time.Duration
+	mark       time.Time
+	paidAtMark time.Duration
+	pauses     int
+	shown      time.Duration
+}
+
+// NewMeter starts a meter with a limit, for a thread whose paused time stands at paid.
+func NewMeter(limit time.Duration, now time.Time, paid time.Duration) Meter {
+	return Meter{limit: limit, mark: now, paidAtMark: paid}
+}
+
+// Paused says whether it stands still by a pause of its own.
+func (m *Meter) Paused() bool { return m.pauses > 0 }
+
+// Pause begins a pause of its own. Pauses nest.
+func (m *Meter) Pause(now time.Time, paid time.Duration) {
+	m.Settle(now, paid)
+	m.pauses++
+}
+
+// Resume ends one of its own pauses, and says whether it was the last.
+func (m *Meter) Resume(now time.Time, paid time.Duration) bool {
+	m.Settle(now, paid)
+	m.pauses--
+	return m.pauses == 0
+}
+
+// Settle moves the mark: what was charged until now stays.
+func (m *Meter) Settle(now time.Time, paid time.Duration) {
+	m.moveMark(m.Charged(now, paid), now, paid)
+}
+
+func (m *Meter) moveMark(charged time.Duration, now time.Time, paid time.Duration) {
+	m.charged, m.mark, m.paidAtMark = charged, latest(m.mark, now), paid
+}
+
+// Charged is what has been charged, as exactly as is known now.
+func (m *Meter) Charged(now time.Time, paid time.Duration) time.Duration {
+	span := since(m.mark, now)
+	// Negative when less was paused than had been assumed while cut off.
+	growth := add(paid, -m.paidAtMark)
+	var sinceMark time.Duration
+	switch {
+	case !m.Paused():
+		sinceMark = add(span, -growth)
+	case growth > span:
+		// All of span is free already; what the thread was paused beyond it was paused before the mark.
+		sinceMark = add(span, -growth)
+	default:
+		sinceMark = max(0, -growth)
+	}
+	charged := add(m.charged, sinceMark)
+	if charged < 0 {
+		// More credit than time: the rest must not be spent later.
+		charged = 0
+		m.moveMark(charged, now, paid)
+	}
+	return charged
+}
+
+// Left is the limit less what has been charged; below zero, it is how long ago the limit was reached.
+func (m *Meter) Left(now time.Time, paid time.Duration) time.Duration {
+	return add(m.limit, -m.Charged(now, paid))
+}
+
+// Show is what to show as elapsed, which is never less than before, and as remaining, at least zero.
+func (m *Meter) Show(now time.Time, paid time.Duration) (elapsed, remaining time.Duration) {
+	m.shown = max(m.shown, m.Charged(now, paid))
+	return m.shown, max(0, add(m.limit, -m.shown))
+}

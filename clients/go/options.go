@@ -1,0 +1,56 @@
+package pausewatch
+
+import (
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// Option is one setting of [NewClient]. An option that is given goes before the environment, which goes before the
+// config file; one with an empty text counts as not given.
+type Option func(*options)
+
+type options struct {
+	settings
+	configFile  string
+	callTimeout time.Duration
+	grace       time.Duration
+	dial        []grpc.DialOption
+}
+
+// WithAddress says where the coordinator listens: `host:port` (an IPv6 host in brackets), `http://…`, `https://…` (TLS),
+// `unix:PATH` or `unix:///PATH`. Variable: PAUSEWATCH_ADDRESS; default: [DefaultAddress].
+func WithAddress(address string) Option { return func(o *options) { o.Address = address } }
+
+// WithThreadID says which thread this program belongs to: what [Client.ThreadID] returns. Variable:
+// PAUSEWATCH_THREAD_ID.
+func WithThreadID(threadID string) Option { return func(o *options) { o.ThreadID = threadID } }
+
+// WithToken sends a token with every call. It goes over TLS, or to this machine. Variable: PAUSEWATCH_TOKEN.
+func WithToken(token string) Option { return func(o *options) { o.Token = token } }
+
+// WithTLSCA names a PEM file with the authorities that may sign the server's certificate; without, those of the system.
+// Variable: PAUSEWATCH_TLS_CA.
+func WithTLSCA(path string) Option { return func(o *options) { o.TLSCA = path } }
+
+// WithTLSCertificate names PEM files with this program's certificate and its key, for a server that asks for one.
+// Variables: PAUSEWATCH_TLS_CERT and PAUSEWATCH_TLS_KEY.
+func WithTLSCertificate(certPath, keyPath string) Option {
+	return func(o *options) { o.TLSCert, o.TLSKey = certPath, keyPath }
+}
+
+// WithConfigFile names the config file, which must be there. Variable: PAUSEWATCH_CONFIG; default:
+// pausewatch/config.toml under $XDG_CONFIG_HOME or ~/.config, which may be missing.
+func WithConfigFile(path string) Option { return func(o *options) { o.configFile = path } }
+
+// WithCallTimeout says how long a call may take, retries included. Default: 5 s. See [Client.WithCallTimeout].
+func WithCallTimeout(d time.Duration) Option { return func(o *options) { o.callTimeout = d } }
+
+// WithDisconnectGrace says how long a timeout that ran out while cut off waits for the link. Default: 30 s. See
+// [Client.WithDisconnectGrace].
+func WithDisconnectGrace(d time.Duration) Option { return func(o *options) { o.grace = d } }
+
+// WithDialOptions adds options of gRPC's own, such as interceptors. They go last, so they win.
+func WithDialOptions(extra ...grpc.DialOption) Option {
+	return func(o *options) { o.dial = append(o.dial, extra...) }
+}

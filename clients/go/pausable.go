@@ -1,0 +1,134 @@
+package pausewatch
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// WithPausableTimeout is [context.WithTimeout] with a clock that stands still while the thread is paused:
+//
+//	ctx, cancel := client.WithPausableTimeout(ctx, 10*time.Second, "thread-1")
+//	defer cancel()
+//	err := exec.CommandContext(ctx, "make", "test").Run()
+//
+// When d of unpaused time is used up, and the coordinator has confirmed that the thread runs, the context is done with
+// [context.DeadlineExceeded], as its Err and as its cause. It is also done when parent is, or cancel is called, which
+// must be called when the work is done.
+//
+// Its Deadline is the parent's, or none: when the time will have run out is not known before it has, since a pause may
+// come at any moment. So what reads a deadline up front and passes it on, as gRPC does, passes none.
+//
+// [StopwatchOf] gives its [Stopwatch], to read it, or to pause it too.
+//
+// A thread id that no thread can have gives a context that is cancelled from the beginning, with [*InvalidFieldError] as
+// its cause.
+func (c *Client) WithPausableTimeout(parent context.Context, d time.Duration, threadID string) (context.Context, context.CancelFunc) {
+	if parent.Err() != nil {
+		return context.WithCancel(parent)
+	}
+	inner, cancelInner := context.WithCancelCause(parent)
+	p := &pausable{Context: inner, end: cancelInner, done: make(chan struct{}), after: make(map[*func()]struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	stopwatch, err := c.startStopwatch(d, threadID, func() { p.finish(context.DeadlineExceeded, context.DeadlineExceeded) })
+	if err != nil {
+		cancelInner(err)
+		return inner, func() {}
+	}
+	p.stopwatch = stopwatch
+	p.unlink = context.AfterFunc(parent, func() { p.finish(parent.Err(), context.Cause(parent)) })
+	return p, func() { p.finish(context.Canceled, context.Canceled) }
+}
+
+// WithPausableTimeout is [Client.WithPausableTimeout] of the [DefaultClient]. If that cannot be made, the context is
+// cancelled from the beginning, with the reason as its cause.
+func WithPausableTimeout(parent context.Context, d time.Duration, threadID string) (context.Context, context.CancelFunc) {
+	client, err := DefaultClient()
+	if err != nil {
+		ctx, cancel := context.WithCancelCause(parent)
+		cancel(err)
+		return ctx, func() {}
+	}
+	return client.WithPausableTimeout(parent, d, threadID)
+}
+
+// StopwatchOf is the stopwatch of the innermost pausable timeout around ctx; nil if there is none.
+func StopwatchOf(ctx context.Context) *Stopwatch {
+	stopwatch, _ := ctx.Value(stopwatchKey{}).(*Stopwatch)
+	return stopwatch
+}
+
+type stopwatchKey struct{}
+
+// pausable is a context that ends with its stopwatch.
+//
+// No context of the standard library can end with DeadlineExceeded at a time that is not known when it is made. This one
+// is done, and says why, by itself; the context inside has the values, and the cause for [context.Cause]. Their Done
+// channels differ, so that contexts made from this one ask this one for its error; they do that by AfterFunc, which
+// spares each of them a goroutine.
+type pausable struct {
+	context.Context
+	end       context.CancelCauseFunc
+	stopwatch *Stopwatch
+	unlink    func() bool
+	done      chan struct{}
+
+	mu    sync.Mutex
+	err   error
+	after map[*func()]struct{}
+}
+
+func (p *pausable) Done() <-chan struct{} { return p.done }
+
+func (p *pausable) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+func (p *pausable) Value(key any) any {
+	if key == (stopwatchKey{}) {
+		return p.stopwatch
+	}
+	return p.Context.Value(key)
+}
+
+// AfterFunc is what the context package looks for in a context that is not its own.
+func (p *pausable) AfterFunc(f func()) (stop func() bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil {
+		// Not here: the caller may hold a lock that f needs.
+		go f()
+		return func() bool { return false }
+	}
+	p.after[&f] = struct{}{}
+	return func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		_, waits := p.after[&f]
+		delete(p.after, &f)
+		return waits
+	}
+}
+
+func (p *pausable) finish(err, cause error) {
+	p.mu.Lock()
+	if p.err != nil {
+		p.mu.Unlock()
+		return
+	}
+	p.err = err
+	// First the cause: whoever sees that it is done can ask for it.
+	p.end(cause)
+	close(p.done)
+	after := p.after
+	p.after = nil
+	p.mu.Unlock()
+	p.unlink()
+	p.stopwatch.Stop()
+	for f := range after {
+		(*f)()
+	}
+}

@@ -1,0 +1,81 @@
+package pausewatch
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"pausewatch.dev/clients/go/internal/backoff"
+)
+
+const (
+	firstRetry = 25 * time.Millisecond
+	mostRetry  = time.Second
+	// The grain of timers.
+	tick = 2 * time.Millisecond
+)
+
+// call makes one unary call, and makes it again while nobody answers.
+//
+//  1. The client's call timeout covers everything: connecting, every attempt, every pause between them. So does the
+//     caller's context.
+//  2. Only UNAVAILABLE is tried again: the coordinator refused nothing, and the request id in the request makes the
+//     repetition count once.
+func call[Q, A any](
+	ctx context.Context,
+	c *Client,
+	send func(context.Context, Q, ...grpc.CallOption) (A, error),
+	request Q,
+) (A, error) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, c.callTimeout)
+	defer cancel()
+	pauses := backoff.Backoff{First: firstRetry, Most: mostRetry}
+	for {
+		answer, failed := send(ctx, request)
+		if failed == nil {
+			return answer, nil
+		}
+		err := c.typed(ctx, failed, began)
+		if !is[*UnavailableError](err) && !is[*StoreUnavailableError](err) {
+			return answer, err
+		}
+		// The next attempt finds a connection if there can be one: the pauses of this call are pause enough.
+		c.connection.ResetConnectBackoff()
+		pause := pauses.Next()
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= pause {
+			// Waiting past the deadline would only hide the reason behind DEADLINE_EXCEEDED.
+			return answer, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return answer, ended(ctx.Err(), time.Since(began))
+		case <-c.life.Done():
+			return answer, ended(ErrClosed, 0)
+		}
+	}
+}
+
+// typed gives the error of a call, or of a stream, its type.
+func (c *Client) typed(ctx context.Context, failed error, began time.Time) error {
+	if c.life.Err() != nil {
+		return ended(ErrClosed, 0)
+	}
+	if err := ctx.Err(); err != nil {
+		return ended(err, time.Since(began))
+	}
+	sent := status.Convert(failed)
+	if sent.Code() == codes.Canceled {
+		// Nobody here cancelled it. A server ends a call at its deadline, and may be a little early to this clock;
+		// otherwise something on the way reset the call.
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= tick {
+			return ended(context.DeadlineExceeded, time.Since(began))
+		}
+		return unavailable("connection lost: %s", sent.Message())
+	}
+	return fromStatus(sent)
+}

@@ -1,0 +1,218 @@
+package pausewatch
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
+)
+
+var (
+	ctx            = context.Background()
+	errUnavailable = status.Error(codes.Unavailable, "draining")
+)
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// took is how long f took by the test's clock.
+func took(f func()) time.Duration {
+	began := time.Now()
+	f()
+	return time.Since(began)
+}
+
+// failing is a misbehaviour: the method fails so often, from now on.
+func failing(method string, times int, err error) func(string, any) error {
+	return func(called string, _ any) error {
+		if called != method || times == 0 {
+			return nil
+		}
+		times--
+		return err
+	}
+}
+
+func TestG4UnavailableIsTriedAgainWithTheSameRequestID(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.misbehave(failing("Increment", 2, status.Error(codes.Unavailable, "draining")))
+		f.lose(1)
+		made, err := client.IncrementElicitation(ctx, "t", IncrementOptions{TTL: time.Minute})
+		check(t, err)
+		if made.Count != 1 || f.count("t") != 1 {
+			t.Errorf("count %d, %d", made.Count, f.count("t"))
+		}
+		calls := f.called("Increment")
+		if len(calls) != 4 {
+			t.Errorf("%d calls", len(calls))
+		}
+		first := calls[0].(*pausewatchv1.IncrementElicitationRequest).RequestId
+		for _, call := range calls {
+			if id := call.(*pausewatchv1.IncrementElicitationRequest).RequestId; id == "" || id != first {
+				t.Errorf("request id %q, first %q", id, first)
+			}
+		}
+	})
+}
+
+func TestAStoreThatCannotWriteIsTriedAgain(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.misbehave(failing("Increment", 1, refuse(codes.Unavailable, "STORE_UNAVAILABLE")))
+		_, err := client.IncrementElicitation(ctx, "t", IncrementOptions{TTL: time.Minute})
+		check(t, err)
+		f.misbehave(failing("Increment", -1, refuse(codes.Unavailable, "STORE_UNAVAILABLE")))
+		if _, err := client.IncrementElicitation(ctx, "t", IncrementOptions{}); !is[*StoreUnavailableError](err) {
+			t.Errorf("%T: %v", err, err)
+		}
+	})
+}
+
+func TestEachCallHasARequestIDOfItsOwn(t *testing.T) {
+	first, second := nameCall(""), nameCall("")
+	if first == second || len(first) != 36 {
+		t.Errorf("%q and %q", first, second)
+	}
+	if kept := nameCall("mine"); kept != "mine" {
+		t.Errorf("a name that was given became %q", kept)
+	}
+}
+
+func TestRefusalsAreNotTriedAgain(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		id := "never-was"
+		_, err := client.DecrementElicitation(ctx, "t", DecrementOptions{ElicitationID: &id})
+		if !is[*ElicitationUnknownError](err) || len(f.called("Decrement")) != 1 {
+			t.Errorf("%T after %d calls", err, len(f.called("Decrement")))
+		}
+	})
+}
+
+func TestACallThatNobodyAnswersEndsInTime(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.misbehave(func(string, any) error { time.Sleep(time.Minute); return nil })
+		for limit, client := range map[time.Duration]*Client{
+			5 * time.Second:        client.WithCallTimeout(time.Hour).WithCallTimeout(0),
+			300 * time.Millisecond: client.WithCallTimeout(300 * time.Millisecond),
+		} {
+			var err error
+			took := took(func() { _, err = client.GetPauseState(ctx, "t") })
+			if !is[*DeadlineExceededError](err) || !errors.Is(err, context.DeadlineExceeded) || took < limit-tick || took > limit {
+				t.Errorf("%T after %v, want %v", err, took, limit)
+			}
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+func TestWithNobodyThereACallTriesForItsTimeAndSaysWhy(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.stop()
+		defer f.start()
+		var err error
+		took := took(func() { _, err = client.GetPauseState(ctx, "t") })
+		if !is[*UnavailableError](err) || took < 2*time.Second || took > 5*time.Second {
+			t.Errorf("%T after %v: %v", err, took, err)
+		}
+	})
+}
+
+func TestACallEndsWithItsContext(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.misbehave(func(string, any) error { time.Sleep(time.Minute); return nil })
+		cancelled, cancel := context.WithCancel(ctx)
+		time.AfterFunc(time.Second, cancel)
+		var err error
+		took := took(func() { _, err = client.GetPauseState(cancelled, "t") })
+		if !errors.Is(err, context.Canceled) || !is[*CallError](err) || IsTransient(err) || took != time.Second {
+			t.Errorf("%T after %v: %v", err, took, err)
+		}
+		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		if _, err := client.GetPauseState(short, "t"); !is[*DeadlineExceededError](err) {
+			t.Errorf("%T: %v", err, err)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+func TestACallThatIsResetOnItsWayIsTriedAgain(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		// What gRPC makes of a stream that something between here and the server reset.
+		f.misbehave(failing("Get", 1, status.Error(codes.Canceled, "stream terminated by RST_STREAM")))
+		_, err := client.GetPauseState(ctx, "t")
+		check(t, err)
+	})
+}
+
+func TestAServerThatIsBackIsFoundSoon(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		_, err := client.GetPauseState(ctx, "t")
+		check(t, err)
+		f.stop()
+		// Long enough for every backoff to reach its end.
+		patient := client.WithCallTimeout(time.Hour)
+		var back time.Time
+		time.AfterFunc(10*time.Minute, func() { back = time.Now(); f.start() })
+		_, err = patient.GetPauseState(ctx, "t")
+		check(t, err)
+		if late := time.Since(back); late > 4*time.Second {
+			t.Errorf("found %v after it was back", late)
+		}
+	})
+}
+
+func TestACallWithLittleTimeFindsAServerThatIsBack(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		hasty := client.WithCallTimeout(200 * time.Millisecond)
+		for range 10 {
+			f.stop()
+			if _, err := client.GetPauseState(ctx, "t"); !is[*UnavailableError](err) {
+				t.Errorf("%T: %v", err, err)
+			}
+			f.start()
+			_, err := hasty.GetPauseState(ctx, "t")
+			check(t, err)
+		}
+	})
+}
+
+func TestEverythingEndsWithClose(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.misbehave(func(string, any) error { time.Sleep(time.Minute); return nil })
+		var err error
+		go func() { _, err = client.GetPauseState(ctx, "t") }()
+		synctest.Wait()
+		check(t, client.Close())
+		synctest.Wait()
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("a call under way: %v", err)
+		}
+		if _, err := client.WithCallTimeout(time.Hour).GetPauseState(ctx, "t"); !errors.Is(err, ErrClosed) {
+			t.Errorf("a call later: %v", err)
+		}
+		check(t, client.Close())
+		time.Sleep(time.Minute)
+	})
+}
+
+func TestACallThatWaitsToTryAgainEndsWithClose(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.misbehave(failing("Get", -1, errUnavailable))
+		time.AfterFunc(10*time.Second, func() { _ = client.Close() })
+		var err error
+		took := took(func() { _, err = client.WithCallTimeout(time.Hour).GetPauseState(ctx, "t") })
+		if !errors.Is(err, ErrClosed) || took != 10*time.Second {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package pausewatch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// settings are what stays the same from call to call. Each is found by itself: an [Option] goes before the environment,
+// which goes before the config file; what is empty is not given.
+//
+//  1. A config file that was named must be there; the one in its usual place may be missing.
+//  2. A key that is unknown is refused, with its name and line: a typing error must not quietly mean the default.
+//  3. The token is in no error.
+type settings struct {
+	Address  string `toml:"address"`
+	ThreadID string `toml:"thread_id"`
+	Token    string `toml:"token"`
+	TLSCA    string `toml:"tls_ca"`
+	TLSCert  string `toml:"tls_cert"`
+	TLSKey   string `toml:"tls_key"`
+}
+
+const settingsKeys = "address, thread_id, token, tls_ca, tls_cert or tls_key"
+
+// findSettings completes what was given by options.
+func findSettings(given settings, configFile string) (settings, error) {
+	file, err := loadSettings(configFile)
+	if err != nil {
+		return settings{}, err
+	}
+	return given.or(environment()).or(file).or(settings{Address: DefaultAddress}), nil
+}
+
+func environment() settings {
+	return settings{
+		Address:  os.Getenv("PAUSEWATCH_ADDRESS"),
+		ThreadID: os.Getenv("PAUSEWATCH_THREAD_ID"),
+		Token:    os.Getenv("PAUSEWATCH_TOKEN"),
+		TLSCA:    os.Getenv("PAUSEWATCH_TLS_CA"),
+		TLSCert:  os.Getenv("PAUSEWATCH_TLS_CERT"),
+		TLSKey:   os.Getenv("PAUSEWATCH_TLS_KEY"),
+	}
+}
+
+// or takes from other what is not given in s.
+func (s settings) or(other settings) settings {
+	either := func(a, b string) string {
+		if a != "" {
+			return a
+		}
+		return b
+	}
+	return settings{
+		Address:  either(s.Address, other.Address),
+		ThreadID: either(s.ThreadID, other.ThreadID),
+		Token:    either(s.Token, other.Token),
+		TLSCA:    either(s.TLSCA, other.TLSCA),
+		TLSCert:  either(s.TLSCert, other.TLSCert),
+		TLSKey:   either(s.TLSKey, other.TLSKey),
+	}
+}
+
+// loadSettings reads the named file, else that of PAUSEWATCH_CONFIG, else the one in its usual place.
+func loadSettings(named string) (settings, error) {
+	path := named
+	if path == "" {
+		path = os.Getenv("PAUSEWATCH_CONFIG")
+	}
+	mustExist := path != ""
+	if path == "" {
+		path = usualPlace()
+	}
+	if path == "" {
+		return settings{}, nil
+	}
+	text, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !mustExist:
+		return settings{}, nil
+	case err != nil:
+		return settings{}, fmt.Errorf("config file %s: %w", path, err)
+	}
+	file, err := parseSettings(text)
+	if err != nil {
+		return settings{}, fmt.Errorf("config file %s: %w", path, err)
+	}
+	return file, nil
+}
+
+func usualPlace() string {
+	// The XDG base directory specification: a relative path is to be ignored.
+	if config := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(config) {
+		return filepath.Join(config, "pausewatch", "config.toml")
+	}
+	if home := os.Getenv("HOME"); home != "" {
+		return filepath.Join(home, ".config", "pausewatch", "config.toml")
+	}
+	return ""
+}
+
+func parseSettings(text []byte) (settings, error) {
+	var file settings
+	err := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(&file)
+	var unknown *toml.StrictMissingError
+	var wrong *toml.DecodeError
+	switch {
+	case errors.As(err, &unknown):
+		first := unknown.Errors[0]
+		line, _ := first.Position()
+		return settings{}, fmt.Errorf("line %d: unknown key %q, expected %s", line, strings.Join(first.Key(), "."), settingsKeys)
+	case errors.As(err, &wrong):
+		line, _ := wrong.Position()
+		return settings{}, fmt.Errorf("line %d: %w", line, wrong)
+	case err != nil:
+		return settings{}, err
+	}
+	if file.Address != "" {
+		if _, err := parseAddress(file.Address); err != nil {
+			return settings{}, err
+		}
+	}
+	return file, nil
+}

@@ -1,0 +1,441 @@
+package pausewatch
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// startStopwatch starts one on thread t, of which everything is known by then.
+func startStopwatch(t *testing.T, client *Client, limit time.Duration) *Stopwatch {
+	t.Helper()
+	stopwatch, err := client.StartStopwatch(limit, "t")
+	check(t, err)
+	synctest.Wait()
+	return stopwatch
+}
+
+// expiresAfter waits for the expiry, which must come so long after the start.
+func expiresAfter(t *testing.T, s *Stopwatch, want time.Duration) {
+	t.Helper()
+	select {
+	case <-s.Expired():
+	case <-time.After(time.Hour):
+		t.Fatal("it does not expire")
+	}
+	if reading := s.Read(); reading.Wall != want || !reading.Expired || reading.Remaining != 0 {
+		t.Errorf("%+v, want to expire after %v", reading, want)
+	}
+}
+
+func stillRuns(t *testing.T, s *Stopwatch) {
+	t.Helper()
+	if isClosed(s.Expired()) {
+		t.Fatalf("expired: %+v", s.Read())
+	}
+}
+
+func TestAStopwatchExpiresAfterItsLimit(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		s := startStopwatch(t, client, 10*time.Second)
+		time.Sleep(4 * time.Second)
+		if r := s.Read(); r != (Reading{Wall: 4 * time.Second, Elapsed: 4 * time.Second, Remaining: 6 * time.Second, Linked: true}) {
+			t.Errorf("%+v", r)
+		}
+		expiresAfter(t, s, 10*time.Second)
+		if asked := len(f.called("Get")); asked != 1 {
+			t.Errorf("asked %d times", asked)
+		}
+		if r := s.Stop(); !r.Expired {
+			t.Errorf("stopped afterwards: %+v", r)
+		}
+	})
+}
+
+func TestG3AStopwatchStandsStillWhileItsThreadIsPaused(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		s := startStopwatch(t, client, 10*time.Second)
+		time.Sleep(4 * time.Second)
+		f.pause("t")
+		time.Sleep(time.Hour)
+		stillRuns(t, s)
+		if r := s.Read(); !r.Paused || r.Elapsed != 4*time.Second || r.Remaining != 6*time.Second {
+			t.Errorf("%+v", r)
+		}
+		f.resume("t")
+		time.Sleep(time.Second)
+		f.pause("t")
+		time.Sleep(time.Minute)
+		f.resume("t")
+		expiresAfter(t, s, 10*time.Second+time.Hour+time.Minute)
+	})
+}
+
+func TestG1AnIncrementThatTheWatchHasNotToldKeepsItFromExpiring(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		s := startStopwatch(t, client, 10*time.Second)
+		f.misbehave(failing("Tell", -1, errUnavailable))
+		time.Sleep(10*time.Second - 1)
+		f.pause("t")
+		time.Sleep(5 * time.Second)
+		stillRuns(t, s)
+		if r := s.Read(); !r.Paused {
+			t.Errorf("%+v", r)
+		}
+		f.misbehave(nil)
+		f.resume("t")
+		expiresAfter(t, s, 15*time.Second)
+	})
+}
+
+func TestG1OnlyAQuestionThatBeganAfterTheTimeRanOutCounts(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.misbehave(func(method string, _ any) error {
+			if method == "Get" {
+				time.Sleep(2 * time.Second)
+			}
+			return nil
+		})
+		first := startStopwatch(t, client, 10*time.Second)
+		second := startStopwatch(t, client, 11*time.Second) // Runs out while the question for the first is under way.
+		expiresAfter(t, first, 12*time.Second)
+		stillRuns(t, second)
+		expiresAfter(t, second, 14*time.Second)
+		if asked := len(f.called("Get")); asked != 2 {
+			t.Errorf("asked %d times", asked)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+func TestStopwatchesOfAThreadShareTheQuestion(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		var all []*Stopwatch
+		for range 1000 {
+			s, err := client.StartStopwatch(10*time.Second, "t")
+			check(t, err)
+			all = append(all, s)
+		}
+		for _, s := range all {
+			expiresAfter(t, s, 10*time.Second)
+		}
+		if asked := len(f.called("Get")); asked > 10 {
+			t.Errorf("asked %d times", asked)
+		}
+	})
+}
+
+func TestG1EachTimeItRunsOutItIsAskedAnew(t *testing.T) {
+	t.Run("after a pause that the answer told", func(t *testing.T) {
+		withFake(t, func(t *testing.T, f *fake, client *Client) {
+			s := startStopwatch(t, client.WithDisconnectGrace(0), 10*time.Second)
+			f.misbehave(failing("Tell", -1, errUnavailable))
+			time.Sleep(6 * time.Second)
+			f.pause("t")
+			time.Sleep(3 * time.Second)
+			f.resume("t")
+			expiresAfter(t, s, 13*time.Second)
+			if asked := len(f.called("Get")); asked != 2 {
+				t.Errorf("asked %d times", asked)
+			}
+		})
+	})
+	t.Run("after a pause that began while it was asked", func(t *testing.T) {
+		withFake(t, func(t *testing.T, f *fake, client *Client) {
+			s := startStopwatch(t, client.WithDisconnectGrace(0), 10*time.Second)
+			f.misbehave(func(method string, _ any) error {
+				if method == "Get" {
+					time.Sleep(100 * time.Millisecond)
+				}
+				return nil
+			})
+			time.Sleep(10*time.Second + 50*time.Millisecond)
+			f.pause("t")
+			time.Sleep(time.Minute)
+			stillRuns(t, s)
+			f.resume("t")
+			expiresAfter(t, s, 70*time.Second+150*time.Millisecond)
+			if asked := len(f.called("Get")); asked != 2 {
+				t.Errorf("asked %d times", asked)
+			}
+		})
+	})
+}
+
+func TestOneThatJoinsWhileCutOffIsCreditedFromItsStartOnly(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		first := startStopwatch(t, client, time.Hour)
+		f.stop()
+		f.pause("t")
+		time.Sleep(50 * time.Second)
+		second := startStopwatch(t, client, time.Hour)
+		time.Sleep(10 * time.Second)
+		f.resume("t")
+		f.start()
+		time.Sleep(100 * time.Second)
+		if r := first.Stop(); r.Elapsed != 100*time.Second {
+			t.Errorf("the first: %+v", r)
+		}
+		// The time until the link is back may be free: it could have been paused.
+		if r := second.Stop(); r.Elapsed < 90*time.Second || r.Elapsed > 100*time.Second {
+			t.Errorf("the second: %+v", r)
+		}
+	})
+}
+
+func TestAStopwatchThatJoinsAPausedThreadStartsPaused(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.pause("t")
+		time.Sleep(time.Hour)
+		first := startStopwatch(t, client, 10*time.Second)
+		time.Sleep(time.Minute)
+		second := startStopwatch(t, client, 10*time.Second)
+		time.Sleep(time.Minute)
+		for _, s := range []*Stopwatch{first, second} {
+			if r := s.Read(); !r.Paused || r.Elapsed != 0 {
+				t.Errorf("%+v", r)
+			}
+		}
+		f.resume("t")
+		expiresAfter(t, first, 2*time.Minute+10*time.Second)
+		expiresAfter(t, second, time.Minute+10*time.Second)
+	})
+}
+
+func TestOwnPausesNestAndOverlapWithTheThreads(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		s := startStopwatch(t, client, 10*time.Second)
+		one, two := s.Pause(), s.Pause()
+		time.Sleep(time.Minute)
+		one()
+		one()
+		time.Sleep(time.Minute)
+		f.pause("t")
+		time.Sleep(time.Minute)
+		if r := s.Read(); !r.Paused || r.Elapsed != 0 {
+			t.Errorf("%+v", r)
+		}
+		two()
+		time.Sleep(time.Minute)
+		stillRuns(t, s)
+		f.resume("t")
+		expiresAfter(t, s, 4*time.Minute+10*time.Second)
+	})
+}
+
+func TestAnOwnPauseHoldsBackAnExpiryThatIsBeingAskedFor(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		s := startStopwatch(t, client, 10*time.Second)
+		f.misbehave(func(method string, _ any) error {
+			if method == "Get" {
+				time.Sleep(2 * time.Second)
+			}
+			return nil
+		})
+		time.Sleep(11 * time.Second)
+		resume := s.Pause()
+		time.Sleep(time.Minute)
+		stillRuns(t, s)
+		resume()
+		// Asked anew: the answer of then says nothing of now.
+		expiresAfter(t, s, 73*time.Second)
+	})
+}
+
+func TestG3WhatWasPausedWhileCutOffIsCredited(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		s := startStopwatch(t, client, time.Minute)
+		time.Sleep(time.Second)
+		f.stop()
+		time.Sleep(time.Second)
+		f.pause("t")
+		time.Sleep(10 * time.Second)
+		f.resume("t")
+		if r := s.Read(); r.Linked || r.Paused {
+			t.Errorf("%+v", r)
+		}
+		f.start()
+		time.Sleep(28 * time.Second)
+		if r := s.Read(); !r.Linked || r.Elapsed != 30*time.Second {
+			t.Errorf("%+v", r)
+		}
+		expiresAfter(t, s, 70*time.Second)
+	})
+}
+
+func TestG1WhatRunsOutWhileCutOffWaitsForTheLink(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		s := startStopwatch(t, client, 10*time.Second)
+		f.stop()
+		f.pause("t")
+		time.Sleep(25 * time.Second)
+		stillRuns(t, s)
+		f.start()
+		time.Sleep(20 * time.Second)
+		stillRuns(t, s)
+		if r := s.Read(); !r.Paused || !r.Linked {
+			t.Errorf("%+v", r)
+		}
+		f.resume("t")
+		expiresAfter(t, s, 55*time.Second)
+	})
+}
+
+func TestG2CutOffItWaitsForTheGraceAndNoMore(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		patient := startStopwatch(t, client, 10*time.Second)
+		hasty := startStopwatch(t, client.WithDisconnectGrace(5*time.Second), 10*time.Second)
+		none := startStopwatch(t, client.WithDisconnectGrace(-1), 10*time.Second)
+		f.stop()
+		defer f.start()
+		expiresAfter(t, none, 10*time.Second+shortestAsk)
+		expiresAfter(t, hasty, 15*time.Second)
+		expiresAfter(t, patient, 40*time.Second)
+	})
+}
+
+func TestG2APauseThatCannotBeSeenToEndEnds(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		s := startStopwatch(t, client, 10*time.Second)
+		f.pause("t")
+		synctest.Wait()
+		time.Sleep(time.Second)
+		f.stop()
+		defer f.start()
+		time.Sleep(29 * time.Second)
+		if r := s.Read(); !r.Paused || r.Elapsed != 0 {
+			t.Errorf("within the grace: %+v", r)
+		}
+		time.Sleep(2 * time.Second)
+		if r := s.Read(); r.Paused || r.Elapsed != time.Second {
+			t.Errorf("after the grace: %+v", r)
+		}
+		// Its limit, and one more grace for the answer.
+		expiresAfter(t, s, 31*time.Second+10*time.Second+30*time.Second)
+	})
+}
+
+func TestG2OneThatStandsStillWhenTheLinkBreaksRunsAgainToo(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		s := startStopwatch(t, client, 10*time.Second)
+		f.pause("t")
+		time.Sleep(20 * time.Second)
+		f.stop()
+		defer f.start()
+		// The grace of its pause, its limit, and the grace for the answer.
+		expiresAfter(t, s, 20*time.Second+30*time.Second+10*time.Second+30*time.Second)
+	})
+}
+
+func TestG2APauseThatEndedUnseenIsChargedAtOnceWhenTheLinkIsBack(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		s := startStopwatch(t, client, 40*time.Second)
+		f.pause("t")
+		synctest.Wait()
+		f.stop()
+		time.Sleep(2 * time.Second)
+		f.resume("t")
+		time.Sleep(33 * time.Second)
+		s.Pause()() // It looks, and runs again on the assumption that 30 s were paused.
+		f.start()
+		<-s.Expired()
+		if r := s.Read(); r.Wall > 50*time.Second {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestG7AThousandThreadsShareOneStream(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		var all []*Stopwatch
+		for i := range 1000 {
+			s, err := client.StartStopwatch(time.Hour, fmt.Sprint(i))
+			check(t, err)
+			all = append(all, s)
+		}
+		synctest.Wait()
+		if f.open() != 1 || f.watching("0") != 1 || f.watching("999") != 1 {
+			t.Errorf("%d streams", f.open())
+		}
+		for _, s := range all {
+			if !s.Stop().Linked {
+				t.Error("not linked")
+			}
+		}
+	})
+}
+
+func TestAThreadIsFollowedForAWhileAfterItsLastStopwatch(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		startStopwatch(t, client, time.Hour).Stop()
+		time.Sleep(29 * time.Second)
+		second := startStopwatch(t, client, time.Hour)
+		if !second.Read().Linked || len(f.called("Watch")) != 1 {
+			t.Errorf("%d streams were opened", len(f.called("Watch")))
+		}
+		time.Sleep(time.Minute)
+		if f.watching("t") != 1 {
+			t.Error("forgotten while it is in use")
+		}
+		second.Stop()
+		time.Sleep(29 * time.Second)
+		if f.watching("t") != 1 {
+			t.Error("forgotten too early")
+		}
+		time.Sleep(2 * time.Second)
+		if f.open() != 0 {
+			t.Error("followed for ever")
+		}
+		third := startStopwatch(t, client, time.Second)
+		expiresAfter(t, third, time.Second)
+	})
+}
+
+func TestAStoppedStopwatchDoesNotExpire(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		s := startStopwatch(t, client, 10*time.Second)
+		time.Sleep(3 * time.Second)
+		stopped := s.Stop()
+		time.Sleep(time.Minute)
+		stillRuns(t, s)
+		if stopped.Elapsed != 3*time.Second || s.Stop() != stopped || s.Read() != stopped || len(f.called("Get")) != 0 {
+			t.Errorf("stopped at %+v, now %+v", stopped, s.Read())
+		}
+	})
+}
+
+func TestAfterCloseAStopwatchIsCutOff(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		s := startStopwatch(t, client, 10*time.Second)
+		check(t, client.Close())
+		time.Sleep(time.Second)
+		if s.Read().Linked {
+			t.Error("still linked")
+		}
+		expiresAfter(t, s, 40*time.Second)
+		late := startStopwatch(t, client, 10*time.Second)
+		expiresAfter(t, late, 40*time.Second)
+	})
+}
+
+func TestAStopwatchOfABadThreadIsRefused(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		if _, err := client.StartStopwatch(time.Second, ""); !is[*InvalidFieldError](err) {
+			t.Errorf("%T: %v", err, err)
+		}
+	})
+}
+
+func TestLimitsAtTheEndsOfTheTypeAreSafe(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		for _, limit := range []time.Duration{0, -1, -1 << 63} {
+			expiresAfter(t, startStopwatch(t, client, limit), 0)
+		}
+		endless := startStopwatch(t, client.WithDisconnectGrace(1<<63-1), 1<<63-1)
+		time.Sleep(time.Hour)
+		if r := endless.Stop(); r.Elapsed != time.Hour || r.Paused || !r.Linked {
+			t.Errorf("%+v", r)
+		}
+	})
+}

@@ -1,0 +1,177 @@
+package pausewatch
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"pausewatch.dev/clients/go/internal/backoff"
+	"pausewatch.dev/clients/go/internal/charge"
+)
+
+// threadClock is one thread as its stopwatches share it: its credit, who waits for a change of it, and the question to
+// the coordinator that comes before an expiry.
+//
+//  1. Pausing is one short critical section. Only a resume, a break and its end wake stopwatches, and only those that
+//     stand still because of the thread; those that wait for a timer are not among them.
+//  2. One question is under way at a time, whoever asks. An answer counts for a stopwatch only if the question began
+//     after its time ran out: an earlier one may have missed an increment that was acknowledged since (G1).
+//
+// Locks: a stopwatch's before its thread's.
+type threadClock struct {
+	client   *Client
+	threadID string
+
+	mu     sync.Mutex
+	credit charge.Credit
+	// Woken when what is known of the thread changes in their favour, or against them.
+	waiting map[*Stopwatch]struct{}
+	// Woken when a question was answered.
+	asking      map[*Stopwatch]struct{}
+	questioning bool
+	// When the last question that was answered began.
+	answered time.Time
+}
+
+// sight is what a stopwatch sees of its thread, all of one moment.
+type sight struct {
+	now      time.Time
+	paid     time.Duration
+	paused   bool
+	linked   bool
+	thaw     time.Time // When a pause that cannot be confirmed stops counting; zero while linked.
+	answered time.Time
+}
+
+func newThreadClock(client *Client, threadID string) *threadClock {
+	return &threadClock{
+		client:   client,
+		threadID: threadID,
+		credit:   charge.NewCredit(time.Now(), client.grace),
+		waiting:  make(map[*Stopwatch]struct{}),
+		asking:   make(map[*Stopwatch]struct{}),
+	}
+}
+
+// see is called with the stopwatch's lock. With wait, the stopwatch is woken when what it saw changes.
+func (t *threadClock) see(s *Stopwatch, wait bool) sight {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.place != nil && !s.place.At.IsZero() {
+		s.meter.Settle(s.place.At, s.place.Paid)
+		s.place = nil
+	}
+	now := time.Now()
+	thaw, cut := t.credit.Thaw()
+	seen := sight{now: now, paid: t.credit.Paid(now), paused: t.credit.Paused(now), linked: !cut, answered: t.answered}
+	if cut {
+		seen.thaw = thaw
+	}
+	if wait && (seen.paused || cut) {
+		t.waiting[s] = struct{}{}
+	}
+	return seen
+}
+
+// join gives a stopwatch its place; it is called before others know the stopwatch.
+func (t *threadClock) join(s *Stopwatch) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var paid time.Duration
+	paid, s.place = t.credit.Join(s.began)
+	s.meter = charge.NewMeter(s.limit, s.began, paid)
+}
+
+// leave: the stopwatch needs nothing any more.
+func (t *threadClock) leave(s *Stopwatch) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.waiting, s)
+	delete(t.asking, s)
+}
+
+// watched takes a state from the watch.
+func (t *threadClock) watched(event StateEvent) {
+	slept := slept()
+	t.mu.Lock()
+	var woken []*Stopwatch
+	if t.credit.Watched(charge.Now{At: time.Now(), Slept: slept}, seen(event.State), event.Gap) {
+		woken = wake(t.waiting)
+	}
+	t.mu.Unlock()
+	lookAll(woken)
+}
+
+// cut: the watch is not heard any more.
+func (t *threadClock) cut() {
+	t.mu.Lock()
+	var woken []*Stopwatch
+	if t.credit.Cut(time.Now()) {
+		woken = wake(t.waiting)
+	}
+	t.mu.Unlock()
+	lookAll(woken)
+}
+
+// wake empties a list and returns who was on it.
+func wake(list map[*Stopwatch]struct{}) []*Stopwatch {
+	woken := slices.Collect(maps.Keys(list))
+	clear(list)
+	return woken
+}
+
+func lookAll(woken []*Stopwatch) {
+	for _, s := range woken {
+		s.look()
+	}
+}
+
+// ask sees to it that a question begins after this, and that the stopwatch is woken when it was answered.
+func (t *threadClock) ask(s *Stopwatch) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asking[s] = struct{}{}
+	if !t.questioning && t.client.life.Err() == nil {
+		t.questioning = true
+		go t.question()
+	}
+}
+
+// question asks until it was answered and nobody wants another answer.
+func (t *threadClock) question() {
+	for {
+		t.mu.Lock()
+		if len(t.asking) == 0 || t.client.life.Err() != nil {
+			t.questioning = false
+			t.mu.Unlock()
+			return
+		}
+		known, _ := t.credit.Revision()
+		t.mu.Unlock()
+
+		began := time.Now()
+		state, err := t.client.GetPauseState(t.client.life, t.threadID)
+		if err != nil {
+			select {
+			case <-time.After(backoff.Jitter(askAgain)):
+			case <-t.client.life.Done():
+			}
+			continue
+		}
+		slept := slept()
+		t.mu.Lock()
+		woken := wake(t.asking)
+		if t.credit.Asked(charge.Now{At: time.Now(), Slept: slept}, seen(state), known) {
+			woken = append(woken, wake(t.waiting)...)
+		}
+		t.answered = began
+		t.mu.Unlock()
+		lookAll(woken)
+	}
+}
+
+func seen(state PauseState) charge.Seen {
+	// A negative total is no server of ours; it credits nothing.
+	return charge.Seen{Revision: state.Revision, Paused: state.Paused, Total: max(0, state.PausedTotal)}
+}

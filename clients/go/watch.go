@@ -1,0 +1,133 @@
+package pausewatch
+
+import (
+	"context"
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Event is one event of a watch: a [StateEvent], a [SnapshotComplete] or a [Disconnected].
+type Event interface{ event() }
+
+// StateEvent is the state of a thread: the first one, a change, or the first one after a break.
+type StateEvent struct {
+	// State has its Elicitations if [WatchOptions] asked for them.
+	State PauseState
+	// Gap: changes may have been missed before this state: it is the first of its thread, or the first after a break.
+	Gap bool
+	// Changed: the revision differs from the one told last. False only after a gap: nothing happened in it.
+	Changed bool
+}
+
+// SnapshotComplete: every watched thread has been told, and all changes come as they happen. Told again after every
+// break.
+type SnapshotComplete struct{}
+
+// Disconnected: from here on nothing is known of these threads until their next state comes. The watch is trying again.
+type Disconnected struct {
+	// ThreadIDs are the threads; empty with [Client.WatchAll], where it is all of them.
+	ThreadIDs []string
+	// Err says why.
+	Err error
+}
+
+func (StateEvent) event()       {}
+func (SnapshotComplete) event() {}
+func (Disconnected) event()     {}
+
+// WatchOptions are what a watch may ask for. The zero value is fine.
+type WatchOptions struct {
+	// IncludeElicitations fills the Elicitations of each state.
+	IncludeElicitations bool
+}
+
+// Watch tells the states of threads, across lost connections, until ctx ends or the client is closed; then the channel
+// is closed. First each thread once, then [SnapshotComplete], then changes as they happen.
+//
+//	events, err := client.Watch(ctx, []string{"thread-1"}, pausewatch.WatchOptions{})
+//	if err != nil {
+//		return err
+//	}
+//	for event := range events {
+//		if state, ok := event.(pausewatch.StateEvent); ok { … }
+//	}
+//
+// A break of the connection, or 30 s of silence (two heartbeats), is told as [Disconnected]; then it connects again,
+// after 50 ms at first, after 3 to 6 s at most. A reader that is slow gets the latest state of each thread, not every
+// one in between; nothing piles up. Whoever stops to read must end ctx.
+//
+// Errors: [*InvalidFieldError]: no thread can have one of these ids, or there is none.
+func (c *Client) Watch(ctx context.Context, threadIDs []string, opts WatchOptions) (<-chan Event, error) {
+	if len(threadIDs) == 0 {
+		return nil, invalidField("thread_ids", "thread_ids is empty; WatchAll watches every thread")
+	}
+	for _, threadID := range threadIDs {
+		if err := checkThreadID(threadID); err != nil {
+			return nil, err
+		}
+	}
+	return c.startWatch(ctx, opts, false, threadIDs), nil
+}
+
+// WatchAll is [Client.Watch] of every thread that this client may see: first the paused ones. What was resumed while it
+// was cut off is told too.
+func (c *Client) WatchAll(ctx context.Context, opts WatchOptions) <-chan Event {
+	return c.startWatch(ctx, opts, true, nil)
+}
+
+func (c *Client) startWatch(ctx context.Context, opts WatchOptions, all bool, threadIDs []string) <-chan Event {
+	ctx, cancel := context.WithCancel(ctx)
+	unlink := context.AfterFunc(c.life, cancel)
+	events := make(chan Event)
+	queue := newEventQueue(all)
+	if all {
+		watchAll(ctx, c, queue, opts.IncludeElicitations)
+	} else {
+		newWatchSet(ctx, c, queue, opts.IncludeElicitations).add(threadIDs...)
+	}
+	go func() {
+		defer close(events)
+		defer unlink()
+		defer cancel()
+		for {
+			event, ok := queue.next(ctx)
+			if !ok {
+				return
+			}
+			select {
+			case events <- event:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return events
+}
+
+// checkThreadID refuses what the server would refuse, and with it every other thread of the stream.
+func checkThreadID(threadID string) error {
+	problem := ""
+	switch {
+	case threadID == "":
+		problem = "is empty; allowed: 1 to 256 bytes"
+	case len(threadID) > 256:
+		problem = fmt.Sprintf("has %d bytes; allowed: 1 to 256", len(threadID))
+	case !utf8.ValidString(threadID):
+		problem = "is not UTF-8"
+	case hasControl(threadID):
+		problem = "has a control character; allowed: none"
+	default:
+		return nil
+	}
+	return invalidField("thread_id", "thread_id "+problem)
+}
+
+func hasControl(text string) bool {
+	for _, c := range text {
+		if unicode.IsControl(c) {
+			return true
+		}
+	}
+	return false
+}

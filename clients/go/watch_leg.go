@@ -1,0 +1,107 @@
+package pausewatch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"pausewatch.dev/clients/go/internal/backoff"
+
+	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
+)
+
+const (
+	// Twice the time within which the server promises a heartbeat. TCP may believe in a connection for much longer.
+	silence = 30 * time.Second
+	// The pauses before a stream is opened again.
+	firstReopen = 50 * time.Millisecond
+	mostReopen  = 3 * time.Second
+)
+
+// leg is one stream of a watch, opened again whenever it breaks. What it hears it tells its set, which never waits.
+type leg struct {
+	set       *watchSet
+	threadIDs []string
+	stop      context.CancelFunc
+
+	// The rest is the set's, under its lock.
+
+	// How many threads belong to it.
+	live     int
+	complete bool
+	broken   bool
+	// The legs that it takes over when its snapshot is complete, and what it has told of their threads until then.
+	replaces []*leg
+	heldBack map[string]PauseState
+}
+
+// worn: most of its ids are dead, so it is to be opened anew, unless it is small.
+func (l *leg) worn() bool {
+	return len(l.threadIDs) > smallLeg && l.live < len(l.threadIDs)/2
+}
+
+func (l *leg) holdBack(state PauseState) {
+	if l.heldBack == nil {
+		l.heldBack = make(map[string]PauseState)
+	}
+	l.heldBack[state.ThreadID] = state
+}
+
+// run reads the stream, again and again, until ctx ends.
+func (l *leg) run(ctx context.Context) {
+	pauses := backoff.Backoff{First: firstReopen, Most: mostReopen}
+	for {
+		complete, err := l.read(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		l.set.broken(l, err)
+		if complete {
+			pauses.Reset()
+		}
+		l.set.client.connection.ResetConnectBackoff()
+		// Also after a stream that worked: the clients of a restarted server must not all come back at once.
+		select {
+		case <-time.After(pauses.Next()):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// read reads one stream to its end: whether its snapshot was complete, and why it ended.
+func (l *leg) read(ctx context.Context) (complete bool, err error) {
+	began := time.Now()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silent := time.AfterFunc(l.set.client.callTimeout, func() { cancel(errSilent) })
+	defer silent.Stop()
+	request := &pausewatchv1.WatchPauseStateRequest{ThreadIds: l.threadIDs, IncludeElicitations: l.set.elicitations}
+	stream, err := l.set.client.stub.WatchPauseState(ctx, request)
+	for err == nil {
+		var message *pausewatchv1.WatchPauseStateResponse
+		if message, err = stream.Recv(); err != nil {
+			break
+		}
+		silent.Reset(silence)
+		// Heartbeats, and events of a newer server, are signs of life.
+		switch event := message.GetEvent().(type) {
+		case *pausewatchv1.WatchPauseStateResponse_PauseState:
+			l.set.state(l, stateFromWire(event.PauseState))
+		case *pausewatchv1.WatchPauseStateResponse_SnapshotComplete:
+			complete = true
+			l.set.complete(l)
+		}
+	}
+	switch {
+	case errors.Is(context.Cause(ctx), errSilent):
+		return complete, unavailable("the watch was silent for too long")
+	case errors.Is(err, io.EOF):
+		return complete, unavailable("the watch ended")
+	default:
+		return complete, l.set.client.typed(ctx, err, began)
+	}
+}
+
+var errSilent = errors.New("silent")

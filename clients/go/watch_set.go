@@ -1,0 +1,375 @@
+package pausewatch
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"pausewatch.dev/clients/go/internal/backoff"
+)
+
+const (
+	// The most thread ids that one stream may name.
+	mostIDs = 10_000
+	// How many dead ids are too few to care.
+	smallLeg = 32
+	// Between two questions for a thread that was paused before a break; up to twice as long, at random.
+	askAgain = 500 * time.Millisecond
+)
+
+// watchSet is a watch that heals itself, over a set of threads that may change while it runs.
+//
+// A stream cannot be told to watch one more thread. What is added while a stream (a *leg*) is being opened waits and
+// shares the next one, which takes over as many legs as fit into one, and keeps them until its own snapshot is complete.
+// So up to 10,000 threads share one leg, and adding many at once sends their ids a few times at most.
+//
+//  1. Each thread belongs to one leg at a time, so its states come in order.
+//  2. A change of legs is no gap: the old leg serves until the new one has told everything.
+//  3. Legs never wait for a reader: the queue keeps the latest of each thread.
+//  4. Every break is told, and the first state after it carries the gap.
+//
+// The queue has its own lock, taken with the set's held.
+type watchSet struct {
+	ctx          context.Context
+	client       *Client
+	queue        *eventQueue
+	elicitations bool
+	// Every thread, by one leg without ids; threads are those that are paused.
+	all bool
+
+	mu      sync.Mutex
+	threads map[string]*watched
+	legs    map[*leg]struct{}
+	// The leg whose first snapshot is awaited. One at a time: what is added meanwhile shares the next.
+	opening *leg
+	// Added, and on no leg yet; some may have been removed since.
+	waiting      []string
+	toldComplete bool
+	// With all: the threads that were paused before the break and are not in the snapshot after it are being asked for.
+	// Counts the breaks, so that answers from before one are not told.
+	asking bool
+	breaks int
+}
+
+// watched is one thread of the set.
+type watched struct {
+	leg      *leg
+	known    bool
+	revision uint64
+	gap      bool
+}
+
+// newWatchSet is an empty set, for as long as ctx lasts.
+func newWatchSet(ctx context.Context, client *Client, queue *eventQueue, elicitations bool) *watchSet {
+	return &watchSet{
+		ctx:          ctx,
+		client:       client,
+		queue:        queue,
+		elicitations: elicitations,
+		threads:      make(map[string]*watched),
+		legs:         make(map[*leg]struct{}),
+	}
+}
+
+// watchAll is every thread, for as long as ctx lasts.
+func watchAll(ctx context.Context, client *Client, queue *eventQueue, elicitations bool) *watchSet {
+	s := newWatchSet(ctx, client, queue, elicitations)
+	s.all = true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.start(&leg{set: s})
+	return s
+}
+
+// add watches more threads; those that are watched already stay as they are.
+func (s *watchSet) add(threadIDs ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range threadIDs {
+		if s.threads[id] == nil {
+			s.threads[id] = &watched{gap: true}
+			s.waiting = append(s.waiting, id)
+			s.toldComplete = false
+		}
+	}
+	// Threads that come and go while there is no connection must not pile up.
+	if len(s.waiting) > 2*len(s.threads)+smallLeg {
+		s.waiting = slices.DeleteFunc(s.waiting, func(id string) bool { return !s.waits(id) })
+	}
+	s.openNext()
+}
+
+// remove watches one thread less.
+func (s *watchSet) remove(threadID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	thread := s.threads[threadID]
+	if thread == nil {
+		return
+	}
+	delete(s.threads, threadID)
+	s.queue.forget(threadID)
+	l := thread.leg
+	if l == nil {
+		return
+	}
+	l.live--
+	s.dropIfEmpty(l)
+	s.openNext()
+}
+
+// dropIfEmpty drops a leg without threads.
+func (s *watchSet) dropIfEmpty(l *leg) {
+	if l.live == 0 && len(l.replaces) == 0 && !s.all {
+		s.drop(l)
+	}
+}
+
+func (s *watchSet) waits(threadID string) bool {
+	thread := s.threads[threadID]
+	return thread != nil && thread.leg == nil
+}
+
+func (s *watchSet) start(l *leg) {
+	ctx, stop := context.WithCancel(s.ctx)
+	l.stop = stop
+	s.legs[l] = struct{}{}
+	s.opening = l
+	go l.run(ctx)
+}
+
+func (s *watchSet) drop(l *leg) {
+	l.stop()
+	delete(s.legs, l)
+	if s.opening == l {
+		s.opening = nil
+	}
+}
+
+// openNext opens a leg for what waits, and lets it take over the others as far as they fit.
+func (s *watchSet) openNext() {
+	if s.opening != nil {
+		return
+	}
+	next := &leg{set: s}
+	for len(s.waiting) > 0 && len(next.threadIDs) < mostIDs {
+		id := s.waiting[len(s.waiting)-1]
+		s.waiting = s.waiting[:len(s.waiting)-1]
+		if s.waits(id) {
+			s.threads[id].leg = next
+			next.threadIDs = append(next.threadIDs, id)
+		}
+	}
+	next.live = len(next.threadIDs)
+	var others []*leg
+	worn := false
+	for other := range s.legs {
+		if other.complete {
+			others = append(others, other)
+			worn = worn || other.worn()
+		}
+	}
+	if next.live == 0 && !worn {
+		return
+	}
+	slices.SortFunc(others, func(a, b *leg) int { return cmp.Compare(a.live, b.live) })
+	for _, other := range others {
+		if len(next.threadIDs)+other.live > mostIDs {
+			break
+		}
+		next.replaces = append(next.replaces, other)
+		next.threadIDs = append(next.threadIDs, s.owned(other)...)
+	}
+	s.start(next)
+}
+
+// owned are the threads of a leg that are still its own.
+func (s *watchSet) owned(l *leg) []string {
+	var ids []string
+	for _, id := range l.threadIDs {
+		if thread := s.threads[id]; thread != nil && thread.leg == l {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// state is what a leg heard of a thread.
+func (s *watchSet) state(l *leg, state PauseState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, running := s.legs[l]; !running {
+		return
+	}
+	l.broken = false
+	if s.all {
+		s.tellAny(state, !l.complete)
+		return
+	}
+	switch thread := s.threads[state.ThreadID]; {
+	case thread == nil:
+	case thread.leg == l:
+		s.tell(thread, state)
+	case slices.Contains(l.replaces, thread.leg):
+		l.holdBack(state)
+	}
+}
+
+// tell queues a state, unless it is no news.
+func (s *watchSet) tell(thread *watched, state PauseState) {
+	// A new leg may be behind the old one that it takes over.
+	if !thread.gap && thread.known && state.Revision <= thread.revision {
+		return
+	}
+	s.queue.state(state, thread.gap)
+	thread.known, thread.revision, thread.gap = true, state.Revision, false
+}
+
+// tellAny queues a state of any thread, and remembers the thread only while it is paused.
+func (s *watchSet) tellAny(state PauseState, snapshot bool) {
+	thread := s.threads[state.ThreadID]
+	if thread == nil {
+		thread = &watched{gap: snapshot}
+		s.threads[state.ThreadID] = thread
+	}
+	s.tell(thread, state)
+	if !state.Paused {
+		delete(s.threads, state.ThreadID)
+	}
+}
+
+// complete: the leg has told each of its threads once since it was opened.
+func (s *watchSet) complete(l *leg) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, running := s.legs[l]; !running {
+		return
+	}
+	l.complete, l.broken = true, false
+	if s.opening == l {
+		s.opening = nil
+	}
+	for _, old := range l.replaces {
+		for _, id := range s.owned(old) {
+			s.threads[id].leg = l
+			l.live++
+		}
+		s.drop(old)
+	}
+	l.replaces = nil
+	for id, state := range l.heldBack {
+		if thread := s.threads[id]; thread != nil {
+			s.tell(thread, state)
+		}
+	}
+	l.heldBack = nil
+	s.dropIfEmpty(l)
+	if s.all {
+		s.askMissing()
+	}
+	s.tellComplete()
+	s.openNext()
+}
+
+// tellComplete queues the end of the snapshot, if every thread has been told and that is news.
+func (s *watchSet) tellComplete() {
+	if s.toldComplete || s.asking || slices.ContainsFunc(s.waiting, s.waits) {
+		return
+	}
+	for l := range s.legs {
+		if !l.complete && (l.live > 0 || s.all) {
+			return
+		}
+	}
+	s.toldComplete = true
+	s.queue.complete()
+}
+
+// broken: the stream of the leg broke, or could not be opened. The leg opens it again by itself.
+func (s *watchSet) broken(l *leg, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, running := s.legs[l]; !running {
+		return
+	}
+	first := !l.broken
+	l.complete, l.broken, l.heldBack = false, true, nil
+	affected := s.owned(l)
+	if s.all {
+		for _, thread := range s.threads {
+			thread.gap = true
+		}
+		s.asking = false
+		s.breaks++
+	}
+	for _, id := range affected {
+		s.threads[id].gap = true
+	}
+	if s.opening == l && !IsTransient(err) {
+		// Refused. It goes on trying for its own threads, but nobody else waits for it.
+		s.opening, l.replaces = nil, nil
+		if len(affected) == 0 && !s.all {
+			s.drop(l)
+		}
+		defer s.openNext()
+	}
+	if first && (s.all || len(affected) > 0) {
+		s.toldComplete = false
+		s.queue.disconnected(affected, err)
+	}
+}
+
+// askMissing: a snapshot of everything names the paused threads only; what it does not name was resumed in the gap.
+func (s *watchSet) askMissing() {
+	var missing []string
+	for id, thread := range s.threads {
+		if thread.gap {
+			missing = append(missing, id)
+		}
+	}
+	if len(missing) > 0 {
+		s.asking = true
+		go s.ask(missing, s.breaks)
+	}
+}
+
+// ask tells the states of threads, unless there was another break.
+func (s *watchSet) ask(threadIDs []string, breaks int) {
+	for _, id := range threadIDs {
+		state, err := s.client.GetPauseState(s.ctx, id)
+		for ; IsTransient(err); state, err = s.client.GetPauseState(s.ctx, id) {
+			select {
+			case <-time.After(backoff.Jitter(askAgain)):
+			case <-s.ctx.Done():
+				return
+			}
+		}
+		if err == nil && !s.answered(state, breaks) {
+			return
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.breaks == breaks {
+		s.asking = false
+		s.tellComplete()
+	}
+}
+
+func (s *watchSet) answered(state PauseState, breaks int) (current bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.breaks != breaks {
+		return false
+	}
+	// It may have been told by the stream meanwhile.
+	if s.threads[state.ThreadID] != nil {
+		if !s.elicitations {
+			state.Elicitations = nil
+		}
+		s.tellAny(state, true)
+	}
+	return true
+}
