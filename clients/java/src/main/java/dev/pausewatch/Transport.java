@@ -2,18 +2,20 @@ package dev.pausewatch;
 
 import io.grpc.ChannelCredentials;
 import io.grpc.ClientInterceptor;
-import io.grpc.Grpc;
 import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
-import io.grpc.ManagedChannelBuilder;
 import io.grpc.Metadata;
 import io.grpc.TlsChannelCredentials;
 import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
 import io.grpc.netty.shaded.io.netty.channel.ChannelOption;
+import io.grpc.netty.shaded.io.netty.channel.EventLoopGroup;
+import io.grpc.netty.shaded.io.netty.channel.MultiThreadIoEventLoopGroup;
+import io.grpc.netty.shaded.io.netty.channel.nio.NioIoHandler;
+import io.grpc.netty.shaded.io.netty.channel.socket.nio.NioDomainSocketChannel;
+import io.grpc.netty.shaded.io.netty.util.concurrent.DefaultThreadFactory;
 import io.grpc.stub.MetadataUtils;
 import java.io.IOException;
-import java.net.URI;
-import java.net.URISyntaxException;
+import java.net.UnixDomainSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.concurrent.TimeUnit;
@@ -36,7 +38,7 @@ final class Transport {
     private Transport() {}
 
     static ManagedChannel channel(Config config) {
-        ManagedChannelBuilder<?> builder = builder(config)
+        NettyChannelBuilder builder = builder(config)
                 .userAgent("pausewatch-java")
                 // Its callbacks only hand on.
                 .directExecutor()
@@ -49,11 +51,9 @@ final class Transport {
         return builder.build();
     }
 
-    private static ManagedChannelBuilder<?> builder(Config config) {
+    private static NettyChannelBuilder builder(Config config) {
         if (config.address() instanceof Address.Unix unix) {
-            return Grpc.newChannelBuilder(target(unix), InsecureChannelCredentials.create())
-                    // What the requests say of it: any name will do, and servers log it.
-                    .overrideAuthority("localhost");
+            return unix(unix);
         }
         Address.Tcp tcp = (Address.Tcp) config.address();
         String host =
@@ -63,12 +63,21 @@ final class Transport {
                 .withOption(ChannelOption.CONNECT_TIMEOUT_MILLIS, CONNECT_TIMEOUT_MS);
     }
 
-    private static String target(Address.Unix unix) {
-        try {
-            return new URI("unix", null, unix.path().toAbsolutePath().toString(), null).toString();
-        } catch (URISyntaxException impossible) {
-            throw new ConfigException("address \"" + unix + "\": no path for a Unix socket", impossible);
-        }
+    private static NettyChannelBuilder unix(Address.Unix address) {
+        return NettyChannelBuilder.forAddress(
+                        UnixDomainSocketAddress.of(address.path()), InsecureChannelCredentials.create())
+                .channelType(NioDomainSocketChannel.class, UnixDomainSocketAddress.class)
+                .eventLoopGroup(UnixLoop.GROUP)
+                // Set for every kind of channel, and warned of at each connect by those that do not have it.
+                .withOption(ChannelOption.SO_KEEPALIVE, null)
+                // What the requests say of their server: any name will do, and servers log it.
+                .overrideAuthority("localhost");
+    }
+
+    /** Java's own Unix sockets, which every system has that has any; gRPC's shared threads know those of Linux only. Never shut down: daemons. */
+    private static final class UnixLoop {
+        static final EventLoopGroup GROUP = new MultiThreadIoEventLoopGroup(
+                1, new DefaultThreadFactory("pausewatch-unix", true), NioIoHandler.newFactory());
     }
 
     private static ChannelCredentials tls(Config config) {

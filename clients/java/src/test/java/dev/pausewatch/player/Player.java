@@ -3,11 +3,17 @@ package dev.pausewatch.player;
 import com.google.gson.Gson;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
+import dev.pausewatch.Client;
+import dev.pausewatch.Config;
+import dev.pausewatch.PausableDeadline;
+import dev.pausewatch.UnavailableException;
+import dev.pausewatch.Watch;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
@@ -27,6 +33,7 @@ public final class Player {
     public static void main(String[] arguments) throws IOException {
         PrintStream answers = new PrintStream(System.out, false, StandardCharsets.UTF_8);
         System.setOut(System.err);
+        warmUp();
         Player player = new Player(answers);
         ExecutorService steps = Executors.newCachedThreadPool();
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -36,6 +43,20 @@ public final class Player {
         }
         // Whoever is still waiting waits for nobody.
         System.exit(0);
+    }
+
+    /** The first call of a JVM takes half a second to load classes. It is made here, to nobody, and not in a case that times what others do meanwhile. */
+    private static void warmUp() {
+        Config nobody = Config.builder().address("unix:/dev/null").retries(0).build();
+        try (Client client = Client.open(nobody);
+                Watch watch = client.watch("t").open();
+                PausableDeadline deadline = client.deadline("t", Duration.ZERO)) {
+            watch.next();
+            deadline.read();
+            client.hold("t").open().close();
+        } catch (UnavailableException asExpected) {
+            System.err.println("ready");
+        }
     }
 
     private void play(JsonObject step) {
