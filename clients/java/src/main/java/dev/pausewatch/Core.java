@@ -16,7 +16,7 @@ final class Core implements AutoCloseable {
     private final Map<Duration, Follower> followers = new ConcurrentHashMap<>();
 
     Core(Config config) {
-        connection = new Connection(Transport.channel(config), timer);
+        connection = new Connection(Transport.channel(config));
         calls = new Calls(connection, timer);
     }
 

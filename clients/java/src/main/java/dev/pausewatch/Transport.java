@@ -14,11 +14,19 @@ import io.grpc.netty.shaded.io.netty.channel.nio.NioIoHandler;
 import io.grpc.netty.shaded.io.netty.channel.socket.nio.NioDomainSocketChannel;
 import io.grpc.netty.shaded.io.netty.util.concurrent.DefaultThreadFactory;
 import io.grpc.stub.MetadataUtils;
+import java.io.ByteArrayInputStream;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.UnixDomainSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.GeneralSecurityException;
+import java.security.KeyStore;
+import java.security.cert.Certificate;
+import java.security.cert.CertificateFactory;
 import java.util.concurrent.TimeUnit;
+import javax.net.ssl.TrustManager;
+import javax.net.ssl.TrustManagerFactory;
 
 /** From a {@link Config} to a channel: lazy, kept alive, reconnecting. */
 final class Transport {
@@ -59,8 +67,14 @@ final class Transport {
         String host =
                 tcp.host().startsWith("[") ? tcp.host().substring(1, tcp.host().length() - 1) : tcp.host();
         ChannelCredentials credentials = tcp.tls() ? tls(config) : InsecureChannelCredentials.create();
-        return NettyChannelBuilder.forAddress(host, tcp.port(), credentials)
-                .withOption(ChannelOption.CONNECT_TIMEOUT_MILLIS, CONNECT_TIMEOUT_MS);
+        try {
+            return NettyChannelBuilder.forAddress(host, tcp.port(), credentials)
+                    .withOption(ChannelOption.CONNECT_TIMEOUT_MILLIS, CONNECT_TIMEOUT_MS);
+        } catch (IllegalArgumentException wrong) {
+            throw new ConfigException(
+                    "tls_cert and tls_key cannot be used; they must be PEM, the key PKCS #8 and without a password",
+                    wrong);
+        }
     }
 
     private static NettyChannelBuilder unix(Address.Unix address) {
@@ -82,28 +96,49 @@ final class Transport {
 
     private static ChannelCredentials tls(Config config) {
         TlsChannelCredentials.Builder builder = TlsChannelCredentials.newBuilder();
-        try {
-            if (config.tlsCa().isPresent()) {
-                builder.trustManager(
-                        readable(Setting.TLS_CA, config.tlsCa().get()).toFile());
-            }
-            if (config.tlsKeyPair().isPresent()) {
-                Config.KeyPair pair = config.tlsKeyPair().get();
+        config.tlsCa().ifPresent(ca -> builder.trustManager(authorities(ca)));
+        config.tlsKeyPair().ifPresent(pair -> {
+            try {
                 builder.keyManager(
-                        readable(Setting.TLS_CERT, pair.cert()).toFile(),
-                        readable(Setting.TLS_KEY, pair.key()).toFile());
+                        new ByteArrayInputStream(read(Setting.TLS_CERT, pair.cert())),
+                        new ByteArrayInputStream(read(Setting.TLS_KEY, pair.key())));
+            } catch (IOException impossible) {
+                throw new UncheckedIOException(impossible);
             }
-        } catch (IOException unreadable) {
-            throw new ConfigException("a TLS file cannot be read: " + unreadable.getMessage(), unreadable);
-        }
+        });
         return builder.build();
     }
 
-    private static Path readable(Setting setting, Path path) {
-        if (!Files.isReadable(path)) {
-            throw new ConfigException(setting.key() + " " + path + ": cannot be read");
+    private static TrustManager[] authorities(Path ca) {
+        try {
+            KeyStore trusted = KeyStore.getInstance(KeyStore.getDefaultType());
+            trusted.load(null, null);
+            CertificateFactory factory = CertificateFactory.getInstance("X.509");
+            for (Certificate authority :
+                    factory.generateCertificates(new ByteArrayInputStream(read(Setting.TLS_CA, ca)))) {
+                trusted.setCertificateEntry(Integer.toString(trusted.size()), authority);
+            }
+            if (trusted.size() == 0) {
+                throw unusable(Setting.TLS_CA, ca, null);
+            }
+            TrustManagerFactory trust = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+            trust.init(trusted);
+            return trust.getTrustManagers();
+        } catch (GeneralSecurityException | IOException wrong) {
+            throw unusable(Setting.TLS_CA, ca, wrong);
         }
-        return path;
+    }
+
+    private static byte[] read(Setting setting, Path path) {
+        try {
+            return Files.readAllBytes(path);
+        } catch (IOException unreadable) {
+            throw new ConfigException(setting.key() + " " + path + ": cannot be read", unreadable);
+        }
+    }
+
+    private static ConfigException unusable(Setting setting, Path path, Exception cause) {
+        return new ConfigException(setting.key() + " " + path + ": no certificate in PEM", cause);
     }
 
     private static ClientInterceptor bearer(String token) {

@@ -64,11 +64,7 @@ final class UnaryCall<Q, R, T> {
                 last.cancel("given up", null);
             }
         });
-        if (connection.isLost()) {
-            timer.execute(() -> connection.reach(left() / 2, this::attempt));
-        } else {
-            attempt();
-        }
+        attempt();
         return answer;
     }
 
@@ -92,7 +88,7 @@ final class UnaryCall<Q, R, T> {
             return;
         }
         retries++;
-        timer.in(pause, () -> connection.reach(left() / 2, this::attempt));
+        timer.in(pause, this::attempt);
     }
 
     /** The transport and the server end a call at the same moment; the server may name it CANCELLED. */

@@ -54,24 +54,16 @@ final class WatchStream implements StreamObserver<WatchPauseStateResponse> {
         patience = Nanos.of(firstAnswer);
         heard = timer.now();
         listen();
-        connection.reach(patience, () -> {
-            if (!over) {
-                call = connection
-                        .channel()
-                        .newCall(
-                                ElicitationServiceGrpc.getWatchPauseStateMethod(),
-                                CallOptions.DEFAULT.withExecutor(timer));
-                ClientCalls.asyncServerStreamingCall(call, request, this);
-            }
-        });
+        call = connection
+                .channel()
+                .newCall(ElicitationServiceGrpc.getWatchPauseStateMethod(), CallOptions.DEFAULT.withExecutor(timer));
+        ClientCalls.asyncServerStreamingCall(call, request, this);
     }
 
     void cancel() {
         over = true;
         silence.cancel();
-        if (call != null) {
-            call.cancel("the watch goes on without this stream", null);
-        }
+        call.cancel("the watch goes on without this stream", null);
     }
 
     @Override
