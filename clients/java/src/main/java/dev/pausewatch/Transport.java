@@ -78,14 +78,11 @@ final class Transport {
     }
 
     private static NettyChannelBuilder unix(Address.Unix address) {
-        return NettyChannelBuilder.forAddress(
-                        UnixDomainSocketAddress.of(address.path()), InsecureChannelCredentials.create())
+        return NettyChannelBuilder.forTarget(UnixResolver.target(address.path()), InsecureChannelCredentials.create())
                 .channelType(NioDomainSocketChannel.class, UnixDomainSocketAddress.class)
                 .eventLoopGroup(UnixLoop.GROUP)
                 // Set for every kind of channel, and warned of at each connect by those that do not have it.
-                .withOption(ChannelOption.SO_KEEPALIVE, null)
-                // What the requests say of their server: any name will do, and servers log it.
-                .overrideAuthority("localhost");
+                .withOption(ChannelOption.SO_KEEPALIVE, null);
     }
 
     /** Java's own Unix sockets, which every system has that has any; gRPC's shared threads know those of Linux only. Never shut down: daemons. */
