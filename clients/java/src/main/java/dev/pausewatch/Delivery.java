@@ -22,7 +22,13 @@ final class Delivery implements Runnable {
 
     void ready() {
         if (running.compareAndSet(false, true)) {
-            executor.execute(this);
+            try {
+                executor.execute(this);
+            } catch (RuntimeException refused) {
+                // The watch itself goes on; the next event tries again.
+                running.set(false);
+                LOG.log(System.Logger.Level.ERROR, "the executor of a watch's listener failed", refused);
+            }
         }
     }
 

@@ -41,7 +41,8 @@ public final class Watch implements Iterable<WatchEvent>, AutoCloseable {
         return take(Nanos.of(within));
     }
 
-    /** Watches one thread more; nothing happens if it is watched already. Not for a watch of all threads.
+    /**
+     * Watches one thread more; nothing happens if it is watched already, or all are.
      *
      * @throws InvalidFieldException no thread can have this id
      */
@@ -49,7 +50,7 @@ public final class Watch implements Iterable<WatchEvent>, AutoCloseable {
         set.add(ThreadIds.checked(threadId));
     }
 
-    /** Watches one thread less; what was not told of it yet is dropped. */
+    /** Watches one thread less; what was not told of it yet is dropped. Nothing happens if all are watched. */
     public void remove(String threadId) {
         set.remove(threadId);
     }

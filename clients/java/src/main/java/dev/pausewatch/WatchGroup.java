@@ -2,16 +2,16 @@ package dev.pausewatch;
 
 import dev.pausewatch.v1.WatchPauseStateRequest;
 import java.time.Duration;
-import java.util.ArrayDeque;
-import java.util.Deque;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
+import java.util.stream.Stream;
 
 /**
  * Threads that share one stream, across breaks and while they come and go. Everything happens on the timer's thread.
@@ -27,7 +27,7 @@ import java.util.function.Function;
  *
  * <p>3. Every break is told once, until something is heard again.
  *
- * <p>4. A snapshot of all threads names the paused ones only: those that were paused before a break and are not in it are asked for.
+ * <p>4. A thread that is removed and added again is told again, by a new stream.
  */
 final class WatchGroup implements WatchStream.Reader {
     /** Between two openings of a stream, for each of its threads: at most a hundred thousand ids a second are sent. */
@@ -46,8 +46,7 @@ final class WatchGroup implements WatchStream.Reader {
     private final Set<String> unserved = new LinkedHashSet<>();
 
     private final Backoff pauses = Backoff.ofMillis(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
-    /** To be asked for one by one. */
-    private final Deque<String> missing = new ArrayDeque<>();
+    private final Missing missing;
 
     private Leg current;
     private Leg opening;
@@ -72,14 +71,25 @@ final class WatchGroup implements WatchStream.Reader {
             Duration firstAnswer,
             Function<String, CompletableFuture<PauseState>> ask) {}
 
-    /** A stream, with the threads that it was opened for. */
-    private record Leg(WatchStream stream, Set<String> threadIds, Map<String, PauseState> heldBack) {}
+    /**
+     * A stream.
+     *
+     * @param named how many threads it was opened for
+     * @param threadIds those of them that have not been removed since: one that is added again must be told again
+     * @param heldBack what it has told too early
+     */
+    private record Leg(WatchStream stream, int named, Set<String> threadIds, Map<String, PauseState> heldBack) {
+        boolean isWorn() {
+            return named > SMALL && threadIds.size() < named / 2;
+        }
+    }
 
     /** {@code settled} is called when all threads of this group have become known. */
     WatchGroup(Environment environment, boolean all, Runnable settled) {
         this.environment = environment;
         this.all = all;
         this.settled = settled;
+        this.missing = new Missing(environment, this::tellIfSettled);
         this.notBefore = environment.timer.now();
     }
 
@@ -98,6 +108,10 @@ final class WatchGroup implements WatchStream.Reader {
     void remove(String threadId) {
         members.remove(threadId);
         unserved.remove(threadId);
+        for (Leg leg : legs()) {
+            leg.threadIds.remove(threadId);
+            leg.heldBack.remove(threadId);
+        }
         if (members.isEmpty()) {
             cancelAll();
         } else {
@@ -153,9 +167,7 @@ final class WatchGroup implements WatchStream.Reader {
         notBefore = environment.timer.now() + members.size() * PACE_NANOS;
         schedule();
         if (all) {
-            missing.clear();
-            missing.addAll(environment.outbox.unknown());
-            askForMissing();
+            missing.ask(environment.outbox.unknown());
         } else {
             tellIfSettled();
         }
@@ -164,9 +176,9 @@ final class WatchGroup implements WatchStream.Reader {
     @Override
     public void broken(WatchStream stream, PausewatchException error) {
         if (isStream(current, stream)) {
-            List<String> lost = all ? environment.outbox.threadIds() : membersOf(current);
+            List<String> lost = all ? environment.outbox.threadIds() : List.copyOf(current.threadIds);
             serveBy(null);
-            missing.clear();
+            missing.forget();
             tellBreak(lost, error);
             if (opening != null) {
                 // It was heard after what has just been lost.
@@ -207,9 +219,7 @@ final class WatchGroup implements WatchStream.Reader {
         if (all || current == null) {
             return current == null && (all || !members.isEmpty());
         }
-        int known = current.threadIds.size();
-        boolean worn = known > SMALL && members.size() < known / 2;
-        return worn || !unserved.isEmpty();
+        return current.isWorn() || !unserved.isEmpty();
     }
 
     private void open() {
@@ -218,9 +228,9 @@ final class WatchGroup implements WatchStream.Reader {
             return;
         }
         WatchStream stream = new WatchStream(environment.connection, environment.timer, this);
-        opening = new Leg(stream, Set.copyOf(members), new LinkedHashMap<>());
+        opening = new Leg(stream, members.size(), new LinkedHashSet<>(members), new LinkedHashMap<>());
         WatchPauseStateRequest request = WatchPauseStateRequest.newBuilder()
-                .addAllThreadIds(opening.threadIds)
+                .addAllThreadIds(members)
                 .setIncludeElicitations(environment.includeElicitations)
                 .build();
         stream.open(request, environment.firstAnswer);
@@ -229,11 +239,8 @@ final class WatchGroup implements WatchStream.Reader {
     private void cancelAll() {
         next.cancel();
         scheduled = false;
-        for (Leg leg : new Leg[] {current, opening}) {
-            if (leg != null) {
-                leg.stream.cancel();
-            }
-        }
+        missing.forget();
+        legs().forEach(leg -> leg.stream.cancel());
         serveBy(null);
         opening = null;
         breakTold = false;
@@ -248,52 +255,14 @@ final class WatchGroup implements WatchStream.Reader {
         }
     }
 
-    private void askForMissing() {
-        String threadId = missing.peek();
-        if (threadId == null) {
-            tellIfSettled();
-            return;
-        }
-        Leg asking = current;
-        environment
-                .ask
-                .apply(threadId)
-                .whenCompleteAsync(
-                        (state, thrown) -> {
-                            if (current == asking && !closed) {
-                                answered(threadId, state, thrown);
-                            }
-                        },
-                        environment.timer);
-    }
-
-    private void answered(String threadId, PauseState state, Throwable thrown) {
-        if (thrown instanceof PausewatchException error && error.isTransient()) {
-            Leg asking = current;
-            environment.timer.in(Backoff.jittered(TimeUnit.MILLISECONDS.toNanos(LONGEST_PAUSE_MS)), () -> {
-                if (current == asking && !closed) {
-                    askForMissing();
-                }
-            });
-            return;
-        }
-        missing.remove();
-        if (thrown == null) {
-            environment.outbox.state(environment.includeElicitations ? state : state.withoutElicitations(), true);
-        } else {
-            environment.outbox.remove(threadId);
-        }
-        askForMissing();
-    }
-
     private void tellIfSettled() {
         if (isSettled()) {
             settled.run();
         }
     }
 
-    private List<String> membersOf(Leg leg) {
-        return members.stream().filter(leg.threadIds::contains).toList();
+    private List<Leg> legs() {
+        return Stream.of(current, opening).filter(Objects::nonNull).toList();
     }
 
     private static boolean isStream(Leg leg, WatchStream stream) {

@@ -14,11 +14,13 @@ final class WatchSet {
     private static final int MOST_IDS = 10_000;
 
     private final WatchGroup.Environment environment;
+    private final boolean all;
     private final List<WatchGroup> groups = new ArrayList<>();
     private final Map<String, WatchGroup> groupOf = new HashMap<>();
 
     WatchSet(WatchGroup.Environment environment, boolean all) {
         this.environment = environment;
+        this.all = all;
         if (all) {
             WatchGroup everything = new WatchGroup(environment, true, this::settled);
             groups.add(everything);
@@ -39,7 +41,7 @@ final class WatchSet {
     }
 
     private void addNow(String threadId) {
-        if (groupOf.containsKey(threadId)) {
+        if (all || groupOf.containsKey(threadId)) {
             return;
         }
         environment.outbox().add(threadId);

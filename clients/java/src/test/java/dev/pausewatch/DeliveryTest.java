@@ -6,6 +6,8 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 
 class DeliveryTest {
@@ -54,5 +56,22 @@ class DeliveryTest {
         executor.remove().run();
         assertEquals(List.of(1L, 2L, 3L, 4L, 5L), told);
         assertEquals(0, executor.size());
+    }
+
+    @Test
+    void anExecutorThatRefusesIsTriedAgainWithTheNextEvent() {
+        AtomicBoolean refuses = new AtomicBoolean(true);
+        Delivery delivery = new Delivery(outbox, event -> told.add(0L), task -> {
+            if (refuses.get()) {
+                throw new RejectedExecutionException("on purpose");
+            }
+            task.run();
+        });
+        outbox.onReady(delivery::ready);
+        outbox.add("t");
+        state(1);
+        refuses.set(false);
+        state(2);
+        assertEquals(List.of(0L), told);
     }
 }

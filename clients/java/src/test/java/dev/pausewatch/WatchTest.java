@@ -166,6 +166,30 @@ class WatchTest {
     }
 
     @Test
+    void aThreadThatIsRemovedAndAddedAgainIsToldAgain() throws InterruptedException {
+        try (Watch watch = client.watch("a", "b").open()) {
+            FakeServer.WatchCall stream = server.nextWatch();
+            while (stream.request().getThreadIdsCount() < 2) {
+                stream.complete();
+                stream = server.nextWatch();
+            }
+            stream.state("a", 1);
+            stream.state("b", 1);
+            stream.complete();
+            assertState(watch.next(), "a", 1, true, true);
+            assertState(watch.next(), "b", 1, true, true);
+            assertComplete(watch.next());
+            watch.remove("a");
+            watch.add("a");
+            FakeServer.WatchCall next = server.nextWatch();
+            next.state("a", 1);
+            next.complete();
+            assertState(watch.next(), "a", 1, true, true);
+            assertComplete(watch.next());
+        }
+    }
+
+    @Test
     void withoutThreadsThereIsNoStream() throws InterruptedException {
         try (Watch watch = client.watch("a").open()) {
             FakeServer.WatchCall stream = server.nextWatch();
@@ -174,6 +198,20 @@ class WatchTest {
             assertTrue(server.watches.isEmpty());
             watch.add("a");
             server.nextWatch();
+        }
+    }
+
+    @Test
+    void aWatchOfAllCannotBeNarrowed() throws InterruptedException {
+        try (Watch watch = client.watchAll().open()) {
+            FakeServer.WatchCall stream = server.nextWatch();
+            watch.add("a");
+            watch.remove("a");
+            stream.complete();
+            assertComplete(watch.next());
+            stream.state("b", 1);
+            assertState(watch.next(), "b", 1, false, true);
+            assertTrue(server.watches.isEmpty());
         }
     }
 
