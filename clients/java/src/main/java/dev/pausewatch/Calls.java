@@ -79,7 +79,8 @@ final class Calls {
     /**
      * Waits for an answer; gives the call up if this thread is interrupted meanwhile.
      *
-     * @throws PausewatchException what the call ended with; {@link OtherException} with status CANCELLED if this thread was interrupted, which it then still is
+     * @throws PausewatchException what the call ended with; {@link OtherException} with status CANCELLED if this thread was interrupted,
+     *     which it then still is
      */
     static <R> R await(CompletableFuture<R> answer) {
         try {

@@ -5,7 +5,10 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 
-/** Tells a user's listener the events of a watch, one after another, on the user's executor. A listener that throws is told the next one all the same. */
+/**
+ * Tells a user's listener the events of a watch, one after another, on the user's executor. A listener that throws is told the next one all the
+ * same.
+ */
 final class Delivery implements Runnable {
     private static final System.Logger LOG = System.getLogger(Delivery.class.getName());
 

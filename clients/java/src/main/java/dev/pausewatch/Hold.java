@@ -62,8 +62,8 @@ public final class Hold implements AutoCloseable {
     }
 
     /**
-     * Completes when the lease is not {@link Lease#HELD} any more, with what it is: {@link Lease#RELEASED} after a release of our own. While it is only
-     * {@link Lease#OVERDUE} it may come back; ask again to see. Each call returns a future of its own.
+     * Completes when the lease is not {@link Lease#HELD} any more, with what it is: {@link Lease#RELEASED} after a release of our own. While it is
+     * only {@link Lease#OVERDUE} it may come back; ask again to see. Each call returns a future of its own.
      */
     public CompletableFuture<Lease> lost() {
         return renewal.lost();
@@ -88,8 +88,8 @@ public final class Hold implements AutoCloseable {
      *
      * @throws ElicitationExpiredException the lease had ended before: the answer came too late. If the block itself threw, that is what comes out,
      *     with this as suppressed
-     * @throws PausewatchException as from {@link #release()}: whether the answer came in time is not known. It is not renewed any more, and the release is
-     *     tried in the background until the lease is over
+     * @throws PausewatchException as from {@link #release()}: whether the answer came in time is not known. It is not renewed any more, and the
+     *     release is tried in the background until the lease is over
      */
     @Override
     public void close() {

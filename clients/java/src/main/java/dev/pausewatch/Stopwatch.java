@@ -10,8 +10,8 @@ import java.util.concurrent.TimeUnit;
  * <p>Waiting is a loop of looks: if there is time left, an alarm is set for the next one. Nothing needs to tell it that a pause began: the look
  * after the alarm finds it. Only then, standing still, does it wait to be told.
  *
- * <p>1. It looks on the timer's thread, where threads change too; so nothing changes unnoticed between a look and the waiting that follows, but its own
- * pauses, which call for another look.
+ * <p>1. It looks on the timer's thread, where threads change too; so nothing changes unnoticed between a look and the waiting that follows, but
+ * its own pauses, which call for another look.
  *
  * <p>2. Nothing but a look decides: after any wake-up the state is read again.
  *

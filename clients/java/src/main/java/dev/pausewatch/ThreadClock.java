@@ -72,7 +72,10 @@ final class ThreadClock {
         }
     }
 
-    /** Whether the thread is paused, and until when that counts if it cannot be confirmed: given for a running thread too, its credit is not certain then. */
+    /**
+     * Whether the thread is paused, and until when that counts if it cannot be confirmed: given for a running thread too, its credit is not
+     * certain then.
+     */
     record Pause(boolean paused, OptionalLong thaw) {}
 
     ThreadClock(String threadId, Timer timer, long grace, Function<String, CompletableFuture<PauseState>> get) {

@@ -64,6 +64,7 @@ final class UnaryCall<Q, R, T> {
                 last.cancel("given up", null);
             }
         });
+        connection.endWithThis(answer);
         attempt();
         return answer;
     }

@@ -11,6 +11,7 @@ import io.grpc.Status;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
@@ -165,6 +166,22 @@ class CallsTest {
         caller.interrupt();
         assertTrue(interrupted.join());
         assertTrue(server.cancelled.await(10, TimeUnit.SECONDS), "the server is told");
+    }
+
+    @Test
+    void closingTheClientEndsACallThatWaitsToTryAgain() throws InterruptedException {
+        server.onIncrement = (number, answer) -> answer.onError(Status.UNAVAILABLE.asRuntimeException());
+        Client patient = client.withDeadline(Duration.ofHours(1));
+        CompletableFuture<IncrementResult> call =
+                CompletableFuture.supplyAsync(() -> patient.incrementElicitation(CALL));
+        for (int wait = 0; wait < 1_000 && server.increments.size() < 3; wait++) {
+            Thread.sleep(10);
+        }
+        client.close();
+        CompletionException ended = assertThrows(
+                CompletionException.class,
+                () -> call.orTimeout(5, TimeUnit.SECONDS).join());
+        assertEquals(UnavailableException.class, ended.getCause().getClass());
     }
 
     @Test

@@ -18,8 +18,8 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
 /**
- * Plays this library's part in the cases of {@code clients/scenarios}: one JSON object a line comes in, one goes out, and steps overlap. What a player
- * does is written there.
+ * Plays this library's part in the cases of {@code clients/scenarios}: one JSON object a line comes in, one goes out, and steps overlap. What a
+ * player does is written there.
  */
 public final class Player {
     private final PrintStream answers;
@@ -45,7 +45,10 @@ public final class Player {
         System.exit(0);
     }
 
-    /** The first call of a JVM takes half a second to load classes. It is made here, to nobody, and not in a case that times what others do meanwhile. */
+    /**
+     * The first call of a JVM takes half a second to load classes. It is made here, to nobody, and not in a case that times what others do
+     * meanwhile.
+     */
     private static void warmUp() {
         Config nobody = Config.builder().address("unix:/dev/null").retries(0).build();
         try (Client client = Client.open(nobody);
