@@ -169,7 +169,7 @@ final class Stopwatch {
         long giveUp = ranOut + thread.grace();
         ThreadClock.Asked asked = thread.asked(ranOut);
         if (asked instanceof ThreadClock.Asked.NotYet) {
-            thread.ask(ranOut);
+            thread.ask();
             awaitAnswer(later(giveUp, now + SHORTEST_ASK));
         } else if (asked instanceof ThreadClock.Asked.UnderWay question) {
             long enough = question.failed() ? giveUp : later(giveUp, question.began() + SHORTEST_ASK);
@@ -187,7 +187,7 @@ final class Stopwatch {
 
     private void askAgain(long ranOut, long giveUp) {
         if (timer.now() - giveUp < 0) {
-            thread.ask(ranOut);
+            thread.ask();
         }
         look();
     }

@@ -34,8 +34,6 @@ final class ThreadClock {
 
     /** When the question under way began. */
     private OptionalLong underWay = OptionalLong.empty();
-    /** It began too early for somebody. */
-    private boolean again;
     /** The last one that is over. */
     private Optional<Over> over = Optional.empty();
 
@@ -153,16 +151,11 @@ final class ThreadClock {
         return late.isPresent() ? new Asked.Failed() : new Asked.NotYet();
     }
 
-    /** Asks the coordinator, unless a question that began at {@code since} or later is under way. */
-    void ask(long since) {
+    /** Asks the coordinator, unless a question is under way; for whom that one began too early asks again when it is over. */
+    void ask() {
         if (underWay.isPresent()) {
-            again |= underWay.getAsLong() - since < 0;
-        } else {
-            putQuestion();
+            return;
         }
-    }
-
-    private void putQuestion() {
         long began = timer.now();
         underWay = OptionalLong.of(began);
         Credit.Via via;
@@ -180,10 +173,6 @@ final class ThreadClock {
         }
         over = Optional.of(new Over(began, thrown == null));
         underWay = OptionalLong.empty();
-        if (again) {
-            again = false;
-            putQuestion();
-        }
         answered.wake();
     }
 }

@@ -167,17 +167,17 @@ class WatchTest {
 
     @Test
     void aThreadThatIsRemovedAndAddedAgainIsToldAgain() throws InterruptedException {
-        try (Watch watch = client.watch("a", "b").open()) {
-            FakeServer.WatchCall stream = server.nextWatch();
-            while (stream.request().getThreadIdsCount() < 2) {
-                stream.complete();
-                stream = server.nextWatch();
-            }
-            stream.state("a", 1);
-            stream.state("b", 1);
-            stream.complete();
-            assertState(watch.next(), "a", 1, true, true);
+        try (Watch watch = client.watch("b").open()) {
+            FakeServer.WatchCall first = server.nextWatch();
+            first.state("b", 1);
+            first.complete();
             assertState(watch.next(), "b", 1, true, true);
+            assertComplete(watch.next());
+            watch.add("a");
+            FakeServer.WatchCall second = server.nextWatch();
+            second.state("a", 1);
+            second.complete();
+            assertState(watch.next(), "a", 1, true, true);
             assertComplete(watch.next());
             watch.remove("a");
             watch.add("a");
