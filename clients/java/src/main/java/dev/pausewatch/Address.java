@@ -1,0 +1,140 @@
+package dev.pausewatch;
+
+import java.net.URI;
+import java.net.URISyntaxException;
+import java.nio.file.InvalidPathException;
+import java.nio.file.Path;
+
+/**
+ * Where a coordinator listens, as one string: {@code host:port} (an IPv6 host in brackets), {@code http://host[:port]},
+ * {@code https://host[:port]}, {@code unix:PATH} (also {@code unix:///PATH}). Printed and parsed again, an address is the same one.
+ */
+public sealed interface Address {
+    /** The default: {@code 127.0.0.1:7420}. */
+    Address DEFAULT = new Tcp("127.0.0.1", 7420, false);
+
+    /**
+     * A TCP address.
+     *
+     * @param host a name or an IP address; an IPv6 one in brackets
+     * @param port 1 to 65535
+     * @param tls whether to speak TLS; otherwise plain text
+     */
+    record Tcp(String host, int port, boolean tls) implements Address {
+        @Override
+        public String toString() {
+            return (tls ? "https://" : "") + authority();
+        }
+
+        String authority() {
+            return host + ":" + port;
+        }
+
+        /** Judged by what is written, without asking a resolver: other names may change what they mean. */
+        boolean isLoopback() {
+            return host.equalsIgnoreCase("localhost")
+                    || host.equals("[::1]")
+                    || host.matches("127(\\.(25[0-5]|2[0-4]\\d|1?\\d?\\d)){3}");
+        }
+    }
+
+    /**
+     * A Unix socket.
+     *
+     * @param path a relative one is taken from the working directory
+     */
+    record Unix(Path path) implements Address {
+        @Override
+        public String toString() {
+            return "unix:" + path;
+        }
+    }
+
+    /**
+     * Reads an address.
+     *
+     * @throws ConfigException it is none; the text says why and how to write one
+     */
+    static Address parse(String text) {
+        if (text.startsWith("unix:")) {
+            return parseUnix(text, text.substring("unix:".length()));
+        }
+        int end = text.indexOf("://");
+        if (end < 0) {
+            return parseTcp(text, text, 0, false);
+        }
+        String rest = text.substring(end + 3);
+        String bare = rest.endsWith("/") ? rest.substring(0, rest.length() - 1) : rest;
+        return switch (text.substring(0, end)) {
+            case "http" -> parseTcp(text, bare, 80, false);
+            case "https" -> parseTcp(text, bare, 443, true);
+            default -> throw malformed(text, "the scheme \"" + text.substring(0, end) + "\" is unknown");
+        };
+    }
+
+    private static Address parseUnix(String text, String path) {
+        // unix:///PATH has an empty host, as file:///PATH has; unix://HOST/PATH would mean another machine.
+        if (path.startsWith("//")) {
+            path = path.substring(2);
+            if (!path.startsWith("/")) {
+                throw malformed(text, "unix:// must be followed by an absolute path");
+            }
+        }
+        if (path.isEmpty()) {
+            throw malformed(text, "the path is missing");
+        }
+        try {
+            return new Unix(Path.of(path));
+        } catch (InvalidPathException invalid) {
+            throw malformed(text, path.indexOf('\0') < 0 ? invalid.getReason() : "a path has no NUL");
+        }
+    }
+
+    private static Address parseTcp(String text, String bare, int defaultPort, boolean tls) {
+        if (bare.isEmpty()) {
+            throw malformed(text, "the host is missing");
+        }
+        if (bare.matches(".*[/?#@].*")) {
+            throw malformed(text, "there is more in it than a host and a port");
+        }
+        int colon = bare.indexOf(':', Math.max(0, bare.lastIndexOf(']')));
+        String host = colon < 0 ? bare : bare.substring(0, colon);
+        if (host.isEmpty()) {
+            throw malformed(text, "the host is missing");
+        }
+        checkHost(text, host);
+        if (colon >= 0) {
+            return new Tcp(host, parsePort(text, bare.substring(colon + 1)), tls);
+        }
+        if (defaultPort == 0) {
+            throw new ConfigException(
+                    "address \"" + text + "\": the port is missing; write host:port, for example " + DEFAULT);
+        }
+        return new Tcp(host, defaultPort, tls);
+    }
+
+    private static void checkHost(String text, String host) {
+        try {
+            String read = new URI("http://" + host + "/").getHost();
+            // Names with an underscore, which URI does not take for a host, are in use all the same.
+            if (read == null && !host.matches("[A-Za-z0-9._-]+")) {
+                throw malformed(text, "the host cannot be read");
+            }
+        } catch (URISyntaxException invalid) {
+            throw malformed(text, "the host cannot be read");
+        }
+    }
+
+    private static int parsePort(String text, String port) {
+        int number = port.matches("\\d{1,5}") ? Integer.parseInt(port) : 0;
+        if (number < 1 || number > 65_535) {
+            throw malformed(text, "the port is no number from 1 to 65535");
+        }
+        return number;
+    }
+
+    private static ConfigException malformed(String text, String problem) {
+        return new ConfigException("address \"" + text + "\": " + problem
+                + "; write host:port, http://host:port, https://host:port or unix:PATH");
+    }
+}

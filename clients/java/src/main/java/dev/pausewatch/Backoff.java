@@ -1,0 +1,45 @@
+package dev.pausewatch;
+
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * Pauses between attempts: doubling from {@code first} to {@code most}, each with up to as much again at random, so that the clients of a
+ * restarted server do not come back as one.
+ */
+final class Backoff {
+    private final long first;
+    private final long most;
+    private long next;
+
+    private Backoff(long first, long most) {
+        this.first = first;
+        this.most = most;
+        this.next = first;
+    }
+
+    static Backoff ofMillis(long first, long most) {
+        return ofNanos(TimeUnit.MILLISECONDS.toNanos(first), TimeUnit.MILLISECONDS.toNanos(most));
+    }
+
+    static Backoff ofNanos(long first, long most) {
+        return new Backoff(first, most);
+    }
+
+    /** The next pause, in nanoseconds. */
+    long next() {
+        long pause = next;
+        next = Math.min(most, 2 * pause);
+        return jittered(pause);
+    }
+
+    /** Begins anew. */
+    void reset() {
+        next = first;
+    }
+
+    /** From {@code pause} to twice that. */
+    static long jittered(long pause) {
+        return pause + ThreadLocalRandom.current().nextLong(pause + 1);
+    }
+}

@@ -1,0 +1,103 @@
+package dev.pausewatch;
+
+import dev.pausewatch.v1.ElicitationServiceGrpc;
+import dev.pausewatch.v1.GetPauseStateRequest;
+import io.grpc.MethodDescriptor;
+import io.grpc.Status;
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.function.Function;
+
+/** The unary RPCs, in this library's own types, as futures. They complete on a thread of the transport: hand on, do not work there. */
+final class Calls {
+    private final Connection connection;
+    private final Timer timer;
+
+    Calls(Connection connection, Timer timer) {
+        this.connection = connection;
+        this.timer = timer;
+    }
+
+    /**
+     * How patient a call is.
+     *
+     * @param deadline covers everything: connecting, every attempt, every pause between them
+     * @param retries how often an attempt that found nobody is repeated
+     */
+    record Patience(Duration deadline, int retries) {
+        Patience withDeadline(Duration deadline) {
+            return new Patience(deadline, retries);
+        }
+
+        Patience atMost(Duration most) {
+            return deadline.compareTo(most) <= 0 ? this : withDeadline(most);
+        }
+    }
+
+    CompletableFuture<IncrementResult> increment(IncrementElicitation call, Patience patience) {
+        return start(
+                ElicitationServiceGrpc.getIncrementElicitationMethod(),
+                Wire.increment(call),
+                Wire::increment,
+                patience);
+    }
+
+    CompletableFuture<DecrementResult> decrement(DecrementElicitation call, Patience patience) {
+        return start(
+                ElicitationServiceGrpc.getDecrementElicitationMethod(),
+                Wire.decrement(call),
+                Wire::decrement,
+                patience);
+    }
+
+    CompletableFuture<Elicitation> renew(RenewElicitation call, Patience patience) {
+        return start(
+                ElicitationServiceGrpc.getRenewElicitationMethod(),
+                Wire.renew(call),
+                response -> Wire.elicitation(response.getElicitation()),
+                patience);
+    }
+
+    CompletableFuture<PauseState> get(String threadId, Patience patience) {
+        return start(
+                ElicitationServiceGrpc.getGetPauseStateMethod(),
+                GetPauseStateRequest.newBuilder().setThreadId(threadId).build(),
+                response -> Wire.state(response.getPauseState()),
+                patience);
+    }
+
+    CompletableFuture<PauseStatePage> list(ListPauseStates call, Patience patience) {
+        return start(ElicitationServiceGrpc.getListPauseStatesMethod(), Wire.list(call), Wire::list, patience);
+    }
+
+    private <Q, R, T> CompletableFuture<T> start(
+            MethodDescriptor<Q, R> method, Q request, Function<R, T> read, Patience patience) {
+        return new UnaryCall<>(connection, timer, method, request, read, patience).start();
+    }
+
+    /**
+     * Waits for an answer; gives the call up if this thread is interrupted meanwhile.
+     *
+     * @throws PausewatchException what the call ended with; {@link OtherException} with status CANCELLED if this thread was interrupted,
+     *     which it then still is
+     */
+    static <R> R await(CompletableFuture<R> answer) {
+        try {
+            return answer.get();
+        } catch (ExecutionException failed) {
+            throw rethrown(failed.getCause());
+        } catch (InterruptedException interrupted) {
+            answer.cancel(false);
+            Thread.currentThread().interrupt();
+            throw Failure.made(Status.CANCELLED, "interrupted while waiting for the answer", interrupted);
+        }
+    }
+
+    private static RuntimeException rethrown(Throwable cause) {
+        if (cause instanceof PausewatchException known) {
+            return known;
+        }
+        return cause instanceof RuntimeException unexpected ? unexpected : new IllegalStateException(cause);
+    }
+}

@@ -1,0 +1,207 @@
+package dev.pausewatch;
+
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.EnumMap;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.UnaryOperator;
+
+/**
+ * How a {@link Client} connects and how long it is patient. An argument goes before the environment, the environment before the config file:
+ *
+ * <pre>{@code
+ * Config config = Config.fromEnv().deadline(Duration.ofSeconds(1)).build();
+ * }</pre>
+ *
+ * <p>A config that was built is whole and consistent. Secrets are not in its {@link #toString()}.
+ */
+public final class Config {
+    private static final Duration DEFAULT_DEADLINE = Duration.ofSeconds(5);
+
+    private final Address address;
+    private final Optional<String> threadId;
+    private final Optional<String> token;
+    private final Optional<Path> tlsCa;
+    private final Optional<KeyPair> tlsKeyPair;
+    private final Duration deadline;
+    private final int retries;
+
+    /** The certificate that a client shows, and the key to it. */
+    record KeyPair(Path cert, Path key) {}
+
+    private Config(Builder builder) {
+        address = builder.get(Setting.ADDRESS).map(Address::parse).orElse(Address.DEFAULT);
+        threadId = builder.get(Setting.THREAD_ID);
+        token = builder.get(Setting.TOKEN);
+        tlsCa = builder.get(Setting.TLS_CA).map(Path::of);
+        tlsKeyPair = builder.keyPair();
+        deadline = builder.deadline;
+        retries = builder.retries;
+        checkTls(builder);
+        token.ifPresent(this::checkToken);
+    }
+
+    /** Settings from the arguments that are given to it, then from the environment, then from the config file. */
+    public static Builder fromEnv() {
+        return new Builder(System::getenv);
+    }
+
+    /** Settings from the arguments that are given to it alone. */
+    public static Builder builder() {
+        return new Builder(variable -> null);
+    }
+
+    /** As {@link #fromEnv()}, with another environment. */
+    static Builder fromEnv(UnaryOperator<String> environment) {
+        return new Builder(environment);
+    }
+
+    /** Where the coordinator listens. Default: {@code 127.0.0.1:7420}. */
+    public Address address() {
+        return address;
+    }
+
+    /** The thread that {@link Client#hold()} is about; empty if none is set. */
+    public Optional<String> threadId() {
+        return threadId;
+    }
+
+    /** How long a call may take, retries included. Default: 5 s. */
+    public Duration deadline() {
+        return deadline;
+    }
+
+    /** How often a call that found nobody is made again within its deadline. Default: as often as fits. */
+    public int retries() {
+        return retries;
+    }
+
+    Optional<String> token() {
+        return token;
+    }
+
+    Optional<Path> tlsCa() {
+        return tlsCa;
+    }
+
+    Optional<KeyPair> tlsKeyPair() {
+        return tlsKeyPair;
+    }
+
+    @Override
+    public String toString() {
+        return "Config[address=" + address + ", threadId=" + threadId.orElse("none")
+                + ", token=" + (token.isPresent() ? "set" : "none") + ", tlsCa=" + tlsCa + ", tlsKeyPair=" + tlsKeyPair
+                + ", deadline=" + deadline + ", retries=" + retries + "]";
+    }
+
+    private void checkTls(Builder builder) {
+        if (address instanceof Address.Tcp tcp && tcp.tls()) {
+            return;
+        }
+        for (Setting setting : new Setting[] {Setting.TLS_CA, Setting.TLS_CERT, Setting.TLS_KEY}) {
+            if (builder.get(setting).isPresent()) {
+                String advice = address instanceof Address.Tcp tcp
+                        ? "write https://" + tcp.authority()
+                        : "use an https:// address";
+                throw new ConfigException(setting.key() + " is set, but " + address + " is no TLS address; " + advice
+                        + ", or leave " + setting.key() + " (" + setting.variable() + ") out");
+            }
+        }
+    }
+
+    private void checkToken(String token) {
+        if (!token.matches("[\\x21-\\x7e]+")) {
+            throw new ConfigException("the token is no header value: it must be one word of visible ASCII characters");
+        }
+        if (address instanceof Address.Tcp tcp && !tcp.tls() && !tcp.isLoopback()) {
+            throw new ConfigException("a token is not sent in plain text to " + tcp + "; write https://"
+                    + tcp.authority() + ", or use a loopback address or a Unix socket");
+        }
+    }
+
+    /** Takes arguments for a {@link Config}. */
+    public static final class Builder {
+        private final UnaryOperator<String> environment;
+        private final Map<Setting, String> arguments = new EnumMap<>(Setting.class);
+        private Map<Setting, String> file = Map.of();
+        private Duration deadline = DEFAULT_DEADLINE;
+        private int retries = Integer.MAX_VALUE;
+
+        private Builder(UnaryOperator<String> environment) {
+            this.environment = environment;
+        }
+
+        /** Where the coordinator listens: see {@link Address}. */
+        public Builder address(String address) {
+            return set(Setting.ADDRESS, address);
+        }
+
+        /** The thread that {@link Client#hold()} is about. */
+        public Builder threadId(String threadId) {
+            return set(Setting.THREAD_ID, threadId);
+        }
+
+        /** Sent with every call, as {@code authorization: Bearer …}; in plain text to a loopback address or a Unix socket only. */
+        public Builder token(String token) {
+            return set(Setting.TOKEN, token);
+        }
+
+        /** Whom to trust, instead of the authorities that this Java knows: a PEM file of certificates. */
+        public Builder tlsCa(Path ca) {
+            return set(Setting.TLS_CA, ca.toString());
+        }
+
+        /** What this client shows to the server: PEM files of a certificate, its chain after it, and of its PKCS #8 key without a password. */
+        public Builder tlsKeyPair(Path cert, Path key) {
+            return set(Setting.TLS_CERT, cert.toString()).set(Setting.TLS_KEY, key.toString());
+        }
+
+        /** How long a call may take, retries included; the server is told as well. A watch has none, except for its first answer. */
+        public Builder deadline(Duration deadline) {
+            this.deadline = deadline;
+            return this;
+        }
+
+        /** How often a call that found nobody is made again. A program that would rather know at once that no coordinator runs sets 0. */
+        public Builder retries(int retries) {
+            this.retries = retries;
+            return this;
+        }
+
+        /**
+         * Reads what was not given, and checks that all fits together.
+         *
+         * @throws ConfigException it does not; the text says what to do
+         */
+        public Config build() {
+            file = ConfigFile.load(environment);
+            return new Config(this);
+        }
+
+        private Builder set(Setting setting, String value) {
+            arguments.put(setting, value);
+            return this;
+        }
+
+        private Optional<String> get(Setting setting) {
+            return Optional.ofNullable(arguments.get(setting))
+                    .or(() -> Optional.ofNullable(environment.apply(setting.variable()))
+                            .filter(value -> !value.isEmpty()))
+                    .or(() -> Optional.ofNullable(file.get(setting)));
+        }
+
+        private Optional<KeyPair> keyPair() {
+            Optional<Path> cert = get(Setting.TLS_CERT).map(Path::of);
+            Optional<Path> key = get(Setting.TLS_KEY).map(Path::of);
+            if (cert.isPresent() != key.isPresent()) {
+                Setting missing = cert.isPresent() ? Setting.TLS_KEY : Setting.TLS_CERT;
+                Setting present = cert.isPresent() ? Setting.TLS_CERT : Setting.TLS_KEY;
+                throw new ConfigException(
+                        present.key() + " is set without " + missing.key() + "; set " + missing.variable() + " too");
+            }
+            return cert.map(path -> new KeyPair(path, key.orElseThrow()));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+package dev.pausewatch;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.EnumMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.function.UnaryOperator;
+import org.tomlj.Toml;
+import org.tomlj.TomlParseError;
+import org.tomlj.TomlParseResult;
+import org.tomlj.TomlPosition;
+
+/**
+ * The config file: what stays the same from program to program.
+ *
+ * <p>1. A file that was named must be there; the one in its usual place may be missing.
+ *
+ * <p>2. A key that is unknown is refused, with its name and line: a typing error must not quietly mean the default.
+ *
+ * <p>3. What the file says is not repeated in an error, the address aside: it may hold a token.
+ */
+final class ConfigFile {
+    private static final String VARIABLE = "PAUSEWATCH_CONFIG";
+
+    private ConfigFile() {}
+
+    /** Reads the file that the environment leads to. */
+    static Map<Setting, String> load(UnaryOperator<String> environment) {
+        Optional<Path> named = path(environment, VARIABLE);
+        Optional<Path> path = named.or(() -> usualPlace(environment));
+        if (path.isEmpty()) {
+            return Map.of();
+        }
+        try {
+            return parse(Files.readString(path.get()));
+        } catch (NoSuchFileException missing) {
+            if (named.isEmpty()) {
+                return Map.of();
+            }
+            throw new ConfigException("config file " + path.get() + ": there is none", missing);
+        } catch (IOException unreadable) {
+            throw new ConfigException("config file " + path.get() + ": " + unreadable, unreadable);
+        } catch (ConfigException wrong) {
+            throw new ConfigException("config file " + path.get() + ": " + wrong.getMessage(), wrong);
+        }
+    }
+
+    static Map<Setting, String> parse(String text) {
+        TomlParseResult file = Toml.parse(text);
+        if (file.hasErrors()) {
+            TomlParseError first = file.errors().get(0);
+            throw at(first.position(), "this is not TOML");
+        }
+        Map<Setting, String> settings = new EnumMap<>(Setting.class);
+        for (String key : file.keySet()) {
+            TomlPosition position = Objects.requireNonNull(file.inputPositionOf(List.of(key)));
+            Setting setting = setting(key)
+                    .orElseThrow(() -> at(position, "unknown field `" + key + "`, expected one of " + Setting.KEYS));
+            if (!(file.get(List.of(key)) instanceof String value)) {
+                throw at(position, "`" + key + "`: invalid type, expected a string");
+            }
+            if (setting == Setting.ADDRESS) {
+                checkAddress(position, value);
+            }
+            settings.put(setting, value);
+        }
+        return settings;
+    }
+
+    private static Optional<Setting> setting(String key) {
+        for (Setting setting : Setting.values()) {
+            if (setting.key().equals(key)) {
+                return Optional.of(setting);
+            }
+        }
+        return Optional.empty();
+    }
+
+    private static void checkAddress(TomlPosition position, String address) {
+        try {
+            Address.parse(address);
+        } catch (ConfigException wrong) {
+            throw at(position, wrong.getMessage());
+        }
+    }
+
+    private static ConfigException at(TomlPosition position, String problem) {
+        return new ConfigException("line " + position.line() + ": " + problem);
+    }
+
+    private static Optional<Path> usualPlace(UnaryOperator<String> environment) {
+        // The XDG base directory specification: a relative path is to be ignored.
+        return path(environment, "XDG_CONFIG_HOME")
+                .filter(Path::isAbsolute)
+                .or(() -> path(environment, "HOME").map(home -> home.resolve(".config")))
+                .map(config -> config.resolve("pausewatch").resolve("config.toml"));
+    }
+
+    private static Optional<Path> path(UnaryOperator<String> environment, String variable) {
+        return Optional.ofNullable(environment.apply(variable))
+                .filter(value -> !value.isEmpty())
+                .map(Path::of);
+    }
+}

@@ -1,0 +1,185 @@
+package dev.pausewatch;
+
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+
+/**
+ * How long one thread has been paused since this process began to follow it, as far as it knows.
+ *
+ * <p>The server's {@code pausedTotal} is exact at each state; between states the local clock carries on. So
+ *
+ * <pre>
+ * paid = pausedTotal - what it was at the beginning     (+ the local time since the state, while paused)
+ * </pre>
+ *
+ * and a pause that began or ended unseen is in the difference of two totals. Pure: no clock is read. All times are nanoseconds.
+ *
+ * <p>1. Nothing before the beginning is credited, and never more than the time since then. The first state cannot say which part of its total
+ * was before; what may have been after the beginning is credited (the gap until the first state is milliseconds, unless the link was down).
+ *
+ * <p>2. Cut off, a paused thread counts as paused for {@code grace}, then as running: the leases that would end its pause cannot be seen. The next
+ * state corrects what was assumed, both ways.
+ *
+ * <p>3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the credit so far stays, and counts on
+ * from there.
+ *
+ * <p>4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out, so that it cannot
+ * pay for time that was charged.
+ */
+final class Credit {
+    /** A sleep of the machine shorter than this is noise between two clocks. */
+    private static final long SHORTEST_SLEEP = TimeUnit.MILLISECONDS.toNanos(100);
+
+    private final long began;
+    private final long grace;
+    private Last last;
+    /** Since when the watch is not heard, or since when what it would say was last asked for instead. */
+    private OptionalLong cut;
+
+    private Joined joined;
+
+    /** What a state says, as far as it matters here. */
+    record Seen(long revision, boolean paused, long total) {}
+
+    /** How a state came. */
+    sealed interface Via {
+        /** By the watch; {@code gap}: the first one, or the first one after a break. */
+        record Watch(boolean gap) implements Via {}
+
+        /** By asking, when {@code known} was the latest revision: linearizable, so a lower one means lost state. */
+        record Ask(Optional<Long> known) implements Via {}
+    }
+
+    /** This process's clock: the moment, and how long the machine has slept. */
+    record Now(long at, long slept) {}
+
+    /** The paused time {@code paid} at the moment {@code at}. */
+    record Place(long at, long paid) {}
+
+    /** Where a stopwatch that joined without knowledge gets its place once there is some: with the first state after it joined. */
+    static final class Joined {
+        private final AtomicReference<Place> place = new AtomicReference<>();
+
+        Optional<Place> place() {
+            return Optional.ofNullable(place.get());
+        }
+    }
+
+    /** The paused time at which a stopwatch joins, and where that is corrected if it is only assumed. */
+    record Join(long paid, Optional<Joined> joined) {}
+
+    private record Last(Seen seen, Now now, long paid) {}
+
+    Credit(long now, long grace) {
+        this.began = now;
+        this.grace = grace;
+        this.cut = OptionalLong.of(now);
+    }
+
+    /** How long the thread has been paused since the beginning. */
+    long paid(long now) {
+        if (last == null) {
+            return 0;
+        }
+        if (!last.seen.paused) {
+            return last.paid;
+        }
+        OptionalLong thaw = thaw();
+        long until = thaw.isPresent() && thaw.getAsLong() - now < 0 ? thaw.getAsLong() : now;
+        return last.paid + Math.max(0, until - last.now.at);
+    }
+
+    boolean isPaused(long now) {
+        OptionalLong thaw = thaw();
+        return last != null && last.seen.paused && (thaw.isEmpty() || now - thaw.getAsLong() < 0);
+    }
+
+    /** When a pause that cannot be confirmed stops counting. Empty: the link is up. */
+    OptionalLong thaw() {
+        return cut.isPresent() ? OptionalLong.of(cut.getAsLong() + grace) : OptionalLong.empty();
+    }
+
+    /** Whether the state is known, and the watch is heard. */
+    boolean isLinked() {
+        return last != null && cut.isEmpty();
+    }
+
+    Optional<Long> revision() {
+        return Optional.ofNullable(last).map(known -> known.seen.revision);
+    }
+
+    Join join(long now) {
+        if (cut.isEmpty()) {
+            return new Join(paid(now), Optional.empty());
+        }
+        if (joined == null) {
+            joined = new Joined();
+        }
+        return new Join(paid(now), Optional.of(joined));
+    }
+
+    /** The watch is not heard any more. Says whether waiters must look again. */
+    boolean cut(long now) {
+        if (cut.isEmpty()) {
+            cut = OptionalLong.of(now);
+        }
+        return isPaused(now);
+    }
+
+    /** Takes a state. Says whether waiters must look again: after a resume, and when what was assumed is corrected. */
+    boolean apply(Now now, Seen seen, Via via) {
+        if (isStale(seen, via)) {
+            return false;
+        }
+        boolean assumed = cut.isPresent();
+        boolean wasPaused = isPaused(now.at);
+        long paid = Math.min(paidWith(now, seen), Math.max(0, now.at - began));
+        if (via instanceof Via.Watch) {
+            cut = OptionalLong.empty();
+        } else if (assumed) {
+            cut = OptionalLong.of(now.at);
+        }
+        if (joined != null) {
+            joined.place.set(new Place(now.at, paid));
+            joined = null;
+        }
+        last = new Last(seen, now, paid);
+        return assumed || (wasPaused && !seen.paused);
+    }
+
+    private boolean isStale(Seen seen, Via via) {
+        if (last == null || Long.compareUnsigned(seen.revision, last.seen.revision) >= 0) {
+            return false;
+        }
+        if (via instanceof Via.Ask ask) {
+            return ask.known.isEmpty() || Long.compareUnsigned(seen.revision, ask.known.get()) >= 0;
+        }
+        return !((Via.Watch) via).gap;
+    }
+
+    private long paidWith(Now now, Seen seen) {
+        if (last == null) {
+            return seen.total;
+        }
+        boolean lostState = Long.compareUnsigned(seen.revision, last.seen.revision) < 0 || seen.total < last.seen.total;
+        if (lostState) {
+            long sinceLast = Math.max(0, now.at - last.now.at);
+            return Math.max(paid(now.at), last.paid + Math.min(seen.total, sinceLast));
+        }
+        return last.paid + awake(now, seen.total - last.seen.total);
+    }
+
+    /** The part of {@code growth}, paused between the last state and {@code now}, in which this machine was awake. */
+    private long awake(Now now, long growth) {
+        long slept = now.slept - last.now.slept;
+        if (slept < SHORTEST_SLEEP) {
+            return growth;
+        }
+        // Paused when last heard of, so paused when it fell asleep; otherwise nothing is known but that no pause was
+        // longer than the time awake.
+        long awake = last.seen.paused ? Math.max(0, growth - slept) : growth;
+        return Math.min(awake, Math.max(0, now.at - last.now.at));
+    }
+}

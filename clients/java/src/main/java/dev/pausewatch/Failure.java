@@ -1,0 +1,132 @@
+package dev.pausewatch;
+
+import com.google.protobuf.Any;
+import com.google.protobuf.InvalidProtocolBufferException;
+import com.google.protobuf.Message;
+import com.google.rpc.BadRequest;
+import com.google.rpc.ErrorInfo;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import io.grpc.protobuf.StatusProto;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+
+/**
+ * From a gRPC status to a {@link PausewatchException}: the one place that knows the reasons.
+ *
+ * <p>1. Types follow the reason, else the code; never the text of a server.
+ *
+ * <p>2. A call whose connection broke before its answer was whole is UNAVAILABLE, whatever code the runtime gives it.
+ */
+record Failure(Status status, Optional<String> reason, Map<String, String> metadata, String message, Throwable cause) {
+    private static final String DOMAIN = "pausewatch";
+    /** How grpc-java words the reset of a stream that brought no status; such a status is made on this side. */
+    private static final String RESET = "RST_STREAM closed stream";
+
+    /** What a call ended with. */
+    static PausewatchException of(Throwable thrown) {
+        Status status = Status.fromThrowable(thrown);
+        List<Any> details = details(thrown);
+        Optional<ErrorInfo> info = detail(details, ErrorInfo.class)
+                .filter(known -> known.getDomain().equals(DOMAIN));
+        String reason = info.map(ErrorInfo::getReason).orElse("");
+        String message = Objects.requireNonNullElse(
+                status.getDescription(), status.getCode().name());
+        Map<String, String> metadata =
+                info.map(known -> Map.copyOf(known.getMetadataMap())).orElse(Map.of());
+        Failure failure = new Failure(status, info.map(ErrorInfo::getReason), metadata, message, thrown);
+        return switch (reason) {
+            case "INVALID_FIELD" -> invalidField(failure, detail(details, BadRequest.class));
+            case "REQUEST_ID_REUSED" -> new RequestIdReusedException(failure);
+            case "NO_OUTSTANDING_ELICITATION" -> new NoOutstandingElicitationException(failure);
+            case "ELICITATION_UNKNOWN" -> new ElicitationUnknownException(failure);
+            case "ELICITATION_RELEASED" -> new ElicitationReleasedException(failure);
+            case "ELICITATION_EXPIRED" -> new ElicitationExpiredException(failure);
+            case "TOO_MANY_ELICITATIONS" -> new TooManyElicitationsException(failure);
+            case "STORE_UNAVAILABLE" -> new StoreUnavailableException(failure);
+            default -> withoutReason(failure);
+        };
+    }
+
+    /** A field that this library refuses before it sends anything, worded as the server words it. */
+    static PausewatchException invalidField(String field, String problem) {
+        String description = field + " " + problem;
+        BadRequest.FieldViolation violation = BadRequest.FieldViolation.newBuilder()
+                .setField(field)
+                .setDescription(description)
+                .build();
+        ErrorInfo info = ErrorInfo.newBuilder()
+                .setReason("INVALID_FIELD")
+                .setDomain(DOMAIN)
+                .putMetadata("field", field)
+                .build();
+        return of(StatusProto.toStatusRuntimeException(com.google.rpc.Status.newBuilder()
+                .setCode(Status.Code.INVALID_ARGUMENT.value())
+                .setMessage(description)
+                .addDetails(Any.pack(info))
+                .addDetails(Any.pack(
+                        BadRequest.newBuilder().addFieldViolations(violation).build()))
+                .build()));
+    }
+
+    /** A deadline that passed on this side. */
+    static PausewatchException deadline(Duration after, Throwable cause) {
+        return made(Status.DEADLINE_EXCEEDED, "no answer within " + Nanos.text(after), cause);
+    }
+
+    /** Something that this library gives up by itself. */
+    static PausewatchException made(Status status, String message, Throwable cause) {
+        return of(new StatusRuntimeException(status.withDescription(message).withCause(cause)));
+    }
+
+    private static PausewatchException withoutReason(Failure failure) {
+        return switch (failure.status.getCode()) {
+            case UNAVAILABLE -> new UnavailableException(failure);
+            case DEADLINE_EXCEEDED -> new DeadlineExceededException(failure);
+            default ->
+                failure.isBrokenConnection()
+                        ? new UnavailableException(failure.unavailable())
+                        : new OtherException(failure);
+        };
+    }
+
+    private boolean isBrokenConnection() {
+        return status.getCause() instanceof java.io.IOException || message.startsWith(RESET);
+    }
+
+    private Failure unavailable() {
+        String text = "connection lost: " + message;
+        return new Failure(Status.UNAVAILABLE.withDescription(text).withCause(cause), reason, metadata, text, cause);
+    }
+
+    private static PausewatchException invalidField(Failure failure, Optional<BadRequest> details) {
+        BadRequest.FieldViolation violation = details.stream()
+                .flatMap(bad -> bad.getFieldViolationsList().stream())
+                .findFirst()
+                .orElse(BadRequest.FieldViolation.getDefaultInstance());
+        String description = violation.getDescription().isEmpty() ? failure.message : violation.getDescription();
+        return new InvalidFieldException(failure, violation.getField(), description);
+    }
+
+    private static List<Any> details(Throwable thrown) {
+        com.google.rpc.Status status = StatusProto.fromThrowable(thrown);
+        return status == null ? List.of() : status.getDetailsList();
+    }
+
+    private static <M extends Message> Optional<M> detail(List<Any> details, Class<M> type) {
+        for (Any detail : details) {
+            if (detail.is(type)) {
+                try {
+                    return Optional.of(detail.unpack(type));
+                } catch (InvalidProtocolBufferException malformed) {
+                    // As good as absent: the code still tells.
+                    return Optional.empty();
+                }
+            }
+        }
+        return Optional.empty();
+    }
+}

@@ -1,0 +1,230 @@
+package dev.pausewatch;
+
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * What the reader of a watch has not been told yet, and what it knows.
+ *
+ * <p>1. At most one state a thread waits, the latest; so memory is bounded by the threads, never by their changes.
+ *
+ * <p>2. Of one thread, revisions rise, except across a break: a server that lost its state begins anew.
+ *
+ * <p>3. A break takes back what was not told yet of its threads: the state after it says more. So at most one break waits, and at most one
+ * end of a snapshot.
+ *
+ * <p>4. Of a watch of all threads only those are remembered that are paused, or not told yet.
+ *
+ * <p>Its lock is its monitor; the callback is called without it.
+ */
+final class Outbox {
+    private final boolean all;
+    private final Map<String, Known> threads = new HashMap<>();
+    /** What waits to be told, in order: thread ids, and the two tokens. */
+    private final Set<Object> waiting = new LinkedHashSet<>();
+
+    private final Set<String> cutThreads = new LinkedHashSet<>();
+    private PausewatchException cutError;
+    /** Something has become unknown since the last end of a snapshot was told. */
+    private boolean completeDue = true;
+
+    private boolean closed;
+    private Runnable onReady = () -> {};
+
+    private enum Token {
+        DISCONNECTED,
+        SNAPSHOT_COMPLETE
+    }
+
+    /** One thread. */
+    private static final class Known {
+        /** Nothing is known since the break, or at all: any revision will do. */
+        boolean cut = true;
+        /** The next state that is told comes after a break, or is the first. */
+        boolean gap = true;
+        /** The last revision that was told. */
+        Optional<Long> told = Optional.empty();
+        /** The latest revision that came. */
+        long latest;
+        /** The latest state, if it was not told yet. */
+        PauseState untold;
+    }
+
+    Outbox(boolean all) {
+        this.all = all;
+    }
+
+    /** {@code onReady} is called after every change that gives the reader something to do, on the thread that made it. */
+    synchronized void onReady(Runnable onReady) {
+        this.onReady = onReady;
+    }
+
+    synchronized void add(String threadId) {
+        threads.putIfAbsent(threadId, new Known());
+        expectSnapshot();
+    }
+
+    synchronized void remove(String threadId) {
+        threads.remove(threadId);
+        waiting.remove(threadId);
+    }
+
+    /** Takes a state; {@code snapshot}: not a change, so of a thread that was not known it is a first state. */
+    void state(PauseState state, boolean snapshot) {
+        if (put(state, snapshot)) {
+            ready();
+        }
+    }
+
+    private synchronized boolean put(PauseState state, boolean snapshot) {
+        Known thread = threads.get(state.threadId());
+        if (thread == null) {
+            if (!all) {
+                return false;
+            }
+            thread = new Known();
+            thread.gap = snapshot;
+            threads.put(state.threadId(), thread);
+        }
+        if (!thread.cut && Long.compareUnsigned(state.revision(), thread.latest) <= 0) {
+            return false;
+        }
+        thread.cut = false;
+        thread.latest = state.revision();
+        thread.untold = state;
+        waiting.add(state.threadId());
+        return true;
+    }
+
+    /** Nothing is known of these threads any more. */
+    synchronized void cut(Collection<String> threadIds) {
+        for (String threadId : threadIds) {
+            Known thread = threads.get(threadId);
+            if (thread != null) {
+                thread.cut = true;
+                thread.gap = true;
+                thread.untold = null;
+                waiting.remove(threadId);
+            }
+        }
+        expectSnapshot();
+    }
+
+    /** Tells that nothing is known of these threads any more, and why. */
+    void disconnected(Collection<String> threadIds, PausewatchException error) {
+        synchronized (this) {
+            cut(threadIds);
+            if (!all) {
+                cutThreads.addAll(threadIds);
+            }
+            cutError = error;
+            // Behind what is left to tell, so that no state of these threads comes before it.
+            waiting.add(Token.DISCONNECTED);
+        }
+        ready();
+    }
+
+    /** All threads have been told; nothing happens if that was said before. */
+    void snapshotComplete() {
+        synchronized (this) {
+            if (!completeDue) {
+                return;
+            }
+            completeDue = false;
+            waiting.add(Token.SNAPSHOT_COMPLETE);
+        }
+        ready();
+    }
+
+    private void expectSnapshot() {
+        completeDue = true;
+        waiting.remove(Token.SNAPSHOT_COMPLETE);
+    }
+
+    /** The threads of which nothing is known. */
+    synchronized List<String> unknown() {
+        return threads.entrySet().stream()
+                .filter(thread -> thread.getValue().cut)
+                .map(Map.Entry::getKey)
+                .toList();
+    }
+
+    synchronized List<String> threadIds() {
+        return List.copyOf(threads.keySet());
+    }
+
+    /** The next event, if there is one. */
+    synchronized Optional<WatchEvent> poll() {
+        Iterator<Object> first = waiting.iterator();
+        if (!first.hasNext()) {
+            return Optional.empty();
+        }
+        Object next = first.next();
+        first.remove();
+        if (next == Token.SNAPSHOT_COMPLETE) {
+            return Optional.of(new WatchEvent.SnapshotComplete());
+        }
+        if (next == Token.DISCONNECTED) {
+            WatchEvent event = new WatchEvent.Disconnected(List.copyOf(cutThreads), cutError);
+            cutThreads.clear();
+            return Optional.of(event);
+        }
+        return Optional.of(tell((String) next));
+    }
+
+    private WatchEvent tell(String threadId) {
+        Known thread = threads.get(threadId);
+        PauseState state = thread.untold;
+        boolean changed = thread.told.isEmpty() || thread.told.get() != state.revision();
+        WatchEvent event = new WatchEvent.State(state, thread.gap, changed);
+        thread.gap = false;
+        thread.told = Optional.of(state.revision());
+        thread.untold = null;
+        if (all && !state.paused()) {
+            threads.remove(threadId);
+        }
+        return event;
+    }
+
+    /** Whether there is something to {@link #poll()}, after waiting for it for at most {@code nanos}. Not once it is closed. */
+    synchronized boolean await(long nanos) throws InterruptedException {
+        long end = System.nanoTime() + nanos;
+        while (waiting.isEmpty() && !closed) {
+            long left = end - System.nanoTime();
+            if (left <= 0) {
+                return false;
+            }
+            wait(left / 1_000_000, (int) (left % 1_000_000));
+        }
+        return !closed;
+    }
+
+    synchronized boolean isReady() {
+        return !waiting.isEmpty();
+    }
+
+    synchronized boolean isClosed() {
+        return closed;
+    }
+
+    synchronized void close() {
+        closed = true;
+        waiting.clear();
+        notifyAll();
+    }
+
+    private void ready() {
+        Runnable callback;
+        synchronized (this) {
+            notifyAll();
+            callback = onReady;
+        }
+        callback.run();
+    }
+}

@@ -1,0 +1,167 @@
+package dev.pausewatch;
+
+import java.time.Duration;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicBoolean;
+
+/**
+ * A deadline that stands still while its thread is paused, or while it is paused itself. Made by {@link Client#deadline}; it runs from then on.
+ *
+ * <pre>{@code
+ * try (PausableDeadline deadline = client.deadline("thread-1", Duration.ofSeconds(10))) {
+ *     deadline.orTimeout(command).join(); // CompletionException with a TimeoutException after 10 s of unpaused time
+ * }
+ * }</pre>
+ *
+ * <p>It is charged wall time, less the time its thread was paused, less the time it was paused itself (a moment that is both counts once). It
+ * expires only after the coordinator, asked once more after the time ran out, said that the thread runs. Cut off, a thread keeps its last
+ * state; if that is paused, for at most the disconnect grace; and a deadline that runs out waits up to the grace for the link. When the link
+ * is back, pauses that began or ended meanwhile are credited to the moment. Time is {@link System#nanoTime()}: a sleep of the machine is not
+ * charged where that clock stands still in it (Linux, macOS).
+ *
+ * <p>It takes no thread of its own; any number of threads may use it.
+ */
+public final class PausableDeadline implements AutoCloseable {
+    private final Follower follower;
+    private final String threadId;
+    private final Duration limit;
+    private final Runnable onClose;
+    private final ThreadClock thread;
+    private final Stopwatch stopwatch;
+    private final CompletableFuture<Void> expired = new CompletableFuture<>();
+    private final AtomicBoolean closed = new AtomicBoolean();
+
+    /**
+     * What a {@link PausableDeadline} says, all of one moment.
+     *
+     * @param wall since its start
+     * @param elapsed of that, what was charged; it never goes backwards: where a pause is learnt of only after a lost connection, it stands
+     *     still until that time is made up for
+     * @param remaining the limit less {@code elapsed}, at least zero; zero does not mean expired: the coordinator may have to be asked first
+     * @param paused whether it stands still, by a pause of its own or of its thread
+     * @param expired whether it has expired, for ever
+     * @param linked whether the state of its thread is known and the connection is up
+     */
+    public record Reading(
+            Duration wall, Duration elapsed, Duration remaining, boolean paused, boolean expired, boolean linked) {}
+
+    /** A pause of a deadline, until it is closed. */
+    @FunctionalInterface
+    public interface Pause extends AutoCloseable {
+        /** Ends the pause. Calling it again is harmless. */
+        @Override
+        void close();
+    }
+
+    PausableDeadline(Timer timer, Follower follower, String threadId, Duration limit, Runnable onClose) {
+        this.follower = follower;
+        this.threadId = threadId;
+        this.limit = limit;
+        this.onClose = onClose;
+        thread = follower.enter(threadId);
+        stopwatch = new Stopwatch(timer, thread, Nanos.of(limit), this::complete);
+        stopwatch.start();
+    }
+
+    /** The thread that it follows. */
+    public String threadId() {
+        return threadId;
+    }
+
+    /** How much unpaused time it allows. */
+    public Duration limit() {
+        return limit;
+    }
+
+    /**
+     * Completes when it has expired; with a {@link CancellationException} if it was closed before. Completed on the
+     * {@linkplain CompletableFuture#defaultExecutor() default executor}. Each call returns a future of its own.
+     */
+    public CompletableFuture<Void> expired() {
+        return expired.copy();
+    }
+
+    /**
+     * Completes {@code future} with a {@link TimeoutException} if this deadline expires first, as {@link CompletableFuture#orTimeout} does.
+     *
+     * @return {@code future}
+     */
+    public <T> CompletableFuture<T> orTimeout(CompletableFuture<T> future) {
+        CompletableFuture<Void> timeout = expired();
+        timeout.thenRun(() -> future.completeExceptionally(
+                new TimeoutException("no result within " + Nanos.text(limit) + " of unpaused time")));
+        // A future that is over must not be kept until the deadline is.
+        future.whenComplete((result, thrown) -> timeout.cancel(false));
+        return future;
+    }
+
+    /** Pauses until the pause is closed. Pauses nest: it runs again when the last one ends. */
+    public Pause pause() {
+        stopwatch.pause();
+        AtomicBoolean open = new AtomicBoolean(true);
+        return () -> {
+            if (open.compareAndSet(true, false)) {
+                stopwatch.resume();
+            }
+        };
+    }
+
+    /**
+     * Pauses until {@code work} is over.
+     *
+     * @return {@code work}
+     */
+    public <T> CompletionStage<T> pauseFor(CompletionStage<T> work) {
+        Pause pause = pause();
+        work.whenComplete((result, thrown) -> pause.close());
+        return work;
+    }
+
+    /** All of this moment. */
+    public Reading read() {
+        Stopwatch.Reading now = stopwatch.read();
+        Duration elapsed = Duration.ofNanos(now.elapsed());
+        Duration remaining = elapsed.compareTo(limit) < 0 ? limit.minus(elapsed) : Duration.ZERO;
+        return new Reading(
+                Duration.ofNanos(now.wall()), elapsed, remaining, now.paused(), now.expired(), thread.isLinked());
+    }
+
+    /** The unpaused time so far. */
+    public Duration elapsed() {
+        return read().elapsed();
+    }
+
+    /** The limit less {@link #elapsed()}, at least zero. */
+    public Duration remaining() {
+        return read().remaining();
+    }
+
+    /** Whether it stands still, by a pause of its own or of its thread. */
+    public boolean isPaused() {
+        return read().paused();
+    }
+
+    /** Whether it has expired. */
+    public boolean isExpired() {
+        return read().expired();
+    }
+
+    /** Ends it: it does not expire any more. Calling it again is harmless. */
+    @Override
+    public void close() {
+        if (closed.compareAndSet(false, true)) {
+            stopwatch.stop();
+            follower.leave(threadId);
+            onClose.run();
+            expired.cancel(false);
+        }
+    }
+
+    private void complete() {
+        // What a user does next is no business of the timer's thread.
+        expired.completeAsync(() -> null);
+    }
+}

@@ -1,0 +1,135 @@
+package dev.pausewatch;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+
+/**
+ * Keeps one lease alive, from the timer's thread, and knows what became of it.
+ *
+ * <p>1. It renews at a third of the ttl after the last renewal was sent, and after a failure again and again, until it is told that the
+ * elicitation is closed, or to stop.
+ *
+ * <p>2. Not later than one ttl after the last answer the lease is over, as far as can be known: overdue.
+ *
+ * <p>3. A lease that has ended, by the server's word or by a stop, changes no more.
+ */
+final class Renewal {
+    private static final long LONGEST_PAUSE = TimeUnit.SECONDS.toNanos(2);
+    private static final long FIRST_PAUSE = TimeUnit.MILLISECONDS.toNanos(100);
+
+    private final Timer timer;
+    private final long ttl;
+    private final Function<Duration, CompletableFuture<Elicitation>> renew;
+    private final Backoff pauses;
+    private Timer.Alarm next = Timer.Alarm.NONE;
+    private Timer.Alarm overdue = Timer.Alarm.NONE;
+    /** When the last call that got through was sent. */
+    private long sent;
+
+    /** Guarded by this renewal, as is what follows. */
+    private Lease lease = Lease.HELD;
+
+    private boolean ended;
+    private final List<CompletableFuture<Lease>> waiting = new ArrayList<>();
+
+    /**
+     * @param opened when the increment was sent
+     * @param renew makes one call that takes at most the given time
+     */
+    Renewal(Timer timer, Duration ttl, long opened, Function<Duration, CompletableFuture<Elicitation>> renew) {
+        this.timer = timer;
+        this.ttl = Nanos.of(ttl);
+        this.renew = renew;
+        this.pauses = Backoff.ofNanos(Math.min(this.ttl / 30, FIRST_PAUSE), LONGEST_PAUSE);
+        this.sent = opened;
+    }
+
+    void start() {
+        timer.execute(this::renewed);
+    }
+
+    synchronized Lease lease() {
+        return lease;
+    }
+
+    synchronized CompletableFuture<Lease> lost() {
+        CompletableFuture<Lease> lost = new CompletableFuture<>();
+        if (lease != Lease.HELD) {
+            lost.complete(lease);
+        } else {
+            waiting.removeIf(CompletableFuture::isDone);
+            waiting.add(lost);
+        }
+        return lost;
+    }
+
+    /** Ends the renewals; the lease is {@code as}, unless it is known to have ended before. */
+    void stop(Lease as) {
+        become(as, true);
+        timer.execute(this::cancelAlarms);
+    }
+
+    private void renewed() {
+        if (hasEnded()) {
+            return;
+        }
+        pauses.reset();
+        become(Lease.HELD, false);
+        cancelAlarms();
+        overdue = timer.in(ttl, () -> become(Lease.OVERDUE, false));
+        next = timer.in(Math.max(0, sent + ttl / 3 - timer.now()), this::attempt);
+    }
+
+    private void attempt() {
+        if (hasEnded()) {
+            return;
+        }
+        long began = timer.now();
+        renew.apply(Duration.ofNanos(ttl / 3)).whenCompleteAsync((renewed, thrown) -> answered(began, thrown), timer);
+    }
+
+    private void answered(long began, Throwable thrown) {
+        if (thrown == null) {
+            sent = began;
+            renewed();
+        } else if (thrown instanceof ElicitationExpiredException) {
+            stop(Lease.EXPIRED);
+        } else if (thrown instanceof ElicitationReleasedException) {
+            stop(Lease.RELEASED);
+        } else if (thrown instanceof ElicitationUnknownException) {
+            stop(Lease.UNKNOWN);
+        } else if (!hasEnded()) {
+            next = timer.in(pauses.next(), this::attempt);
+        }
+    }
+
+    private void become(Lease now, boolean end) {
+        List<CompletableFuture<Lease>> told = List.of();
+        synchronized (this) {
+            if (ended) {
+                return;
+            }
+            ended = end;
+            lease = now;
+            if (now != Lease.HELD) {
+                told = List.copyOf(waiting);
+                waiting.clear();
+            }
+        }
+        // What a user does next is no business of this thread.
+        told.forEach(lost -> lost.completeAsync(() -> now));
+    }
+
+    private synchronized boolean hasEnded() {
+        return ended;
+    }
+
+    private void cancelAlarms() {
+        next.cancel();
+        overdue.cancel();
+    }
+}

@@ -1,0 +1,178 @@
+package dev.pausewatch;
+
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.Function;
+
+/**
+ * One thread as its stopwatches share it: its credit, who waits for a change of it, and the question to the coordinator that comes before
+ * an expiry.
+ *
+ * <p>1. What changes it, and who waits for that, is on the timer's thread. Its credit may be read on any: its lock is its monitor, and is taken
+ * after a stopwatch's.
+ *
+ * <p>2. Pausing is one short critical section. Only a resume, a break and its end wake the waiters, and only those who wait for the thread; who waits
+ * for a timer is not among them.
+ *
+ * <p>3. One question is under way at a time, whoever asks. An answer counts for a stopwatch only if the question began after its time ran out: an
+ * earlier one may have missed an increment that was acknowledged since (G1).
+ */
+final class ThreadClock {
+    private static final System.Logger LOG = System.getLogger(ThreadClock.class.getName());
+
+    private final String threadId;
+    private final Timer timer;
+    private final long grace;
+    private final Function<String, CompletableFuture<PauseState>> get;
+    private final Credit credit;
+    private final Waiters changed = new Waiters();
+    private final Waiters answered = new Waiters();
+
+    /** When the question under way began. */
+    private OptionalLong underWay = OptionalLong.empty();
+    /** The last one that is over. */
+    private Optional<Over> over = Optional.empty();
+
+    private record Over(long began, boolean answered) {}
+
+    /** What is known about a question that began at some moment or later. */
+    sealed interface Asked {
+        record Answered() implements Asked {}
+
+        record Failed() implements Asked {}
+
+        /** It is not over; {@code failed}: one before it failed. */
+        record UnderWay(long began, boolean failed) implements Asked {}
+
+        /** None has begun yet. */
+        record NotYet() implements Asked {}
+    }
+
+    /** Those who are to look again. */
+    static final class Waiters {
+        private final Set<Runnable> waiting = new LinkedHashSet<>();
+
+        void add(Runnable waiter) {
+            waiting.add(waiter);
+        }
+
+        void remove(Runnable waiter) {
+            waiting.remove(waiter);
+        }
+
+        private void wake() {
+            // They come and go while they look.
+            List.copyOf(waiting).forEach(Runnable::run);
+        }
+    }
+
+    /**
+     * Whether the thread is paused, and until when that counts if it cannot be confirmed: given for a running thread too, its credit is not
+     * certain then.
+     */
+    record Pause(boolean paused, OptionalLong thaw) {}
+
+    ThreadClock(String threadId, Timer timer, long grace, Function<String, CompletableFuture<PauseState>> get) {
+        this.threadId = threadId;
+        this.timer = timer;
+        this.grace = grace;
+        this.get = get;
+        this.credit = new Credit(timer.now(), grace);
+    }
+
+    long grace() {
+        return grace;
+    }
+
+    /** Told when waiters must look again. */
+    Waiters changed() {
+        return changed;
+    }
+
+    /** Told when a question was answered, or failed. */
+    Waiters answered() {
+        return answered;
+    }
+
+    /** The paused time so far. */
+    synchronized long paid(long now) {
+        return credit.paid(now);
+    }
+
+    synchronized Pause pause(long now) {
+        return new Pause(credit.isPaused(now), credit.thaw());
+    }
+
+    synchronized boolean isLinked() {
+        return credit.isLinked();
+    }
+
+    synchronized Credit.Join join(long now) {
+        return credit.join(now);
+    }
+
+    /** The watch is not heard any more. */
+    void cut() {
+        boolean wake;
+        synchronized (this) {
+            wake = credit.cut(timer.now());
+        }
+        if (wake) {
+            changed.wake();
+        }
+    }
+
+    /** Takes a state. */
+    void apply(PauseState state, Credit.Via via) {
+        Credit.Seen seen = new Credit.Seen(state.revision(), state.paused(), Nanos.of(state.pausedTotal()));
+        long slept = Sleep.slept();
+        boolean wake;
+        synchronized (this) {
+            wake = credit.apply(new Credit.Now(timer.now(), slept), seen, via);
+        }
+        if (wake) {
+            changed.wake();
+        }
+    }
+
+    /** What became of a question that began at {@code since} or later. */
+    Asked asked(long since) {
+        Optional<Over> late = over.filter(last -> last.began - since >= 0);
+        if (late.isPresent() && late.get().answered) {
+            return new Asked.Answered();
+        }
+        if (underWay.isPresent() && underWay.getAsLong() - since >= 0) {
+            return new Asked.UnderWay(underWay.getAsLong(), late.isPresent());
+        }
+        return late.isPresent() ? new Asked.Failed() : new Asked.NotYet();
+    }
+
+    /** Asks the coordinator, unless a question is under way; for whom that one began too early asks again when it is over. */
+    void ask() {
+        if (underWay.isPresent()) {
+            return;
+        }
+        long began = timer.now();
+        underWay = OptionalLong.of(began);
+        Credit.Via via;
+        synchronized (this) {
+            via = new Credit.Via.Ask(credit.revision());
+        }
+        get.apply(threadId).whenCompleteAsync((state, thrown) -> questionOver(began, via, state, thrown), timer);
+    }
+
+    private void questionOver(long began, Credit.Via via, PauseState state, Throwable thrown) {
+        if (thrown == null) {
+            apply(state, via);
+        } else {
+            LOG.log(System.Logger.Level.DEBUG, "could not ask for a thread before an expiry", thrown);
+        }
+        over = Optional.of(new Over(began, thrown == null));
+        underWay = OptionalLong.empty();
+        answered.wake();
+    }
+}

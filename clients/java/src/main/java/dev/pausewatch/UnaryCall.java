@@ -1,0 +1,131 @@
+package dev.pausewatch;
+
+import io.grpc.CallOptions;
+import io.grpc.ClientCall;
+import io.grpc.MethodDescriptor;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import io.grpc.stub.ClientCalls;
+import io.grpc.stub.StreamObserver;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+
+/**
+ * One unary call: a deadline, and within it retries of what found nobody.
+ *
+ * <p>1. The deadline covers everything: connecting, every attempt, every pause between them.
+ *
+ * <p>2. Only UNAVAILABLE is retried: the server refused nothing, and the request id, the same each time, makes the repetition count once.
+ *
+ * <p>3. Who cancels the future ends the attempt that is under way, and there is no other.
+ */
+final class UnaryCall<Q, R, T> {
+    private static final int FIRST_PAUSE_MS = 25;
+    private static final int LONGEST_PAUSE_MS = 1_000;
+    /** The grain of timers. */
+    private static final long TICK_NANOS = TimeUnit.MILLISECONDS.toNanos(2);
+
+    private final Connection connection;
+    private final Timer timer;
+    private final MethodDescriptor<Q, R> method;
+    private final Q request;
+    private final Function<R, T> read;
+    private final Calls.Patience patience;
+    private final long giveUp;
+    private final CompletableFuture<T> answer = new CompletableFuture<>();
+    private final Backoff pauses = Backoff.ofMillis(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
+    private int retries;
+    private volatile ClientCall<Q, R> attempt;
+
+    UnaryCall(
+            Connection connection,
+            Timer timer,
+            MethodDescriptor<Q, R> method,
+            Q request,
+            Function<R, T> read,
+            Calls.Patience patience) {
+        this.connection = connection;
+        this.timer = timer;
+        this.method = method;
+        this.request = request;
+        this.read = read;
+        this.patience = patience;
+        this.giveUp = timer.now() + Nanos.of(patience.deadline());
+    }
+
+    CompletableFuture<T> start() {
+        if (connection.isClosed()) {
+            return CompletableFuture.failedFuture(new IllegalStateException("the client is closed"));
+        }
+        answer.whenComplete((response, thrown) -> {
+            ClientCall<Q, R> last = attempt;
+            if (answer.isCancelled() && last != null) {
+                last.cancel("given up", null);
+            }
+        });
+        connection.endWithThis(answer);
+        attempt();
+        return answer;
+    }
+
+    private void attempt() {
+        if (answer.isDone()) {
+            return;
+        }
+        CallOptions options = CallOptions.DEFAULT.withDeadlineAfter(Math.max(0, left()), TimeUnit.NANOSECONDS);
+        attempt = connection.channel().newCall(method, options);
+        ClientCalls.asyncUnaryCall(attempt, request, new Observer());
+    }
+
+    private void failed(Throwable thrown) {
+        PausewatchException error =
+                endedAtDeadline(thrown) ? Failure.deadline(patience.deadline(), thrown) : Failure.of(thrown);
+        boolean nobody = error instanceof UnavailableException || error instanceof StoreUnavailableException;
+        long pause = pauses.next();
+        // Waiting past the deadline would only hide the reason behind DEADLINE_EXCEEDED.
+        if (!nobody || retries >= patience.retries() || pause >= left() || connection.isClosed()) {
+            answer.completeExceptionally(error);
+            return;
+        }
+        retries++;
+        timer.in(pause, this::attempt);
+    }
+
+    /** The transport and the server end a call at the same moment; the server may name it CANCELLED. */
+    private boolean endedAtDeadline(Throwable thrown) {
+        return switch (Status.fromThrowable(thrown).getCode()) {
+            case DEADLINE_EXCEEDED -> true;
+            case CANCELLED -> left() <= TICK_NANOS;
+            default -> false;
+        };
+    }
+
+    private long left() {
+        return giveUp - timer.now();
+    }
+
+    /** Takes the one answer of an attempt. */
+    private final class Observer implements StreamObserver<R> {
+        private R response;
+
+        @Override
+        public void onNext(R response) {
+            this.response = response;
+        }
+
+        @Override
+        public void onError(Throwable thrown) {
+            failed(thrown);
+        }
+
+        @Override
+        public void onCompleted() {
+            if (response == null) {
+                failed(new StatusRuntimeException(Status.INTERNAL.withDescription("the answer was empty")));
+            } else {
+                answer.complete(read.apply(response));
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+package dev.pausewatch;
+
+import java.util.Collection;
+import java.util.List;
+import java.util.concurrent.Executor;
+import java.util.concurrent.ForkJoinPool;
+import java.util.function.Consumer;
+
+/** What a {@link Watch} will tell, and how. Made by {@link Client#watch} and {@link Client#watchAll}. */
+public final class WatchBuilder {
+    private final Core core;
+    private final Calls.Patience patience;
+    private final boolean all;
+    private final List<String> threadIds;
+    private boolean includeElicitations;
+
+    WatchBuilder(Core core, Calls.Patience patience, boolean all, Collection<String> threadIds) {
+        this.core = core;
+        this.patience = patience;
+        this.all = all;
+        this.threadIds = threadIds.stream().map(ThreadIds::checked).toList();
+    }
+
+    /** States come with their open elicitations. */
+    public WatchBuilder includeElicitations() {
+        includeElicitations = true;
+        return this;
+    }
+
+    /** Begins to watch; the events are to be read from what is returned. */
+    public Watch open() {
+        return open(new Outbox(all));
+    }
+
+    /** Begins to watch; {@code listener} is told the events, one after another, on the common pool. What it throws is logged. */
+    public Subscription listen(Consumer<WatchEvent> listener) {
+        return listen(listener, ForkJoinPool.commonPool());
+    }
+
+    /** As {@link #listen(Consumer)}, on {@code executor}. While the listener is busy, states of the same thread make way for the latest. */
+    public Subscription listen(Consumer<WatchEvent> listener, Executor executor) {
+        Outbox outbox = new Outbox(all);
+        Delivery delivery = new Delivery(outbox, listener, executor);
+        outbox.onReady(delivery::ready);
+        return open(outbox)::close;
+    }
+
+    private Watch open(Outbox outbox) {
+        WatchSet set = core.watchSet(outbox, all, includeElicitations, patience);
+        Watch watch = core.opened(closed -> new Watch(outbox, set, closed));
+        threadIds.forEach(set::add);
+        return watch;
+    }
+}

@@ -1,0 +1,113 @@
+package dev.pausewatch;
+
+import dev.pausewatch.v1.ElicitationServiceGrpc;
+import dev.pausewatch.v1.WatchPauseStateRequest;
+import dev.pausewatch.v1.WatchPauseStateResponse;
+import io.grpc.CallOptions;
+import io.grpc.ClientCall;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import io.grpc.stub.ClientCalls;
+import io.grpc.stub.StreamObserver;
+import java.time.Duration;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * One stream of states, from its opening to its break. Everything happens on the timer's thread.
+ *
+ * <p>1. A stream that is silent for two heartbeats is dead, whatever TCP believes; before its first message, one deadline of a call is enough.
+ *
+ * <p>2. It breaks once, and says nothing afterwards; cancelled, it says nothing at all.
+ */
+final class WatchStream implements StreamObserver<WatchPauseStateResponse> {
+    /** Twice the time within which the server promises a heartbeat. */
+    private static final long SILENCE_NANOS = TimeUnit.SECONDS.toNanos(30);
+
+    private final Connection connection;
+    private final Timer timer;
+    private final Reader reader;
+    private ClientCall<WatchPauseStateRequest, WatchPauseStateResponse> call;
+    private long heard;
+    private long patience;
+    private Timer.Alarm silence = Timer.Alarm.NONE;
+    private boolean over;
+
+    /** Who is told. */
+    interface Reader {
+        void state(WatchStream stream, PauseState state);
+
+        /** Each thread was told once since the stream was opened. */
+        void complete(WatchStream stream);
+
+        /** The stream broke, or could not be opened. */
+        void broken(WatchStream stream, PausewatchException error);
+    }
+
+    WatchStream(Connection connection, Timer timer, Reader reader) {
+        this.connection = connection;
+        this.timer = timer;
+        this.reader = reader;
+    }
+
+    /** Opens it; {@code firstAnswer} is how long that may take. */
+    void open(WatchPauseStateRequest request, Duration firstAnswer) {
+        patience = Nanos.of(firstAnswer);
+        heard = timer.now();
+        listen();
+        call = connection
+                .channel()
+                .newCall(ElicitationServiceGrpc.getWatchPauseStateMethod(), CallOptions.DEFAULT.withExecutor(timer));
+        ClientCalls.asyncServerStreamingCall(call, request, this);
+    }
+
+    void cancel() {
+        over = true;
+        silence.cancel();
+        call.cancel("the watch goes on without this stream", null);
+    }
+
+    @Override
+    public void onNext(WatchPauseStateResponse message) {
+        if (over) {
+            return;
+        }
+        heard = timer.now();
+        patience = SILENCE_NANOS;
+        switch (message.getEventCase()) {
+            case PAUSE_STATE -> reader.state(this, Wire.state(message.getPauseState()));
+            case SNAPSHOT_COMPLETE -> reader.complete(this);
+            // An event of a newer server is a sign of life.
+            case HEARTBEAT, EVENT_NOT_SET -> {}
+        }
+    }
+
+    @Override
+    public void onError(Throwable thrown) {
+        broken(thrown);
+    }
+
+    @Override
+    public void onCompleted() {
+        broken(unavailable("the watch ended"));
+    }
+
+    private void listen() {
+        long left = heard + patience - timer.now();
+        if (left > 0) {
+            silence = timer.in(left, this::listen);
+        } else {
+            broken(unavailable("the watch was silent for " + Nanos.text(Duration.ofNanos(patience))));
+        }
+    }
+
+    private void broken(Throwable thrown) {
+        if (!over) {
+            cancel();
+            reader.broken(this, Failure.of(thrown));
+        }
+    }
+
+    private static StatusRuntimeException unavailable(String text) {
+        return new StatusRuntimeException(Status.UNAVAILABLE.withDescription(text));
+    }
+}

@@ -1,0 +1,122 @@
+package dev.pausewatch;
+
+import dev.pausewatch.v1.DecrementElicitationRequest;
+import dev.pausewatch.v1.DecrementElicitationResponse;
+import dev.pausewatch.v1.IncrementElicitationRequest;
+import dev.pausewatch.v1.IncrementElicitationResponse;
+import dev.pausewatch.v1.ListPauseStatesRequest;
+import dev.pausewatch.v1.ListPauseStatesResponse;
+import dev.pausewatch.v1.RenewElicitationRequest;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.Optional;
+import java.util.UUID;
+
+/** Between the messages of the proto and this library's own types. */
+final class Wire {
+    /** What the well-known types allow: 10,000 years either way, and the years 1 to 9999. */
+    private static final long MOST_SECONDS = 315_576_000_000L;
+
+    private static final long FIRST_SECOND = -62_135_596_800L;
+    private static final long LAST_SECOND = 253_402_300_799L;
+
+    private Wire() {}
+
+    static IncrementElicitationRequest increment(IncrementElicitation call) {
+        IncrementElicitationRequest.Builder request = IncrementElicitationRequest.newBuilder()
+                .setThreadId(call.threadId())
+                .setRequestId(named(call.requestId()))
+                .setReason(call.reason())
+                .setHolder(call.holder());
+        call.ttl().ifPresent(ttl -> request.setTtl(duration(ttl)));
+        return request.build();
+    }
+
+    static DecrementElicitationRequest decrement(DecrementElicitation call) {
+        DecrementElicitationRequest.Builder request = DecrementElicitationRequest.newBuilder()
+                .setThreadId(call.threadId())
+                .setRequestId(named(call.requestId()));
+        call.elicitationId().ifPresent(request::setElicitationId);
+        return request.build();
+    }
+
+    static RenewElicitationRequest renew(RenewElicitation call) {
+        RenewElicitationRequest.Builder request = RenewElicitationRequest.newBuilder()
+                .setThreadId(call.threadId())
+                .setElicitationId(call.elicitationId());
+        call.ttl().ifPresent(ttl -> request.setTtl(duration(ttl)));
+        return request.build();
+    }
+
+    static ListPauseStatesRequest list(ListPauseStates call) {
+        return ListPauseStatesRequest.newBuilder()
+                .setPageSize(call.pageSize())
+                .setPageToken(call.pageToken())
+                .setIncludeRunning(call.includeRunning())
+                .build();
+    }
+
+    static IncrementResult increment(IncrementElicitationResponse response) {
+        return new IncrementResult(
+                response.getCount(),
+                response.getPaused(),
+                response.getRevision(),
+                elicitation(response.getElicitation()),
+                response.getWatchers());
+    }
+
+    static DecrementResult decrement(DecrementElicitationResponse response) {
+        return new DecrementResult(response.getCount(), response.getPaused(), response.getRevision());
+    }
+
+    static PauseStatePage list(ListPauseStatesResponse response) {
+        return new PauseStatePage(
+                response.getPauseStatesList().stream().map(Wire::state).toList(), response.getNextPageToken());
+    }
+
+    static PauseState state(dev.pausewatch.v1.PauseState state) {
+        return new PauseState(
+                state.getThreadId(),
+                state.getCount(),
+                state.getPaused(),
+                state.getRevision(),
+                duration(state.getPausedTotal()),
+                state.hasPausedFor() ? Optional.of(duration(state.getPausedFor())) : Optional.empty(),
+                state.hasPauseStartTime() ? Optional.of(instant(state.getPauseStartTime())) : Optional.empty(),
+                state.getElicitationsList().stream().map(Wire::elicitation).toList());
+    }
+
+    static Elicitation elicitation(dev.pausewatch.v1.Elicitation elicitation) {
+        return new Elicitation(
+                elicitation.getElicitationId(),
+                elicitation.getThreadId(),
+                elicitation.getReason(),
+                elicitation.getHolder(),
+                instant(elicitation.getCreateTime()),
+                elicitation.hasExpireTime() ? Optional.of(instant(elicitation.getExpireTime())) : Optional.empty());
+    }
+
+    /** A call without a name gets a random one, so that its retries count once. */
+    private static String named(String requestId) {
+        return requestId.isEmpty() ? UUID.randomUUID().toString() : requestId;
+    }
+
+    private static com.google.protobuf.Duration duration(Duration duration) {
+        return com.google.protobuf.Duration.newBuilder()
+                .setSeconds(duration.getSeconds())
+                .setNanos(duration.getNano())
+                .build();
+    }
+
+    private static Duration duration(com.google.protobuf.Duration duration) {
+        return Duration.ofSeconds(clamp(duration.getSeconds(), -MOST_SECONDS, MOST_SECONDS), duration.getNanos());
+    }
+
+    private static Instant instant(com.google.protobuf.Timestamp timestamp) {
+        return Instant.ofEpochSecond(clamp(timestamp.getSeconds(), FIRST_SECOND, LAST_SECOND), timestamp.getNanos());
+    }
+
+    private static long clamp(long value, long least, long most) {
+        return Math.max(least, Math.min(most, value));
+    }
+}

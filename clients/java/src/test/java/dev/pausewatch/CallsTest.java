@@ -1,0 +1,204 @@
+package dev.pausewatch;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.pausewatch.v1.IncrementElicitationRequest;
+import dev.pausewatch.v1.IncrementElicitationResponse;
+import io.grpc.Status;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+class CallsTest {
+    private static final IncrementElicitation CALL = IncrementElicitation.of("t");
+
+    private final FakeServer server = new FakeServer();
+    private final Client client = Client.open(config().build());
+
+    private Config.Builder config() {
+        return Config.builder().address(server.address());
+    }
+
+    @AfterEach
+    void close() {
+        client.close();
+        server.close();
+    }
+
+    private static IncrementElicitationResponse count(int count) {
+        return IncrementElicitationResponse.newBuilder().setCount(count).build();
+    }
+
+    private static double seconds(Runnable work) {
+        long start = System.nanoTime();
+        work.run();
+        return (System.nanoTime() - start) / 1e9;
+    }
+
+    @Test
+    void g4ARetriedCallCarriesTheSameRequestId() {
+        server.onIncrement = (number, answer) -> {
+            if (number < 3) {
+                answer.onError(Status.UNAVAILABLE.asRuntimeException());
+            } else {
+                FakeServer.answer(answer, count(7));
+            }
+        };
+        assertEquals(7, client.incrementElicitation(CALL).count());
+        assertEquals(3, server.increments.size());
+        assertEquals(
+                1,
+                server.increments.stream()
+                        .map(IncrementElicitationRequest::getRequestId)
+                        .distinct()
+                        .count());
+        assertFalse(server.increments.get(0).getRequestId().isEmpty());
+        client.incrementElicitation(CALL);
+        assertFalse(server.increments
+                .get(3)
+                .getRequestId()
+                .equals(server.increments.get(0).getRequestId()));
+    }
+
+    @Test
+    void aStoreThatCannotWriteIsRetriedAndARefusalIsNot() {
+        server.onIncrement = (number, answer) -> {
+            boolean first = number == 1;
+            String reason = first ? "STORE_UNAVAILABLE" : "TOO_MANY_ELICITATIONS";
+            Status.Code code = first ? Status.Code.UNAVAILABLE : Status.Code.RESOURCE_EXHAUSTED;
+            answer.onError(FailureTest.refusal(code, reason, "pausewatch"));
+        };
+        assertThrows(TooManyElicitationsException.class, () -> client.incrementElicitation(CALL));
+        assertEquals(2, server.increments.size());
+    }
+
+    @Test
+    void aCallEndsWithItsDeadline() {
+        server.onIncrement = (number, answer) -> {};
+        Client hasty = client.withDeadline(Duration.ofMillis(300));
+        double took = seconds(() -> {
+            DeadlineExceededException error =
+                    assertThrows(DeadlineExceededException.class, () -> hasty.incrementElicitation(CALL));
+            assertEquals("no answer within 300ms", error.getMessage());
+        });
+        assertTrue(took > 0.29 && took < 3, took + " s");
+    }
+
+    @Test
+    void g4AConnectionThatBreaksDuringACallIsUnavailableAndRetried() throws InterruptedException {
+        CountDownLatch arrived = new CountDownLatch(1);
+        server.onIncrement = (number, answer) -> {
+            if (number == 1) {
+                arrived.countDown();
+            } else {
+                FakeServer.answer(answer, count(2));
+            }
+        };
+        CompletableFuture<IncrementResult> call =
+                CompletableFuture.supplyAsync(() -> client.incrementElicitation(CALL));
+        assertTrue(arrived.await(10, TimeUnit.SECONDS));
+        server.stop();
+        server.restart();
+        assertEquals(2, call.join().count());
+        assertEquals(
+                server.increments.get(0).getRequestId(),
+                server.increments.get(1).getRequestId());
+    }
+
+    @Test
+    void aConnectionThatBreaksDuringACallWithoutRetriesIsUnavailable() throws InterruptedException {
+        CountDownLatch arrived = new CountDownLatch(1);
+        server.onIncrement = (number, answer) -> arrived.countDown();
+        try (Client once = Client.open(config().retries(0).build())) {
+            CompletableFuture<IncrementResult> call =
+                    CompletableFuture.supplyAsync(() -> once.incrementElicitation(CALL));
+            assertTrue(arrived.await(10, TimeUnit.SECONDS));
+            server.stop();
+            assertEquals(
+                    UnavailableException.class,
+                    call.handle((result, thrown) -> thrown.getCause().getClass())
+                            .join());
+        }
+    }
+
+    @Test
+    void aServerThatWasAwayForLongIsReachedAtOnce() {
+        try (Client once = Client.open(config().retries(0).build())) {
+            server.stop();
+            // Each failure would double the channel's own patience.
+            for (int failure = 0; failure < 20; failure++) {
+                assertThrows(UnavailableException.class, () -> once.incrementElicitation(CALL));
+            }
+            server.restart();
+            double took = seconds(() -> once.incrementElicitation(CALL));
+            assertTrue(took < 1.5, took + " s");
+        }
+    }
+
+    @Test
+    void withNobodyThereACallEndsByItsDeadlineAndSaysWhy() {
+        server.stop();
+        Client hasty = client.withDeadline(Duration.ofMillis(500));
+        double took = seconds(() -> assertThrows(UnavailableException.class, () -> hasty.incrementElicitation(CALL)));
+        assertTrue(took < 2.5, took + " s");
+    }
+
+    @Test
+    void anInterruptedCallIsGivenUp() throws InterruptedException {
+        CountDownLatch arrived = new CountDownLatch(1);
+        server.onIncrement = (number, answer) -> arrived.countDown();
+        CompletableFuture<Boolean> interrupted = new CompletableFuture<>();
+        Thread caller = new Thread(() -> {
+            OtherException error = assertThrows(OtherException.class, () -> client.incrementElicitation(CALL));
+            assertEquals(Status.Code.CANCELLED, error.status().getCode());
+            interrupted.complete(Thread.currentThread().isInterrupted());
+        });
+        caller.start();
+        assertTrue(arrived.await(10, TimeUnit.SECONDS));
+        caller.interrupt();
+        assertTrue(interrupted.join());
+        assertTrue(server.cancelled.await(10, TimeUnit.SECONDS), "the server is told");
+    }
+
+    @Test
+    void closingTheClientEndsACallThatWaitsToTryAgain() throws InterruptedException {
+        server.onIncrement = (number, answer) -> answer.onError(Status.UNAVAILABLE.asRuntimeException());
+        Client patient = client.withDeadline(Duration.ofHours(1));
+        CompletableFuture<IncrementResult> call =
+                CompletableFuture.supplyAsync(() -> patient.incrementElicitation(CALL));
+        for (int wait = 0; wait < 1_000 && server.increments.size() < 3; wait++) {
+            Thread.sleep(10);
+        }
+        client.close();
+        CompletionException ended = assertThrows(
+                CompletionException.class,
+                () -> call.orTimeout(5, TimeUnit.SECONDS).join());
+        assertEquals(UnavailableException.class, ended.getCause().getClass());
+    }
+
+    @Test
+    void aClosedClientSaysSoAtOnce() {
+        client.close();
+        client.close();
+        double took = seconds(() -> assertThrows(IllegalStateException.class, () -> client.incrementElicitation(CALL)));
+        assertTrue(took < 1, took + " s");
+        assertThrows(IllegalStateException.class, () -> client.watch("t").open());
+    }
+
+    @Test
+    void aTokenGoesWithEveryCall() {
+        client.getPauseState("t");
+        try (Client known = Client.open(config().token("secret").build())) {
+            known.getPauseState("t");
+        }
+        assertEquals(List.of("null", "Bearer secret"), server.authorizations);
+    }
+}

@@ -1,0 +1,160 @@
+package dev.pausewatch;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.grpc.Status;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import org.junit.jupiter.api.Test;
+
+class OutboxTest {
+    private static final PausewatchException LOST = Failure.made(Status.UNAVAILABLE, "lost", null);
+
+    private final Outbox outbox = new Outbox(false);
+
+    static PauseState state(String threadId, long revision, boolean paused) {
+        return new PauseState(
+                threadId,
+                paused ? 1 : 0,
+                paused,
+                revision,
+                Duration.ZERO,
+                Optional.empty(),
+                Optional.empty(),
+                List.of());
+    }
+
+    /** What is told now: {@code t5} a state, {@code g} with a gap, {@code =} unchanged, {@code !} a break, {@code .} the end of a snapshot. */
+    private static List<String> told(Outbox outbox) {
+        List<String> told = new ArrayList<>();
+        for (Optional<WatchEvent> event = outbox.poll(); event.isPresent(); event = outbox.poll()) {
+            if (event.get() instanceof WatchEvent.State update) {
+                told.add(update.state().threadId()
+                        + update.state().revision()
+                        + (update.gap() ? "g" : "")
+                        + (update.changed() ? "" : "="));
+            } else if (event.get() instanceof WatchEvent.Disconnected disconnected) {
+                told.add("!" + String.join(",", disconnected.threadIds()));
+            } else {
+                told.add(".");
+            }
+        }
+        return told;
+    }
+
+    @Test
+    void aFirstStateHasAGapAndAChangeHasNone() {
+        outbox.add("t");
+        outbox.state(state("t", 5, false), false);
+        assertEquals(List.of("t5g"), told(outbox));
+        outbox.state(state("t", 6, true), false);
+        assertEquals(List.of("t6"), told(outbox));
+    }
+
+    @Test
+    void aSlowReaderGetsTheLatestStateOfEachThread() {
+        outbox.add("t");
+        outbox.add("u");
+        for (int revision = 1; revision <= 1_000; revision++) {
+            outbox.state(state("t", revision, true), false);
+            outbox.state(state("u", revision, true), false);
+        }
+        assertEquals(List.of("t1000g", "u1000g"), told(outbox));
+    }
+
+    @Test
+    void aStateThatWasOvertakenIsNotTold() {
+        outbox.add("t");
+        outbox.state(state("t", 5, false), false);
+        outbox.state(state("t", 4, true), false);
+        assertEquals(List.of("t5g"), told(outbox));
+        outbox.state(state("t", 5, false), false);
+        assertEquals(List.of(), told(outbox));
+    }
+
+    @Test
+    void afterABreakAnyRevisionIsToldWithAGap() {
+        outbox.add("t");
+        outbox.state(state("t", 5, false), false);
+        told(outbox);
+        outbox.disconnected(List.of("t"), LOST);
+        outbox.state(state("t", 5, false), false);
+        assertEquals(List.of("!t", "t5g="), told(outbox));
+        outbox.disconnected(List.of("t"), LOST);
+        outbox.state(state("t", 2, false), false);
+        assertEquals(List.of("!t", "t2g"), told(outbox));
+    }
+
+    @Test
+    void aBreakTakesBackWhatWasNotToldYetAndManyAreToldAsOne() {
+        outbox.add("t");
+        outbox.add("u");
+        for (int revision = 1; revision <= 100; revision++) {
+            outbox.state(state("t", revision, true), false);
+            outbox.state(state("u", revision, true), false);
+            outbox.snapshotComplete();
+            outbox.disconnected(List.of("t"), LOST);
+        }
+        assertEquals(List.of("u100g", "!t"), told(outbox));
+        outbox.state(state("t", 100, true), false);
+        outbox.snapshotComplete();
+        assertEquals(List.of("t100g", "."), told(outbox));
+    }
+
+    @Test
+    void theEndOfASnapshotIsToldOnceAndAgainAfterAThreadWasAdded() {
+        outbox.add("t");
+        outbox.snapshotComplete();
+        outbox.snapshotComplete();
+        assertEquals(List.of("."), told(outbox));
+        outbox.add("u");
+        outbox.snapshotComplete();
+        assertEquals(List.of("."), told(outbox));
+    }
+
+    @Test
+    void aThreadThatWasRemovedIsNotToldAnyMore() {
+        outbox.add("t");
+        outbox.state(state("t", 1, true), false);
+        outbox.remove("t");
+        outbox.state(state("t", 2, true), false);
+        assertEquals(List.of(), told(outbox));
+    }
+
+    @Test
+    void aWatchOfAllRemembersPausedThreadsOnly() {
+        Outbox all = new Outbox(true);
+        all.state(state("t", 1, true), true);
+        all.state(state("u", 2, true), false);
+        assertEquals(List.of("t1g", "u2"), told(all));
+        all.state(state("t", 3, false), false);
+        assertEquals(List.of("t3"), told(all));
+        assertEquals(List.of("u"), all.threadIds());
+    }
+
+    @Test
+    void aWatchOfAllKnowsWhomToAskForAfterABreak() {
+        Outbox all = new Outbox(true);
+        all.state(state("t", 1, true), true);
+        all.state(state("u", 2, true), true);
+        told(all);
+        all.disconnected(all.threadIds(), LOST);
+        all.state(state("u", 2, true), true);
+        assertEquals(List.of("t"), all.unknown());
+        assertEquals(List.of("!", "u2g="), told(all));
+    }
+
+    @Test
+    void whoWaitsIsWokenByAnEventAndByTheEnd() throws InterruptedException {
+        assertFalse(outbox.await(1), "nothing to tell");
+        outbox.add("t");
+        outbox.state(state("t", 1, true), false);
+        assertTrue(outbox.await(0x7fff_ffff_ffff_ffffL));
+        outbox.close();
+        assertFalse(outbox.await(0x7fff_ffff_ffff_ffffL));
+    }
+}

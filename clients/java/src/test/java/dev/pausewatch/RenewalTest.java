@@ -1,0 +1,112 @@
+package dev.pausewatch;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.grpc.Status;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.concurrent.CompletableFuture;
+import org.junit.jupiter.api.Test;
+
+class RenewalTest {
+    private static final Duration TTL = Duration.ofSeconds(30);
+    private static final Duration THIRD = TTL.dividedBy(3);
+
+    private final ManualTimer timer = new ManualTimer();
+    /** Calls that wait for their answer. */
+    private final Deque<CompletableFuture<Elicitation>> calls = new ArrayDeque<>();
+
+    private final Renewal renewal = new Renewal(timer, TTL, timer.now(), most -> {
+        assertEquals(THIRD, most);
+        CompletableFuture<Elicitation> call = new CompletableFuture<>();
+        calls.add(call);
+        return call;
+    });
+
+    private void answer() {
+        calls.remove().complete(null);
+        timer.settle();
+    }
+
+    private void fail(PausewatchException error) {
+        calls.remove().completeExceptionally(error);
+        timer.settle();
+    }
+
+    private static PausewatchException refusal(String reason) {
+        return Failure.of(FailureTest.refusal(Status.Code.NOT_FOUND, reason, "pausewatch"));
+    }
+
+    private static PausewatchException unavailable() {
+        return Failure.made(Status.UNAVAILABLE, "away", null);
+    }
+
+    @Test
+    void aLeaseIsRenewedEveryThirdOfItsTtl() {
+        renewal.start();
+        for (int third = 0; third < 10; third++) {
+            timer.advance(THIRD.minusMillis(1));
+            assertEquals(0, calls.size());
+            timer.advance(Duration.ofMillis(1));
+            assertEquals(1, calls.size());
+            answer();
+        }
+        assertEquals(Lease.HELD, renewal.lease());
+    }
+
+    @Test
+    void aRenewalThatFailsIsTriedAgainWithoutEnd() {
+        renewal.start();
+        timer.advance(THIRD);
+        for (int failure = 0; failure < 100; failure++) {
+            fail(unavailable());
+            timer.advance(Duration.ofSeconds(4));
+            assertEquals(1, calls.size());
+        }
+        assertEquals(Lease.OVERDUE, renewal.lease());
+        answer();
+        assertEquals(Lease.HELD, renewal.lease(), "a server that was away gave the lease one full ttl again");
+    }
+
+    @Test
+    void aLeaseIsOverdueOneTtlAfterTheLastAnswer() {
+        renewal.start();
+        CompletableFuture<Lease> lost = renewal.lost();
+        timer.advance(THIRD);
+        timer.advance(THIRD.multipliedBy(2).minusMillis(1));
+        assertEquals(Lease.HELD, renewal.lease());
+        assertFalse(lost.isDone());
+        timer.advance(Duration.ofMillis(1));
+        assertEquals(Lease.OVERDUE, renewal.lease());
+        assertEquals(Lease.OVERDUE, lost.join());
+    }
+
+    @Test
+    void theServersWordEndsIt() {
+        renewal.start();
+        CompletableFuture<Lease> lost = renewal.lost();
+        timer.advance(THIRD);
+        fail(refusal("ELICITATION_RELEASED"));
+        assertEquals(Lease.RELEASED, lost.join());
+        assertEquals(Lease.RELEASED, renewal.lost().join());
+        timer.advance(TTL.multipliedBy(10));
+        assertEquals(Lease.RELEASED, renewal.lease());
+        assertEquals(0, calls.size());
+        assertEquals(0, timer.alarms());
+    }
+
+    @Test
+    void anAnswerAfterTheStopChangesNothing() {
+        renewal.start();
+        timer.advance(THIRD);
+        renewal.stop(Lease.EXPIRED);
+        answer();
+        timer.advance(TTL);
+        assertEquals(Lease.EXPIRED, renewal.lease());
+        assertEquals(0, timer.alarms());
+        assertTrue(calls.isEmpty());
+    }
+}

@@ -1,0 +1,308 @@
+package dev.pausewatch;
+
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.BooleanSupplier;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestInfo;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Against a real server: what the shared scenarios cannot see from outside. */
+@EnabledIfEnvironmentVariable(named = "PAUSEWATCH_PROGRAM", matches = ".+")
+@Timeout(60)
+class ServerTest {
+    private static final Duration TTL = Duration.ofSeconds(1);
+    private static RealServer server;
+
+    private final Client client =
+            Client.open(Config.builder().address(server.address()).build());
+    private final String thread;
+
+    ServerTest(TestInfo test) {
+        thread = test.getTestMethod().orElseThrow().getName();
+    }
+
+    @BeforeAll
+    static void serve() throws IOException {
+        server = new RealServer("127.0.0.1:0");
+    }
+
+    @AfterAll
+    static void stop() {
+        server.close();
+    }
+
+    @AfterEach
+    void close() {
+        client.close();
+    }
+
+    private int count() {
+        return client.getPauseState(thread).count();
+    }
+
+    private static void await(BooleanSupplier condition) throws InterruptedException {
+        for (int wait = 0; wait < 1_000 && !condition.getAsBoolean(); wait++) {
+            Thread.sleep(10);
+        }
+        assertTrue(condition.getAsBoolean());
+    }
+
+    /** Ends a lease behind the back of its holder: it is renewed to less than it takes to renew it again. */
+    private void letExpire(Hold hold) throws InterruptedException {
+        client.renewElicitation(
+                RenewElicitation.of(thread, hold.elicitation().elicitationId()).withTtl(TTL));
+        await(() -> count() == 0);
+    }
+
+    @Test
+    @SuppressWarnings("try")
+    void aBlockReleasesHoweverItEnds() {
+        try (Hold hold = client.hold(thread).open()) {
+            assertEquals(1, count());
+        }
+        assertEquals(0, count());
+        assertThrows(IllegalStateException.class, () -> {
+            try (Hold hold = client.hold(thread).open()) {
+                throw new IllegalStateException("the block's own");
+            }
+        });
+        assertEquals(0, count());
+    }
+
+    @Test
+    void aLateAnswerIsToldByTheBlock() throws InterruptedException {
+        Hold hold = client.hold(thread).open();
+        letExpire(hold);
+        assertThrows(ElicitationExpiredException.class, hold::close);
+        assertThrows(ElicitationExpiredException.class, hold::close, "and each time");
+        assertInstanceOf(Ending.Expired.class, hold.release());
+        assertEquals(Lease.EXPIRED, hold.lease());
+    }
+
+    @Test
+    @SuppressWarnings("try")
+    void whatTheBlockThrowsComesBeforeALateAnswer() {
+        IllegalStateException own = assertThrows(IllegalStateException.class, () -> {
+            try (Hold hold = client.hold(thread).open()) {
+                letExpire(hold);
+                throw new IllegalStateException("the block's own");
+            }
+        });
+        assertInstanceOf(ElicitationExpiredException.class, own.getSuppressed()[0]);
+    }
+
+    @Test
+    void aReleaseByManyAtOnceCountsOnceAndSaysTheSame() {
+        client.incrementElicitation(IncrementElicitation.of(thread));
+        Hold hold = client.hold(thread).open();
+        List<CompletableFuture<Ending>> releases = new ArrayList<>();
+        for (int i = 0; i < 20; i++) {
+            releases.add(CompletableFuture.supplyAsync(hold::release));
+        }
+        Ending.Closed first =
+                assertInstanceOf(Ending.Closed.class, releases.get(0).join());
+        assertEquals(1, first.count());
+        releases.forEach(release -> assertEquals(first, release.join()));
+        assertEquals(1, count());
+        assertEquals(Lease.RELEASED, hold.lost().join());
+    }
+
+    @Test
+    void anInterruptedOpenLeavesNothingOpen() throws InterruptedException {
+        Thread.currentThread().interrupt();
+        assertThrows(OtherException.class, () -> client.hold(thread).open());
+        assertTrue(Thread.interrupted());
+        await(() -> {
+            PauseState state = client.getPauseState(thread);
+            return state.count() == 0 && !state.pausedTotal().isZero();
+        });
+    }
+
+    @Test
+    void anInterruptedReleaseGoesOn() throws InterruptedException {
+        Hold hold = client.hold(thread).open();
+        Thread.currentThread().interrupt();
+        assertThrows(OtherException.class, hold::release);
+        assertTrue(Thread.interrupted());
+        await(() -> count() == 0);
+        assertInstanceOf(Ending.Closed.class, hold.release());
+    }
+
+    @Test
+    void aHoldOfABadThreadIsRefused() {
+        InvalidFieldException error = assertThrows(
+                InvalidFieldException.class,
+                () -> client.hold(thread).ttl(Duration.ofMillis(100)).open());
+        assertEquals("ttl", error.field());
+        assertThrows(ConfigException.class, client::hold);
+    }
+
+    @Test
+    void theHolderIsThisProgramUnlessToldOtherwise() {
+        try (Hold hold = client.hold(thread).open()) {
+            String holder = hold.elicitation().holder();
+            assertTrue(holder.endsWith("[" + ProcessHandle.current().pid() + "]"), holder);
+            assertFalse(holder.startsWith("["), holder);
+        }
+    }
+
+    @Test
+    void aFutureTimesOutAfterUnpausedTime() {
+        try (PausableDeadline deadline = client.deadline(thread, Duration.ofMillis(200))) {
+            CompletableFuture<String> never = new CompletableFuture<>();
+            CompletionException failed = assertThrows(
+                    CompletionException.class, () -> deadline.orTimeout(never).join());
+            assertInstanceOf(TimeoutException.class, failed.getCause());
+            assertTrue(deadline.isExpired());
+            assertEquals(Duration.ZERO, deadline.remaining());
+        }
+    }
+
+    @Test
+    void aFutureThatIsOverIsLeftAlone() {
+        try (PausableDeadline deadline = client.deadline(thread, Duration.ofMillis(50))) {
+            CompletableFuture<String> done = CompletableFuture.completedFuture("done");
+            assertEquals("done", deadline.orTimeout(done).join());
+            deadline.expired().join();
+            assertEquals("done", done.join());
+        }
+    }
+
+    @Test
+    void aDeadlineThatIsClosedDoesNotExpire() {
+        PausableDeadline deadline = client.deadline(thread, Duration.ofMillis(50));
+        CompletableFuture<Void> expired = deadline.expired();
+        deadline.close();
+        deadline.close();
+        assertThrows(CompletionException.class, expired::join);
+        assertFalse(deadline.isExpired());
+    }
+
+    @Test
+    void workPausesItsDeadlineUntilItIsOver() {
+        try (PausableDeadline deadline = client.deadline(thread, Duration.ofSeconds(30))) {
+            CompletableFuture<Void> work = new CompletableFuture<>();
+            deadline.pauseFor(work);
+            assertTrue(deadline.isPaused());
+            work.cancel(false);
+            assertFalse(deadline.isPaused());
+            PausableDeadline.Pause pause = deadline.pause();
+            pause.close();
+            pause.close();
+            assertFalse(deadline.isPaused(), "a pause ends once");
+        }
+    }
+
+    @Test
+    void aContinuationThatBlocksHoldsUpNoOtherDeadline() {
+        CompletableFuture<Void> free = new CompletableFuture<>();
+        try (PausableDeadline one = client.deadline(thread, Duration.ofMillis(20));
+                PausableDeadline other = client.deadline(thread, Duration.ofMillis(40))) {
+            CompletableFuture<Void> blocked = one.expired().thenRun(free::join);
+            other.expired().join();
+            free.complete(null);
+            blocked.join();
+        }
+    }
+
+    @Test
+    void manyDeadlinesShareOneStreamAndNoThreadIsMadeForThem() throws InterruptedException {
+        client.getPauseState(thread);
+        int threads = Thread.activeCount();
+        List<PausableDeadline> deadlines = new ArrayList<>();
+        for (int i = 0; i < 2_000; i++) {
+            deadlines.add(client.deadline(thread + i, Duration.ofHours(1)));
+        }
+        await(() -> deadlines.stream().allMatch(deadline -> deadline.read().linked()));
+        assertTrue(Thread.activeCount() <= threads + 4, "from " + threads + " to " + Thread.activeCount());
+        assertEquals(
+                1,
+                client.incrementElicitation(IncrementElicitation.of(thread + 1_999))
+                        .watchers());
+        await(() -> deadlines.get(1_999).isPaused());
+        deadlines.forEach(PausableDeadline::close);
+    }
+
+    @Test
+    void aThreadIsFollowedForAWhileAfterItsLastDeadline() throws InterruptedException {
+        PausableDeadline first = client.deadline(thread, Duration.ofHours(1));
+        await(() -> first.read().linked());
+        first.close();
+        client.incrementElicitation(IncrementElicitation.of(thread));
+        await(() -> {
+            try (PausableDeadline next = client.deadline(thread, Duration.ofHours(1))) {
+                return next.read().linked() && next.isPaused();
+            }
+        });
+    }
+
+    @Test
+    void closingTheClientEndsWhatHangsOnIt() {
+        Watch watch = client.watch(thread).open();
+        PausableDeadline deadline = client.deadline(thread, Duration.ofHours(1));
+        CompletableFuture<Void> expired = deadline.expired();
+        client.close();
+        assertThrows(CompletionException.class, expired::join);
+        assertFalse(watch.iterator().hasNext());
+        assertDoesNotThrow(watch::close);
+        assertDoesNotThrow(deadline::close);
+    }
+
+    @Test
+    void aProcessCanEndWithAnOpenClient() throws IOException, InterruptedException {
+        Process process = new ProcessBuilder(
+                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                        "-XX:TieredStopAtLevel=1",
+                        "-cp",
+                        System.getProperty("java.class.path"),
+                        LeavesAllOpen.class.getName(),
+                        server.address())
+                .inheritIO()
+                .start();
+        assertTrue(process.waitFor(30, TimeUnit.SECONDS), "it ends by itself");
+        assertEquals(0, process.exitValue());
+    }
+
+    @Test
+    void aUnixSocketServesAPathWithAnyName(@TempDir Path directory)
+            throws IOException, ExecutionException, InterruptedException {
+        Path socket = directory.resolve("a b%20ü.sock");
+        try (RealServer other = new RealServer("unix:" + socket);
+                Client overSocket =
+                        Client.open(Config.builder().address("unix:" + socket).build())) {
+            assertEquals("unix:" + socket, other.address());
+            assertEquals(0, overSocket.getPauseState(thread).count());
+        }
+    }
+
+    /** A program that closes nothing. */
+    static final class LeavesAllOpen {
+        public static void main(String[] arguments) {
+            Client client = Client.open(Config.builder().address(arguments[0]).build());
+            client.hold("left open").ttl(TTL).open();
+            client.watch("left open").open().next();
+            client.deadline("left open", Duration.ofHours(1));
+        }
+    }
+}

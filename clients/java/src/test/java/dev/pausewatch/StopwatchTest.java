@@ -1,0 +1,294 @@
+package dev.pausewatch;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.grpc.Status;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import org.junit.jupiter.api.Test;
+
+class StopwatchTest {
+    private static final Duration GRACE = Duration.ofSeconds(30);
+    private static final PausewatchException UNAVAILABLE = Failure.made(Status.UNAVAILABLE, "away", null);
+
+    private final ManualTimer timer = new ManualTimer();
+    /** Questions that wait for their answer. */
+    private final Deque<CompletableFuture<PauseState>> questions = new ArrayDeque<>();
+
+    private final ThreadClock thread = new ThreadClock("t", timer, GRACE.toNanos(), threadId -> {
+        CompletableFuture<PauseState> question = new CompletableFuture<>();
+        questions.add(question);
+        return question;
+    });
+
+    private final List<Stopwatch> expired = new ArrayList<>();
+    private long revision;
+
+    private static Duration s(double seconds) {
+        return Duration.ofMillis(Math.round(1_000 * seconds));
+    }
+
+    private Stopwatch started(double limit) {
+        Stopwatch[] stopwatch = new Stopwatch[1];
+        stopwatch[0] = new Stopwatch(timer, thread, s(limit).toNanos(), () -> expired.add(stopwatch[0]));
+        stopwatch[0].start();
+        timer.settle();
+        return stopwatch[0];
+    }
+
+    private PauseState state(boolean paused, double total) {
+        return new PauseState(
+                "t", paused ? 1 : 0, paused, ++revision, s(total), Optional.empty(), Optional.empty(), List.of());
+    }
+
+    private void watched(boolean paused, double total) {
+        thread.apply(state(paused, total), new Credit.Via.Watch(false));
+    }
+
+    private void answer(boolean paused, double total) {
+        questions.remove().complete(state(paused, total));
+        timer.settle();
+    }
+
+    private void fail() {
+        questions.remove().completeExceptionally(UNAVAILABLE);
+        timer.settle();
+    }
+
+    private static Duration elapsed(Stopwatch stopwatch) {
+        return Duration.ofNanos(stopwatch.read().elapsed());
+    }
+
+    @Test
+    void g1TheCoordinatorIsAskedBeforeAnExpiry() {
+        watched(false, 0);
+        Stopwatch stopwatch = started(10);
+        timer.advance(s(9.999));
+        assertEquals(0, questions.size());
+        timer.advance(s(0.001));
+        assertEquals(1, questions.size());
+        assertFalse(stopwatch.read().expired());
+        answer(false, 0);
+        assertEquals(List.of(stopwatch), expired);
+    }
+
+    @Test
+    void g1AnIncrementThatTheWatchHasNotToldYetKeepsItFromExpiring() {
+        watched(false, 0);
+        Stopwatch stopwatch = started(10);
+        timer.advance(s(10));
+        answer(true, 1);
+        assertTrue(stopwatch.read().paused());
+        timer.advance(s(1_000));
+        assertEquals(List.of(), expired);
+        // 1,001 s paused in all: 1 s of the 10 is left.
+        watched(false, 1_001);
+        timer.advance(s(0.999));
+        assertEquals(0, questions.size());
+        timer.advance(s(0.001));
+        answer(false, 1_001);
+        assertEquals(List.of(stopwatch), expired);
+    }
+
+    @Test
+    void g1AnAnswerToAnEarlierQuestionDoesNotCount() {
+        watched(false, 0);
+        Stopwatch early = started(10);
+        Stopwatch late = started(10.1);
+        timer.advance(s(10.1));
+        assertEquals(1, questions.size(), "one question is under way at a time");
+        answer(false, 0);
+        assertEquals(List.of(early), expired);
+        assertEquals(1, questions.size());
+        answer(false, 0);
+        assertEquals(List.of(early, late), expired);
+    }
+
+    @Test
+    void stopwatchesThatRunOutTogetherShareOneQuestion() {
+        watched(false, 0);
+        for (int i = 0; i < 1_000; i++) {
+            started(10);
+        }
+        timer.advance(s(10));
+        assertEquals(1, questions.size());
+        answer(false, 0);
+        assertEquals(1_000, expired.size());
+        assertEquals(0, questions.size());
+    }
+
+    @Test
+    void g3ItStandsStillWhileItsThreadIsPaused() {
+        watched(false, 0);
+        Stopwatch stopwatch = started(10);
+        timer.advance(s(4));
+        watched(true, 0);
+        timer.advance(s(60));
+        assertEquals(s(4), elapsed(stopwatch));
+        assertTrue(stopwatch.read().paused());
+        watched(false, 60);
+        timer.advance(s(6));
+        answer(false, 60);
+        assertEquals(List.of(stopwatch), expired);
+    }
+
+    @Test
+    void aPausePutsNobodyToWork() {
+        watched(false, 0);
+        for (int i = 0; i < 1_000; i++) {
+            started(10);
+        }
+        int alarms = timer.alarms();
+        watched(true, 0);
+        assertEquals(alarms, timer.alarms(), "each finds out when its alarm comes");
+        timer.advance(s(10));
+        assertEquals(0, timer.alarms(), "then it waits to be told");
+        watched(false, 10);
+        assertEquals(1_000, timer.alarms());
+    }
+
+    @Test
+    void whoJoinsLateStartsPausedAndIsNotCreditedThePast() {
+        watched(true, 500);
+        timer.advance(s(7));
+        Stopwatch stopwatch = started(10);
+        timer.advance(s(100));
+        assertTrue(stopwatch.read().paused());
+        assertEquals(s(0), elapsed(stopwatch));
+        watched(false, 607);
+        timer.advance(s(9.999));
+        assertEquals(0, questions.size());
+        timer.advance(s(0.001));
+        assertEquals(1, questions.size());
+    }
+
+    @Test
+    void whoJoinsBeforeAnythingIsKnownIsPutRightByTheFirstState() {
+        Stopwatch stopwatch = started(10);
+        timer.advance(s(2));
+        watched(true, 500);
+        assertEquals(s(0), elapsed(stopwatch), "paused since before it began");
+        timer.advance(s(5));
+        watched(false, 505);
+        timer.advance(s(10));
+        answer(false, 505);
+        assertEquals(List.of(stopwatch), expired);
+    }
+
+    @Test
+    void itsOwnPausesNestAndCountOnceWithItsThreads() {
+        watched(false, 0);
+        Stopwatch stopwatch = started(10);
+        timer.advance(s(1));
+        stopwatch.pause();
+        stopwatch.pause();
+        timer.advance(s(20));
+        stopwatch.resume();
+        watched(true, 0);
+        timer.advance(s(20));
+        stopwatch.resume();
+        timer.advance(s(20));
+        assertEquals(s(1), elapsed(stopwatch));
+        watched(false, 40);
+        assertFalse(stopwatch.read().paused());
+        timer.advance(s(9));
+        answer(false, 40);
+        assertEquals(List.of(stopwatch), expired);
+    }
+
+    @Test
+    void aPauseOfItsOwnDuringTheQuestionKeepsItFromExpiring() {
+        watched(false, 0);
+        Stopwatch stopwatch = started(10);
+        timer.advance(s(10));
+        stopwatch.pause();
+        answer(false, 0);
+        assertEquals(List.of(), expired);
+        stopwatch.resume();
+        timer.settle();
+        assertEquals(List.of(stopwatch), expired, "the answer was given after its time ran out");
+    }
+
+    @Test
+    void cutOffItWaitsForTheLinkAsLongAsTheGrace() {
+        watched(false, 0);
+        Stopwatch stopwatch = started(10);
+        thread.cut();
+        timer.advance(s(10));
+        for (int tenth = 0; tenth < 1_000 && expired.isEmpty(); tenth++) {
+            if (!questions.isEmpty()) {
+                fail();
+            }
+            timer.advance(s(0.1));
+        }
+        assertTrue(elapsed(stopwatch).compareTo(s(40)) >= 0, "not before its grace: " + elapsed(stopwatch));
+        assertTrue(elapsed(stopwatch).compareTo(s(42)) <= 0, "soon after its grace: " + elapsed(stopwatch));
+        assertEquals(List.of(stopwatch), expired);
+    }
+
+    @Test
+    void g1ALinkThatComesBackWithinTheGraceSavesIt() {
+        watched(false, 0);
+        Stopwatch stopwatch = started(10);
+        thread.cut();
+        timer.advance(s(10));
+        fail();
+        timer.advance(s(5));
+        thread.apply(state(true, 9), new Credit.Via.Watch(true));
+        timer.advance(s(1_000));
+        assertEquals(List.of(), expired);
+        assertTrue(stopwatch.read().paused());
+    }
+
+    @Test
+    void g2APauseThatCannotBeSeenToEndEnds() {
+        watched(true, 0);
+        Stopwatch stopwatch = started(10);
+        timer.advance(s(5));
+        thread.cut();
+        timer.advance(GRACE);
+        assertFalse(stopwatch.read().paused());
+        timer.advance(s(10));
+        answer(false, 35);
+        assertEquals(List.of(stopwatch), expired);
+    }
+
+    @Test
+    void anAnswerThatNeverComesIsWaitedForAsLongAsTheGrace() {
+        watched(false, 0);
+        Stopwatch stopwatch = started(10);
+        timer.advance(s(10).plus(GRACE).minusMillis(1));
+        assertEquals(List.of(), expired);
+        timer.advance(s(0.001));
+        assertEquals(List.of(stopwatch), expired);
+    }
+
+    @Test
+    void stoppedItLeavesNothingBehind() {
+        watched(false, 0);
+        Stopwatch stopwatch = started(10);
+        stopwatch.stop();
+        timer.advance(s(100));
+        assertEquals(List.of(), expired);
+        assertEquals(0, timer.alarms());
+        assertEquals(0, questions.size());
+    }
+
+    @Test
+    void theLongestLimitIsSafe() {
+        Stopwatch[] stopwatch = new Stopwatch[1];
+        stopwatch[0] = new Stopwatch(timer, thread, Nanos.MAX, () -> expired.add(stopwatch[0]));
+        stopwatch[0].start();
+        watched(false, 0);
+        timer.advance(Duration.ofDays(3_650));
+        assertEquals(Duration.ofDays(3_650), elapsed(stopwatch[0]));
+        assertEquals(List.of(), expired);
+    }
+}
