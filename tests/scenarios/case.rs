@@ -196,7 +196,7 @@ fn check(case: &Case, action: &Action, keys: &Keys, arguments: &mut Map<String, 
         _ if keys.started_as.is_some() => Err("only what a player does can go on meanwhile".to_owned()),
         Action::Stage(name) => {
             let op = Op::of_stage(name).ok_or_else(|| format!("the stage does no {name:?}"))?;
-            if ["cut", "mend", "swallow_answers", "streams"].contains(&name.as_str()) && !case.proxy {
+            if ["cut", "mend", "swallow_answers", "mute_watches", "streams"].contains(&name.as_str()) && !case.proxy {
                 return Err(format!("{name} needs the proxy"));
             }
             op.check(arguments.keys())

@@ -1,7 +1,9 @@
-//! Which HTTP/2 streams of a connection are open, read from its bytes as they pass.
+//! Which HTTP/2 streams of a connection are open, read from its bytes as they pass; and what of them does not pass.
 //!
 //! 1. HEADERS of the client open a stream. END_STREAM of the server, or RST_STREAM of either, closes it.
-//! 2. Of a frame only its nine bytes of header are read, so names and sizes do not matter, and nothing is kept.
+//! 2. Of a frame only its nine bytes of header are read, so neither names nor sizes matter, and nothing else is kept.
+//! 3. What the server says on a muted stream (its DATA) is left out, whole frames at a time: all other streams of the
+//!    connection go on as if nothing had happened.
 //!
 //! A unary call is a stream too, for as long as it takes; what stays open is a watch.
 use std::collections::HashSet;
@@ -21,57 +23,75 @@ pub(crate) enum From {
 
 /// The open streams of one connection.
 #[derive(Default)]
-pub(crate) struct Streams(HashSet<u32>);
+pub(crate) struct Streams {
+    open: HashSet<u32>,
+    muted: HashSet<u32>,
+}
 
 impl Streams {
     pub(crate) fn open(&self) -> usize {
-        self.0.len()
+        self.open.len()
     }
 
-    fn take(&mut self, from: From, kind: u8, flags: u8, stream: u32) {
+    /// Mutes those that are open now.
+    pub(crate) fn mute(&mut self) {
+        self.muted.clone_from(&self.open);
+    }
+
+    /// Takes a frame's header into account; whether the frame passes.
+    fn take(&mut self, from: From, kind: u8, flags: u8, stream: u32) -> bool {
         match (from, kind) {
-            (From::Client, HEADERS) => _ = self.0.insert(stream),
-            (From::Server, HEADERS | DATA) if flags & END_STREAM != 0 => _ = self.0.remove(&stream),
-            (_, RST_STREAM) => _ = self.0.remove(&stream),
+            (From::Client, HEADERS) => _ = self.open.insert(stream),
+            (From::Server, HEADERS | DATA) if flags & END_STREAM != 0 => _ = self.open.remove(&stream),
+            (_, RST_STREAM) => _ = self.open.remove(&stream),
             _ => {}
         }
+        (from, kind) != (From::Server, DATA) || !self.muted.contains(&stream)
     }
 }
 
 /// Reads the frames of one direction.
 pub(crate) struct Reader {
     from: From,
-    /// Bytes to pass over before the next header.
-    skip: usize,
+    /// Bytes until the next header, and whether they pass.
+    left: usize,
+    passes: bool,
     header: Vec<u8>,
 }
 
 impl Reader {
     pub(crate) fn new(from: From) -> Self {
-        let skip = if from == From::Client { PREFACE } else { 0 };
-        Reader { from, skip, header: Vec::with_capacity(HEADER) }
+        let left = if from == From::Client { PREFACE } else { 0 };
+        Reader { from, left, passes: true, header: Vec::with_capacity(HEADER) }
     }
 
-    pub(crate) fn read(&mut self, mut bytes: &[u8], streams: &mut Streams) {
+    /// Adds to `passed` what passes of `bytes`; a header that is not complete waits for its rest.
+    pub(crate) fn read(&mut self, mut bytes: &[u8], streams: &mut Streams, passed: &mut Vec<u8>) {
         while !bytes.is_empty() {
-            let passed = self.skip.min(bytes.len());
-            self.skip -= passed;
-            bytes = &bytes[passed..];
-            let wanted = (HEADER - self.header.len()).min(bytes.len());
-            self.header.extend_from_slice(&bytes[..wanted]);
-            bytes = &bytes[wanted..];
+            let (payload, rest) = bytes.split_at(self.left.min(bytes.len()));
+            self.left -= payload.len();
+            if self.passes {
+                passed.extend_from_slice(payload);
+            }
+            let (header, rest) = rest.split_at((HEADER - self.header.len()).min(rest.len()));
+            self.header.extend_from_slice(header);
+            bytes = rest;
             if let [a, b, c, kind, flags, stream @ ..] = &self.header[..]
                 && let Ok(stream) = <[u8; 4]>::try_from(stream)
             {
-                self.skip = usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c);
-                streams.take(self.from, *kind, *flags, u32::from_be_bytes(stream) & 0x7fff_ffff);
+                self.left = usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c);
+                self.passes = streams.take(self.from, *kind, *flags, u32::from_be_bytes(stream) & 0x7fff_ffff);
+                if self.passes {
+                    passed.append(&mut self.header);
+                }
                 self.header.clear();
             }
         }
     }
 }
 
-/// Two streams open, one ends by the server, one by the client; the bytes come one at a time, and all at once.
+/// Two streams are opened, one is closed by the server, one is muted and then closed by the client; the bytes come one
+/// at a time, and all at once.
 pub(crate) fn check_itself() {
     let frame = |length: u8, kind: u8, flags: u8, stream: u8| {
         let mut bytes = vec![0, 0, length, kind, flags, 0, 0, 0, stream];
@@ -80,15 +100,20 @@ pub(crate) fn check_itself() {
     };
     let sent = [vec![b'P'; PREFACE], frame(0, 4, 0, 0), frame(12, HEADERS, 4, 1), frame(3, HEADERS, 5, 3)].concat();
     let answered = [frame(7, HEADERS, 4, 1), frame(20, DATA, 0, 1), frame(2, HEADERS, 5, 3)].concat();
+    let (told, pinged) = (frame(20, DATA, 0, 1), frame(8, 6, 0, 0));
     for size in [1, usize::MAX] {
-        let (mut streams, mut client, mut server) =
-            (Streams::default(), Reader::new(From::Client), Reader::new(From::Server));
-        let mut step = |reader: &mut Reader, bytes: &[u8], open: usize| {
-            bytes.chunks(size).for_each(|chunk| reader.read(chunk, &mut streams));
-            assert_eq!(streams.open(), open, "streams open in chunks of {size}");
+        let mut streams = Streams::default();
+        let (mut client, mut server) = (Reader::new(From::Client), Reader::new(From::Server));
+        let step = |reader: &mut Reader, streams: &mut Streams, bytes: &[u8], pass: &[u8], open: usize| {
+            let mut passed = Vec::new();
+            bytes.chunks(size).for_each(|chunk| reader.read(chunk, streams, &mut passed));
+            assert_eq!((&passed[..], streams.open()), (pass, open), "what passes, and what is open, by {size}");
         };
-        step(&mut client, &sent, 2);
-        step(&mut server, &answered, 1);
-        step(&mut client, &frame(4, RST_STREAM, 0, 1), 0);
+        step(&mut client, &mut streams, &sent, &sent, 2);
+        step(&mut server, &mut streams, &answered, &answered, 1);
+        streams.mute();
+        step(&mut server, &mut streams, &[&told[..], &pinged].concat(), &pinged, 1);
+        let reset = frame(4, RST_STREAM, 0, 1);
+        step(&mut client, &mut streams, &reset, &reset, 0);
     }
 }

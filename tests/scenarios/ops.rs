@@ -38,6 +38,7 @@ const STAGE: &[Op] = &[
     Op("cut", &[], &[]),
     Op("mend", &[], &[]),
     Op("swallow_answers", &[], &[]),
+    Op("mute_watches", &[], &[]),
     Op("streams", &[], &[]),
     Op("kill_player", &["player"], &[]),
     Op("state", &["thread_id"], &[]),

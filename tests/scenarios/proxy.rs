@@ -2,7 +2,7 @@
 //!
 //! 1. Its port stays its own while it refuses: a socket is bound to it that does not listen, so that a connection is
 //!    refused by the system, and nobody else gets the port.
-//! 2. A connection that lost bytes cannot be mended, so mending drops what was there while answers were swallowed.
+//! 2. A connection that lost bytes cannot be mended, so mending drops what was there while something was lost.
 use crate::frames::{From, Reader, Streams};
 use std::{
     io,
@@ -46,6 +46,8 @@ pub(crate) struct Proxy {
     to: SocketAddr,
     links: Links,
     swallowing: Arc<AtomicBool>,
+    /// Something was lost: connections of now cannot be mended.
+    spoiled: bool,
     accepting: Option<JoinHandle<()>>,
 }
 
@@ -60,7 +62,8 @@ struct Link {
 impl Proxy {
     pub(crate) fn start(to: SocketAddr) -> io::Result<Self> {
         let port = Port::reserve()?;
-        let mut proxy = Proxy { port, to, links: Links::default(), swallowing: Arc::default(), accepting: None };
+        let (links, swallowing) = Default::default();
+        let mut proxy = Proxy { port, to, links, swallowing, spoiled: false, accepting: None };
         proxy.accept()?;
         Ok(proxy)
     }
@@ -80,13 +83,21 @@ impl Proxy {
     }
 
     /// Goes on bringing calls to the server, and drops what it answers.
-    pub(crate) fn swallow_answers(&self) {
+    pub(crate) fn swallow_answers(&mut self) {
         self.swallowing.store(true, Relaxed);
+        self.spoiled = true;
     }
 
-    /// Lets new connections through, and drops those that were swallowing.
+    /// Drops what the server says on streams that are open now; everything else goes on.
+    pub(crate) fn mute_watches(&mut self) {
+        lock(&self.links).iter().for_each(|link| lock(&link.streams).mute());
+        self.spoiled = true;
+    }
+
+    /// Lets new connections through, and drops those that may have lost something.
     pub(crate) fn mend(&mut self) -> io::Result<()> {
-        if self.swallowing.swap(false, Relaxed) {
+        self.swallowing.store(false, Relaxed);
+        if std::mem::take(&mut self.spoiled) {
             self.drop_links();
         }
         if self.accepting.is_none() { self.accept() } else { Ok(()) }
@@ -147,15 +158,16 @@ async fn carry(
     streams: &Mutex<Streams>,
     swallowing: &AtomicBool,
 ) -> io::Result<()> {
-    let mut bytes = vec![0; 16 * 1_024];
+    let (mut bytes, mut passed) = (vec![0; 16 * 1_024], Vec::new());
     loop {
         let length = from.read(&mut bytes).await?;
         if length == 0 {
             return Ok(());
         }
-        reader.read(&bytes[..length], &mut lock(streams));
+        passed.clear();
+        reader.read(&bytes[..length], &mut lock(streams), &mut passed);
         if !swallowing.load(Relaxed) {
-            to.write_all(&bytes[..length]).await?;
+            to.write_all(&passed).await?;
         }
     }
 }

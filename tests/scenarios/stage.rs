@@ -27,7 +27,7 @@ impl Play<'_> {
             "flip" => return self.server.flip(text("thread_id"), number("times")).await,
             "drain_watch" => return self.drain_watch(arguments, step).await,
             "race" => return race::race(self, arguments).await,
-            "cut" | "mend" | "swallow_answers" | "streams" => return self.break_link(op).await,
+            "cut" | "mend" | "swallow_answers" | "mute_watches" | "streams" => return self.break_link(op).await,
             _ => return self.server.call(op, arguments).await,
         }
         Ok(json!({}))
@@ -39,6 +39,7 @@ impl Play<'_> {
             "cut" => proxy.cut().await,
             "mend" => proxy.mend().map_err(|error| format!("mend the proxy: {error}"))?,
             "swallow_answers" => proxy.swallow_answers(),
+            "mute_watches" => proxy.mute_watches(),
             _ => return Ok(json!({"watches": proxy.open_streams()})),
         }
         Ok(json!({}))
