@@ -5,7 +5,12 @@
 use crate::{expect, ops::Op};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    time::Duration,
+};
 
 /// The rows of the table in clients/README.md, in their order.
 pub(crate) const FEATURES: [&str; 8] =
@@ -108,6 +113,18 @@ impl Keys {
 
     pub(crate) fn within(&self) -> Duration {
         self.within_ms.map_or(PATIENCE, Duration::from_millis)
+    }
+}
+
+impl Case {
+    /// The players that its steps name, each once.
+    pub(crate) fn player_names(&self) -> BTreeSet<&str> {
+        let named = self.steps.iter().filter_map(|step| match &step.action {
+            Action::Do { player, .. } => Some(player.as_str()),
+            Action::Stage(_) => step.arguments.get("player").and_then(Value::as_str),
+            Action::Await(_) => None,
+        });
+        named.collect()
     }
 }
 

@@ -58,6 +58,10 @@ pub(crate) async fn play(case: &Case, client: &str, pool: &mut Pool) -> Result<(
 impl Play<'_> {
     async fn steps(&mut self) -> Result<(), String> {
         let case = self.case;
+        // How quickly a process starts is nobody's promise, and must not eat up what a step measures.
+        for name in case.player_names() {
+            self.player(name).await?;
+        }
         for (index, step) in case.steps.iter().enumerate() {
             self.step(step).await.map_err(|error| format!("step {}: {}\n  {error}", index + 1, step.text))?;
         }
