@@ -167,11 +167,7 @@ impl Play<'_> {
             let client = self.case.players.get(name).map_or(self.client, String::as_str);
             let mut player = self.pool.take(client)?;
             let address = self.variables.put_into(&json!("$address"))?;
-            let arguments = Map::from_iter([("client".to_owned(), "c".into()), ("address".to_owned(), address)]);
-            let made = player.call("client", arguments).await.and_then(|answer| match answer.result {
-                Ok(_) => Ok(()),
-                Err(refusal) => Err(format!("no client could be made: {}", tell(&refusal))),
-            });
+            let made = warm_up(&mut player, address).await;
             // Kept also when it failed: its standard error may say why.
             self.players.insert(name.to_owned(), player);
             made?;
@@ -223,6 +219,17 @@ impl Step {
         let expected = self.keys.expect.as_ref().filter(|_| looks && self.keys.waits());
         self.keys.until.as_ref().filter(|_| !drains).or(expected)
     }
+}
+
+/// Makes the first client of a player, and its first call: what is slow once in a process's life is over then.
+async fn warm_up(player: &mut Player, address: Value) -> Result<(), String> {
+    let client = Map::from_iter([("client".to_owned(), "c".into()), ("address".to_owned(), address)]);
+    let get = Map::from_iter([("client".to_owned(), "c".into()), ("thread_id".to_owned(), "warm-up".into())]);
+    for (op, arguments) in [("client", client), ("get", get)] {
+        let answer = player.call(op, arguments).await?;
+        answer.result.map_err(|refusal| format!("the player's first {op} failed: {}", tell(&refusal)))?;
+    }
+    Ok(())
 }
 
 fn within(what: &str, ms: f64, least: f64, most: f64) -> Result<(), String> {
