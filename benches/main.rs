@@ -8,6 +8,7 @@
 //! 2. Every measurement has a server of its own: a process, on loopback, its data on the disk of the target directory.
 //! 3. A figure is printed only if nothing was refused, lost or counted wrong on the way.
 mod calls;
+mod clients;
 mod grpc;
 mod idle;
 mod limit;
@@ -31,7 +32,7 @@ use std::process::ExitCode;
 /// Whatever went wrong: a benchmark has nobody who could do anything about it but read it.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-const NAMES: [&str; 7] = ["calls", "propagation", "watch", "idle", "start", "stores", "stopwatch"];
+const NAMES: [&str; 8] = ["calls", "propagation", "watch", "idle", "start", "stores", "stopwatch", "clients"];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -64,7 +65,8 @@ fn run(name: &str) -> Result<()> {
         "idle" => idle::run(&settings),
         "start" => start::run(&settings),
         "stores" => stores::run(&settings),
-        _ => stopwatch::run(),
+        "stopwatch" => stopwatch::run(),
+        _ => clients::run(&settings),
     }?;
     println!("{table}");
     Ok(())

@@ -125,6 +125,11 @@ impl Server {
         Ok(links)
     }
 
+    /// `HOST:PORT`.
+    pub(crate) fn address(&self) -> &str {
+        &self.process.address
+    }
+
     pub(crate) fn cpu_seconds(&self) -> Result<f64> {
         measure::cpu_seconds(self.process.pid())
     }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Every call with nothing but grpcurl, which finds the service by server reflection. Runs a coordinator of its own.
 #
-# usage: examples/grpcurl.sh    (grpcurl and pausewatch on PATH)
+# usage: examples/grpcurl.sh [unix]    (grpcurl and pausewatch on PATH; unix: over a Unix socket)
 #
 # Exits 0 only if every answer was the right one.
 set -eu
@@ -17,10 +17,17 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
+case ${1:-} in
+    '') listen=127.0.0.1:0 plain=-plaintext ;;
+    unix) listen=unix:$work/socket plain='-plaintext -unix' ;;
+    *) sed -n 's/^# usage/usage/p' "$0" >&2 && exit 2 ;;
+esac
 mkfifo "$work/listening"
-pausewatch serve --listen 127.0.0.1:0 --store memory >"$work/listening" &
+pausewatch serve --listen "$listen" --store memory >"$work/listening" &
 server=$!
-read -r _ address <"$work/listening"
+read -r _ listening <"$work/listening"
+# grpcurl takes a socket's path and is told by a flag that it is one.
+address=${listening#unix:}
 
 service=pausewatch.v1.ElicitationService
 
@@ -42,49 +49,73 @@ show() {
 expect() {
     grep -q -- "$1" "$work/answer" || { echo "expected: $1" >&2; exit 1; }
 }
+# The answer must not.
+refute() {
+    ! grep -q -- "$1" "$work/answer" || { echo "not expected: $1" >&2; exit 1; }
+}
 
 echo "What is there?"
-show grpcurl -plaintext "$address" list
+show grpcurl $plain "$address" list
 expect "^$service\$"
-show grpcurl -plaintext "$address" describe "$service.IncrementElicitation"
+expect '^grpc.health.v1.Health$'
+show grpcurl $plain "$address" describe "$service.IncrementElicitation"
 expect 'rpc IncrementElicitation'
 
 echo
 echo "Two questions are put to a person: the thread is paused."
-show grpcurl -plaintext -d '{"thread_id": "thread-1", "reason": "Delete the branch?", "ttl": "30s"}' \
+show grpcurl $plain -d '{"thread_id": "thread-1", "reason": "Delete the branch?", "ttl": "30s", "request_id": "b1946ac9"}' \
     "$address" "$service/IncrementElicitation"
 expect '"count": 1'
 expect '"paused": true'
-show grpcurl -plaintext -d '{"thread_id": "thread-1", "reason": "Push?"}' "$address" "$service/IncrementElicitation"
+elicitation=$(sed -n 's/.*"elicitationId": "\(.*\)".*/\1/p' "$work/answer")
+show grpcurl $plain -d '{"thread_id": "thread-1", "reason": "Push?"}' "$address" "$service/IncrementElicitation"
 expect '"count": 2'
 
 echo
-echo "One thread."
-show grpcurl -plaintext -d '{"thread_id": "thread-1"}' "$address" "$service/GetPauseState"
+echo "The first call again, as after a lost answer: it counts once and says the same."
+show grpcurl $plain -d '{"thread_id": "thread-1", "reason": "Delete the branch?", "ttl": "30s", "request_id": "b1946ac9"}' \
+    "$address" "$service/IncrementElicitation"
+expect '"count": 1'
+expect "\"elicitationId\": \"$elicitation\""
+
+echo
+echo "The person takes longer: the lease of that question is extended."
+show grpcurl $plain -d "{\"thread_id\": \"thread-1\", \"elicitation_id\": \"$elicitation\", \"ttl\": \"60s\"}" \
+    "$address" "$service/RenewElicitation"
+expect '"expireTime"'
+
+echo
+echo "All paused threads, then one thread."
+show grpcurl $plain "$address" "$service/ListPauseStates"
+expect '"threadId": "thread-1"'
+expect '"count": 2'
+show grpcurl $plain -d '{"thread_id": "thread-1"}' "$address" "$service/GetPauseState"
 expect '"reason": "Delete the branch?"'
 echo
 echo "What changes within two seconds: after one, somebody answers."
 (
     sleep 1
-    grpcurl -plaintext -d '{"thread_id": "thread-1"}' "$address" "$service/DecrementElicitation" >/dev/null
+    grpcurl $plain -d '{"thread_id": "thread-1"}' "$address" "$service/DecrementElicitation" >/dev/null
 ) &
-show grpcurl -plaintext -max-time 2 -d '{"thread_ids": ["thread-1"]}' "$address" "$service/WatchPauseState"
+show grpcurl $plain -max-time 2 -d '{"thread_ids": ["thread-1"]}' "$address" "$service/WatchPauseState"
 expect '"snapshotComplete": {'
 expect '"count": 1'
 
 echo
 echo "The other one is answered: the thread runs (what is 0 or false is left out)."
-show grpcurl -plaintext -d '{"thread_id": "thread-1"}' "$address" "$service/DecrementElicitation"
+show grpcurl $plain -d '{"thread_id": "thread-1"}' "$address" "$service/DecrementElicitation"
 expect '"revision"'
+refute '"paused"'
+refute '"count"'
 
 echo
 echo "There is no third one to close."
-show grpcurl -plaintext -d '{"thread_id": "thread-1"}' "$address" "$service/DecrementElicitation"
+show grpcurl $plain -d '{"thread_id": "thread-1"}' "$address" "$service/DecrementElicitation"
 [ "$status" -ne 0 ]
 expect 'Code: FailedPrecondition'
 expect 'NO_OUTSTANDING_ELICITATION'
 
 echo
 echo "The program of the project says the same."
-show pausewatch get --address "$address" --thread-id thread-1
+show pausewatch get --address "$listening" --thread-id thread-1
 expect '^thread-1: running'

@@ -3,7 +3,8 @@
 //! A stream cannot be told to watch one more thread, so the set is spread over streams (*legs*). What is added while a
 //! leg is being opened waits and shares the next one. A new leg also takes over every leg that is not larger than itself
 //! and keeps the old ones until its own snapshot is complete. So adding N threads one by one sends each id about log2(N)
-//! times and leaves about log2(N) small legs beside the full ones.
+//! times and leaves about log2(N) small legs beside the full ones. When nothing has been added for a while, legs that fit
+//! into one are merged: a set that rests has one stream for each 10,000 threads or so.
 //!
 //! 1. Each thread belongs to one leg at a time, so its states come in order.
 //! 2. A change of legs is no gap: the old leg serves until the new one has told everything.
@@ -15,12 +16,16 @@ use super::{Client, Error, GetPauseStateRequest, PauseState};
 use leg::{Message, What};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
 
 /// The most thread ids that one stream may name.
 const MOST_IDS: usize = 10_000;
 /// Messages between the legs and their reader: enough to keep both busy, few enough that a slow reader slows the server.
 const IN_FLIGHT: usize = 64;
+/// So long after the last thread was added, legs are merged: more are hardly to be expected, and nobody waits for it.
+const REST: Duration = Duration::from_secs(1);
 /// A leg with more dead ids than live ones is opened anew, unless it is as small as this.
 const SMALL: usize = 32;
 
@@ -66,6 +71,7 @@ pub struct Watch {
     threads: HashMap<Arc<str>, Thread>,
     legs: BTreeMap<u64, Leg>,
     last_leg: u64,
+    last_added: Instant,
     /// The leg whose first snapshot is awaited. One at a time: what is added meanwhile shares the next.
     opening: Option<u64>,
     /// Added, and on no leg yet; some may have been removed since.
@@ -111,6 +117,7 @@ impl Watch {
             threads: HashMap::new(),
             legs: BTreeMap::new(),
             last_leg: 0,
+            last_added: Instant::now(),
             opening: None,
             waiting: Vec::new(),
             missing: Vec::new(),
@@ -138,6 +145,7 @@ impl Watch {
             let thread_id: Arc<str> = thread_id.into();
             self.threads.insert(thread_id.clone(), Thread { leg: None, revision: None, gap: true });
             self.waiting.push(thread_id);
+            self.last_added = Instant::now();
             self.told_complete = false;
             // Threads that come and go while there is no connection must not pile up.
             if self.waiting.len() > 2 * self.threads.len() + SMALL {
@@ -187,14 +195,25 @@ impl Watch {
                 self.ask_for_missing().await;
                 continue;
             }
-            self.open_next();
-            let message = self.from.recv().await.expect("this watch holds a sender itself");
-            self.take(message);
+            self.open_next(false);
+            let rest = self.can_merge().then_some(self.last_added + REST);
+            tokio::select! {
+                biased;
+                message = self.from.recv() => self.take(message.expect("this watch holds a sender itself")),
+                () = sleep_until(rest.unwrap_or(self.last_added)), if rest.is_some() => self.open_next(true),
+            }
         }
     }
 
-    /// Opens a leg for what waits, and lets it take over the legs that are not larger.
-    fn open_next(&mut self) {
+    /// Whether there are two legs that fit into one.
+    fn can_merge(&self) -> bool {
+        let mut sizes: Vec<_> = self.legs.values().filter(|leg| leg.complete).map(|leg| leg.live).collect();
+        sizes.sort_unstable();
+        self.opening.is_none() && sizes.get(..2).is_some_and(|two| two.iter().sum::<usize>() <= MOST_IDS)
+    }
+
+    /// Opens a leg for what waits, and lets it take over the legs that are not larger; with `merge`, all that fit.
+    fn open_next(&mut self, merge: bool) {
         if self.opening.is_some() || (self.all && !self.legs.is_empty()) {
             return;
         }
@@ -213,7 +232,7 @@ impl Watch {
         let mut replaces = Vec::new();
         for (id, other) in smaller {
             let size = thread_ids.len();
-            if (other.worn || other.live <= size) && size + other.live <= MOST_IDS {
+            if (merge || other.worn || other.live <= size) && size + other.live <= MOST_IDS {
                 let owned = |thread: &&Arc<str>| self.threads.get(*thread).is_some_and(|t| t.leg == Some(*id));
                 thread_ids.extend(other.thread_ids.iter().filter(owned).cloned());
                 replaces.push(*id);

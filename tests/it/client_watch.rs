@@ -195,6 +195,26 @@ async fn g7_adding_threads_one_by_one_sends_each_id_a_few_times_only() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn g7_a_set_that_rests_has_one_stream() {
+    let fake = Fake::start();
+    let mut watch = fake.client().watch();
+    for i in 0..100 {
+        watch.add(&format!("t{i}")).unwrap();
+        drain(&mut watch).await;
+    }
+    assert!(fake.seen().open_watches > 1, "{}", fake.seen().open_watches);
+    assert_eq!(said_after(&mut watch, Duration::from_secs(2)).await, [""; 0], "a merge is no news");
+    assert_eq!(fake.seen().open_watches, 1);
+    let streams = fake.seen().watches.len();
+    fake.pause("t0");
+    fake.pause("t99");
+    let mut told = said_after(&mut watch, Duration::from_secs(60)).await;
+    told.sort();
+    assert_eq!(told, ["t0 1@1", "t99 1@1"]);
+    assert_eq!(fake.seen().watches.len(), streams, "and keeps it");
+}
+
+#[tokio::test(start_paused = true)]
 async fn more_than_10_000_threads_take_more_than_one_stream() {
     let fake = Fake::start();
     let mut watch = fake.client().watch();

@@ -1,0 +1,90 @@
+//! The stage: plays the cases of `clients/scenarios` with client libraries of any language.
+//!
+//! What a case says, what the stage does and what a player answers is written in `clients/scenarios/README.md`. Here:
+//!
+//! ```text
+//! case, ops, expect   what is written: cases, what can be asked for, what an answer must be
+//! run, pool           many cases at once, players that are used again, what is reported
+//! play, variables     one case: its steps in turn, what it remembers
+//! stage, race         what the stage does itself
+//! server, proxy       what is played against; frames: the proxy's look into HTTP/2
+//! player, clients     the other side of the lines of JSON; rust_player: the one of this crate
+//! table               the results, feature by client
+//! ```
+//!
+//! 1. Nothing is played before every case is understood and the stage's own judgement is checked.
+//! 2. Every client goes through the same pipes; the stage has no way to tell them apart.
+//! 3. A case shares nothing with another but idle players that were reset: it has a server, data and an address of its
+//!    own.
+mod arguments;
+mod case;
+mod clients;
+mod expect;
+mod frames;
+mod ops;
+mod play;
+mod player;
+mod pool;
+mod proxy;
+mod race;
+mod run;
+mod rust_player;
+mod server;
+mod stage;
+mod table;
+mod variables;
+mod wire;
+
+use arguments::Arguments;
+use clap::Parser;
+use clients::Clients;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
+    if arguments.player {
+        runtime.block_on(rust_player::run());
+        // Whatever still waits has nobody left to tell.
+        runtime.shutdown_background();
+        return ExitCode::SUCCESS;
+    }
+    match runtime.block_on(act(&arguments)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("scenarios: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Does what is asked; whether all was well.
+async fn act(arguments: &Arguments) -> Result<bool, String> {
+    expect::check_itself();
+    frames::check_itself();
+    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/scenarios");
+    let root = arguments.root.clone().unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
+    if arguments.player_command.is_some() && arguments.client.len() != 1 {
+        return Err("--player-command needs exactly one --client".to_owned());
+    }
+    let clients = Clients::load(&scenarios.join("clients.json"), root, arguments.player_command.clone())?;
+    if let Some(file) = &arguments.check_table {
+        return table::check(file, &clients, &arguments.words);
+    }
+    if let Some(file) = &arguments.write_table {
+        return table::write(file, &clients, &arguments.words);
+    }
+    let cases = case::load(&scenarios.join("cases"))?;
+    if arguments.list {
+        cases
+            .iter()
+            .filter(|case| arguments.names(&case.name))
+            .for_each(|case| println!("{}: {}", case.name, case.why));
+        return Ok(true);
+    }
+    run::run(cases, clients, arguments).await
+}

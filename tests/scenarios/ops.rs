@@ -1,0 +1,77 @@
+//! What can be asked for, and with which arguments: the tables of clients/scenarios/README.md.
+//!
+//! A case that asks for anything else is a mistake in the case, and is found before anything is played.
+
+/// An operation: its name, the arguments it must have, and those it may have.
+pub(crate) struct Op(&'static str, &'static [&'static str], &'static [&'static str]);
+
+/// What players do.
+const PLAYER: &[Op] = &[
+    Op("client", &["client", "address"], &["deadline_ms"]),
+    Op("increment", &["client", "thread_id"], &["request_id", "reason", "holder", "ttl_ms"]),
+    Op("decrement", &["client", "thread_id"], &["elicitation_id", "request_id"]),
+    Op("renew", &["client", "thread_id", "elicitation_id"], &["ttl_ms"]),
+    Op("get", &["client", "thread_id"], &[]),
+    Op("list", &["client"], &["page_size", "page_token", "include_running"]),
+    Op("hold", &["client", "hold", "thread_id"], &["reason", "holder", "ttl_ms"]),
+    Op("release", &["hold"], &[]),
+    Op("lease", &["hold"], &[]),
+    Op("lost", &["hold"], &[]),
+    Op("hold_block", &["client", "thread_id", "stay_ms", "throws"], &["ttl_ms"]),
+    Op("watch", &["client", "watch"], &["thread_ids", "include_elicitations"]),
+    Op("next", &["watch", "within_ms"], &[]),
+    Op("unwatch", &["watch"], &[]),
+    Op("timeout", &["client", "timeout", "thread_id", "limit_ms"], &["disconnect_grace_ms"]),
+    Op("read", &["timeout"], &[]),
+    Op("expired", &["timeout"], &[]),
+    Op("pause", &["timeout", "pause"], &[]),
+    Op("resume", &["timeout", "pause"], &[]),
+    Op("stop", &["timeout"], &[]),
+    Op("timeout_block", &["client", "thread_id", "limit_ms", "work_ms"], &[]),
+];
+
+/// What the stage does.
+const STAGE: &[Op] = &[
+    Op("wait", &["ms"], &[]),
+    Op("stop_server", &["how"], &[]),
+    Op("start_server", &[], &[]),
+    Op("cut", &[], &[]),
+    Op("mend", &[], &[]),
+    Op("swallow_answers", &[], &[]),
+    Op("mute_watches", &[], &[]),
+    Op("streams", &[], &[]),
+    Op("kill_player", &["player"], &[]),
+    Op("state", &["thread_id"], &[]),
+    Op("flip", &["thread_id", "times"], &[]),
+    Op("drain_watch", &["watch", "thread_id"], &["player"]),
+    Op("check", &["value"], &[]),
+    Op("increment", &["thread_id"], &["request_id", "reason", "holder", "ttl_ms"]),
+    Op("decrement", &["thread_id"], &["elicitation_id", "request_id"]),
+    Op("race", &["limit_ms", "leads_ms"], &["player"]),
+];
+
+impl Op {
+    pub(crate) fn of_player(name: &str) -> Option<&'static Op> {
+        PLAYER.iter().find(|op| op.0 == name)
+    }
+
+    pub(crate) fn of_stage(name: &str) -> Option<&'static Op> {
+        STAGE.iter().find(|op| op.0 == name)
+    }
+
+    pub(crate) fn needs(&self, argument: &str) -> bool {
+        self.1.contains(&argument)
+    }
+
+    /// Says which argument is missing, or unknown.
+    pub(crate) fn check<'a>(&self, arguments: impl Iterator<Item = &'a String> + Clone) -> Result<(), String> {
+        let known = |argument: &&String| self.1.contains(&argument.as_str()) || self.2.contains(&argument.as_str());
+        if let Some(unknown) = arguments.clone().find(|argument| !known(argument)) {
+            return Err(format!("{} takes no {unknown:?}", self.0));
+        }
+        match self.1.iter().find(|needed| !arguments.clone().any(|argument| argument == *needed)) {
+            Some(missing) => Err(format!("{} needs {missing:?}", self.0)),
+            None => Ok(()),
+        }
+    }
+}

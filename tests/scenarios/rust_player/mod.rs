@@ -1,0 +1,158 @@
+//! The player of the Rust client: this program, started again with `--player`.
+//!
+//! 1. Each line is a task of its own: a step that waits holds nobody up.
+//! 2. What the stage names is kept until it is ended by its own step, or by a reset, which drops it: a guard that is
+//!    dropped closes what it holds.
+mod calls;
+mod holds;
+mod timeouts;
+mod watches;
+
+use crate::player::Refusal;
+use pausewatch::client::{Address, Client, Config, Error};
+use serde_json::{Map, Value, json};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, stdin, stdout},
+    sync::mpsc,
+};
+
+/// What a step ends with.
+type Outcome = Result<Value, Refusal>;
+
+/// A step's arguments.
+struct Step(Map<String, Value>);
+
+/// All that has a name.
+#[derive(Default)]
+struct World {
+    clients: HashMap<String, Client>,
+    holds: HashMap<String, Arc<pausewatch::client::Hold>>,
+    watches: HashMap<String, Arc<tokio::sync::Mutex<pausewatch::client::Watch>>>,
+    timeouts: timeouts::Timeouts,
+}
+
+#[derive(Clone, Default)]
+struct Player(Arc<Mutex<World>>);
+
+/// Plays until standard input ends.
+pub(crate) async fn run() {
+    let (answers, mut answered) = mpsc::unbounded_channel::<String>();
+    let writer = tokio::spawn(async move {
+        let mut out = stdout();
+        while let Some(line) = answered.recv().await {
+            if out.write_all(line.as_bytes()).await.is_err() || out.flush().await.is_err() {
+                return;
+            }
+        }
+    });
+    let player = Player::default();
+    let mut lines = BufReader::new(stdin()).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let Ok(Value::Object(step)) = serde_json::from_str(&line) else {
+            eprintln!("this line is no step: {line}");
+            continue;
+        };
+        let (player, answers) = (player.clone(), answers.clone());
+        tokio::spawn(async move {
+            let id = step.get("id").cloned().unwrap_or_default();
+            let answer = match player.take(Step(step)).await {
+                Ok(ok) => json!({"id": id, "ok": ok}),
+                Err(Refusal { kind, field, message }) => {
+                    json!({"id": id, "error": {"type": kind, "field": field, "message": message}})
+                }
+            };
+            // Without a reader there is nobody to tell.
+            let _ = answers.send(format!("{answer}\n"));
+        });
+    }
+    writer.abort();
+}
+
+impl Player {
+    async fn take(&self, step: Step) -> Outcome {
+        match step.text("do") {
+            "client" => self.make_client(&step),
+            "increment" | "decrement" | "renew" | "get" | "list" => self.call(&step).await,
+            "hold" | "release" | "lease" | "lost" | "hold_block" => self.hold(&step).await,
+            "watch" | "next" | "unwatch" => self.watch(&step).await,
+            "timeout" | "read" | "expired" | "pause" | "resume" | "stop" | "timeout_block" => self.time(&step).await,
+            "reset" => {
+                *self.world() = World::default();
+                Ok(json!({}))
+            }
+            other => Err(mistake(format!("this player does no {other:?}"))),
+        }
+    }
+
+    fn make_client(&self, step: &Step) -> Outcome {
+        let address: Address = step.text("address").parse().map_err(|error| mistake(format!("{error}")))?;
+        let mut config = Config { address, ..Config::default() };
+        if let Some(deadline) = step.duration("deadline_ms") {
+            config.deadline = deadline;
+        }
+        self.world().clients.insert(step.text("client").to_owned(), Client::with_config(&config));
+        Ok(json!({}))
+    }
+
+    fn client(&self, step: &Step) -> Result<Client, Refusal> {
+        named(&self.world().clients, step.text("client"))
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Step {
+    fn text(&self, key: &str) -> &str {
+        self.0.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn given(&self, key: &str) -> Option<String> {
+        self.0.get(key).and_then(Value::as_str).map(str::to_owned)
+    }
+
+    fn number(&self, key: &str) -> Option<f64> {
+        self.0.get(key).and_then(Value::as_f64)
+    }
+
+    fn is(&self, key: &str) -> bool {
+        self.0.get(key).and_then(Value::as_bool).unwrap_or_default()
+    }
+
+    fn duration(&self, key: &str) -> Option<std::time::Duration> {
+        self.number(key).and_then(crate::wire::duration)
+    }
+}
+
+fn named<T: Clone>(things: &HashMap<String, T>, name: &str) -> Result<T, Refusal> {
+    things.get(name).cloned().ok_or_else(|| mistake(format!("there is nothing with the name {name:?}")))
+}
+
+/// What no case should ever see.
+fn mistake(message: String) -> Refusal {
+    Refusal { kind: "PLAYER".to_owned(), field: None, message }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        let (kind, field) = match &error {
+            Error::InvalidField { field, .. } => ("INVALID_FIELD", Some(field.clone())),
+            Error::RequestIdReused(_) => ("REQUEST_ID_REUSED", None),
+            Error::NoOutstandingElicitation(_) => ("NO_OUTSTANDING_ELICITATION", None),
+            Error::ElicitationUnknown(_) => ("ELICITATION_UNKNOWN", None),
+            Error::ElicitationReleased(_) => ("ELICITATION_RELEASED", None),
+            Error::ElicitationExpired(_) => ("ELICITATION_EXPIRED", None),
+            Error::TooManyElicitations(_) => ("TOO_MANY_ELICITATIONS", None),
+            Error::StoreUnavailable(_) => ("STORE_UNAVAILABLE", None),
+            Error::Unavailable(_) => ("UNAVAILABLE", None),
+            Error::DeadlineExceeded(_) => ("DEADLINE_EXCEEDED", None),
+            _ => ("OTHER", None),
+        };
+        Refusal { kind: kind.to_owned(), field, message: error.to_string() }
+    }
+}

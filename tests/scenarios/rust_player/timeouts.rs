@@ -1,0 +1,136 @@
+//! Pausable timeouts: a stopwatch that follows its thread, and a task that waits for its end, as for a command.
+use super::{Outcome, Player, Step, mistake, named};
+use crate::{player::Refusal, wire::milliseconds};
+use pausewatch::stopwatch::{Link, PauseGuard, Registration, Stopwatch, StopwatchController};
+use serde_json::{Value, json};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{sync::watch, task::AbortHandle, time::sleep};
+
+/// Well below what is exact (5 ms).
+const MOMENT: Duration = Duration::from_millis(1);
+
+#[derive(Default)]
+pub(super) struct Timeouts {
+    /// By client and disconnect grace: those share a stream.
+    controllers: HashMap<(String, Option<Duration>), StopwatchController>,
+    timeouts: HashMap<String, Arc<Timeout>>,
+    pauses: HashMap<(String, String), PauseGuard>,
+}
+
+struct Timeout {
+    began: Instant,
+    stopwatch: Stopwatch,
+    link: watch::Receiver<Link>,
+    /// What was read when it expired.
+    expired: watch::Receiver<Option<Value>>,
+    waiter: AbortHandle,
+    _registration: Registration,
+}
+
+impl Drop for Timeout {
+    fn drop(&mut self) {
+        self.waiter.abort();
+    }
+}
+
+impl Timeout {
+    fn start(controller: &StopwatchController, step: &Step) -> Result<Self, Refusal> {
+        let limit = step.duration("limit_ms").ok_or_else(|| mistake("no limit".to_owned()))?;
+        let (began, stopwatch) = (Instant::now(), Stopwatch::new(limit));
+        let registration = controller.register(step.text("thread_id"), &stopwatch)?;
+        let (tell, expired) = watch::channel(None);
+        let waiting = stopwatch.clone();
+        let waiter = tokio::spawn(async move {
+            waiting.expired().await;
+            let read = at_one_moment(began, || json!({"charged_ms": milliseconds(waiting.elapsed())}));
+            tell.send_replace(Some(read));
+        });
+        let (link, waiter) = (controller.link(), waiter.abort_handle());
+        Ok(Timeout { began, stopwatch, link, expired, waiter, _registration: registration })
+    }
+
+    fn read(&self) -> Value {
+        at_one_moment(self.began, || {
+            json!({
+                "expired": self.expired.borrow().is_some(),
+                "charged_ms": milliseconds(self.stopwatch.elapsed()),
+                "remaining_ms": self.stopwatch.remaining().map(milliseconds),
+                "paused": self.stopwatch.is_paused(),
+                "linked": *self.link.borrow() == Link::Connected,
+            })
+        })
+    }
+}
+
+/// What is read, and the wall time of then. A busy machine may take this program off its processor half-way: then it is
+/// read again.
+fn at_one_moment(began: Instant, read: impl Fn() -> Value) -> Value {
+    loop {
+        let before = began.elapsed();
+        let mut value = read();
+        if began.elapsed() - before < MOMENT {
+            value["wall_ms"] = milliseconds(before).into();
+            return value;
+        }
+    }
+}
+
+impl Player {
+    pub(super) async fn time(&self, step: &Step) -> Outcome {
+        let name = step.text("timeout").to_owned();
+        let pause = (name.clone(), step.text("pause").to_owned());
+        match step.text("do") {
+            "timeout" => {
+                let timeout = Timeout::start(&self.controller(step)?, step)?;
+                self.world().timeouts.timeouts.insert(name, Arc::new(timeout));
+            }
+            "timeout_block" => return self.timeout_block(step).await,
+            "read" => return Ok(self.timeout(&name)?.read()),
+            "stop" => {
+                let timeout = self.timeout(&name)?;
+                self.world().timeouts.timeouts.remove(&name);
+                return Ok(timeout.read());
+            }
+            "expired" => {
+                let mut expired = self.timeout(&name)?.expired.clone();
+                let read = expired.wait_for(Option::is_some).await.map_err(|_| mistake("it was stopped".to_owned()))?;
+                return Ok(read.clone().unwrap_or_default());
+            }
+            "pause" => {
+                let guard = self.timeout(&name)?.stopwatch.pause();
+                self.world().timeouts.pauses.insert(pause, guard);
+            }
+            _ => drop(self.world().timeouts.pauses.remove(&pause)),
+        }
+        Ok(json!({}))
+    }
+
+    async fn timeout_block(&self, step: &Step) -> Outcome {
+        let timeout = Timeout::start(&self.controller(step)?, step)?;
+        let outcome = tokio::select! {
+            () = sleep(step.duration("work_ms").unwrap_or_default()) => "finished",
+            () = timeout.stopwatch.expired() => "timed_out",
+        };
+        Ok(json!({"outcome": outcome, "wall_ms": milliseconds(timeout.began.elapsed())}))
+    }
+
+    fn timeout(&self, name: &str) -> Result<Arc<Timeout>, Refusal> {
+        named(&self.world().timeouts.timeouts, name)
+    }
+
+    fn controller(&self, step: &Step) -> Result<StopwatchController, Refusal> {
+        let client = self.client(step)?;
+        let grace = step.duration("disconnect_grace_ms");
+        let mut world = self.world();
+        let controller = world.timeouts.controllers.entry((step.text("client").to_owned(), grace));
+        let make = || match grace {
+            Some(grace) => StopwatchController::with_disconnect_grace(client, grace),
+            None => StopwatchController::new(client),
+        };
+        Ok(controller.or_insert_with(make).clone())
+    }
+}

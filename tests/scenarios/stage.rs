@@ -1,0 +1,79 @@
+//! What the stage does itself: to the server, to the proxy, to players; and what it looks at.
+use crate::{
+    case::Step,
+    expect,
+    play::{Play, tell},
+    race,
+};
+use serde_json::{Map, Value, json};
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+impl Play<'_> {
+    pub(crate) async fn stage(
+        &mut self,
+        op: &str,
+        arguments: &Map<String, Value>,
+        step: &Step,
+    ) -> Result<Value, String> {
+        let text = |key: &str| arguments.get(key).and_then(Value::as_str).unwrap_or_default();
+        let number = |key: &str| arguments.get(key).and_then(Value::as_u64).unwrap_or_default();
+        match op {
+            "wait" => sleep(Duration::from_millis(number("ms"))).await,
+            "stop_server" => self.server.stop(text("how")).await?,
+            "start_server" => self.server.run().await?,
+            "kill_player" => self.kill_player(text("player")).await?,
+            "check" => return Ok(arguments["value"].clone()),
+            "flip" => return self.server.flip(text("thread_id"), number("times")).await,
+            "drain_watch" => return self.drain_watch(arguments, step).await,
+            "race" => return race::race(self, arguments).await,
+            "cut" | "mend" | "swallow_answers" | "mute_watches" | "streams" => return self.break_link(op).await,
+            _ => return self.server.call(op, arguments).await,
+        }
+        Ok(json!({}))
+    }
+
+    async fn break_link(&mut self, op: &str) -> Result<Value, String> {
+        let proxy = self.proxy.as_mut().ok_or("this case has no proxy")?;
+        match op {
+            "cut" => proxy.cut().await,
+            "mend" => proxy.mend().map_err(|error| format!("mend the proxy: {error}"))?,
+            "swallow_answers" => proxy.swallow_answers(),
+            "mute_watches" => proxy.mute_watches(),
+            _ => return Ok(json!({"watches": proxy.open_streams()})),
+        }
+        Ok(json!({}))
+    }
+
+    /// Reads a player's watch until a state of the thread is as `until` says.
+    async fn drain_watch(&mut self, arguments: &Map<String, Value>, step: &Step) -> Result<Value, String> {
+        let wish = step.keys.until.as_ref().ok_or("drain_watch needs an until")?;
+        let wish = self.put_in(wish)?;
+        let name = arguments.get("player").and_then(Value::as_str).unwrap_or("a").to_owned();
+        let (mut rising, mut last, mut states) = (true, None, 0);
+        let end = Instant::now() + step.keys.within();
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let next = json!({"watch": arguments["watch"], "within_ms": left.as_millis() as u64});
+            let Value::Object(next) = next else { unreachable!("an object was written") };
+            let event = self.player(&name).await?.call("next", next).await?.result.map_err(|error| tell(&error))?;
+            if event["event"] == "nothing" {
+                return Err(format!(
+                    "the last state did not come within {:?}; {states} others did",
+                    step.keys.within()
+                ));
+            }
+            let state = &event["state"];
+            if state["thread_id"] != arguments["thread_id"] {
+                continue;
+            }
+            states += 1;
+            let revision = state["revision"].as_u64();
+            rising &= last < revision;
+            last = revision;
+            if expect::check(&wish, state).is_ok() {
+                return Ok(json!({ "rising": rising, "states": states }));
+            }
+        }
+    }
+}
