@@ -67,7 +67,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
 }
 
 async fn rust(server: &Server) -> Result<Line> {
-    let client = Client::new(&server.address().parse()?);
+    let client = Client::new(&server.address().parse()?)?;
     let channel = Endpoint::from_shared(format!("http://{}", server.address()))?.connect().await?;
     let mut stub: ElicitationServiceClient<Channel> = ElicitationServiceClient::new(channel);
     let (mut bare, mut ours) = (Latencies::default(), Latencies::default());

@@ -21,13 +21,16 @@ fn nanos(time: Option<prost_types::Timestamp>) -> i128 {
 /// Waits until nothing is open on the thread.
 async fn end_of_pause(api: &mut Api, thread: &str) -> v1::PauseState {
     let mut watching = api.watch(&[thread]).await;
-    loop {
-        if let Event::PauseState(state) = event(&mut watching).await
-            && state.count == 0
-        {
-            return state;
+    timed("the end of the pause", async {
+        loop {
+            if let Event::PauseState(state) = event(&mut watching).await
+                && state.count == 0
+            {
+                return state;
+            }
         }
-    }
+    })
+    .await
 }
 
 /// G2: a holder that died without a word cannot keep its thread paused past its lease.

@@ -94,7 +94,8 @@ impl Player {
         if let Some(deadline) = step.duration("deadline_ms") {
             config.deadline = deadline;
         }
-        self.world().clients.insert(step.text("client").to_owned(), Client::with_config(&config));
+        let client = Client::with_config(&config).map_err(|error| mistake(error.to_string()))?;
+        self.world().clients.insert(step.text("client").to_owned(), client);
         Ok(json!({}))
     }
 
