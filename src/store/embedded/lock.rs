@@ -4,11 +4,11 @@ use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A lock that is about to be given back is waited for: of a process that is ending, or of a child of this one that was
 /// forked while the directory was open and has not yet become its program (flock(2): a lock is shared across fork).
-const PATIENCE: Duration = Duration::from_millis(500);
+const TRIES: u32 = 50;
 const TRY_EVERY: Duration = Duration::from_millis(10);
 
 /// Takes the directory for this process. The lock ends with the file that is returned, however the process ends.
@@ -16,13 +16,14 @@ pub(super) fn take(directory: &Path) -> Result<File, OpenError> {
     let path = directory.join("lock");
     let failed = |error: io::Error| OpenError::Io(format!("lock {}: {error}", path.display()));
     let mut file = File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
-    let give_up = Instant::now() + PATIENCE;
-    let locked = loop {
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) if Instant::now() < give_up => sleep(TRY_EVERY),
-            tried => break tried,
+    let mut locked = file.try_lock();
+    for _ in 0..TRIES {
+        if !matches!(locked, Err(TryLockError::WouldBlock)) {
+            break;
         }
-    };
+        sleep(TRY_EVERY);
+        locked = file.try_lock();
+    }
     match locked {
         Ok(()) => {}
         Err(TryLockError::Error(error)) => return Err(failed(error)),
