@@ -1,4 +1,5 @@
 //! From an address to a channel: lazy, kept alive, reconnecting.
+use super::in_turn::InTurn;
 use super::{Address, ConfigError, Settings, Tls, Token};
 use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
@@ -87,6 +88,7 @@ pub(super) fn channel(config: &Config) -> Result<Channel, ConfigError> {
 
 fn endpoint_settings(endpoint: Endpoint) -> Endpoint {
     endpoint
+        .executor(InTurn::default())
         .connect_timeout(CONNECT_TIMEOUT)
         .http2_keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_ANSWER)

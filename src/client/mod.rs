@@ -33,6 +33,7 @@ mod connect;
 mod credentials;
 mod error;
 mod hold;
+mod in_turn;
 mod retry;
 mod settings;
 mod watch;

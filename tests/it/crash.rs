@@ -1,14 +1,14 @@
 //! kill -9 of the server at random moments under 64 callers who retry: what they were told is what there is.
 //!
 //! `PAUSEWATCH_CRASH_ROUNDS` (50) makes it longer, `PAUSEWATCH_CRASH_SEED` repeats the moves of the callers.
-use crate::support::{Api, Process, Random, api, timed};
+use crate::support::{PATIENCE, Process, Random, timed};
+use pausewatch::client::{Client, Config, DecrementElicitationRequest, Error, IncrementElicitationRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
-use tonic::{Code, Status};
 
 const CALLERS: u64 = 64;
 /// Threads that all callers change.
@@ -35,7 +35,7 @@ struct Book {
 
 struct Caller {
     number: u64,
-    api: Api,
+    client: Client,
     random: Random,
     race: Arc<Race>,
     calls: u64,
@@ -47,46 +47,44 @@ impl Caller {
         format!("caller {} call {}", self.number, self.calls)
     }
 
-    /// Whether to call again. Whatever is no refusal says nothing of what became of the call.
-    async fn must_retry(&self, status: &Status) -> bool {
-        let refused = status.metadata().get("grpc-status-details-bin").is_some();
-        assert!(!refused, "caller {}: {status:?}", self.number);
-        // tonic names what its transport says after the layer that noticed.
-        let broken = std::error::Error::source(status).is_some();
-        assert!(status.code() == Code::Unavailable || broken, "{status:?}");
+    /// Waits until it is time to call again. Whatever is no refusal says nothing of what became of the call.
+    async fn call_again(&self, error: Error) {
+        assert!(matches!(error, Error::Unavailable(_)), "caller {}: {error:?}", self.number);
         self.race.retried.fetch_add(1, SeqCst);
         // The server is being started again: there is no event to wait for.
         tokio::time::sleep(Duration::from_millis(5)).await;
-        true
     }
 
     async fn increment(&mut self, thread: &str, book: &mut Book) -> u32 {
-        let request_id = self.request_id();
+        let (thread_id, request_id) = (thread.to_owned(), self.request_id());
+        let request = IncrementElicitationRequest { thread_id, request_id, ..Default::default() };
         loop {
-            match self.api.try_increment(thread, &request_id, None).await {
+            match self.client.increment_elicitation(request.clone()).await {
                 Ok(answer) => {
                     self.race.answered.fetch_add(1, SeqCst);
                     book.open.push(answer.elicitation.unwrap().elicitation_id);
                     book.changes += 1;
                     return answer.count;
                 }
-                Err(status) => assert!(self.must_retry(&status).await),
+                Err(error) => self.call_again(error).await,
             }
         }
     }
 
     /// `named`: the place in the book of what to close; `None`: the oldest.
     async fn decrement(&mut self, thread: &str, book: &mut Book, named: Option<usize>) -> u32 {
-        let request_id = self.request_id();
+        let (thread_id, request_id) = (thread.to_owned(), self.request_id());
         let id = book.open.remove(named.unwrap_or(0));
+        let elicitation_id = named.map(|_| id);
+        let request = DecrementElicitationRequest { thread_id, elicitation_id, request_id };
         loop {
-            match self.api.try_decrement(thread, &request_id, named.map(|_| id.as_str())).await {
+            match self.client.decrement_elicitation(request.clone()).await {
                 Ok(answer) => {
                     self.race.answered.fetch_add(1, SeqCst);
                     book.changes += 1;
                     return answer.count;
                 }
-                Err(status) => assert!(self.must_retry(&status).await),
+                Err(error) => self.call_again(error).await,
             }
         }
     }
@@ -139,8 +137,11 @@ async fn kill_9_loses_no_acknowledged_change_and_counts_none_twice() {
     let race = Arc::<Race>::default();
     let mut callers = JoinSet::new();
     for number in 0..CALLERS {
-        let (api, race) = (api(&server.address).await, race.clone());
-        callers.spawn(Caller { number, api, random: Random::new(random.next()), race, calls: 0 }.run());
+        let address = server.address.parse().unwrap();
+        // The retries are ours, so that each failure is looked at.
+        let client = Client::with_config(&Config { address, deadline: PATIENCE, retries: 0, ..Config::default() });
+        let (client, random, race) = (client.unwrap(), Random::new(random.next()), race.clone());
+        callers.spawn(Caller { number, client, random, race, calls: 0 }.run());
     }
     for round in 0..rounds {
         // Under way again, and then at any moment of what a call goes through.
