@@ -1,5 +1,5 @@
 //! Calls with the generated client, in a line each.
-use super::PATIENCE;
+use super::{PATIENCE, children};
 use pausewatch::proto::v1;
 use std::collections::HashMap;
 use std::future::Future;
@@ -43,7 +43,8 @@ async fn channel(address: &str) -> Channel {
 
 /// Fails the test when it takes too long.
 pub(crate) async fn timed<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what}: waited for {PATIENCE:?}"))
+    let waited = |_| panic!("{what}: waited for {PATIENCE:?}; children:{}", children());
+    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(waited)
 }
 
 /// Reason and metadata of an error.

@@ -6,7 +6,7 @@ mod process;
 mod random;
 
 pub(crate) use calls::{Api, api, detail, event, narrow, states, timed};
-pub(crate) use process::Process;
+pub(crate) use process::{Process, children};
 pub(crate) use random::Random;
 
 use pausewatch::server::{Config, Listen, Server, StoreConfig};

@@ -90,3 +90,19 @@ impl Drop for Process {
         let _ = self.child.wait();
     }
 }
+
+/// What the processes that this one has started are doing, thread by thread: for the message of a test that waits in
+/// vain. Empty where there is no `/proc`.
+pub(crate) fn children() -> String {
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+    let tasks = |process: &str| std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let mut report = String::new();
+    for child in tasks("self").map(|task| read(task.path().join("children"))).collect::<String>().split_whitespace() {
+        for task in tasks(child) {
+            let [comm, status, wchan] = ["comm", "status", "wchan"].map(|file| read(task.path().join(file)));
+            let state = status.lines().find_map(|line| line.strip_prefix("State:")).unwrap_or_default();
+            report += &format!("\n  {child} {}:{state} {wchan}", comm.trim());
+        }
+    }
+    report
+}
