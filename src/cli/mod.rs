@@ -3,7 +3,6 @@
 //! A command is an `Args` (what clap parses) and a function that runs it and returns the exit code. `run` and `hold`
 //! promise 125 for bad usage (as GNU `timeout` does), all others 2.
 mod call;
-
 mod connection;
 pub mod decrement;
 pub mod duration;

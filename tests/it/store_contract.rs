@@ -166,6 +166,19 @@ fn a_store_that_is_open_is_refused_with_who_has_it_and_what_to_do() {
     must_open(directory.path());
 }
 
+/// As of a process that is ending, or a child that was forked and has not yet become its program.
+#[test]
+fn a_store_that_is_given_back_soon_is_waited_for() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = must_open(directory.path());
+    let giving_back = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        drop(store);
+    });
+    must_open(directory.path());
+    giving_back.join().expect("it does not panic");
+}
+
 // Files that are not as they were left.
 
 /// A store with something in it, and its model.

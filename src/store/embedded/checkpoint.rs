@@ -123,9 +123,10 @@ impl Checkpoints {
         self.shared.changed.notify_all();
     }
 
-    /// Whether there is a file to write to right now.
+    /// Whether there is certainly a file to write to right now. Waits for nobody: if the thread is at the pool, there may
+    /// be none.
     pub(super) fn has_free_segment(&self) -> bool {
-        !self.shared.lock().pool.free.is_empty()
+        self.shared.state.try_lock().is_ok_and(|state| !state.pool.free.is_empty())
     }
 
     /// A file to write to: a free one, a new one, or the first that becomes free.
