@@ -6,6 +6,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { CallError, Client, DeadlineExceededError, InvalidFieldError, UnavailableError } from "../../src/index.js";
 import { Coordinator } from "../support/coordinator.js";
 import { FakeCoordinator } from "../support/fake.js";
+import { Refusing } from "../support/refusing.js";
 
 test("counts up and down over TCP and a Unix socket", async () => {
   for (const listen of ["tcp", "unix"] as const) {
@@ -56,8 +57,12 @@ test("a call waits for a server that comes back", async () => {
   using client = coordinator.client();
   await client.incrementElicitation({ threadId: "t" });
   await coordinator.stop();
-  const call = client.incrementElicitation({ threadId: "t" });
-  await new Promise((resolve) => setTimeout(resolve, 300));
+  let call: Promise<{ count: number }>;
+  {
+    await using nobody = await Refusing.start(Number(coordinator.address.split(":").at(-1)));
+    call = client.incrementElicitation({ threadId: "t" });
+    await nobody.attempts(2);
+  }
   await coordinator.start();
   const back = performance.now();
   assert.equal((await call).count, 2);
@@ -112,22 +117,32 @@ test("a peer that accepts and says nothing costs the deadline, and one that is n
 });
 
 test("a signal ends a call with its reason, also between attempts", async () => {
-  using client = new Client({ address: "127.0.0.1:1" });
+  await using nobody = await Refusing.start();
+  using client = new Client({ address: nobody.address });
   const reason = new Error("not any more");
   const abort = new AbortController();
   const call = client.getPauseState("t", { signal: abort.signal });
-  setTimeout(() => abort.abort(reason), 60);
+  void nobody.attempts(2).then(() => abort.abort(reason));
   await assert.rejects(call, reason);
   await assert.rejects(client.getPauseState("t", { signal: abort.signal }), reason);
 });
 
 test("a closed client ends calls and makes no more; closing again does nothing", async () => {
-  await using fake = await FakeCoordinator.start({ getPauseState: () => new Promise(() => undefined) });
+  let arrive = () => {};
+  const arrived = new Promise<void>((resolve) => {
+    arrive = resolve;
+  });
+  const never = () => {
+    arrive();
+    return new Promise<never>(() => undefined);
+  };
+  await using fake = await FakeCoordinator.start({ getPauseState: never });
   const client = new Client({ address: fake.address });
   const underWay = client.getPauseState("t");
-  const retrying = new Client({ address: "127.0.0.1:1" });
+  await using nobody = await Refusing.start();
+  const retrying = new Client({ address: nobody.address });
   const pausing = retrying.getPauseState("t");
-  await new Promise((resolve) => setTimeout(resolve, 100));
+  await Promise.all([arrived, nobody.attempts(2)]);
   for (const closed of [client, client, retrying]) closed.close();
   const closed = (error: Error) => error instanceof CallError && error.message === "the client is closed";
   await assert.rejects(underWay, closed);

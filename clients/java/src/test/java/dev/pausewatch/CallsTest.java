@@ -177,6 +177,7 @@ class CallsTest {
         for (int wait = 0; wait < 1_000 && server.increments.size() < 3; wait++) {
             Thread.sleep(10);
         }
+        assertTrue(server.increments.size() >= 3, "it tries again and again");
         client.close();
         CompletionException ended = assertThrows(
                 CompletionException.class,
