@@ -79,6 +79,9 @@ pub struct Watch {
     /// With `all`: paused when the stream broke, and not in the new snapshot. To be asked for one by one.
     missing: Vec<Arc<str>>,
     ask_missing: bool,
+    /// With `all`: revisions of resumed threads that were asked for since the last break. What the stream still tells of
+    /// them may be older.
+    asked: HashMap<Arc<str>, u64>,
     told_complete: bool,
     ready: VecDeque<Event>,
     to: mpsc::Sender<Message>,
@@ -122,6 +125,7 @@ impl Watch {
             waiting: Vec::new(),
             missing: Vec::new(),
             ask_missing: false,
+            asked: HashMap::new(),
             told_complete: false,
             ready: VecDeque::new(),
             to,
@@ -287,6 +291,9 @@ impl Watch {
     /// With `all`: tells a state, and remembers the thread only while it is paused.
     fn tell_any(&mut self, leg: u64, state: PauseState) {
         let snapshot = self.legs.get(&leg).is_some_and(|leg| !leg.complete);
+        if self.asked.get(state.thread_id.as_str()).is_some_and(|asked| state.revision <= *asked) {
+            return;
+        }
         let (thread_id, paused) = (Arc::<str>::from(state.thread_id.as_str()), state.paused);
         let known = Thread { leg: Some(leg), revision: None, gap: snapshot };
         self.threads.entry(thread_id.clone()).or_insert(known);
@@ -358,6 +365,7 @@ impl Watch {
         if affected && first {
             self.told_complete = false;
             self.missing.clear();
+            self.asked.clear();
             let thread_ids = if self.all { Vec::new() } else { thread_ids };
             self.ready.push_back(Event::Disconnected { thread_ids, error });
         }
@@ -373,11 +381,12 @@ impl Watch {
             }
             let Some(thread_id) = self.missing.pop() else { break };
             if let Some(state) = answer.ok().and_then(|response| response.pause_state) {
-                let paused = state.paused;
+                let (paused, revision) = (state.paused, state.revision);
                 let elicitations = if self.elicitations { state.elicitations } else { Vec::new() };
                 self.tell(PauseState { elicitations, ..state });
                 if !paused {
                     self.threads.remove(&thread_id);
+                    self.asked.insert(thread_id, revision);
                 }
             }
         }

@@ -14,7 +14,8 @@
 //! 2. Cut off, a paused thread counts as paused for `grace`, then as running: the leases that would end its pause cannot
 //!    be seen. The next state corrects what was assumed, both ways.
 //! 3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the credit so far
-//!    stays, and counts on from there.
+//!    stays, and counts on from there. But an answer may overtake a state that is on its way: a stream that was opened
+//!    anew shows at least what the one before has told, not what was asked for meanwhile.
 //! 4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is
 //!    left out, so that it cannot pay for time that was charged.
 use std::{
@@ -58,6 +59,8 @@ pub(super) struct Credit {
     began: Instant,
     grace: Duration,
     last: Option<Last>,
+    /// The latest revision that the watch has told.
+    heard: Option<u64>,
     /// Since when the watch is not heard, or since when what it would say was last asked for instead.
     cut: Option<Instant>,
     joined: Option<Joined>,
@@ -73,7 +76,7 @@ struct Last {
 
 impl Credit {
     pub(super) fn new(now: Instant, grace: Duration) -> Self {
-        Self { began: now, grace, last: None, cut: Some(now), joined: None }
+        Self { began: now, grace, last: None, heard: None, cut: Some(now), joined: None }
     }
 
     /// How long the thread has been paused since the beginning.
@@ -115,13 +118,16 @@ impl Credit {
     pub(super) fn apply(&mut self, now: Now, seen: Seen, via: Via) -> bool {
         let known = self.revision();
         let stale = match via {
-            Via::Watch { gap } => !gap && Some(seen.revision) < known,
+            Via::Watch { gap } => Some(seen.revision) < known && (!gap || Some(seen.revision) >= self.heard),
             Via::Ask { known: asked } => Some(seen.revision) < known && Some(seen.revision) >= asked,
         };
-        if stale {
-            return false;
-        }
         let (assumed, was_paused) = (self.cut, self.is_paused(now.at));
+        if let Via::Watch { .. } = via {
+            self.heard = Some(seen.revision);
+        }
+        if stale {
+            return matches!(via, Via::Watch { .. }) && self.heard_again(now.at);
+        }
         let since_began = now.at.saturating_duration_since(self.began);
         let paid = match &self.last {
             None => seen.total,
@@ -136,12 +142,24 @@ impl Credit {
             Via::Watch { .. } => None,
             Via::Ask { .. } => assumed.map(|_| now.at),
         };
-        if let Some(joined) = self.joined.take() {
-            // Nobody else sets it: it was taken out of its only place.
-            let _ = joined.set((now.at, paid));
-        }
+        self.settle_joined(now.at, paid);
         self.last = Some(Last { seen, now, paid });
         assumed.is_some() || (was_paused && !seen.paused)
+    }
+
+    /// The link is up, and what is known is newer than what it has told. Says whether waiters must look again.
+    fn heard_again(&mut self, now: Instant) -> bool {
+        let was_cut = self.cut.take().is_some();
+        self.settle_joined(now, self.paid(now));
+        was_cut
+    }
+
+    /// Gives those who joined without knowledge their place.
+    fn settle_joined(&mut self, now: Instant, paid: Duration) {
+        if let Some(joined) = self.joined.take() {
+            // Nobody else sets it: it was taken out of its only place.
+            let _ = joined.set((now, paid));
+        }
     }
 }
 
@@ -248,6 +266,40 @@ mod tests {
         // The pause was real: all of it is credited.
         thread.apply(100, 1, true, 100, GAP);
         assert_eq!((thread.paused(100), thread.paid(101)), (true, 101));
+    }
+
+    #[test]
+    fn g3_a_snapshot_that_an_answer_has_overtaken_changes_nothing() {
+        let mut thread = Thread::new();
+        thread.apply(0, 1, false, 0, GAP);
+        thread.credit.cut(thread.at(10));
+        assert!(thread.apply(20, 3, false, 4, Via::Ask { known: Some(1) }));
+        // Its stream was opened before the answer was given.
+        assert!(thread.apply(25, 2, true, 3, GAP), "the link is up again: waiters look again");
+        assert_eq!((thread.paid(26), thread.paused(26), thread.credit.thaw()), (4, false, None));
+        thread.apply(27, 3, false, 4, WATCH);
+        assert_eq!((thread.paid(30), thread.paused(30)), (4, false));
+    }
+
+    #[test]
+    fn g3_the_first_snapshot_may_be_overtaken_too_and_who_joined_has_a_place() {
+        let mut thread = Thread::new();
+        thread.apply(1, 2, true, 0, Via::Ask { known: None });
+        let (_, joined) = thread.credit.join(thread.at(3));
+        thread.apply(5, 1, false, 0, GAP);
+        assert_eq!((thread.paid(5), thread.paused(5)), (4, true), "the pause goes on");
+        let (at, paid) = *joined.expect("it joined while cut off").get().expect("it has its place");
+        assert_eq!((at, paid), (thread.at(5), s(4)));
+    }
+
+    #[test]
+    fn a_revision_below_what_the_watch_has_told_means_lost_state_whatever_was_asked_for() {
+        let mut thread = Thread::new();
+        thread.apply(0, 7, false, 0, GAP);
+        thread.credit.cut(thread.at(10));
+        thread.apply(12, 9, false, 2, Via::Ask { known: Some(7) });
+        thread.apply(20, 1, true, 0, GAP);
+        assert_eq!((thread.paid(23), thread.paused(23)), (5, true), "what was credited stays, and counts on");
     }
 
     #[test]

@@ -279,6 +279,30 @@ async fn a_watch_of_everything_learns_what_was_resumed_during_a_break() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn g6_what_was_asked_for_after_a_break_is_not_followed_by_older_states() {
+    let fake = Fake::start();
+    fake.pause("stays");
+    fake.pause("ends");
+    let mut watch = fake.client().watch_all();
+    said(&mut watch).await;
+    fake.cut();
+    said(&mut watch).await;
+    fake.resume("ends");
+    fake.mend();
+    // Nobody reads meanwhile: the stream has more to tell when the watch asks for what its snapshot has left out.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for _ in 0..2 {
+        fake.pause("ends");
+        settle().await;
+        fake.resume("ends");
+        settle().await;
+    }
+    assert_eq!(said(&mut watch).await, ["stays 1@1 gap same", "ends 0@6 gap", "complete"]);
+    fake.pause("ends");
+    assert_eq!(said(&mut watch).await, ["ends 1@7"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn g7_a_reader_that_sleeps_gets_the_latest_states_and_keeps_its_stream() {
     let fake = Fake::start();
     let mut watch = watching(&fake, &["a", "b"]).await;
