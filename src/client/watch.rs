@@ -13,7 +13,7 @@
 mod leg;
 
 use super::{Client, Error, GetPauseStateRequest, PauseState};
-use leg::{Message, What};
+use leg::{Message, Times, What};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,9 +79,9 @@ pub struct Watch {
     /// With `all`: paused when the stream broke, and not in the new snapshot. To be asked for one by one.
     missing: Vec<Arc<str>>,
     ask_missing: bool,
-    /// With `all`: revisions of resumed threads that were asked for since the last break. What the stream still tells of
-    /// them may be older.
-    asked: HashMap<Arc<str>, u64>,
+    /// With `all`: what was told of resumed threads that were asked for. A stream that was opened before may still tell
+    /// of them what is older.
+    asked: HashMap<Arc<str>, Told>,
     told_complete: bool,
     ready: VecDeque<Event>,
     to: mpsc::Sender<Message>,
@@ -91,8 +91,23 @@ pub struct Watch {
 #[derive(Debug)]
 struct Thread {
     leg: Option<u64>,
-    revision: Option<u64>,
+    told: Option<Told>,
     gap: bool,
+}
+
+/// The revision that was told last, and when it came.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    revision: u64,
+    came: Instant,
+}
+
+impl Told {
+    /// Whether a state was overtaken by this one: it is older, and so may its stream be. What is older on a stream that
+    /// was opened later comes from a server that has lost its state.
+    fn has_overtaken(&self, revision: u64, times: Times) -> bool {
+        revision < self.revision && times.opened <= self.came
+    }
 }
 
 #[derive(Debug)]
@@ -106,7 +121,7 @@ struct Leg {
     worn: bool,
     /// The legs that it takes over when its snapshot is complete, and what it has told of their threads until then.
     replaces: Vec<u64>,
-    held_back: HashMap<String, PauseState>,
+    held_back: HashMap<String, (PauseState, Times)>,
     _running: leg::Running,
 }
 
@@ -147,7 +162,7 @@ impl Watch {
         check_thread_id(thread_id)?;
         if !self.all && !self.threads.contains_key(thread_id) {
             let thread_id: Arc<str> = thread_id.into();
-            self.threads.insert(thread_id.clone(), Thread { leg: None, revision: None, gap: true });
+            self.threads.insert(thread_id.clone(), Thread { leg: None, told: None, gap: true });
             self.waiting.push(thread_id);
             self.last_added = Instant::now();
             self.told_complete = false;
@@ -260,50 +275,53 @@ impl Watch {
         self.ask_missing = !self.missing.is_empty();
         match message.what {
             What::Heartbeat => {}
-            What::State(state) if self.all => self.tell_any(message.leg, state),
+            What::State(state) if self.all => self.tell_any(message.leg, state, message.times),
             What::State(state) => {
                 leg.broken = false;
                 match self.threads.get(state.thread_id.as_str()).and_then(|thread| thread.leg) {
-                    Some(owner) if owner == message.leg => self.tell(state),
+                    Some(owner) if owner == message.leg => self.tell(state, message.times),
                     Some(owner) if leg.replaces.contains(&owner) => {
-                        leg.held_back.insert(state.thread_id.clone(), state);
+                        leg.held_back.insert(state.thread_id.clone(), (state, message.times));
                     }
                     _ => {}
                 }
             }
-            What::Complete => self.complete(message.leg),
+            What::Complete => self.complete(message.leg, message.times),
             What::Broken(error) => self.broken(message.leg, error),
         }
     }
 
     /// Tells a state of a thread in the set, unless it is no news.
-    fn tell(&mut self, state: PauseState) {
+    fn tell(&mut self, state: PauseState, times: Times) {
         let Some(thread) = self.threads.get_mut(state.thread_id.as_str()) else { return };
-        let (gap, changed) = (thread.gap, thread.revision != Some(state.revision));
+        let (gap, revision) = (thread.gap, state.revision);
+        let changed = thread.told.is_none_or(|told| told.revision != revision);
         // A new leg may be behind the old one that it takes over.
-        if !gap && thread.revision >= Some(state.revision) {
+        if thread.told.is_some_and(|told| told.has_overtaken(revision, times)) || !(gap || changed) {
             return;
         }
-        (thread.gap, thread.revision) = (false, Some(state.revision));
+        (thread.gap, thread.told) = (false, Some(Told { revision, came: times.came }));
         self.ready.push_back(Event::State(Update { state, gap, changed }));
     }
 
     /// With `all`: tells a state, and remembers the thread only while it is paused.
-    fn tell_any(&mut self, leg: u64, state: PauseState) {
+    fn tell_any(&mut self, leg: u64, state: PauseState, times: Times) {
         let snapshot = self.legs.get(&leg).is_some_and(|leg| !leg.complete);
-        if self.asked.get(state.thread_id.as_str()).is_some_and(|asked| state.revision <= *asked) {
+        if let Some(asked) = self.asked.get(state.thread_id.as_str())
+            && (asked.has_overtaken(state.revision, times) || asked.revision == state.revision)
+        {
             return;
         }
         let (thread_id, paused) = (Arc::<str>::from(state.thread_id.as_str()), state.paused);
-        let known = Thread { leg: Some(leg), revision: None, gap: snapshot };
+        let known = Thread { leg: Some(leg), told: None, gap: snapshot };
         self.threads.entry(thread_id.clone()).or_insert(known);
-        self.tell(state);
+        self.tell(state, times);
         if !paused {
             self.threads.remove(&thread_id);
         }
     }
 
-    fn complete(&mut self, id: u64) {
+    fn complete(&mut self, id: u64, times: Times) {
         let Some(leg) = self.legs.get_mut(&id) else { return };
         (leg.complete, leg.broken) = (true, false);
         let (replaces, held_back) = (std::mem::take(&mut leg.replaces), std::mem::take(&mut leg.held_back));
@@ -316,7 +334,7 @@ impl Watch {
                 leg.live += 1;
             }
         }
-        held_back.into_values().for_each(|state| self.tell(state));
+        held_back.into_values().for_each(|(state, times)| self.tell(state, times));
         self.opening.take_if(|opening| *opening == id);
         if self.legs.get(&id).is_some_and(|leg| leg.live == 0) && !self.all {
             self.legs.remove(&id);
@@ -325,6 +343,7 @@ impl Watch {
             // A snapshot of everything names the paused threads only: what it does not name was resumed in the gap.
             self.missing = self.threads.iter().filter(|(_, t)| t.gap).map(|(id, _)| id.clone()).collect();
             self.ask_missing = true;
+            self.asked.retain(|_, asked| asked.came >= times.opened);
         }
         self.tell_complete();
     }
@@ -365,7 +384,6 @@ impl Watch {
         if affected && first {
             self.told_complete = false;
             self.missing.clear();
-            self.asked.clear();
             let thread_ids = if self.all { Vec::new() } else { thread_ids };
             self.ready.push_back(Event::Disconnected { thread_ids, error });
         }
@@ -375,23 +393,29 @@ impl Watch {
     async fn ask_for_missing(&mut self) {
         while let Some(thread_id) = self.missing.last() {
             let request = GetPauseStateRequest { thread_id: thread_id.to_string() };
+            let opened = Instant::now();
             let answer = self.client.get_pause_state(request).await;
             if answer.as_ref().is_err_and(Error::is_transient) {
                 break;
             }
             let Some(thread_id) = self.missing.pop() else { break };
             if let Some(state) = answer.ok().and_then(|response| response.pause_state) {
-                let (paused, revision) = (state.paused, state.revision);
-                let elicitations = if self.elicitations { state.elicitations } else { Vec::new() };
-                self.tell(PauseState { elicitations, ..state });
-                if !paused {
-                    self.threads.remove(&thread_id);
-                    self.asked.insert(thread_id, revision);
-                }
+                self.answered(thread_id, state, Times { opened, came: Instant::now() });
             }
         }
         self.ask_missing = false;
         self.tell_complete();
+    }
+
+    /// With `all`: tells the state of a missing thread.
+    fn answered(&mut self, thread_id: Arc<str>, state: PauseState, times: Times) {
+        let (paused, revision) = (state.paused, state.revision);
+        let elicitations = if self.elicitations { state.elicitations } else { Vec::new() };
+        self.tell(PauseState { elicitations, ..state }, times);
+        if !paused {
+            self.threads.remove(&thread_id);
+            self.asked.insert(thread_id, Told { revision, came: times.came });
+        }
     }
 }
 
@@ -405,3 +429,6 @@ pub(crate) fn check_thread_id(thread_id: &str) -> Result<(), Error> {
     };
     Err(Error::invalid_field("thread_id", format!("thread_id {problem}")))
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,8 +14,9 @@
 //! 2. Cut off, a paused thread counts as paused for `grace`, then as running: the leases that would end its pause cannot
 //!    be seen. The next state corrects what was assumed, both ways.
 //! 3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the credit so far
-//!    stays, and counts on from there. But an answer may overtake a state that is on its way: a stream that was opened
-//!    anew shows at least what the one before has told, not what was asked for meanwhile.
+//!    stays, and counts on from there. But states and answers may overtake each other. A question is answered with at
+//!    least what was known when it was put, a stream that is opened anew begins with at least what the one before has
+//!    told: what is older than known, and no older than that, was overtaken and changes nothing.
 //! 4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is
 //!    left out, so that it cannot pay for time that was charged.
 use std::{
@@ -34,13 +35,22 @@ pub(super) struct Seen {
     pub(super) total: Duration,
 }
 
+/// Orders the states of a thread by their age: neither part ever falls, and within one pause the total grows.
+pub(super) type Age = (u64, Duration);
+
+impl Seen {
+    fn age(&self) -> Age {
+        (self.revision, self.total)
+    }
+}
+
 /// How a state came.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Via {
     /// By the watch; `gap`: the first one, or the first one after a break.
     Watch { gap: bool },
-    /// By asking, when `known` was the latest revision: linearizable, so a lower one means lost state.
-    Ask { known: Option<u64> },
+    /// By asking, when `known` was the latest state.
+    Ask { known: Option<Age> },
 }
 
 /// This process's clock: the moment, and how long the machine has slept since it started.
@@ -59,8 +69,8 @@ pub(super) struct Credit {
     began: Instant,
     grace: Duration,
     last: Option<Last>,
-    /// The latest revision that the watch has told.
-    heard: Option<u64>,
+    /// What the watch has told last.
+    heard: Option<Age>,
     /// Since when the watch is not heard, or since when what it would say was last asked for instead.
     cut: Option<Instant>,
     joined: Option<Joined>,
@@ -98,8 +108,9 @@ impl Credit {
         self.cut.and_then(|cut| cut.checked_add(self.grace))
     }
 
-    pub(super) fn revision(&self) -> Option<u64> {
-        self.last.as_ref().map(|last| last.seen.revision)
+    /// The latest state.
+    pub(super) fn known(&self) -> Option<Age> {
+        self.last.as_ref().map(|last| last.seen.age())
     }
 
     /// The paused time at which a stopwatch joins, and where that is corrected if it is only assumed.
@@ -116,16 +127,18 @@ impl Credit {
 
     /// Takes a state. Says whether waiters must look again: after a resume, and when what was assumed is corrected.
     pub(super) fn apply(&mut self, now: Now, seen: Seen, via: Via) -> bool {
-        let known = self.revision();
-        let stale = match via {
-            Via::Watch { gap } => Some(seen.revision) < known && (!gap || Some(seen.revision) >= self.heard),
-            Via::Ask { known: asked } => Some(seen.revision) < known && Some(seen.revision) >= asked,
+        let age = Some(seen.age());
+        let at_least = match via {
+            Via::Watch { gap: false } => None,
+            Via::Watch { gap: true } => self.heard,
+            Via::Ask { known } => known,
         };
+        let overtaken = age < self.known() && age >= at_least;
         let (assumed, was_paused) = (self.cut, self.is_paused(now.at));
         if let Via::Watch { .. } = via {
-            self.heard = Some(seen.revision);
+            self.heard = age;
         }
-        if stale {
+        if overtaken {
             return matches!(via, Via::Watch { .. }) && self.heard_again(now.at);
         }
         let since_began = now.at.saturating_duration_since(self.began);
@@ -185,6 +198,11 @@ mod tests {
 
     const fn s(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
+    }
+
+    /// By asking when a state of this revision and total was known.
+    const fn asked(revision: u64, total: u64) -> Via {
+        Via::Ask { known: Some((revision, s(total))) }
     }
 
     struct Thread {
@@ -273,7 +291,7 @@ mod tests {
         let mut thread = Thread::new();
         thread.apply(0, 1, false, 0, GAP);
         thread.credit.cut(thread.at(10));
-        assert!(thread.apply(20, 3, false, 4, Via::Ask { known: Some(1) }));
+        assert!(thread.apply(20, 3, false, 4, asked(1, 0)));
         // Its stream was opened before the answer was given.
         assert!(thread.apply(25, 2, true, 3, GAP), "the link is up again: waiters look again");
         assert_eq!((thread.paid(26), thread.paused(26), thread.credit.thaw()), (4, false, None));
@@ -293,11 +311,26 @@ mod tests {
     }
 
     #[test]
+    fn g3_of_two_views_of_one_pause_the_older_changes_nothing() {
+        let mut thread = Thread::new();
+        thread.apply(0, 1, false, 0, GAP);
+        thread.apply(10, 2, true, 6, WATCH);
+        thread.apply(11, 2, true, 3, asked(1, 0));
+        assert_eq!((thread.paid(12), thread.paused(12)), (8, true), "the answer was on its way for long");
+        thread.credit.cut(thread.at(12));
+        thread.apply(14, 2, true, 10, asked(2, 6));
+        thread.apply(15, 2, true, 8, GAP);
+        assert_eq!((thread.paid(15), thread.credit.thaw()), (11, None), "so was the snapshot");
+        thread.apply(16, 3, false, 12, WATCH);
+        assert_eq!(thread.paid(20), 12);
+    }
+
+    #[test]
     fn a_revision_below_what_the_watch_has_told_means_lost_state_whatever_was_asked_for() {
         let mut thread = Thread::new();
         thread.apply(0, 7, false, 0, GAP);
         thread.credit.cut(thread.at(10));
-        thread.apply(12, 9, false, 2, Via::Ask { known: Some(7) });
+        thread.apply(12, 9, false, 2, asked(7, 0));
         thread.apply(20, 1, true, 0, GAP);
         assert_eq!((thread.paid(23), thread.paused(23)), (5, true), "what was credited stays, and counts on");
     }
@@ -307,7 +340,7 @@ mod tests {
         let mut thread = Thread::new();
         thread.apply(0, 1, false, 0, GAP);
         thread.credit.cut(thread.at(10));
-        thread.apply(20, 2, true, 5, Via::Ask { known: Some(1) });
+        thread.apply(20, 2, true, 5, asked(1, 0));
         assert_eq!((thread.paused(49), thread.paused(50), thread.paid(60)), (true, false, 35));
     }
 
@@ -328,12 +361,12 @@ mod tests {
     fn states_that_are_overtaken_are_ignored_and_lost_state_is_not() {
         let mut thread = Thread::new();
         thread.apply(0, 5, false, 0, GAP);
-        thread.apply(1, 7, true, 0, Via::Ask { known: Some(5) });
+        thread.apply(1, 7, true, 0, asked(5, 0));
         thread.apply(1, 6, false, 0, WATCH);
         assert!(thread.paused(1), "revision 6 was on its way when 7 was asked for");
-        thread.apply(2, 6, false, 0, Via::Ask { known: Some(5) });
+        thread.apply(2, 6, false, 0, asked(5, 0));
         assert!(thread.paused(2), "so was this answer");
-        thread.apply(3, 1, false, 0, Via::Ask { known: Some(7) });
+        thread.apply(3, 1, false, 0, asked(7, 0));
         assert!(!thread.paused(3), "an answer below what was known before the question is of another life");
     }
 

@@ -7,7 +7,11 @@
 use super::super::{Client, Error, PauseState, WatchPauseStateRequest, WatchPauseStateResponse, retry};
 use crate::proto::v1::watch_pause_state_response::Event as Wire;
 use std::{sync::Arc, time::Duration};
-use tokio::{sync::mpsc, task::AbortHandle, time::timeout};
+use tokio::{
+    sync::mpsc,
+    task::AbortHandle,
+    time::{Instant, timeout},
+};
 use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 
@@ -20,7 +24,17 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 /// What a leg tells its watch.
 pub(super) struct Message {
     pub(super) leg: u64,
+    pub(super) times: Times,
     pub(super) what: What,
+}
+
+/// Where a message stands among all that is heard of a thread.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    /// When its stream was asked for: it shows at least what had come by then.
+    pub(super) opened: Instant,
+    /// When it came.
+    pub(super) came: Instant,
 }
 
 pub(super) enum What {
@@ -45,12 +59,14 @@ impl Drop for Running {
 /// Where a leg's messages go. An error means that nobody listens any more.
 struct Sink {
     leg: u64,
+    opened: Instant,
     to: mpsc::Sender<Message>,
 }
 
 impl Sink {
     async fn send(&self, what: What) -> Option<()> {
-        self.to.send(Message { leg: self.leg, what }).await.ok()
+        let times = Times { opened: self.opened, came: Instant::now() };
+        self.to.send(Message { leg: self.leg, times, what }).await.ok()
     }
 }
 
@@ -62,15 +78,17 @@ pub(super) fn start(
     elicitations: bool,
     to: mpsc::Sender<Message>,
 ) -> Running {
-    Running(tokio::spawn(run(client.without_retries(), thread_ids, elicitations, Sink { leg, to })).abort_handle())
+    let sink = Sink { leg, opened: Instant::now(), to };
+    Running(tokio::spawn(run(client.without_retries(), thread_ids, elicitations, sink)).abort_handle())
 }
 
-async fn run(client: Client, thread_ids: Arc<[Arc<str>]>, include_elicitations: bool, sink: Sink) -> Option<()> {
+async fn run(client: Client, thread_ids: Arc<[Arc<str>]>, include_elicitations: bool, mut sink: Sink) -> Option<()> {
     let mut pauses = retry::backoff(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
         // Built for each attempt, so that a quiet stream does not keep a second copy of its ids.
         let thread_ids = thread_ids.iter().map(|id| id.to_string()).collect();
         let request = WatchPauseStateRequest { thread_ids, include_elicitations };
+        sink.opened = Instant::now();
         let (complete, error) = match client.watch_pause_state(request).await {
             Ok(stream) => read(stream, &sink).await?,
             Err(error) => (false, error),
