@@ -16,7 +16,7 @@
 //! 3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the credit so far
 //!    stays, and counts on from there. But states and answers may overtake each other. A question is answered with at
 //!    least what was known when it was put, a stream that is opened anew begins with at least what the one before has
-//!    told: what is older than known, and no older than that, was overtaken and changes nothing.
+//!    told: what is older than known, and of no lower revision than that, was overtaken and changes nothing.
 //! 4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is
 //!    left out, so that it cannot pay for time that was charged.
 use std::{
@@ -35,8 +35,8 @@ pub(super) struct Seen {
     pub(super) total: Duration,
 }
 
-/// Orders the states of a thread by their age: neither part ever falls, and within one pause the total grows.
-pub(super) type Age = (u64, Duration);
+/// Orders the states of a thread by their age: revisions rise, and within one pause the total grows.
+type Age = (u64, Duration);
 
 impl Seen {
     fn age(&self) -> Age {
@@ -49,8 +49,8 @@ impl Seen {
 pub(super) enum Via {
     /// By the watch; `gap`: the first one, or the first one after a break.
     Watch { gap: bool },
-    /// By asking, when `known` was the latest state.
-    Ask { known: Option<Age> },
+    /// By asking, when `known` was the latest revision.
+    Ask { known: Option<u64> },
 }
 
 /// This process's clock: the moment, and how long the machine has slept since it started.
@@ -69,8 +69,8 @@ pub(super) struct Credit {
     began: Instant,
     grace: Duration,
     last: Option<Last>,
-    /// What the watch has told last.
-    heard: Option<Age>,
+    /// The revision that the watch has told last.
+    heard: Option<u64>,
     /// Since when the watch is not heard, or since when what it would say was last asked for instead.
     cut: Option<Instant>,
     joined: Option<Joined>,
@@ -108,9 +108,8 @@ impl Credit {
         self.cut.and_then(|cut| cut.checked_add(self.grace))
     }
 
-    /// The latest state.
-    pub(super) fn known(&self) -> Option<Age> {
-        self.last.as_ref().map(|last| last.seen.age())
+    pub(super) fn revision(&self) -> Option<u64> {
+        self.last.as_ref().map(|last| last.seen.revision)
     }
 
     /// The paused time at which a stopwatch joins, and where that is corrected if it is only assumed.
@@ -127,16 +126,16 @@ impl Credit {
 
     /// Takes a state. Says whether waiters must look again: after a resume, and when what was assumed is corrected.
     pub(super) fn apply(&mut self, now: Now, seen: Seen, via: Via) -> bool {
-        let age = Some(seen.age());
+        let known = self.last.as_ref().map(|last| last.seen.age());
         let at_least = match via {
             Via::Watch { gap: false } => None,
             Via::Watch { gap: true } => self.heard,
             Via::Ask { known } => known,
         };
-        let overtaken = age < self.known() && age >= at_least;
+        let overtaken = Some(seen.age()) < known && Some(seen.revision) >= at_least;
         let (assumed, was_paused) = (self.cut, self.is_paused(now.at));
         if let Via::Watch { .. } = via {
-            self.heard = age;
+            self.heard = Some(seen.revision);
         }
         if overtaken {
             return matches!(via, Via::Watch { .. }) && self.heard_again(now.at);
@@ -200,9 +199,9 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// By asking when a state of this revision and total was known.
-    const fn asked(revision: u64, total: u64) -> Via {
-        Via::Ask { known: Some((revision, s(total))) }
+    /// By asking when this revision was known.
+    const fn asked(revision: u64) -> Via {
+        Via::Ask { known: Some(revision) }
     }
 
     struct Thread {
@@ -291,7 +290,7 @@ mod tests {
         let mut thread = Thread::new();
         thread.apply(0, 1, false, 0, GAP);
         thread.credit.cut(thread.at(10));
-        assert!(thread.apply(20, 3, false, 4, asked(1, 0)));
+        assert!(thread.apply(20, 3, false, 4, asked(1)));
         // Its stream was opened before the answer was given.
         assert!(thread.apply(25, 2, true, 3, GAP), "the link is up again: waiters look again");
         assert_eq!((thread.paid(26), thread.paused(26), thread.credit.thaw()), (4, false, None));
@@ -315,12 +314,16 @@ mod tests {
         let mut thread = Thread::new();
         thread.apply(0, 1, false, 0, GAP);
         thread.apply(10, 2, true, 6, WATCH);
-        thread.apply(11, 2, true, 3, asked(1, 0));
+        thread.apply(11, 2, true, 3, asked(1));
         assert_eq!((thread.paid(12), thread.paused(12)), (8, true), "the answer was on its way for long");
         thread.credit.cut(thread.at(12));
-        thread.apply(14, 2, true, 10, asked(2, 6));
+        thread.apply(14, 2, true, 10, asked(2));
         thread.apply(15, 2, true, 8, GAP);
         assert_eq!((thread.paid(15), thread.credit.thaw()), (11, None), "so was the snapshot");
+        thread.apply(15, 2, true, 9, WATCH);
+        thread.credit.cut(thread.at(15));
+        thread.apply(15, 2, true, 8, GAP);
+        assert_eq!(thread.paid(15), 11, "one stream may take over from another with a view that is older still");
         thread.apply(16, 3, false, 12, WATCH);
         assert_eq!(thread.paid(20), 12);
     }
@@ -330,7 +333,7 @@ mod tests {
         let mut thread = Thread::new();
         thread.apply(0, 7, false, 0, GAP);
         thread.credit.cut(thread.at(10));
-        thread.apply(12, 9, false, 2, asked(7, 0));
+        thread.apply(12, 9, false, 2, asked(7));
         thread.apply(20, 1, true, 0, GAP);
         assert_eq!((thread.paid(23), thread.paused(23)), (5, true), "what was credited stays, and counts on");
     }
@@ -340,7 +343,7 @@ mod tests {
         let mut thread = Thread::new();
         thread.apply(0, 1, false, 0, GAP);
         thread.credit.cut(thread.at(10));
-        thread.apply(20, 2, true, 5, asked(1, 0));
+        thread.apply(20, 2, true, 5, asked(1));
         assert_eq!((thread.paused(49), thread.paused(50), thread.paid(60)), (true, false, 35));
     }
 
@@ -361,12 +364,12 @@ mod tests {
     fn states_that_are_overtaken_are_ignored_and_lost_state_is_not() {
         let mut thread = Thread::new();
         thread.apply(0, 5, false, 0, GAP);
-        thread.apply(1, 7, true, 0, asked(5, 0));
+        thread.apply(1, 7, true, 0, asked(5));
         thread.apply(1, 6, false, 0, WATCH);
         assert!(thread.paused(1), "revision 6 was on its way when 7 was asked for");
-        thread.apply(2, 6, false, 0, asked(5, 0));
+        thread.apply(2, 6, false, 0, asked(5));
         assert!(thread.paused(2), "so was this answer");
-        thread.apply(3, 1, false, 0, asked(7, 0));
+        thread.apply(3, 1, false, 0, asked(7));
         assert!(!thread.paused(3), "an answer below what was known before the question is of another life");
     }
 

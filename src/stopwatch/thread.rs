@@ -149,7 +149,7 @@ impl ThreadClock {
 
     async fn put_question(self: Arc<Self>, client: Client) {
         loop {
-            let known = self.credit().known();
+            let known = self.credit().revision();
             let request = GetPauseStateRequest { thread_id: self.thread_id.to_string() };
             let answer = client.get_pause_state(request).await;
             let state = answer.map(|response| response.pause_state);
