@@ -279,7 +279,7 @@ impl Watch {
             What::State(state) => {
                 leg.broken = false;
                 match self.threads.get(state.thread_id.as_str()).and_then(|thread| thread.leg) {
-                    Some(owner) if owner == message.leg => self.tell(state, message.times),
+                    Some(owner) if owner == message.leg => _ = self.tell(state, message.times),
                     Some(owner) if leg.replaces.contains(&owner) => {
                         leg.held_back.insert(state.thread_id.clone(), (state, message.times));
                     }
@@ -291,17 +291,21 @@ impl Watch {
         }
     }
 
-    /// Tells a state of a thread in the set, unless it is no news.
-    fn tell(&mut self, state: PauseState, times: Times) {
-        let Some(thread) = self.threads.get_mut(state.thread_id.as_str()) else { return };
+    /// Tells a state of a thread in the set, unless it is no news. `false`: it was overtaken.
+    fn tell(&mut self, state: PauseState, times: Times) -> bool {
+        let Some(thread) = self.threads.get_mut(state.thread_id.as_str()) else { return true };
         let (gap, revision) = (thread.gap, state.revision);
         let changed = thread.told.is_none_or(|told| told.revision != revision);
-        // A new leg may be behind the old one that it takes over.
-        if thread.told.is_some_and(|told| told.has_overtaken(revision, times)) || !(gap || changed) {
-            return;
+        // A new leg may be behind the old one that it takes over, and a stream behind what was asked for.
+        if thread.told.is_some_and(|told| told.has_overtaken(revision, times)) {
+            return false;
+        }
+        if !gap && !changed {
+            return true;
         }
         (thread.gap, thread.told) = (false, Some(Told { revision, came: times.came }));
         self.ready.push_back(Event::State(Update { state, gap, changed }));
+        true
     }
 
     /// With `all`: tells a state, and remembers the thread only while it is paused.
@@ -315,8 +319,8 @@ impl Watch {
         let (thread_id, paused) = (Arc::<str>::from(state.thread_id.as_str()), state.paused);
         let known = Thread { leg: Some(leg), told: None, gap: snapshot };
         self.threads.entry(thread_id.clone()).or_insert(known);
-        self.tell(state, times);
-        if !paused {
+        let is_news = self.tell(state, times);
+        if is_news && !paused {
             self.threads.remove(&thread_id);
         }
     }
@@ -334,7 +338,7 @@ impl Watch {
                 leg.live += 1;
             }
         }
-        held_back.into_values().for_each(|(state, times)| self.tell(state, times));
+        held_back.into_values().for_each(|(state, times)| _ = self.tell(state, times));
         self.opening.take_if(|opening| *opening == id);
         if self.legs.get(&id).is_some_and(|leg| leg.live == 0) && !self.all {
             self.legs.remove(&id);
@@ -407,8 +411,11 @@ impl Watch {
         self.tell_complete();
     }
 
-    /// With `all`: tells the state of a missing thread.
+    /// With `all`: tells the state of a missing thread, unless its stream has told of it meanwhile: then that goes on.
     fn answered(&mut self, thread_id: Arc<str>, state: PauseState, times: Times) {
+        if !self.threads.get(&thread_id).is_some_and(|thread| thread.gap) {
+            return;
+        }
         let (paused, revision) = (state.paused, state.revision);
         let elicitations = if self.elicitations { state.elicitations } else { Vec::new() };
         self.tell(PauseState { elicitations, ..state }, times);

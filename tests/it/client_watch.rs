@@ -303,6 +303,55 @@ async fn g6_what_was_asked_for_after_a_break_is_not_followed_by_older_states() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn g6_nor_if_it_was_paused_again_when_it_was_asked_for() {
+    let fake = Fake::start();
+    fake.pause("a");
+    let mut watch = fake.client().watch_all();
+    said(&mut watch).await;
+    fake.cut();
+    said(&mut watch).await;
+    fake.resume("a");
+    fake.mend();
+    // Nobody reads meanwhile.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for _ in 0..2 {
+        fake.pause("a");
+        settle().await;
+        fake.resume("a");
+        settle().await;
+    }
+    fake.pause("a");
+    assert_eq!(said(&mut watch).await, ["a 1@7 gap", "complete"]);
+    fake.resume("a");
+    assert_eq!(said(&mut watch).await, ["a 0@8"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn g6_what_the_stream_tells_before_a_question_is_answered_goes_on() {
+    let fake = Fake::start();
+    fake.pause("a");
+    let mut watch = fake.client().watch_all();
+    said(&mut watch).await;
+    fake.cut();
+    said(&mut watch).await;
+    fake.resume("a");
+    fake.mend();
+    // Nobody reads meanwhile.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for _ in 0..2 {
+        fake.pause("a");
+        settle().await;
+        fake.resume("a");
+        settle().await;
+    }
+    // The first two questions fail.
+    fake.hold_answers(true);
+    assert_eq!(said_after(&mut watch, Duration::from_secs(12)).await, ["a 1@3 gap", "a 0@4"]);
+    fake.hold_answers(false);
+    assert_eq!(said(&mut watch).await, ["complete", "a 1@5", "a 0@6"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn g7_a_reader_that_sleeps_gets_the_latest_states_and_keeps_its_stream() {
     let fake = Fake::start();
     let mut watch = watching(&fake, &["a", "b"]).await;
