@@ -76,6 +76,37 @@ def test_g2_cut_off_a_pause_counts_for_the_grace_only() -> None:
     assert (thread.paused(100), thread.paid(101)) == (True, 101), "the pause was real: all of it is credited"
 
 
+def test_g3_a_snapshot_that_an_answer_has_overtaken_changes_nothing() -> None:
+    thread = Thread()
+    thread.apply(0, 1, False, 0, GAP)
+    thread.cut(10)
+    assert thread.apply(20, 3, False, 4, Asked(known=1))
+    # Its stream was opened before the answer was given.
+    assert thread.apply(25, 2, True, 3, GAP), "the link is up again: waiters look again"
+    assert (thread.paid(26), thread.paused(26), thread.credit.thaw) == (4, False, None)
+    thread.apply(27, 3, False, 4, WATCH)
+    assert (thread.paid(30), thread.paused(30)) == (4, False)
+
+
+def test_g3_the_first_snapshot_may_be_overtaken_too_and_who_joined_has_a_place() -> None:
+    thread = Thread()
+    thread.apply(1, 2, True, 0, Asked(known=None))
+    _, joined = thread.credit.join(3 * SECOND)
+    assert joined is not None
+    thread.apply(5, 1, False, 0, GAP)
+    assert (thread.paid(5), thread.paused(5)) == (4, True), "the pause goes on"
+    assert joined.place == (5 * SECOND, 4 * SECOND)
+
+
+def test_a_revision_below_what_the_watch_has_told_means_lost_state_whatever_was_asked_for() -> None:
+    thread = Thread()
+    thread.apply(0, 7, False, 0, GAP)
+    thread.cut(10)
+    thread.apply(12, 9, False, 2, Asked(known=7))
+    thread.apply(20, 1, True, 0, GAP)
+    assert (thread.paid(23), thread.paused(23)) == (5, True), "what was credited stays, and counts on"
+
+
 def test_g2_an_answer_while_the_watch_is_cut_counts_for_one_more_grace() -> None:
     thread = Thread()
     thread.apply(0, 1, False, 0, GAP)

@@ -291,6 +291,58 @@ def test_of_everything_an_answer_that_was_overtaken_by_the_stream_is_no_news() -
     assert [call.call.method for call in watcher.runtime.calls] == ["GetPauseState"], "it is still known as paused"
 
 
+def test_g6_what_was_asked_for_after_a_break_is_not_followed_by_older_states() -> None:
+    for count in (0, 1):
+        watcher = Watcher(everything=True)
+        watcher.stream.state("a", 1, count=1)
+        watcher.stream.complete()
+        watcher.stream.end(LOST)
+        watcher.reconnect()
+        watcher.stream.complete()
+        watcher.tell()
+        watcher.runtime.calls[0].answer(state("a", 6, count=count))
+        assert watcher.tell() == [("a", 6, True, True), ("complete",)]
+        # The stream was behind the answer.
+        for revision in range(2, 7):
+            watcher.stream.state("a", revision, count=revision % 2)
+        assert watcher.tell() == []
+        watcher.stream.state("a", 7, count=1)
+        assert [(revision, changed) for _, revision, _, changed in watcher.tell()] == [(7, True)]
+
+
+def test_g6_after_the_next_break_what_was_asked_for_holds_nothing_back() -> None:
+    watcher = Watcher(everything=True)
+    watcher.stream.state("a", 1, count=1)
+    watcher.stream.complete()
+    watcher.stream.end(LOST)
+    watcher.reconnect()
+    watcher.stream.complete()
+    watcher.runtime.calls[0].answer(state("a", 6))
+    watcher.stream.end(LOST)
+    watcher.tell()
+    watcher.reconnect()
+    watcher.stream.state("a", 3, count=1)
+    watcher.stream.complete()
+    assert watcher.tell() == [("a", 3, True, True), ("complete",)], "the server has lost its state"
+
+
+def test_of_everything_what_the_stream_tells_first_needs_no_answer() -> None:
+    watcher = Watcher(everything=True)
+    watcher.stream.state("a", 1, count=1)
+    watcher.stream.complete()
+    watcher.stream.end(LOST)
+    watcher.reconnect()
+    watcher.stream.complete()
+    watcher.tell()
+    watcher.stream.state("a", 3, count=1)
+    watcher.stream.state("a", 4)
+    watcher.runtime.calls[0].answer(state("a", 6))
+    assert watcher.tell() == [("a", 3, True, True), ("a", 4, False, True), ("complete",)]
+    watcher.stream.state("a", 5, count=1)
+    watcher.stream.state("a", 6)
+    assert watcher.tell() == [("a", 5, False, True), ("a", 6, False, True)], "it goes on by itself"
+
+
 def test_of_everything_a_break_forgets_what_was_to_be_asked() -> None:
     watcher = Watcher(everything=True)
     watcher.stream.state("a", 1, count=1)
@@ -299,9 +351,12 @@ def test_of_everything_a_break_forgets_what_was_to_be_asked() -> None:
     watcher.reconnect()
     watcher.stream.complete()
     watcher.stream.end(LOST)
+    assert watcher.runtime.calls == [], "the answer may be older than what is missing next"
     watcher.tell()
+    watcher.reconnect()
+    watcher.stream.complete()
     watcher.runtime.calls[0].answer(state("a", 2))
-    assert watcher.tell() == []
+    assert watcher.tell() == [("a", 2, True, True), ("complete",)]
 
 
 def test_closed_it_leaves_nothing_under_way() -> None:

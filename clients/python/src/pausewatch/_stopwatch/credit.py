@@ -14,7 +14,8 @@ and a pause that began or ended unseen is in the difference of two totals. Pure:
 2. Cut off, a paused thread counts as paused for `grace`, then as running: the leases that would end its pause cannot be
    seen. The next state corrects what was assumed, both ways.
 3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the credit so far stays,
-   and counts on from there.
+   and counts on from there. But an answer may overtake a state that is on its way: a stream that was opened anew shows at
+   least what the one before has told, not what was asked for meanwhile.
 4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out,
    so that it cannot pay for time that was charged.
 """
@@ -79,12 +80,14 @@ class _Last:
 class Credit:
     """The credit of one thread."""
 
-    __slots__ = ("_began", "_cut", "_grace", "_joined", "_last")
+    __slots__ = ("_began", "_cut", "_grace", "_heard", "_joined", "_last")
 
     def __init__(self, now: Nanos, grace: Nanos) -> None:
         self._began = now
         self._grace = grace
         self._last: _Last | None = None
+        # The latest revision that the watch has told.
+        self._heard: int | None = None
         # Since when the watch is not heard, or since when what it would say was last asked for instead.
         self._cut: Nanos | None = now
         self._joined: Joined | None = None
@@ -127,16 +130,29 @@ class Credit:
 
     def apply(self, now: Moment, seen: Seen, via: Watched | Asked) -> bool:
         """Takes a state. Says whether waiters must look again: after a resume, and when an assumption is corrected."""
-        if self._is_stale(seen, via):
-            return False
+        stale = self._is_stale(seen, via)
+        if isinstance(via, Watched):
+            self._heard = seen.revision
+        if stale:
+            return isinstance(via, Watched) and self._heard_again(now.at)
         assumed, was_paused = self._cut, self.is_paused(now.at)
         paid = min(self._paid_after(now, seen), max(0, now.at - self._began))
         self._cut = None if isinstance(via, Watched) or assumed is None else now.at
-        if self._joined is not None:
-            self._joined.place = (now.at, paid)
-            self._joined = None
+        self._settle_joined(now.at, paid)
         self._last = _Last(seen, now, paid)
         return assumed is not None or (was_paused and not seen.paused)
+
+    def _heard_again(self, now: Nanos) -> bool:
+        """The link is up, and what is known is newer than what it has told. Says whether waiters must look again."""
+        was_cut, self._cut = self._cut is not None, None
+        self._settle_joined(now, self.paid(now))
+        return was_cut
+
+    def _settle_joined(self, now: Nanos, paid: Nanos) -> None:
+        """Gives those who joined without knowledge their place."""
+        if self._joined is not None:
+            self._joined.place = (now, paid)
+            self._joined = None
 
     def _is_stale(self, seen: Seen, via: Watched | Asked) -> bool:
         """Whether a later state overtook it on its way."""
@@ -145,7 +161,7 @@ class Credit:
             return False
         match via:
             case Watched(gap):
-                return not gap
+                return not gap or self._heard is None or seen.revision >= self._heard
             case Asked(asked):
                 return asked is None or seen.revision >= asked
 

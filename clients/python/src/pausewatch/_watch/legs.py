@@ -6,8 +6,9 @@ waits, and shares the next one. So there is one stream, or with more than 10,000
 
 1. Each thread belongs to one leg at a time, so its states come in order.
 2. A change of legs is no gap: the old leg serves until the new one has told everything.
-3. Memory is bounded by the set; of a watch of everything, by the paused threads.
+3. Memory is bounded by the set; of a watch of everything, by the threads that are paused, or were at the last break.
 4. Every break is told once, and the first state after it carries `gap`; `paused_total` says what was missed.
+5. An answer to a question may overtake the stream: what the stream still tells of that thread is told only from there on.
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ class Legs:
         self.events: deque[Event] = deque()
         self.missing: list[str] = []
         self._threads: dict[str, _Thread] = {}
+        # Of everything: the revisions that asking has brought since the last break.
+        self._asked: dict[str, int] = {}
         self._legs: dict[int, _Leg] = {}
         self._last_leg = 0
         # One at a time: what is added meanwhile shares the next.
@@ -174,17 +177,18 @@ class Legs:
         if first and (affected or self.everything):
             self._told_complete = False
             self.missing = []
+            self._asked.clear()
             self.events.append(Disconnected(frozenset() if self.everything else frozenset(affected), error))
 
     def found(self, thread_id: str, state: PauseState | None) -> None:
         """What asking for a missing thread brought; None: it cannot be asked for."""
-        if thread_id not in self.missing:
-            return  # Asked for before a break.
         self.missing.remove(thread_id)
-        if state is not None:
+        thread = self._threads.get(thread_id)
+        # Without a gap, or forgotten: the stream has told more since, and goes on by itself.
+        if state is not None and thread is not None and thread.gap:
             self._tell(state)
-            # The stream may have told more than the answer knows.
-            if not state.paused and self._threads[thread_id].revision == state.revision:
+            self._asked[thread_id] = state.revision
+            if not state.paused:
                 del self._threads[thread_id]
         self._tell_complete()
 
@@ -221,6 +225,8 @@ class Legs:
 
     def _tell_any(self, number: int, leg: _Leg, state: PauseState) -> None:
         """Of everything: tells a state, and remembers the thread only while it is paused."""
+        if state.revision <= self._asked.get(state.thread_id, -1):
+            return
         self._threads.setdefault(state.thread_id, _Thread(leg=number, gap=not leg.complete))
         self._tell(state)
         if not state.paused:

@@ -86,6 +86,10 @@ class Watching:
 
     def broken(self, number: int, error: CallError) -> None:
         self._legs.broken(number, error)
+        if self._asking is not None and not self._legs.missing:
+            # What was asked for before a break may be older than what is missing after it.
+            self._asking.cancel()
+            self._asking = None
         self.start()
 
     def _ask_for_missing(self) -> None:
