@@ -13,7 +13,8 @@
  * 2. Cut off, a paused thread counts as paused for `grace`, then as running: the leases that would end its pause cannot be seen. The next
  *    state corrects what was assumed, both ways.
  * 3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the credit so far stays, and counts on
- *    from there.
+ *    from there. But an answer may overtake a state that is on its way: a stream that was opened anew shows at least what the one before has
+ *    told, not what was asked for meanwhile.
  * 4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out, so that it
  *    cannot pay for time that was charged.
  */
@@ -59,6 +60,8 @@ export class Credit {
   readonly #began: number;
   readonly #grace: number;
   #last: Last | undefined;
+  /** The latest revision that the watch has told. */
+  #heard: bigint | undefined;
   /** Since when the watch is not heard, or since when what it would say was last asked for instead. */
   #cut: number | undefined;
   #joined: Joined | undefined;
@@ -105,23 +108,37 @@ export class Credit {
 
   /** Takes a state. Says whether waiters must look again: after a resume, and when what was assumed is corrected. */
   apply(now: Now, seen: Seen, via: Via): boolean {
-    if (this.#isStale(seen, via)) return false;
+    const stale = this.#isStale(seen, via);
+    if (via.by === "watch") this.#heard = seen.revision;
+    if (stale) return via.by === "watch" && this.#heardAgain(now.at);
     const assumed = this.#cut;
     const wasPaused = this.isPaused(now.at);
     const paid = Math.min(this.#paidAt(now, seen), Math.max(now.at - this.#began, 0));
     this.#cut = via.by === "watch" || assumed === undefined ? undefined : now.at;
-    if (this.#joined !== undefined) {
-      this.#joined.place = { at: now.at, paid };
-      this.#joined = undefined;
-    }
+    this.#settleJoined(now.at, paid);
     this.#last = { seen, now, paid };
     return assumed !== undefined || (wasPaused && !seen.paused);
+  }
+
+  /** The link is up, and what is known is newer than what it has told. Says whether waiters must look again. */
+  #heardAgain(now: number): boolean {
+    const wasCut = this.#cut !== undefined;
+    this.#cut = undefined;
+    this.#settleJoined(now, this.paid(now));
+    return wasCut;
+  }
+
+  /** Gives those who joined without knowledge their place. */
+  #settleJoined(at: number, paid: number): void {
+    if (this.#joined === undefined) return;
+    this.#joined.place = { at, paid };
+    this.#joined = undefined;
   }
 
   #isStale(seen: Seen, via: Via): boolean {
     const known = this.revision;
     if (known === undefined || seen.revision >= known) return false;
-    if (via.by === "watch") return !via.gap;
+    if (via.by === "watch") return !via.gap || this.#heard === undefined || seen.revision >= this.#heard;
     return via.known === undefined || seen.revision >= via.known;
   }
 

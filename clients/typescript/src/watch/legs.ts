@@ -9,6 +9,7 @@
  * 1. Each thread belongs to one leg at a time, so its states come in order.
  * 2. A change of legs is no gap: the old leg serves until the new one has told everything.
  * 3. Every break is told, and the first state after it carries `gap`; `pausedTotalMs` says what was missed.
+ * 4. An answer to a question may overtake the stream: what the stream still tells of that thread is told only from there on.
  */
 import type { Calls } from "../calls.js";
 import { CallError } from "../errors.js";
@@ -75,6 +76,8 @@ export class Legs {
   /** Of all threads: paused when the stream broke, and not in the new snapshot. To be asked for one by one. */
   #missing: string[] = [];
   #asking = false;
+  /** Of all threads: the revisions that asking has brought since the last break. */
+  readonly #asked = new Map<string, bigint>();
   #toldComplete = false;
   #state: "new" | "running" | "stopped" = "new";
   #planned = false;
@@ -201,7 +204,9 @@ export class Legs {
   /** In a watch of all: tells a state, and remembers the thread only while it is paused. */
   #tellAny(leg: Leg, state: PauseState): void {
     leg.broken = false;
-    const { threadId, paused } = state;
+    const { threadId, paused, revision } = state;
+    const asked = this.#asked.get(threadId);
+    if (asked !== undefined && revision <= asked) return;
     if (!this.#threads.has(threadId)) {
       this.#threads.set(threadId, { leg, revision: undefined, gap: !leg.complete, told: { revision: undefined } });
     }
@@ -271,6 +276,7 @@ export class Legs {
     if (affected && first) {
       this.#toldComplete = false;
       this.#missing = [];
+      this.#asked.clear();
       this.#options.queue.disconnected(this.#options.all ? undefined : threadIds, error);
     }
     this.#plan();
@@ -294,7 +300,9 @@ export class Legs {
       // A break meanwhile: the answer may be older than what is missing now.
       if (this.#missing !== missing) continue;
       missing.pop();
-      if (answer instanceof CallError) continue;
+      // Without a gap, or forgotten: the stream has told more since, and goes on by itself.
+      if (answer instanceof CallError || !this.#threads.get(threadId)?.gap) continue;
+      this.#asked.set(threadId, answer.revision);
       this.#tell(this.#options.includeElicitations ? answer : { ...answer, elicitations: [] });
       if (!answer.paused) this.#threads.delete(threadId);
     }

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
+import { PassThrough } from "node:stream";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Client, type Watch, type WatchEvent } from "../../src/index.js";
+import { Client, type PauseState, type Watch, type WatchEvent } from "../../src/index.js";
 import { Coordinator, until } from "../support/coordinator.js";
 import { event, FakeCoordinator, silence } from "../support/fake.js";
 
@@ -15,6 +16,29 @@ async function state(watch: Watch) {
   const event = await next(watch);
   assert.equal(event.type, "state");
   return event;
+}
+
+/** The next event in short: `a 6 running gap`. */
+async function told(watch: Watch): Promise<string> {
+  const event = await next(watch);
+  if (event.type !== "state") return event.type;
+  const { threadId, revision, paused } = event.state;
+  return `${threadId} ${revision} ${paused ? "paused" : "running"}${event.gap ? " gap" : ""}`;
+}
+
+/** A coordinator whose streams say what a test writes into them, one stream after the other, and that answers as the test says. */
+async function scripted(answer: () => Promise<Pick<PauseState, "revision" | "paused">>) {
+  const streams = Array.from({ length: 3 }, () => new PassThrough({ objectMode: true }));
+  const waiting = [...streams];
+  const fake = await FakeCoordinator.start({
+    async *watchPauseState() {
+      yield* waiting.shift() ?? [];
+    },
+    async getPauseState({ threadId }) {
+      return { pauseState: { threadId, ...(await answer()) } };
+    },
+  });
+  return { fake, streams: streams as [PassThrough, PassThrough, PassThrough] };
 }
 
 async function type(watch: Watch) {
@@ -68,6 +92,75 @@ test("a watch of all tells what resumed in the gap", async () => {
     told.set(event.state.threadId, event.state.count);
   }
   assert.deepEqual([told.get("stays"), told.get("resumes")], [1, 0]);
+});
+
+for (const paused of [false, true]) {
+  const state = paused ? "paused" : "running";
+  test(`g6: what was asked for after a break, ${state}, is not followed by older states`, async () => {
+    const { fake, streams } = await scripted(async () => ({ revision: 6n, paused }));
+    await using _ = fake;
+    using client = new Client({ address: fake.address });
+    await using watch = client.watch();
+    const [first, second, third] = streams;
+    first.write(event.state({ threadId: "a", revision: 1n, paused: true }));
+    first.end(event.snapshotComplete());
+    second.write(event.snapshotComplete());
+    assert.equal(await told(watch), "a 1 paused gap");
+    assert.equal(await told(watch), "snapshotComplete");
+    assert.equal(await told(watch), "disconnected");
+    assert.equal(await told(watch), `a 6 ${state} gap`);
+    assert.equal(await told(watch), "snapshotComplete");
+    // The stream was behind the answer.
+    for (let revision = 2n; revision <= 6n; revision++) {
+      second.write(event.state({ threadId: "a", revision, paused: revision % 2n === 1n }));
+    }
+    second.write(event.state({ threadId: "b", revision: 1n, paused: true }));
+    assert.equal(await told(watch), "b 1 paused");
+    second.write(event.state({ threadId: "a", revision: 7n, paused: true }));
+    assert.equal(await told(watch), "a 7 paused");
+    second.end();
+    assert.equal(await told(watch), "disconnected");
+    third.write(event.state({ threadId: "a", revision: 3n, paused: true }));
+    third.write(event.snapshotComplete());
+    assert.equal(await told(watch), "a 3 paused gap", "after the next break nothing is held back");
+  });
+}
+
+test("of everything, what the stream tells first needs no answer", async () => {
+  let answered = (_: Pick<PauseState, "revision" | "paused">) => {};
+  let questions = 0;
+  const { fake, streams } = await scripted(() => {
+    questions++;
+    return new Promise((resolve) => {
+      answered = resolve;
+    });
+  });
+  await using _ = fake;
+  using client = new Client({ address: fake.address });
+  await using watch = client.watch();
+  const [first, second, third] = streams;
+  first.write(event.state({ threadId: "a", revision: 1n, paused: true }));
+  first.end(event.snapshotComplete());
+  second.write(event.snapshotComplete());
+  while ((await told(watch)) !== "disconnected");
+  await until(() => questions === 1);
+  second.write(event.state({ threadId: "a", revision: 3n, paused: true }));
+  assert.equal(await told(watch), "a 3 paused gap");
+  answered({ revision: 2n, paused: false });
+  assert.equal(await told(watch), "snapshotComplete");
+  second.end();
+  assert.equal(await told(watch), "disconnected");
+  third.write(event.snapshotComplete());
+  // It is still known as paused.
+  await until(() => questions === 2);
+  third.write(event.state({ threadId: "a", revision: 5n, paused: true }));
+  assert.equal(await told(watch), "a 5 paused gap");
+  third.write(event.state({ threadId: "a", revision: 6n }));
+  assert.equal(await told(watch), "a 6 running");
+  answered({ revision: 8n, paused: false });
+  assert.equal(await told(watch), "snapshotComplete");
+  third.write(event.state({ threadId: "a", revision: 7n, paused: true }));
+  assert.equal(await told(watch), "a 7 paused", "the stream goes on by itself");
 });
 
 test("g7: a reader that comes late sees rising revisions and the last state", async () => {

@@ -76,6 +76,36 @@ test("g2: cut off, a pause counts for the grace only", () => {
   assert.deepEqual([thread.paused(100), thread.paid(101)], [true, 101]);
 });
 
+test("g3: a snapshot that an answer has overtaken changes nothing", () => {
+  const thread = new Thread();
+  thread.apply(0, 1n, false, 0, GAP);
+  thread.cut(10);
+  assert.equal(thread.apply(20, 3n, false, 4, ask(1n)), true);
+  // Its stream was opened before the answer was given.
+  assert.equal(thread.apply(25, 2n, true, 3, GAP), true, "the link is up again: waiters look again");
+  assert.deepEqual([thread.paid(26), thread.paused(26), thread.credit.thaw], [4, false, undefined]);
+  thread.apply(27, 3n, false, 4, WATCH);
+  assert.deepEqual([thread.paid(30), thread.paused(30)], [4, false]);
+});
+
+test("g3: the first snapshot may be overtaken too, and who joined has a place", () => {
+  const thread = new Thread();
+  thread.apply(1, 2n, true, 0, ask(undefined));
+  const { joined } = thread.credit.join(3_000);
+  thread.apply(5, 1n, false, 0, GAP);
+  assert.deepEqual([thread.paid(5), thread.paused(5)], [4, true], "the pause goes on");
+  assert.deepEqual(joined?.place, { at: 5_000, paid: 4_000 });
+});
+
+test("a revision below what the watch has told means lost state, whatever was asked for", () => {
+  const thread = new Thread();
+  thread.apply(0, 7n, false, 0, GAP);
+  thread.cut(10);
+  thread.apply(12, 9n, false, 2, ask(7n));
+  thread.apply(20, 1n, true, 0, GAP);
+  assert.deepEqual([thread.paid(23), thread.paused(23)], [5, true], "what was credited stays, and counts on");
+});
+
 test("g2: an answer while the watch is cut counts for one more grace", () => {
   const thread = new Thread();
   thread.apply(0, 1n, false, 0, GAP);
