@@ -261,6 +261,14 @@ func (f *fake) resume(threadID string) {
 	f.change(f.thread(threadID), -1)
 }
 
+// unheard brings a thread to a revision, paused if it is odd, of which the watches have not told yet.
+func (f *fake) unheard(threadID string, revision uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	thread := f.thread(threadID)
+	thread.count, thread.revision = uint32(revision%2), revision
+}
+
 func (f *fake) close(e *fakeElicitation, reason string) {
 	if e.closed == "" {
 		e.lease.Stop()

@@ -29,6 +29,8 @@ const (
 //  2. A change of legs is no gap: the old leg serves until the new one has told everything.
 //  3. Legs never wait for a reader: the queue keeps the latest of each thread.
 //  4. Every break is told, and the first state after it carries the gap.
+//  5. An answer to a question may overtake the stream: what the stream still tells of that thread is told only from
+//     there on.
 //
 // The queue has its own lock, taken with the set's held.
 type watchSet struct {
@@ -51,6 +53,8 @@ type watchSet struct {
 	// Counts the breaks, so that answers from before one are not told.
 	asking bool
 	breaks int
+	// With all: the revisions that asking has brought since the last break.
+	asked map[string]uint64
 }
 
 // watched is one thread of the set.
@@ -70,6 +74,7 @@ func newWatchSet(ctx context.Context, client *Client, queue *eventQueue, elicita
 		elicitations: elicitations,
 		threads:      make(map[string]*watched),
 		legs:         make(map[*leg]struct{}),
+		asked:        make(map[string]uint64),
 	}
 }
 
@@ -229,6 +234,9 @@ func (s *watchSet) tell(thread *watched, state PauseState) {
 
 // tellAny queues a state of any thread, and remembers the thread only while it is paused.
 func (s *watchSet) tellAny(state PauseState, snapshot bool) {
+	if asked, was := s.asked[state.ThreadID]; was && state.Revision <= asked {
+		return
+	}
 	thread := s.threads[state.ThreadID]
 	if thread == nil {
 		thread = &watched{gap: snapshot}
@@ -303,6 +311,7 @@ func (s *watchSet) broken(l *leg, err error) {
 		}
 		s.asking = false
 		s.breaks++
+		clear(s.asked)
 	}
 	for _, id := range affected {
 		s.threads[id].gap = true
@@ -364,12 +373,13 @@ func (s *watchSet) answered(state PauseState, breaks int) (current bool) {
 	if s.breaks != breaks {
 		return false
 	}
-	// It may have been told by the stream meanwhile.
-	if s.threads[state.ThreadID] != nil {
+	// Without a gap, or forgotten: the stream has told more since, and goes on by itself.
+	if thread := s.threads[state.ThreadID]; thread != nil && thread.gap {
 		if !s.elicitations {
 			state.Elicitations = nil
 		}
 		s.tellAny(state, true)
+		s.asked[state.ThreadID] = state.Revision
 	}
 	return true
 }

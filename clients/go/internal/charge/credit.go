@@ -40,7 +40,8 @@ type Place struct {
 //  2. Cut off, a paused thread counts as paused for a grace, then as running: the leases that would end its pause
 //     cannot be seen. The next state corrects what was assumed, both ways.
 //  3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the credit so
-//     far stays, and counts on from there.
+//     far stays, and counts on from there. But an answer may overtake a state that is on its way: a stream that was
+//     opened anew shows at least what the one before has told, not what was asked for meanwhile.
 //  4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is
 //     left out, so that it cannot pay for time that was charged.
 type Credit struct {
@@ -48,6 +49,8 @@ type Credit struct {
 	grace time.Duration
 	known bool
 	last  last
+	// The latest revision that the watch has told; 0: none.
+	heard uint64
 	// Since when the watch is not heard, or since when what it would say was last asked for instead; zero: it is heard.
 	cut   time.Time
 	place *Place
@@ -112,8 +115,10 @@ func (c *Credit) Cut(now time.Time) bool {
 // Watched takes a state from the watch; gap: the first one, or the first one after a break. It says whether those who
 // wait for the thread must look again: after a resume, and when what was assumed is corrected.
 func (c *Credit) Watched(now Now, seen Seen, gap bool) bool {
-	if !gap && c.known && seen.Revision < c.last.seen.Revision {
-		return false
+	overtaken := c.known && seen.Revision < c.last.seen.Revision && (!gap || seen.Revision >= c.heard)
+	c.heard = seen.Revision
+	if overtaken {
+		return c.heardAgain(now.At)
 	}
 	wake := c.take(now, seen)
 	c.cut = time.Time{}
@@ -136,12 +141,26 @@ func (c *Credit) Asked(now Now, seen Seen, known uint64) bool {
 func (c *Credit) take(now Now, seen Seen) (wake bool) {
 	assumed, wasPaused := !c.cut.IsZero(), c.Paused(now.At)
 	paid := min(c.paidWith(now, seen), since(c.began, now.At))
-	if c.place != nil {
-		*c.place = Place{At: now.At, Paid: paid}
-		c.place = nil
-	}
+	c.settlePlace(now.At, paid)
 	c.known, c.last = true, last{seen: seen, now: now, paid: paid}
 	return assumed || (wasPaused && !seen.Paused)
+}
+
+// heardAgain: the link is up, and what is known is newer than what it has told. It says whether those who wait for the
+// thread must look again.
+func (c *Credit) heardAgain(now time.Time) (wake bool) {
+	wake = !c.cut.IsZero()
+	c.cut = time.Time{}
+	c.settlePlace(now, c.Paid(now))
+	return wake
+}
+
+// settlePlace gives those who joined without knowledge their place.
+func (c *Credit) settlePlace(at time.Time, paid time.Duration) {
+	if c.place != nil {
+		*c.place = Place{At: at, Paid: paid}
+		c.place = nil
+	}
 }
 
 func (c *Credit) paidWith(now Now, seen Seen) time.Duration {

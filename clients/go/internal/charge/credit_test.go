@@ -80,6 +80,42 @@ func TestG2CutOffAPauseCountsForTheGraceOnly(t *testing.T) {
 	equal(t, "paid", c.paid(101), 101)
 }
 
+func TestG3SnapshotThatAnAnswerHasOvertakenChangesNothing(t *testing.T) {
+	c := newThread()
+	c.Watched(c.now(0), seen(1, false, 0), true)
+	c.Cut(c.at(10))
+	equal(t, "waiters look again", c.Asked(c.now(20), seen(3, false, 4), 1), true)
+	// Its stream was opened before the answer was given.
+	equal(t, "the link is up again: waiters look again", c.Watched(c.now(25), seen(2, true, 3), true), true)
+	_, cut := c.Thaw()
+	equal(t, "cut", cut, false)
+	equal(t, "paid", c.paid(26), 4)
+	equal(t, "paused", c.Paused(c.at(26)), false)
+	c.Watched(c.now(27), seen(3, false, 4), false)
+	equal(t, "paid afterwards", c.paid(30), 4)
+	equal(t, "paused afterwards", c.Paused(c.at(30)), false)
+}
+
+func TestG3FirstSnapshotMayBeOvertakenTooAndWhoJoinedHasAPlace(t *testing.T) {
+	c := newThread()
+	c.Asked(c.now(1), seen(2, true, 0), 0)
+	_, place := c.Join(c.at(3))
+	c.Watched(c.now(5), seen(1, false, 0), true)
+	equal(t, "paid", c.paid(5), 4)
+	equal(t, "the pause goes on", c.Paused(c.at(5)), true)
+	equal(t, "place", *place, Place{At: c.at(5), Paid: 4 * s})
+}
+
+func TestRevisionBelowWhatTheWatchHasToldMeansLostStateWhateverWasAskedFor(t *testing.T) {
+	c := newThread()
+	c.Watched(c.now(0), seen(7, false, 0), true)
+	c.Cut(c.at(10))
+	c.Asked(c.now(12), seen(9, false, 2), 7)
+	c.Watched(c.now(20), seen(1, true, 0), true)
+	equal(t, "what was credited stays, and counts on", c.paid(23), 5)
+	equal(t, "paused", c.Paused(c.at(23)), true)
+}
+
 func TestG2AnswerWhileTheWatchIsCutCountsForOneMoreGrace(t *testing.T) {
 	c := newThread()
 	c.Watched(c.now(0), seen(1, false, 0), true)
