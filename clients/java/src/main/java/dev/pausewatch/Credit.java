@@ -23,7 +23,8 @@ import java.util.concurrent.atomic.AtomicReference;
  * state corrects what was assumed, both ways.
  *
  * <p>3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the credit so far stays, and counts on
- * from there.
+ * from there. But an answer may overtake a state that is on its way: a stream that was opened anew shows at least what the one before has told,
+ * not what was asked for meanwhile.
  *
  * <p>4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out, so that it cannot
  * pay for time that was charged.
@@ -35,6 +36,8 @@ final class Credit {
     private final long began;
     private final long grace;
     private Last last;
+    /** The latest revision that the watch has told. */
+    private OptionalLong heard = OptionalLong.empty();
     /** Since when the watch is not heard, or since when what it would say was last asked for instead. */
     private OptionalLong cut;
 
@@ -130,8 +133,12 @@ final class Credit {
 
     /** Takes a state. Says whether waiters must look again: after a resume, and when what was assumed is corrected. */
     boolean apply(Now now, Seen seen, Via via) {
-        if (isStale(seen, via)) {
-            return false;
+        boolean stale = isStale(seen, via);
+        if (via instanceof Via.Watch) {
+            heard = OptionalLong.of(seen.revision);
+        }
+        if (stale) {
+            return via instanceof Via.Watch && heardAgain(now.at);
         }
         boolean assumed = cut.isPresent();
         boolean wasPaused = isPaused(now.at);
@@ -141,12 +148,25 @@ final class Credit {
         } else if (assumed) {
             cut = OptionalLong.of(now.at);
         }
-        if (joined != null) {
-            joined.place.set(new Place(now.at, paid));
-            joined = null;
-        }
+        settleJoined(now.at, paid);
         last = new Last(seen, now, paid);
         return assumed || (wasPaused && !seen.paused);
+    }
+
+    /** The link is up, and what is known is newer than what it has told. Says whether waiters must look again. */
+    private boolean heardAgain(long now) {
+        boolean wasCut = cut.isPresent();
+        cut = OptionalLong.empty();
+        settleJoined(now, paid(now));
+        return wasCut;
+    }
+
+    /** Gives those who joined without knowledge their place. */
+    private void settleJoined(long at, long paid) {
+        if (joined != null) {
+            joined.place.set(new Place(at, paid));
+            joined = null;
+        }
     }
 
     private boolean isStale(Seen seen, Via via) {
@@ -156,7 +176,7 @@ final class Credit {
         if (via instanceof Via.Ask ask) {
             return ask.known.isEmpty() || Long.compareUnsigned(seen.revision, ask.known.get()) >= 0;
         }
-        return !((Via.Watch) via).gap;
+        return !((Via.Watch) via).gap || heard.isEmpty() || Long.compareUnsigned(seen.revision, heard.getAsLong()) >= 0;
     }
 
     private long paidWith(Now now, Seen seen) {

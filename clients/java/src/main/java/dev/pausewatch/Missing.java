@@ -66,7 +66,7 @@ final class Missing {
         }
         threadIds.remove();
         if (thrown == null) {
-            environment.outbox().state(environment.includeElicitations() ? state : state.withoutElicitations(), true);
+            environment.outbox().answer(environment.includeElicitations() ? state : state.withoutElicitations());
         } else {
             environment.outbox().remove(threadId);
         }

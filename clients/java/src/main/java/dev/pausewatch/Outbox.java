@@ -19,7 +19,10 @@ import java.util.Set;
  * <p>3. A break takes back what was not told yet of its threads: the state after it says more. So at most one break waits, and at most one
  * end of a snapshot.
  *
- * <p>4. Of a watch of all threads only those are remembered that are paused, or not told yet.
+ * <p>4. Of a watch of all threads only those are remembered that are paused, or not told yet; and since the last break, those that were
+ * asked for.
+ *
+ * <p>5. An answer to a question may overtake the stream: what the stream still tells of that thread is told only from there on.
  *
  * <p>Its lock is its monitor; the callback is called without it.
  */
@@ -28,6 +31,8 @@ final class Outbox {
     private final Map<String, Known> threads = new HashMap<>();
     /** What waits to be told, in order: thread ids, and the two tokens. */
     private final Set<Object> waiting = new LinkedHashSet<>();
+    /** The revisions that asking has brought since the last break. */
+    private final Map<String, Long> asked = new HashMap<>();
 
     private final Set<String> cutThreads = new LinkedHashSet<>();
     private PausewatchException cutError;
@@ -82,7 +87,29 @@ final class Outbox {
         }
     }
 
+    /** Takes the answer to a question about one of the {@link #unknown()} threads. */
+    void answer(PauseState state) {
+        if (putAnswer(state)) {
+            ready();
+        }
+    }
+
+    private synchronized boolean putAnswer(PauseState state) {
+        Known thread = threads.get(state.threadId());
+        // Known, or forgotten: the stream has told more since, and goes on by itself.
+        if (thread == null || !thread.cut) {
+            return false;
+        }
+        put(state, true);
+        asked.put(state.threadId(), state.revision());
+        return true;
+    }
+
     private synchronized boolean put(PauseState state, boolean snapshot) {
+        Long askedFor = asked.get(state.threadId());
+        if (askedFor != null && Long.compareUnsigned(state.revision(), askedFor) <= 0) {
+            return false;
+        }
         Known thread = threads.get(state.threadId());
         if (thread == null) {
             if (!all) {
@@ -104,6 +131,7 @@ final class Outbox {
 
     /** Nothing is known of these threads any more. */
     synchronized void cut(Collection<String> threadIds) {
+        asked.clear();
         for (String threadId : threadIds) {
             Known thread = threads.get(threadId);
             if (thread != null) {

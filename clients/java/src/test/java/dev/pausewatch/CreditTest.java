@@ -104,6 +104,44 @@ class CreditTest {
     }
 
     @Test
+    void g3ASnapshotThatAnAnswerHasOvertakenChangesNothing() {
+        apply(0, 1, false, 0, GAP);
+        cut(10);
+        assertTrue(apply(20, 3, false, 4, ask(1)));
+        // Its stream was opened before the answer was given.
+        assertTrue(apply(25, 2, true, 3, GAP), "the link is up again: waiters look again");
+        assertPaid(4, 26);
+        assertFalse(isPaused(26));
+        assertTrue(credit.isLinked());
+        apply(27, 3, false, 4, WATCH);
+        assertPaid(4, 30);
+        assertFalse(isPaused(30));
+    }
+
+    @Test
+    void g3TheFirstSnapshotMayBeOvertakenTooAndWhoJoinedHasAPlace() {
+        apply(1, 2, true, 0, new Via.Ask(Optional.empty()));
+        Join join = credit.join(START + s(3));
+        apply(5, 1, false, 0, GAP);
+        assertPaid(4, 5);
+        assertTrue(isPaused(5), "the pause goes on");
+        assertEquals(
+                Optional.of(new Place(START + s(5), s(4))),
+                join.joined().orElseThrow().place());
+    }
+
+    @Test
+    void aRevisionBelowWhatTheWatchHasToldMeansLostStateWhateverWasAskedFor() {
+        apply(0, -2, false, 0, GAP);
+        cut(10);
+        apply(12, -1, false, 2, ask(-2));
+        apply(20, 1, true, 0, GAP);
+        // What was credited stays, and counts on; revisions are unsigned.
+        assertPaid(5, 23);
+        assertTrue(isPaused(23));
+    }
+
+    @Test
     void g2AnAnswerWhileTheWatchIsCutCountsForOneMoreGrace() {
         apply(0, 1, false, 0, GAP);
         cut(10);

@@ -28,6 +28,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
+import java.util.function.Function;
 
 /** A coordinator in this process that does what the test says. */
 final class FakeServer implements AutoCloseable {
@@ -37,6 +38,7 @@ final class FakeServer implements AutoCloseable {
     final CountDownLatch cancelled = new CountDownLatch(1);
     volatile BiConsumer<Integer, StreamObserver<IncrementElicitationResponse>> onIncrement = (number, answer) ->
             answer(answer, IncrementElicitationResponse.newBuilder().setCount(1).build());
+    volatile Function<String, dev.pausewatch.v1.PauseState> onGet = threadId -> state(threadId, 0, false);
 
     private final ServerCredentials credentials;
     private Server server;
@@ -45,12 +47,13 @@ final class FakeServer implements AutoCloseable {
     /** A stream that a client has opened. */
     record WatchCall(WatchPauseStateRequest request, ServerCallStreamObserver<WatchPauseStateResponse> observer) {
         void state(String threadId, long revision) {
-            dev.pausewatch.v1.PauseState state = dev.pausewatch.v1.PauseState.newBuilder()
-                    .setThreadId(threadId)
-                    .setRevision(revision)
-                    .build();
-            observer.onNext(
-                    WatchPauseStateResponse.newBuilder().setPauseState(state).build());
+            state(threadId, revision, false);
+        }
+
+        void state(String threadId, long revision, boolean paused) {
+            observer.onNext(WatchPauseStateResponse.newBuilder()
+                    .setPauseState(FakeServer.state(threadId, revision, paused))
+                    .build());
         }
 
         void complete() {
@@ -105,6 +108,14 @@ final class FakeServer implements AutoCloseable {
         stop();
     }
 
+    static dev.pausewatch.v1.PauseState state(String threadId, long revision, boolean paused) {
+        return dev.pausewatch.v1.PauseState.newBuilder()
+                .setThreadId(threadId)
+                .setRevision(revision)
+                .setPaused(paused)
+                .build();
+    }
+
     static <R> void answer(StreamObserver<R> observer, R response) {
         observer.onNext(response);
         observer.onCompleted();
@@ -146,7 +157,11 @@ final class FakeServer implements AutoCloseable {
 
         @Override
         public void getPauseState(GetPauseStateRequest request, StreamObserver<GetPauseStateResponse> answer) {
-            answer(answer, GetPauseStateResponse.getDefaultInstance());
+            answer(
+                    answer,
+                    GetPauseStateResponse.newBuilder()
+                            .setPauseState(onGet.apply(request.getThreadId()))
+                            .build());
         }
 
         @Override

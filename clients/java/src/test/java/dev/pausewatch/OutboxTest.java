@@ -76,6 +76,58 @@ class OutboxTest {
         assertEquals(List.of(), told(outbox));
     }
 
+    /** What a watch of all threads has not told yet, after a break in which the paused thread "t" was resumed. */
+    private static Outbox brokenOutboxOfAll() {
+        Outbox all = new Outbox(true);
+        all.state(state("t", 1, true), true);
+        told(all);
+        all.disconnected(List.of("t"), LOST);
+        told(all);
+        assertEquals(List.of("t"), all.unknown());
+        return all;
+    }
+
+    @Test
+    void g6WhatWasAskedForIsNotFollowedByOlderStates() {
+        for (long answer : List.of(6L, 7L)) {
+            Outbox all = brokenOutboxOfAll();
+            all.answer(state("t", answer, answer % 2 == 1));
+            assertEquals(List.of("t" + answer + "g"), told(all));
+            // The stream was behind the answer.
+            for (long revision = 2; revision <= answer; revision++) {
+                all.state(state("t", revision, revision % 2 == 1), false);
+                assertEquals(List.of(), told(all));
+            }
+            all.state(state("t", answer + 1, answer % 2 == 0), false);
+            assertEquals(List.of("t" + (answer + 1)), told(all));
+        }
+    }
+
+    @Test
+    void g6AfterTheNextBreakWhatWasAskedForHoldsNothingBack() {
+        Outbox all = brokenOutboxOfAll();
+        all.answer(state("t", 6, false));
+        told(all);
+        all.disconnected(List.of(), LOST);
+        all.state(state("t", 3, true), true);
+        assertEquals(List.of("!", "t3g"), told(all), "the server has lost its state");
+    }
+
+    @Test
+    void whatTheStreamTellsFirstNeedsNoAnswer() {
+        Outbox all = brokenOutboxOfAll();
+        all.state(state("t", 3, true), false);
+        all.answer(state("t", 2, false));
+        assertEquals(List.of("t3g"), told(all));
+        assertEquals(List.of("t"), all.threadIds(), "it is still known as paused");
+        all.state(state("t", 4, false), false);
+        assertEquals(List.of("t4"), told(all));
+        all.answer(state("t", 6, false));
+        assertEquals(List.of(), told(all));
+        all.state(state("t", 5, true), false);
+        assertEquals(List.of("t5"), told(all), "the stream goes on by itself");
+    }
+
     @Test
     void afterABreakAnyRevisionIsToldWithAGap() {
         outbox.add("t");

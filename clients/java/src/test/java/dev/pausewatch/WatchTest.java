@@ -216,6 +216,32 @@ class WatchTest {
     }
 
     @Test
+    void g6WhatWasAskedForAfterABreakIsNotFollowedByOlderStates() throws InterruptedException {
+        server.onGet = threadId -> FakeServer.state(threadId, 6, false);
+        try (Watch watch = client.watchAll().open()) {
+            FakeServer.WatchCall first = server.nextWatch();
+            first.state("a", 1, true);
+            first.complete();
+            assertState(watch.next(), "a", 1, true, true);
+            assertComplete(watch.next());
+            first.observer().onCompleted();
+            assertInstanceOf(WatchEvent.Disconnected.class, watch.next());
+            FakeServer.WatchCall second = server.nextWatch();
+            second.complete();
+            assertState(watch.next(), "a", 6, true, true);
+            assertComplete(watch.next());
+            // The stream was behind the answer.
+            for (int revision = 2; revision <= 6; revision++) {
+                second.state("a", revision, revision % 2 == 1);
+            }
+            second.state("b", 1, true);
+            assertState(watch.next(), "b", 1, false, true);
+            second.state("a", 7, true);
+            assertState(watch.next(), "a", 7, false, true);
+        }
+    }
+
+    @Test
     void badIdsAreRefusedAtOnce() {
         assertThrows(InvalidFieldException.class, () -> client.watch("ok", ""));
         try (Watch watch = client.watch().open()) {
