@@ -112,6 +112,11 @@ impl Engine {
         lease.min(recovery).min(self.next_sweep)
     }
 
+    /// The time by which it judges.
+    pub fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
     /// Whether the next batch may take long.
     pub fn may_wait(&self) -> bool {
         self.store.may_wait()

@@ -144,6 +144,7 @@ impl Shared {
         let (calls, callers) = self.take_batch();
         let mut results = Results { callers, ..Results::default() };
         let before = self.clock.now();
+        self.hub.horizon().begin(before);
         let done = engine.as_mut()?.process(&calls, &mut results.outcomes, &mut results.committed);
         let after = self.clock.now();
         if after.since(before) >= SLOW {
@@ -178,8 +179,13 @@ impl Shared {
     }
 
     fn hand_out_what_is_left(&self) {
-        let left = std::mem::take(&mut *self.outbox.lock().expect("nothing panics while it holds the outbox"));
+        let left = {
+            let mut outbox = self.outbox.lock().expect("nothing panics while it holds the outbox");
+            self.hub.horizon().take();
+            std::mem::take(&mut *outbox)
+        };
         self.hand_out(left);
+        self.hub.horizon().published();
     }
 
     /// Hands out what the thread has done, and commits one batch on the runtime if that may not take long.
@@ -199,6 +205,7 @@ impl Shared {
         self.hand_out_what_is_left();
         let Some(results) = self.commit(&mut engine) else { return Next::End };
         self.hand_out(results);
+        self.hub.horizon().end();
         Next::Yield
     }
 
@@ -221,6 +228,7 @@ impl Shared {
                 outbox.committed.append(&mut results.committed);
                 outbox.outcomes.append(&mut results.outcomes);
                 outbox.callers.append(&mut results.callers);
+                self.hub.horizon().wait();
                 let mut inbox = self.inbox();
                 inbox.go = !inbox.calls.is_empty() && self.is_slow();
             }

@@ -100,9 +100,11 @@ fn process_inline(engine: &Mutex<Engine>, hub: &Hub, calls: &[Call], earlier_due
     let (mut outcomes, mut committed) = (Vec::with_capacity(1), Vec::with_capacity(1));
     let mut engine = engine.lock().expect("the engine does not panic");
     let due = engine.next_due();
+    hub.horizon().begin(engine.now());
     engine.process(calls, &mut outcomes, &mut committed).expect("a store that keeps nothing does not fail");
     // Published under the lock: of one thread, revisions must reach the hub in their order.
     hub.publish(committed);
+    hub.horizon().end();
     if engine.next_due() < due {
         earlier_due.notify_one();
     }

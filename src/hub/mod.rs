@@ -10,10 +10,12 @@
 //! - H3: what a watcher holds is bounded by its threads; waking it needs no memory.
 //!
 //! One lock, held for short and never while a waker runs.
+mod horizon;
 mod list;
 mod topic;
 mod watcher;
 
+pub use horizon::Horizon;
 pub use topic::{Frame, Shown, View};
 pub use watcher::{Interest, Sink, Subscription};
 
@@ -56,6 +58,7 @@ pub enum Event {
 #[derive(Debug, Default)]
 pub struct Hub {
     state: Mutex<State>,
+    horizon: Horizon,
 }
 
 #[derive(Debug, Default)]
@@ -97,6 +100,11 @@ impl Hub {
             state.topics[key as usize].known = Some(Box::new(known));
             state.set_header(key, record.header);
         }
+    }
+
+    /// Up to when lengths may be told. Who commits says when a batch begins and when it is published.
+    pub fn horizon(&self) -> &Horizon {
+        &self.horizon
     }
 
     /// Shows what was committed, and wakes whom it concerns.

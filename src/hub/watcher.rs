@@ -1,6 +1,6 @@
 //! A watcher: which of its threads have changed since it looked, and how it is woken.
 use super::topic::{Frame, Subscriber};
-use super::{Hub, State, small};
+use super::{Horizon, Hub, State, small};
 use crate::core::Header;
 use crate::core::types::ThreadId;
 use std::collections::{HashSet, VecDeque};
@@ -259,6 +259,11 @@ impl All {
 }
 
 impl Subscription {
+    /// Up to when lengths may be told.
+    pub fn horizon(&self) -> &Horizon {
+        self.hub.horizon()
+    }
+
     /// Gives the sink what is due, until it is full. `Ready(true)`: something was given; `Ready(false)`: the hub was
     /// closed, and the watch is over; `Pending`: nothing is due, and the waker is kept.
     pub fn poll_next(&mut self, cx: &mut Context<'_>, sink: &mut impl Sink) -> Poll<bool> {

@@ -10,7 +10,7 @@ mod wire;
 
 use crate::clock::Clock;
 use crate::coordinator::Coordinator;
-use crate::core::Answer;
+use crate::core::{Answer, Moment};
 use crate::proto::v1;
 use std::convert::Infallible;
 use std::future::Future;
@@ -72,6 +72,13 @@ struct Calls {
     clock: Arc<dyn Clock>,
 }
 
+impl Calls {
+    /// Up to when lengths are told. To be asked for before the state is read.
+    fn now(&self) -> Moment {
+        self.coordinator.hub().horizon().limit(self.clock.now())
+    }
+}
+
 #[tonic::async_trait]
 impl ElicitationService for Calls {
     async fn increment_elicitation(
@@ -127,8 +134,8 @@ impl ElicitationService for Calls {
         request: Request<v1::GetPauseStateRequest>,
     ) -> Result<Response<v1::GetPauseStateResponse>, Status> {
         let thread = wire::thread_id(&request.get_ref().thread_id).map_err(status::of_field)?;
-        let view = self.coordinator.hub().get(&thread);
-        let pause_state = Some(wire::view(&view, self.clock.now()));
+        let now = self.now();
+        let pause_state = Some(wire::view(&self.coordinator.hub().get(&thread), now));
         Ok(Response::new(v1::GetPauseStateResponse { pause_state }))
     }
 
@@ -137,7 +144,7 @@ impl ElicitationService for Calls {
         request: Request<v1::ListPauseStatesRequest>,
     ) -> Result<Response<v1::ListPauseStatesResponse>, Status> {
         let page = page::Page::parse(request.into_inner()).map_err(status::of_field)?;
-        Ok(Response::new(page.read(self.coordinator.hub(), self.clock.now())))
+        Ok(Response::new(page.read(self.coordinator.hub(), self.now())))
     }
 
     type WatchPauseStateStream = tokio_stream::Empty<Result<v1::WatchPauseStateResponse, Status>>;

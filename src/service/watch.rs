@@ -74,7 +74,8 @@ impl http_body::Body for States {
         let this = self.get_mut();
         loop {
             let Some(subscription) = &mut this.subscription else { return Poll::Ready(None) };
-            let mut batch = Batch::new(this.clock.now(), this.include_elicitations);
+            let now = subscription.horizon().limit(this.clock.now());
+            let mut batch = Batch::new(now, this.include_elicitations);
             match subscription.poll_next(cx, &mut batch) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(true) => match batch.finish() {

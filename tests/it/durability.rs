@@ -1,13 +1,15 @@
 //! A disk that breaks, or hangs, under a running server.
 use crate::support::disk::FakeDisk;
-use crate::support::{Process, Running, config, timed};
+use crate::support::{Api, Process, Running, config, states, timed};
 use pausewatch::clock::{Clock, Manual, System};
+use pausewatch::core::Moment;
 use pausewatch::proto::v1;
 use pausewatch::server::Server;
-use pausewatch::store::Embedded;
+use pausewatch::store::{CommitError, Contents, Embedded, OpenError, Store, Write};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 /// Set in the process that plays the server.
 const CHILD: &str = "PAUSEWATCH_TEST_BROKEN_DISK";
@@ -59,6 +61,86 @@ async fn an_fsync_that_fails_ends_the_process_with_a_clear_message() {
     for part in ["the disk of the test", "the disk is broken", "What is on the disk is unknown", "start again"] {
         assert!(error.contains(part), "{error:?} does not say {part:?}");
     }
+}
+
+/// A store whose commits wait while they are held.
+struct Held {
+    store: Embedded,
+    gate: Arc<Gate>,
+}
+
+#[derive(Default)]
+struct Gate {
+    /// Commits are held, and so many wait.
+    state: Mutex<(bool, usize)>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn hold(&self, held: bool) {
+        self.state.lock().unwrap().0 = held;
+        self.opened.notify_all();
+    }
+
+    fn holds_one(&self) -> bool {
+        self.state.lock().unwrap().1 > 0
+    }
+}
+
+impl Store for Held {
+    fn load(&mut self, now: Moment) -> Result<Contents, OpenError> {
+        self.store.load(now)
+    }
+
+    fn commit(&mut self, batch: &[Write<'_>]) -> Result<(), CommitError> {
+        let mut state = self.gate.state.lock().unwrap();
+        state.1 += 1;
+        while state.0 {
+            state = self.gate.opened.wait(state).unwrap();
+        }
+        state.1 -= 1;
+        drop(state);
+        self.store.commit(batch)
+    }
+
+    /// So that it waits where nobody else does.
+    fn may_wait(&self) -> bool {
+        true
+    }
+}
+
+/// G3: a resume counts from when it was judged. Who looks while it is made durable is not told of more paused time than
+/// there will have been.
+#[tokio::test]
+async fn paused_time_does_not_run_ahead_of_a_resume_that_is_being_stored() {
+    let (disk, clock) = (FakeDisk::default(), Arc::new(Manual::new(System::new().now(), 1)));
+    let store = Embedded::on(Arc::new(disk), "the disk of the test", clock.boot_id()).unwrap();
+    let gate = Arc::<Gate>::default();
+    let store = Held { store, gate: gate.clone() };
+    let server = Running::of(Server::start_on(Box::new(store), clock.clone(), config()).await.unwrap());
+    let mut api = server.api().await;
+    api.increment("t", None).await;
+    clock.advance(Duration::from_secs(10));
+    gate.hold(true);
+    let mut holder = server.api().await;
+    let decrement = tokio::spawn(async move { holder.try_decrement("t", "", None).await });
+    let total = async |api: &mut Api| api.get("t").await.paused_total.unwrap().seconds;
+    // Reads are answered until it gets there, and afterwards.
+    while !gate.holds_one() {
+        assert_eq!(total(&mut api).await, 10);
+    }
+    clock.advance(Duration::from_secs(5));
+    assert_eq!(total(&mut api).await, 10, "a read");
+    let mut watching = api.watch(&["t"]).await;
+    let seen = &states(&mut watching).await[0];
+    assert_eq!((seen.paused, seen.paused_total.unwrap().seconds), (true, 10), "a watch");
+    gate.hold(false);
+    timed("the decrement", decrement).await.unwrap().unwrap();
+    assert_eq!(total(&mut api).await, 10);
+    // And the next pause is told as it runs.
+    api.increment("t", None).await;
+    clock.advance(Duration::from_secs(2));
+    assert_eq!(total(&mut api).await, 12);
 }
 
 /// Calls that write more than the journal has room for while the database takes nothing up.
