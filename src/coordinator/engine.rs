@@ -184,7 +184,7 @@ impl Engine {
         let decision = decide(record, command, fresh)?;
         let Some(change) = decision.change else { return Ok(decision.answer) };
         match change.effect {
-            Effect::Renewed { .. } => {}
+            _ if !outlives(&change) => {}
             _ if !writable => return Err(Refusal::StoreUnavailable { why: "its disk cannot be written" }),
             Effect::Opened(_) if self.store.is_full() => {
                 return Err(Refusal::StoreUnavailable { why: "its disk is full" });
@@ -225,7 +225,7 @@ impl Engine {
 
     /// Stores what is staged, and what is to be forgotten.
     fn commit(&mut self) -> Result<(), CommitError> {
-        let changed = |(_, change): &(ThreadId, Change)| !matches!(change.effect, Effect::Renewed { .. });
+        let changed = |(_, change): &(ThreadId, Change)| outlives(change);
         let to_forget = self.forgotten.len() + self.forgotten_rows.len();
         if !self.store.keeps() || !(self.store_failing || to_forget > 0 || self.staged.iter().any(changed)) {
             self.forgotten_rows.clear();
@@ -237,7 +237,12 @@ impl Engine {
         for (i, staged) in self.staged.iter().enumerate().filter(|(_, staged)| changed(staged)) {
             let (thread, change) = staged;
             match &change.effect {
-                Effect::Renewed { .. } => {}
+                // Unless what is staged after it has closed it.
+                Effect::Renewed { id, .. } => {
+                    let record = self.records.get(thread);
+                    let open = record.and_then(|record| record.position(*id).map(|index| &record.open[index]));
+                    writes.extend(open.map(|open| Write::PutElicitation(thread, open)));
+                }
                 Effect::Opened(open) => writes.push(Write::PutElicitation(thread, open)),
                 Effect::Closed { open, closing, .. } => {
                     writes.push(Write::DeleteElicitation(open.row));
@@ -357,6 +362,13 @@ impl Engine {
         self.ids_given += 1;
         ElicitationId(hasher.finish128().as_u128())
     }
+}
+
+/// Whether a change must outlive the process. A renewal need not if the length of the lease stays, since a restart gives
+/// every lease its full length anyway.
+fn outlives(change: &Change) -> bool {
+    let length = |lease: &Option<(Duration, Moment)>| lease.map(|(length, _)| length);
+    !matches!(&change.effect, Effect::Renewed { before, after, .. } if length(before) == length(after))
 }
 
 fn slept(clock: &dyn Clock) -> i64 {
