@@ -104,8 +104,12 @@ impl Engine {
         })
     }
 
-    /// When [`Engine::process`] has something to do even without a call: a moment of the boot-time clock.
+    /// When [`Engine::process`] has something to do even without a call: a moment of the boot-time clock. A sleep of the
+    /// machine makes it sooner.
     pub fn next_due(&self) -> i64 {
+        if self.has_slept() {
+            return i64::MIN;
+        }
         let lease = self.leases.first_end().unwrap_or(i64::MAX);
         let lease = if self.store_failing { lease.max(self.next_recovery) } else { lease };
         let recovery = if self.store_failing || self.store.is_full() { self.next_recovery } else { i64::MAX };
@@ -321,10 +325,15 @@ impl Engine {
         }
     }
 
+    /// Whether the machine slept since this was last seen to.
+    fn has_slept(&self) -> bool {
+        let since = slept(&*self.clock).saturating_sub(self.slept);
+        since > i64::try_from(SLEEP_NOTICED.as_nanos()).unwrap_or(i64::MAX)
+    }
+
     fn renew_all_after_sleep(&mut self, now: Moment, committed: &mut Vec<Committed>) {
-        let slept = slept(&*self.clock);
-        let noticed = slept.saturating_sub(self.slept) > i64::try_from(SLEEP_NOTICED.as_nanos()).unwrap_or(i64::MAX);
-        self.slept = slept;
+        let noticed = self.has_slept();
+        self.slept = slept(&*self.clock);
         if noticed {
             tracing::info!("the machine slept: every lease begins anew");
             self.renew_all(now, committed);
