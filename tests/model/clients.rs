@@ -45,10 +45,13 @@ impl Shared {
     /// Remembers that an id belongs to an increment, and that to no other.
     fn is_given(&self, thread: &'static str, id: String, to: Id) {
         let mut given = self.given();
-        match given.iter().find(|(_, known, number)| *known == id || *number == to) {
-            Some(known) => assert_eq!(*known, (thread, id, to), "an increment has one id, and an id one increment"),
-            None => given.push((thread, id, to)),
+        let before = given.iter().find(|(_, known, number)| *known == id || *number == to).cloned();
+        if before.is_none() {
+            given.push((thread, id.clone(), to));
         }
+        drop(given);
+        let known = before.unwrap_or((thread, id.clone(), to));
+        assert_eq!(known, (thread, id, to), "G4: an increment has one id, and an id one increment");
     }
 
     /// A state in the words of a history. Each elicitation has the number of its increment for a reason.
@@ -151,59 +154,58 @@ impl Caller {
     async fn send(&mut self, thread: &'static str, number: Id, request: Request, again: bool) {
         let answered = tokio::time::timeout(PATIENCE, async {
             loop {
-                if self.api.is_none() {
-                    self.api = self.shared.connect().await.ok();
+                if let Some(answered) = self.try_once(thread, number, request.clone()).await {
+                    return Some(answered);
                 }
-                let Some(api) = &mut self.api else {
-                    tokio::time::sleep(PAUSE).await;
-                    continue;
-                };
-                match try_once(&self.shared, api, thread, number, request.clone()).await {
-                    Ok(outcome) => return Some(outcome),
-                    Err(status) => {
-                        if let Some(refused) = refusal(&status) {
-                            return Some(refused);
-                        }
-                        let lost = [Code::Unavailable, Code::Cancelled, Code::Unknown, Code::Internal];
-                        assert!(lost.contains(&status.code()), "{status:?}");
-                        self.api = None;
-                    }
-                }
-                if !again {
+                // What could not be sent did not happen.
+                if self.api.take().is_some() && !again {
                     return None;
                 }
+                tokio::time::sleep(PAUSE).await;
             }
         });
         if let Some(outcome) = answered.await.expect("the server is back soon, and answers") {
             self.shared.record.end(number, outcome);
         }
     }
+
+    /// The answer, if one comes.
+    async fn try_once(&mut self, thread: &'static str, number: Id, request: Request) -> Option<Outcome> {
+        if self.api.is_none() {
+            self.api = self.shared.connect().await.ok();
+        }
+        match request.send(self.api.as_mut()?, &self.shared, thread, number).await {
+            Ok(outcome) => Some(outcome),
+            Err(status) => {
+                let lost = [Code::Unavailable, Code::Cancelled, Code::DeadlineExceeded, Code::Unknown, Code::Internal];
+                let refused = refusal(&status);
+                assert!(refused.is_some() || lost.contains(&status.code()), "{status:?}");
+                refused
+            }
+        }
+    }
 }
 
-async fn try_once(
-    shared: &Shared,
-    api: &mut Api,
-    thread: &'static str,
-    number: Id,
-    request: Request,
-) -> Result<Outcome, Status> {
-    match request {
-        Request::Increment(request) => {
-            let answer = api.0.increment_elicitation(request).await?.into_inner();
-            assert!(answer.paused);
-            let opened = answer.elicitation.expect("an increment returns what it opened");
-            assert_eq!((&*opened.thread_id, opened.reason), (thread, number.to_string()));
-            shared.is_given(thread, opened.elicitation_id, number);
-            Ok(Outcome::Changed { count: answer.count as usize, revision: answer.revision })
-        }
-        Request::Decrement(request) => {
-            let answer = api.0.decrement_elicitation(request).await?.into_inner();
-            assert_eq!(answer.paused, answer.count > 0);
-            Ok(Outcome::Changed { count: answer.count as usize, revision: answer.revision })
-        }
-        Request::Get(request) => {
-            let answer = api.0.get_pause_state(request).await?.into_inner();
-            Ok(shared.state(thread, answer.pause_state.expect("a get returns the state"), true))
+impl Request {
+    async fn send(self, api: &mut Api, shared: &Shared, thread: &'static str, number: Id) -> Result<Outcome, Status> {
+        match self {
+            Request::Increment(request) => {
+                let answer = api.0.increment_elicitation(request).await?.into_inner();
+                assert!(answer.paused);
+                let opened = answer.elicitation.expect("an increment returns what it opened");
+                assert_eq!((&*opened.thread_id, opened.reason), (thread, number.to_string()));
+                shared.is_given(thread, opened.elicitation_id, number);
+                Ok(Outcome::Changed { count: answer.count as usize, revision: answer.revision })
+            }
+            Request::Decrement(request) => {
+                let answer = api.0.decrement_elicitation(request).await?.into_inner();
+                assert_eq!(answer.paused, answer.count > 0);
+                Ok(Outcome::Changed { count: answer.count as usize, revision: answer.revision })
+            }
+            Request::Get(request) => {
+                let answer = api.0.get_pause_state(request).await?.into_inner();
+                Ok(shared.state(thread, answer.pause_state.expect("a get returns the state"), true))
+            }
         }
     }
 }
