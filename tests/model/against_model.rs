@@ -179,7 +179,7 @@ impl<S: System> StateMachineTest for Against<S> {
     fn apply(tested: Option<Tested<S>>, state: &State, step: Step) -> Option<Tested<S>> {
         let mut tested = tested?;
         // The model has said how far time goes.
-        let until = tested.boot_ahead + state.service.now.at as i64;
+        let until = tested.boot_ahead + state.called as i64;
         let span = (until - tested.system.clock().now().boot).unsigned_abs();
         match step {
             Step::Calls(_) | Step::Flood(..) | Step::Churn(_) => {}
@@ -193,11 +193,11 @@ impl<S: System> StateMachineTest for Against<S> {
                     clock.advance(span);
                     clock.reboot();
                 });
-                tested.boot_ahead = tested.system.clock().now().boot - state.service.now.at as i64;
+                tested.boot_ahead = tested.system.clock().now().boot - state.called as i64;
             }
         }
         tested.call(&step, &state.answers);
-        tested.work_until(tested.system.clock().now().boot);
+        tested.work_until(tested.boot_ahead + state.service.now.at as i64);
         Some(tested)
     }
 

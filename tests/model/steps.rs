@@ -60,6 +60,8 @@ impl Step {
 pub(crate) struct State {
     pub(crate) service: Service,
     pub(crate) answers: Vec<Result<Answer, Refusal>>,
+    /// When those calls came.
+    pub(crate) called: Nanos,
     /// After a reboot the wall clock tells how long it took: it must not have been set.
     wall_was_set: bool,
 }
@@ -98,7 +100,7 @@ impl<S: System> ReferenceStateMachine for Steps<S> {
         let state = |anonymous_ttl| {
             let now = Now { at: 0, wall: 1_800_000_000 * SECOND as i64 };
             let service = Service { now, anonymous_ttl, threads: Default::default(), floor: S::FLOOR, opened: 0 };
-            State { service, answers: Vec::new(), wall_was_set: false }
+            State { service, answers: Vec::new(), called: 0, wall_was_set: false }
         };
         prop_oneof![3 => Just(Some(DAY)), 1 => Just(Some(5 * SECOND)), 1 => Just(None)].prop_map(state).boxed()
     }
@@ -107,7 +109,7 @@ impl<S: System> ReferenceStateMachine for Steps<S> {
         let (calls, span) = (calls(state.service.opened), span());
         let time = prop_oneof![
             6 => span.clone().prop_map(Step::Advance),
-            2 => (span.clone(), calls.clone()).prop_map(|(by, calls)| Step::Late(by, calls)),
+            2 => (span.clone(), calls.clone()).prop_map(|(by, calls)| Step::Late(by.min(DAY / 2), calls)),
         ];
         let machine = prop_oneof![
             2 => span.clone().prop_map(|by| Step::Sleep(by.max(SECOND))),
@@ -167,6 +169,14 @@ impl<S: System> ReferenceStateMachine for Steps<S> {
         }
         let calls = step.batches().into_iter().flatten();
         state.answers = calls.map(|(name, call)| state.service.call(name, &call)).collect();
+        state.called = state.service.now.at;
+        if matches!(step, Step::Late(..) | Step::Sleep(_) | Step::Restart(_) | Step::Reboot(_)) {
+            // What there is to forget after a leap is forgotten bit by bit: give it the time.
+            state.pass(SECOND, in_time);
+            if S::SWEEPS {
+                state.service.forget_idle_threads();
+            }
+        }
         state
     }
 }
