@@ -104,8 +104,12 @@ impl Engine {
         })
     }
 
-    /// When [`Engine::process`] has something to do even without a call: a moment of the boot-time clock.
+    /// When [`Engine::process`] has something to do even without a call: a moment of the boot-time clock. A sleep of the
+    /// machine makes it sooner.
     pub fn next_due(&self) -> i64 {
+        if self.has_slept() {
+            return i64::MIN;
+        }
         let lease = self.leases.first_end().unwrap_or(i64::MAX);
         let lease = if self.store_failing { lease.max(self.next_recovery) } else { lease };
         let recovery = if self.store_failing || self.store.is_full() { self.next_recovery } else { i64::MAX };
@@ -189,7 +193,7 @@ impl Engine {
         let decision = decide(record, command, fresh)?;
         let Some(change) = decision.change else { return Ok(decision.answer) };
         match change.effect {
-            Effect::Renewed { .. } => {}
+            _ if !outlives(&change) => {}
             _ if !writable => return Err(Refusal::StoreUnavailable { why: "its disk cannot be written" }),
             Effect::Opened(_) if self.store.is_full() => {
                 return Err(Refusal::StoreUnavailable { why: "its disk is full" });
@@ -230,7 +234,7 @@ impl Engine {
 
     /// Stores what is staged, and what is to be forgotten.
     fn commit(&mut self) -> Result<(), CommitError> {
-        let changed = |(_, change): &(ThreadId, Change)| !matches!(change.effect, Effect::Renewed { .. });
+        let changed = |(_, change): &(ThreadId, Change)| outlives(change);
         let to_forget = self.forgotten.len() + self.forgotten_rows.len();
         if !self.store.keeps() || !(self.store_failing || to_forget > 0 || self.staged.iter().any(changed)) {
             self.forgotten_rows.clear();
@@ -242,7 +246,12 @@ impl Engine {
         for (i, staged) in self.staged.iter().enumerate().filter(|(_, staged)| changed(staged)) {
             let (thread, change) = staged;
             match &change.effect {
-                Effect::Renewed { .. } => {}
+                // Unless what is staged after it has closed it.
+                Effect::Renewed { id, .. } => {
+                    let record = self.records.get(thread);
+                    let open = record.and_then(|record| record.position(*id).map(|index| &record.open[index]));
+                    writes.extend(open.map(|open| Write::PutElicitation(thread, open)));
+                }
                 Effect::Opened(open) => writes.push(Write::PutElicitation(thread, open)),
                 Effect::Closed { open, closing, .. } => {
                     writes.push(Write::DeleteElicitation(open.row));
@@ -321,10 +330,15 @@ impl Engine {
         }
     }
 
+    /// Whether the machine slept since this was last seen to.
+    fn has_slept(&self) -> bool {
+        let since = slept(&*self.clock).saturating_sub(self.slept);
+        since > i64::try_from(SLEEP_NOTICED.as_nanos()).unwrap_or(i64::MAX)
+    }
+
     fn renew_all_after_sleep(&mut self, now: Moment, committed: &mut Vec<Committed>) {
-        let slept = slept(&*self.clock);
-        let noticed = slept.saturating_sub(self.slept) > i64::try_from(SLEEP_NOTICED.as_nanos()).unwrap_or(i64::MAX);
-        self.slept = slept;
+        let noticed = self.has_slept();
+        self.slept = slept(&*self.clock);
         if noticed {
             tracing::info!("the machine slept: every lease begins anew");
             self.renew_all(now, committed);
@@ -362,6 +376,13 @@ impl Engine {
         self.ids_given += 1;
         ElicitationId(hasher.finish128().as_u128())
     }
+}
+
+/// Whether a change must outlive the process. A renewal need not if the length of the lease stays, since a restart gives
+/// every lease its full length anyway.
+fn outlives(change: &Change) -> bool {
+    let length = |lease: &Option<(Duration, Moment)>| lease.map(|(length, _)| length);
+    !matches!(&change.effect, Effect::Renewed { before, after, .. } if length(before) == length(after))
 }
 
 fn slept(clock: &dyn Clock) -> i64 {

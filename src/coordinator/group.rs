@@ -135,6 +135,14 @@ impl Shared {
         self.inbox.lock().expect("nothing panics while it holds the inbox")
     }
 
+    /// When the engine has something to do without a call. Asked anew, since a sleep of the machine makes it sooner; unless
+    /// the thread is at it.
+    fn next_due(&self) -> i64 {
+        let engine = self.engine.try_lock();
+        let now = engine.ok().and_then(|engine| Some(engine.as_ref()?.next_due()));
+        now.unwrap_or_else(|| self.next_due.load(Relaxed))
+    }
+
     fn is_slow(&self) -> bool {
         self.clock.now().boot < self.slow_until.load(Relaxed)
     }
@@ -191,7 +199,7 @@ impl Shared {
     /// Hands out what the thread has done, and commits one batch on the runtime if that may not take long.
     fn step(&self) -> Next {
         self.hand_out_what_is_left();
-        let nap = nap(self.next_due.load(Relaxed), &*self.clock);
+        let nap = nap(self.next_due(), &*self.clock);
         if self.inbox().calls.is_empty() && !nap.is_zero() {
             return Next::Nap(nap);
         }

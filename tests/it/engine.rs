@@ -37,6 +37,13 @@ fn renew(elicitation: &str) -> Command {
     Command::Renew { elicitation: Named(elicitation.into()), ttl: None }
 }
 
+fn renew_for(elicitation: &str, ttl: Duration) -> Command {
+    Command::Renew {
+        elicitation: Named(elicitation.into()),
+        ttl: Some(Ttl::new("ttl", ttl).expect("within the limits")),
+    }
+}
+
 impl Rig {
     fn new(store: impl Store, clock: Arc<Manual>) -> Self {
         let hub = Arc::<Hub>::default();
@@ -171,6 +178,34 @@ fn a_restart_begins_every_lease_anew_and_counts_as_paused() {
     assert_eq!((rig.count("t"), rig.paused_total("t")), (0, HOUR + 30 * SECOND));
 }
 
+/// G2: else the one that had a second left would have a day.
+#[test]
+fn after_a_restart_a_lease_has_the_length_of_its_last_renewal() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let clock = clock();
+    let mut rig = Rig::in_directory(directory.path(), clock.clone());
+    let (shorter, _) = rig.open("t", None);
+    let (longer, _) = rig.open("t", Some(2 * SECOND));
+    let (closed, _) = rig.open("t", None);
+    let batch = [
+        ("t", renew_for(&shorter, SECOND)),
+        ("t", renew_for(&longer, HOUR)),
+        ("t", renew(&longer)),
+        ("t", renew_for(&closed, HOUR)),
+        ("t", decrement(Some(&closed))),
+    ];
+    assert!(rig.try_batch(&batch).expect("stored").iter().all(Result::is_ok));
+    drop(rig);
+    let mut rig = Rig::in_directory(directory.path(), clock);
+    assert_eq!(rig.count("t"), 2);
+    rig.clock.advance(SECOND);
+    rig.turn();
+    assert_eq!(rig.view("t").open[0].elicitation.id.to_string(), longer);
+    rig.clock.advance(HOUR - SECOND);
+    rig.turn();
+    assert_eq!(rig.count("t"), 0);
+}
+
 /// The boot-time clock starts anew: the wall clock bridges the gap, and counts nothing below 0 should it be set back.
 #[test]
 fn a_reboot_is_bridged_by_the_wall_clock() {
@@ -292,6 +327,8 @@ fn while_the_store_refuses_changes_are_refused_and_renewals_and_reads_go_on() {
     assert!(unavailable(&rig.call("t", decrement(Some(&id)))));
     assert!(unavailable(&rig.call("new", increment("r", None))));
     assert!(rig.call("t", renew(&id)).is_ok());
+    assert!(rig.call("t", renew_for(&id, 30 * SECOND)).is_ok(), "the length that it has");
+    assert!(unavailable(&rig.call("t", renew_for(&id, HOUR))), "its new length would be lost by a restart");
     assert!(matches!(rig.call("new", decrement(None)), Err(Refusal::NoOutstanding { .. })));
     let view = rig.view("t");
     assert_eq!((view.open.len(), view.header.expect("known").revision), (1, revision), "nothing of it was published");

@@ -24,6 +24,7 @@ mod run_pauses;
 mod run_vs_timeout;
 mod service;
 mod shell;
+mod sleep;
 mod stopwatch;
 mod stopwatch_controller;
 mod stopwatch_server;

@@ -348,7 +348,8 @@ type RenewElicitationRequest struct {
 	ThreadId string `protobuf:"bytes,1,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// The open elicitation: 1 to 64 bytes.
 	ElicitationId string `protobuf:"bytes,2,opt,name=elicitation_id,json=elicitationId,proto3" json:"elicitation_id,omitempty"`
-	// The new length of the lease, from now: 1 s to 24 h. Unset: the length that the lease has.
+	// The new length of the lease, from now: 1 s to 24 h; a later renewal that sets none, and a restart of the server, give
+	// it this length again. Unset: the length that the lease has.
 	Ttl           *durationpb.Duration `protobuf:"bytes,3,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

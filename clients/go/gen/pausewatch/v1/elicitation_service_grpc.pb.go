@@ -73,7 +73,8 @@ type ElicitationServiceClient interface {
 	// A renewal is no change of the thread: no new revision, nothing to watchers. It never revives a closed elicitation.
 	// Calling it again is harmless.
 	//
-	// Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED.
+	// Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (only of a
+	// `ttl` that the lease does not have yet).
 	RenewElicitation(ctx context.Context, in *RenewElicitationRequest, opts ...grpc.CallOption) (*RenewElicitationResponse, error)
 	// Reads one thread, with its open elicitations. A thread that nobody ever named has count 0.
 	//
@@ -202,7 +203,8 @@ type ElicitationServiceServer interface {
 	// A renewal is no change of the thread: no new revision, nothing to watchers. It never revives a closed elicitation.
 	// Calling it again is harmless.
 	//
-	// Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED.
+	// Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (only of a
+	// `ttl` that the lease does not have yet).
 	RenewElicitation(context.Context, *RenewElicitationRequest) (*RenewElicitationResponse, error)
 	// Reads one thread, with its open elicitations. A thread that nobody ever named has count 0.
 	//

@@ -206,7 +206,9 @@ class RenewElicitationRequest(_message.Message):
     """The open elicitation: 1 to 64 bytes."""
     @_builtins.property
     def ttl(self) -> _duration_pb2.Duration:
-        """The new length of the lease, from now: 1 s to 24 h. Unset: the length that the lease has."""
+        """The new length of the lease, from now: 1 s to 24 h; a later renewal that sets none, and a restart of the server, give
+        it this length again. Unset: the length that the lease has.
+        """
 
     def __init__(
         self,

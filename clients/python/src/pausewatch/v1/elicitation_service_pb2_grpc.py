@@ -105,7 +105,8 @@ class ElicitationServiceServicer(object):
         A renewal is no change of the thread: no new revision, nothing to watchers. It never revives a closed elicitation.
         Calling it again is harmless.
 
-        Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED.
+        Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (only of a
+        `ttl` that the lease does not have yet).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -76,7 +76,8 @@ class ElicitationServiceStub:
     A renewal is no change of the thread: no new revision, nothing to watchers. It never revives a closed elicitation.
     Calling it again is harmless.
 
-    Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED.
+    Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (only of a
+    `ttl` that the lease does not have yet).
     """
     GetPauseState: _grpc.UnaryUnaryMultiCallable[_elicitation_service_pb2.GetPauseStateRequest, _elicitation_service_pb2.GetPauseStateResponse]
     """Reads one thread, with its open elicitations. A thread that nobody ever named has count 0.
@@ -133,7 +134,8 @@ class ElicitationServiceAsyncStub(ElicitationServiceStub):
     A renewal is no change of the thread: no new revision, nothing to watchers. It never revives a closed elicitation.
     Calling it again is harmless.
 
-    Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED.
+    Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (only of a
+    `ttl` that the lease does not have yet).
     """
     GetPauseState: _aio.UnaryUnaryMultiCallable[_elicitation_service_pb2.GetPauseStateRequest, _elicitation_service_pb2.GetPauseStateResponse]  # type: ignore[assignment]
     """Reads one thread, with its open elicitations. A thread that nobody ever named has count 0.
@@ -205,7 +207,8 @@ class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
         A renewal is no change of the thread: no new revision, nothing to watchers. It never revives a closed elicitation.
         Calling it again is harmless.
 
-        Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED.
+        Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (only of a
+        `ttl` that the lease does not have yet).
         """
 
     @_abc_1.abstractmethod

@@ -229,7 +229,8 @@ export type RenewElicitationRequest = Message<"pausewatch.v1.RenewElicitationReq
   elicitationId: string;
 
   /**
-   * The new length of the lease, from now: 1 s to 24 h. Unset: the length that the lease has.
+   * The new length of the lease, from now: 1 s to 24 h; a later renewal that sets none, and a restart of the server, give
+   * it this length again. Unset: the length that the lease has.
    *
    * @generated from field: google.protobuf.Duration ttl = 3;
    */
@@ -647,7 +648,8 @@ export const ElicitationService: GenService<{
    * A renewal is no change of the thread: no new revision, nothing to watchers. It never revives a closed elicitation.
    * Calling it again is harmless.
    *
-   * Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED.
+   * Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (only of a
+   * `ttl` that the lease does not have yet).
    *
    * @generated from rpc pausewatch.v1.ElicitationService.RenewElicitation
    */

@@ -1,0 +1,245 @@
+//! Clients that change, read and watch the same threads at the same time, and write down what they see. They send a call
+//! again until it is answered, with its request id; a call that has none is sent once.
+use crate::history::{Outcome, Recorder, What};
+use crate::linear::{decrement, increment};
+use crate::service::{Id, Refusal, SECOND};
+use crate::support::{Api, PATIENCE, Random};
+use pausewatch::proto::v1;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tonic::transport::Endpoint;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+use v1::elicitation_service_client::ElicitationServiceClient;
+use v1::watch_pause_state_response::Event;
+
+/// Two, so that calls meet.
+pub(crate) const THREADS: [&str; 2] = ["t", "u"];
+/// Far longer than a history.
+const TTL: Duration = Duration::from_secs(3_600);
+/// Between two tries: there is no event that tells that the server is back.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What the clients of one history share.
+pub(crate) struct Shared {
+    pub(crate) address: SocketAddr,
+    pub(crate) record: Recorder,
+    /// The ids that were given, and the increments that they were given to.
+    pub(crate) given: Mutex<Vec<(&'static str, String, Id)>>,
+}
+
+impl Shared {
+    async fn connect(&self) -> Result<Api, Status> {
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.address)).expect("an address");
+        let channel = endpoint.timeout(PATIENCE / 3).connect().await;
+        Ok(Api(ElicitationServiceClient::new(channel.map_err(|error| Status::unavailable(error.to_string()))?)))
+    }
+
+    fn given(&self) -> std::sync::MutexGuard<'_, Vec<(&'static str, String, Id)>> {
+        self.given.lock().expect("nothing panics while it holds the ids")
+    }
+
+    /// Remembers that an id belongs to an increment, and that to no other.
+    fn is_given(&self, thread: &'static str, id: String, to: Id) {
+        let mut given = self.given();
+        let before = given.iter().find(|(_, known, number)| *known == id || *number == to).cloned();
+        if before.is_none() {
+            given.push((thread, id.clone(), to));
+        }
+        drop(given);
+        let known = before.unwrap_or((thread, id.clone(), to));
+        assert_eq!(known, (thread, id, to), "G4: an increment has one id, and an id one increment");
+    }
+
+    /// A state in the words of a history. Each elicitation has the number of its increment for a reason.
+    pub(crate) fn state(&self, thread: &'static str, state: v1::PauseState, whole: bool) -> Outcome {
+        assert_eq!((state.paused, &*state.thread_id), (state.count > 0, thread));
+        assert_eq!((state.pause_start_time.is_some(), state.paused_for.is_some()), (state.paused, state.paused));
+        let open = state.elicitations.into_iter().map(|elicitation| {
+            let number = elicitation.reason.parse().expect("the reason is a number");
+            self.is_given(thread, elicitation.elicitation_id, number);
+            number
+        });
+        let open = whole.then(|| open.collect());
+        Outcome::State { count: state.count as usize, revision: state.revision, open }
+    }
+}
+
+/// What the server said, or `None`: it said nothing, or that it could not store.
+fn refusal(status: &Status) -> Option<Outcome> {
+    let details = status.get_error_details();
+    let reason = &details.error_info()?.reason;
+    let refusals = HashMap::from([
+        ("NO_OUTSTANDING_ELICITATION", Refusal::NoOutstanding),
+        ("ELICITATION_UNKNOWN", Refusal::Unknown),
+        ("ELICITATION_RELEASED", Refusal::Released),
+        ("ELICITATION_EXPIRED", Refusal::Expired),
+        ("REQUEST_ID_REUSED", Refusal::RequestIdReused),
+        ("TOO_MANY_ELICITATIONS", Refusal::TooMany),
+    ]);
+    refusals.get(&**reason).copied().map(Outcome::Refused)
+}
+
+/// A client that makes random calls.
+pub(crate) struct Caller {
+    shared: Arc<Shared>,
+    random: Random,
+    api: Option<Api>,
+}
+
+/// A call to be sent.
+#[derive(Clone)]
+enum Request {
+    Increment(v1::IncrementElicitationRequest),
+    Decrement(v1::DecrementElicitationRequest),
+    Get(v1::GetPauseStateRequest),
+}
+
+impl Caller {
+    pub(crate) fn new(shared: Arc<Shared>, random: Random) -> Self {
+        Caller { shared, random, api: None }
+    }
+
+    pub(crate) async fn make(mut self, calls: usize) {
+        for _ in 0..calls {
+            self.make_one().await;
+        }
+    }
+
+    async fn make_one(&mut self) {
+        let thread = THREADS[self.random.below(2)];
+        let named = self.random.below(2) == 0;
+        let once = self.random.below(4) > 0;
+        let request_id = |number: Id| if once { format!("request {number}") } else { String::new() };
+        match self.random.below(10) {
+            0..4 => {
+                let ttl = (self.random.below(2) == 0).then_some(TTL);
+                let call = increment(ttl.map(|ttl| ttl.as_secs() * SECOND));
+                let number = self.shared.record.begin(thread, What::Change(call));
+                let request = v1::IncrementElicitationRequest {
+                    thread_id: thread.into(),
+                    request_id: request_id(number),
+                    reason: number.to_string(),
+                    ttl: ttl.map(|ttl| prost_types::Duration::try_from(ttl).expect("an hour")),
+                    ..Default::default()
+                };
+                self.send(thread, number, Request::Increment(request), once).await;
+            }
+            4..8 => {
+                let given = self.shared.given().iter().filter(|(of, ..)| *of == thread).cloned().collect::<Vec<_>>();
+                // The latest are the most likely to be open still.
+                let index = given.len().saturating_sub(1 + self.random.below(4));
+                let chosen = given.get(index).filter(|_| named).cloned();
+                let (id, which) = chosen.map(|(_, id, number)| (id, number)).unzip();
+                let number = self.shared.record.begin(thread, What::Change(decrement(which)));
+                let request = v1::DecrementElicitationRequest {
+                    thread_id: thread.into(),
+                    elicitation_id: id,
+                    request_id: request_id(number),
+                };
+                self.send(thread, number, Request::Decrement(request), once).await;
+            }
+            _ => {
+                let number = self.shared.record.begin(thread, What::Get);
+                let request = Request::Get(v1::GetPauseStateRequest { thread_id: thread.into() });
+                self.send(thread, number, request, true).await;
+            }
+        }
+    }
+
+    /// Sends a call until it is answered, or once; writes down the answer.
+    async fn send(&mut self, thread: &'static str, number: Id, request: Request, again: bool) {
+        let answered = tokio::time::timeout(PATIENCE, async {
+            loop {
+                if let Some(answered) = self.try_once(thread, number, request.clone()).await {
+                    return Some(answered);
+                }
+                // What could not be sent did not happen.
+                if self.api.take().is_some() && !again {
+                    return None;
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+        if let Some(outcome) = answered.await.expect("the server is back soon, and answers") {
+            self.shared.record.end(number, outcome);
+        }
+    }
+
+    /// The answer, if one comes.
+    async fn try_once(&mut self, thread: &'static str, number: Id, request: Request) -> Option<Outcome> {
+        if self.api.is_none() {
+            self.api = self.shared.connect().await.ok();
+        }
+        match request.send(self.api.as_mut()?, &self.shared, thread, number).await {
+            Ok(outcome) => Some(outcome),
+            Err(status) => {
+                let lost = [Code::Unavailable, Code::Cancelled, Code::DeadlineExceeded, Code::Unknown, Code::Internal];
+                let refused = refusal(&status);
+                assert!(refused.is_some() || lost.contains(&status.code()), "{status:?}");
+                refused
+            }
+        }
+    }
+}
+
+impl Request {
+    async fn send(self, api: &mut Api, shared: &Shared, thread: &'static str, number: Id) -> Result<Outcome, Status> {
+        match self {
+            Request::Increment(request) => {
+                let answer = api.0.increment_elicitation(request).await?.into_inner();
+                assert!(answer.paused);
+                let opened = answer.elicitation.expect("an increment returns what it opened");
+                assert_eq!((&*opened.thread_id, opened.reason), (thread, number.to_string()));
+                shared.is_given(thread, opened.elicitation_id, number);
+                Ok(Outcome::Changed { count: answer.count as usize, revision: answer.revision })
+            }
+            Request::Decrement(request) => {
+                let answer = api.0.decrement_elicitation(request).await?.into_inner();
+                assert_eq!(answer.paused, answer.count > 0);
+                Ok(Outcome::Changed { count: answer.count as usize, revision: answer.revision })
+            }
+            Request::Get(request) => {
+                let answer = api.0.get_pause_state(request).await?.into_inner();
+                Ok(shared.state(thread, answer.pause_state.expect("a get returns the state"), true))
+            }
+        }
+    }
+}
+
+/// Watches both threads, again whenever a watch breaks, until it has seen the last revisions. `whole`: with elicitations.
+pub(crate) async fn watch(shared: Arc<Shared>, whole: bool, mut last: tokio::sync::watch::Receiver<Option<[u64; 2]>>) {
+    let at_end = last.clone();
+    let latest = [const { AtomicU64::new(0) }; 2];
+    // What was called but never answered may come even later.
+    let has_seen = |last: &Option<[u64; 2]>| last.is_some_and(|last| (0..2).all(|i| latest[i].load(SeqCst) >= last[i]));
+    loop {
+        let began = shared.record.now();
+        let mut before = [None; 2];
+        let watching = async {
+            let thread_ids = THREADS.map(str::to_owned).to_vec();
+            let request = v1::WatchPauseStateRequest { thread_ids, include_elicitations: whole };
+            let mut stream = shared.connect().await?.0.watch_pause_state(request).await?.into_inner();
+            while let Some(message) = stream.message().await? {
+                let Some(Event::PauseState(state)) = message.event else { continue };
+                let i = THREADS.iter().position(|thread| *thread == state.thread_id).expect("it was asked for");
+                latest[i].store(state.revision, SeqCst);
+                let outcome = shared.state(THREADS[i], state, whole);
+                before[i] = Some(shared.record.seen(THREADS[i], began, before[i], outcome));
+                if has_seen(&at_end.borrow()) {
+                    return Ok(());
+                }
+            }
+            Err(Status::unavailable("the stream has ended"))
+        };
+        tokio::select! {
+            ended = watching => if ended.is_ok() { return },
+            // It may have seen them before it knew that they are the last.
+            _ = last.wait_for(has_seen) => return,
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}

@@ -1,0 +1,256 @@
+//! The service as docs/semantics.md tells it, in the plainest way that could be right: a map from thread to its open
+//! elicitations, what is remembered of closed ones and of request ids, and the time as a number. It knows no batches, no
+//! store, no clocks: whoever drives it lets time pass, and says when leases end and when they begin anew.
+use std::collections::BTreeMap;
+
+/// Nanoseconds.
+pub(crate) type Nanos = u64;
+pub(crate) const SECOND: Nanos = 1_000_000_000;
+pub(crate) const MINUTE: Nanos = 60 * SECOND;
+pub(crate) const DAY: Nanos = 24 * 60 * MINUTE;
+/// How long request ids and closed elicitations are remembered, and how many of each.
+pub(crate) const MEMORY: (Nanos, usize) = (10 * MINUTE, 1_024);
+pub(crate) const MOST_OPEN: usize = 1_000;
+
+/// An elicitation: they are numbered in the order in which they are opened.
+pub(crate) type Id = usize;
+pub(crate) type Name = &'static str;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Call {
+    Increment { request_id: Option<u16>, reason: u8, holder: u8, ttl: Option<Nanos> },
+    Decrement { request_id: Option<u16>, elicitation: Option<Id> },
+    Renew { elicitation: Id, ttl: Option<Nanos> },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Answer {
+    Opened { count: usize, revision: u64, id: Id, created: i64, ends: Option<End> },
+    Closed { count: usize, revision: u64 },
+    Renewed { id: Id, ends: Option<End> },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Refusal {
+    RequestIdReused,
+    NoOutstanding,
+    Unknown,
+    Released,
+    Expired,
+    TooMany,
+}
+
+/// The end of a lease: when it is, and what the wall clock was expected to say then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct End {
+    pub(crate) at: Nanos,
+    pub(crate) shown: i64,
+}
+
+/// Now: time passed since the beginning, and what the wall clock says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    pub(crate) at: Nanos,
+    pub(crate) wall: i64,
+}
+
+impl Now {
+    fn end_of(self, lease: Nanos) -> End {
+        End { at: self.at + lease, shown: self.wall + lease as i64 }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Open {
+    pub(crate) id: Id,
+    pub(crate) reason: u8,
+    pub(crate) holder: u8,
+    pub(crate) created: i64,
+    /// Its increment asked for a ttl.
+    asked: bool,
+    lease: Option<Nanos>,
+    pub(crate) ends: Option<End>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Thread {
+    pub(crate) revision: u64,
+    /// Oldest first.
+    pub(crate) open: Vec<Open>,
+    pub(crate) paused_total: Nanos,
+    /// When the open pause began, and what the wall clock said.
+    pub(crate) pause_began: Option<(Nanos, i64)>,
+    changed: Nanos,
+    /// Latest last: which, how it ended, when.
+    closed: Vec<(Id, Refusal, Nanos)>,
+    requests: Vec<(Call, Answer, Nanos)>,
+}
+
+impl Thread {
+    /// A thread that is named for the first time.
+    pub(crate) fn above(floor: u64) -> Self {
+        Thread { revision: floor, ..Thread::default() }
+    }
+
+    /// Carries out a call, or says why not, and has changed nothing. `fresh`: of what is opened.
+    pub(crate) fn call(
+        &mut self,
+        call: &Call,
+        fresh: Id,
+        anonymous_ttl: Option<Nanos>,
+        now: Now,
+    ) -> Result<Answer, Refusal> {
+        if let Some(answer) = self.answered_before(call, now)? {
+            return Ok(answer);
+        }
+        let answer = match *call {
+            Call::Increment { reason, holder, ttl, .. } => {
+                if self.open.len() == MOST_OPEN {
+                    return Err(Refusal::TooMany);
+                }
+                if self.open.is_empty() {
+                    self.pause_began = Some((now.at, now.wall));
+                }
+                let lease = ttl.or(anonymous_ttl);
+                let (created, ends) = (now.wall, lease.map(|lease| now.end_of(lease)));
+                self.open.push(Open { id: fresh, reason, holder, created, asked: ttl.is_some(), lease, ends });
+                self.revision += 1;
+                Answer::Opened { count: self.open.len(), revision: self.revision, id: fresh, created, ends }
+            }
+            Call::Decrement { elicitation: Some(id), .. } => {
+                self.find(id, now)?;
+                self.close(id, Refusal::Released, now)
+            }
+            Call::Decrement { elicitation: None, .. } => {
+                let first = self.open.iter().find(|open| !open.asked).or(self.open.first());
+                let id = first.ok_or(Refusal::NoOutstanding)?.id;
+                self.close(id, Refusal::Released, now)
+            }
+            Call::Renew { elicitation, ttl } => {
+                let open = self.find(elicitation, now)?;
+                open.lease = ttl.or(open.lease);
+                open.ends = open.lease.map(|lease| now.end_of(lease));
+                return Ok(Answer::Renewed { id: elicitation, ends: open.ends });
+            }
+        };
+        self.changed = now.at;
+        self.remember(call, &answer, now);
+        Ok(answer)
+    }
+
+    fn answered_before(&self, call: &Call, now: Now) -> Result<Option<Answer>, Refusal> {
+        let Some(key) = request_of(call) else { return Ok(None) };
+        let same = |(known, _, at): &&(Call, Answer, Nanos)| request_of(known) == Some(key) && now.at - at < MEMORY.0;
+        match self.requests.iter().rev().find(same) {
+            Some((known, ..)) if known != call => Err(Refusal::RequestIdReused),
+            found => Ok(found.map(|(_, answer, _)| answer.clone())),
+        }
+    }
+
+    fn remember(&mut self, call: &Call, answer: &Answer, now: Now) {
+        if request_of(call).is_some() {
+            self.requests.push((call.clone(), answer.clone(), now.at));
+            keep_latest(&mut self.requests);
+        }
+    }
+
+    fn find(&mut self, id: Id, now: Now) -> Result<&mut Open, Refusal> {
+        let closed = self.closed.iter().find(|(closed, _, at)| *closed == id && now.at - at < MEMORY.0);
+        let why = closed.map_or(Refusal::Unknown, |(_, how, _)| *how);
+        self.open.iter_mut().find(|open| open.id == id).ok_or(why)
+    }
+
+    fn close(&mut self, id: Id, how: Refusal, now: Now) -> Answer {
+        self.open.retain(|open| open.id != id);
+        self.closed.push((id, how, now.at));
+        keep_latest(&mut self.closed);
+        if self.open.is_empty() {
+            self.pause_began = None;
+        }
+        self.revision += 1;
+        self.changed = now.at;
+        Answer::Closed { count: self.open.len(), revision: self.revision }
+    }
+
+    /// How long nothing has happened on it, if nothing is open.
+    pub(crate) fn idle(&self, now: Nanos) -> Option<Nanos> {
+        self.open.is_empty().then(|| now - self.changed)
+    }
+}
+
+/// What a request id stands for: it has the scope of its RPC.
+fn request_of(call: &Call) -> Option<(bool, u16)> {
+    match *call {
+        Call::Increment { request_id, .. } => request_id.map(|id| (true, id)),
+        Call::Decrement { request_id, .. } => request_id.map(|id| (false, id)),
+        Call::Renew { .. } => None,
+    }
+}
+
+fn keep_latest<T>(list: &mut Vec<T>) {
+    if list.len() > MEMORY.1 {
+        list.remove(0);
+    }
+}
+
+/// All threads.
+#[derive(Clone, Debug)]
+pub(crate) struct Service {
+    pub(crate) now: Now,
+    pub(crate) anonymous_ttl: Option<Nanos>,
+    pub(crate) threads: BTreeMap<Name, Thread>,
+    /// The highest revision of any thread that was forgotten.
+    pub(crate) floor: u64,
+    /// Elicitations opened so far.
+    pub(crate) opened: usize,
+}
+
+impl Service {
+    pub(crate) fn call(&mut self, name: Name, call: &Call) -> Result<Answer, Refusal> {
+        let mut new = Thread::above(self.floor);
+        let thread = self.threads.get_mut(name).unwrap_or(&mut new);
+        let answer = thread.call(call, self.opened, self.anonymous_ttl, self.now)?;
+        self.opened += usize::from(matches!(answer, Answer::Opened { id, .. } if id == self.opened));
+        self.threads.entry(name).or_insert(new);
+        Ok(answer)
+    }
+
+    /// Nothing happens for a while.
+    pub(crate) fn pass(&mut self, by: Nanos) {
+        self.now.at += by;
+        self.now.wall += by as i64;
+        for thread in self.threads.values_mut().filter(|thread| !thread.open.is_empty()) {
+            thread.paused_total += by;
+        }
+    }
+
+    /// When the next lease ends.
+    pub(crate) fn next_end(&self) -> Option<Nanos> {
+        self.threads.values().flat_map(|thread| &thread.open).filter_map(|open| Some(open.ends?.at)).min()
+    }
+
+    pub(crate) fn end_leases(&mut self) {
+        for thread in self.threads.values_mut() {
+            let has_ended = |open: &&Open| open.ends.is_some_and(|ends| ends.at <= self.now.at);
+            for id in thread.open.iter().filter(has_ended).map(|open| open.id).collect::<Vec<_>>() {
+                thread.close(id, Refusal::Expired, self.now);
+            }
+        }
+    }
+
+    /// After a time in which no holder could renew.
+    pub(crate) fn begin_leases_anew(&mut self) {
+        for open in self.threads.values_mut().flat_map(|thread| &mut thread.open) {
+            open.ends = open.lease.map(|lease| self.now.end_of(lease));
+        }
+    }
+
+    pub(crate) fn forget_idle_threads(&mut self) {
+        let (now, floor) = (self.now.at, &mut self.floor);
+        self.threads.retain(|_, thread| {
+            let forget = thread.idle(now).is_some_and(|idle| idle >= DAY);
+            *floor = if forget { thread.revision.max(*floor) } else { *floor };
+            !forget
+        });
+    }
+}
