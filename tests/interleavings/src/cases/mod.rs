@@ -25,6 +25,7 @@ pub(crate) const ALL: &[Case] = &[
     hub::LAST_STATE,
     hub::CLOSE,
     group::ANSWERED_ONCE,
+    group::REFUSED,
     group::STOPPED,
     hold::CLOSED_AT_ONCE,
     hold::CLOSED_IN_TIME,
