@@ -20,7 +20,7 @@ pub(crate) struct Case {
 }
 
 /// Schedules of each kind, for a share of one.
-const ITERATIONS: usize = 20_000;
+const ITERATIONS: usize = 10_000;
 /// A case takes a few hundred steps; one that takes so many turns in circles.
 const MOST_STEPS: usize = 100_000;
 /// The sources' stacks are deep without optimization.
