@@ -94,7 +94,7 @@ fn explore(cases: &[&Case]) -> ExitCode {
     let work = || {
         while let Some(case) = cases.get(next.fetch_add(1, SeqCst)) {
             let start = Instant::now();
-            match std::panic::catch_unwind(|| explore_one(case, seed, iterations * case.share)) {
+            match in_its_own_thread(|| explore_one(case, seed, iterations * case.share)) {
                 Ok(schedules) => {
                     println!("{schedules:>8} schedules  {:>5.1?} s  {}", start.elapsed().as_secs_f32(), case.name)
                 }
@@ -114,6 +114,11 @@ fn explore(cases: &[&Case]) -> ExitCode {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
+}
+
+/// A task that failed is never unwound to its end, and its thread counts as panicking from then on.
+fn in_its_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> std::thread::Result<T> {
+    std::thread::scope(|scope| scope.spawn(work).join())
 }
 
 fn explore_one(case: &Case, seed: u64, iterations: usize) -> usize {

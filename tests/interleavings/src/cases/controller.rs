@@ -88,6 +88,9 @@ fn moving_to_another_thread_wakes_who_waits() {
     drop(old);
     states.join().expect("it does not panic");
     assert!(!stopwatch.is_paused(), "it follows b, which runs");
+    controller.apply(&state("b", 2, true));
+    assert!(stopwatch.is_paused(), "the end of the old registration has not ended the new one");
+    controller.apply(&state("b", 3, false));
     advance(s(10));
     assert_eq!(join(waiter), s(10));
     drop((new, also));
@@ -158,18 +161,21 @@ fn no_stopwatch_expires_in_an_acknowledged_pause() {
     let stopwatches = [Stopwatch::new(s(2)), Stopwatch::new(s(3))];
     let registered = stopwatches.each_ref().map(|stopwatch| controller.register("t", stopwatch).expect("a valid id"));
     let waiters = stopwatches.each_ref().map(wait);
-    let acknowledged = {
-        let client = client.clone();
-        spawn(async move {
-            client.increment_elicitation(increment()).await.expect("nothing is lost");
-            now()
-        })
-    };
+    let pauses_at = s(u64::from(tokio::choose()) + 2 * u64::from(tokio::choose()));
+    let mut acknowledged = None;
     for _ in 0..4 {
+        a_while();
+        if now() == pauses_at {
+            let client = client.clone();
+            acknowledged = Some(spawn(async move {
+                client.increment_elicitation(increment()).await.expect("nothing is lost");
+                now()
+            }));
+        }
         a_while();
         advance(s(1));
     }
-    let acknowledged = join(acknowledged);
+    let acknowledged = join(acknowledged.expect("it pauses in one of the seconds"));
     all_wait();
     for (waiter, limit) in waiters.iter().zip([s(2), s(3)]) {
         assert!(acknowledged >= limit || !waiter.is_finished(), "{limit:?}, and paused since {acknowledged:?}");
