@@ -36,3 +36,5 @@ pub mod service;
 pub mod stopwatch;
 #[cfg(feature = "server")]
 pub mod store;
+#[cfg(any(feature = "client", feature = "server"))]
+mod sync;

@@ -21,11 +21,12 @@ pub use watcher::{Interest, Sink, Subscription};
 
 use crate::core::types::{ElicitationId, ThreadId};
 use crate::core::{Closing, Elicitation, Header, Moment, Record};
+use crate::sync::{Mutex, MutexGuard};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use slab::Slab;
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::task::Waker;
 use topic::{Known, Topic};
 use watcher::Watcher;

@@ -11,11 +11,8 @@ use super::{
     thread::{Coordinator, ThreadClock},
 };
 use crate::client::{Client, Error, PauseState, check_thread_id};
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,

@@ -13,11 +13,8 @@ use super::{
     thread::{Asked, ThreadClock},
 };
 use crate::client::after;
-use std::{
-    future::Future,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
+use std::{future::Future, sync::Arc, time::Duration};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},

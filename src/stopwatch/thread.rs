@@ -11,10 +11,8 @@ use super::{
     sleep::slept,
 };
 use crate::client::{Client, GetPauseStateRequest, PauseState};
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
+use std::{sync::Arc, time::Duration};
 use tokio::{sync::Notify, time::Instant};
 
 /// How to ask, and how long to be patient; the same for all threads of a controller.

@@ -1,0 +1,213 @@
+//! Group commit: the task, the commit thread, and the callers.
+use super::{a_while, join, now, run_until};
+use crate::coordinator::Coordinator;
+use crate::core::types::{ThreadId, Ttl};
+use crate::core::{Answer, Command, Header, Moment, Refusal};
+use crate::hub::{Frame, Interest, Shown, Sink};
+use crate::runner::Case;
+use crate::store::{CommitError, Contents, OpenError, Store, Write};
+use crate::world::{Moved, s, server::id};
+use shuttle::future::{JoinHandle, block_on, spawn};
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    task::Poll,
+    time::Duration,
+};
+use tokio::time::{advance, sleep};
+
+/// How long a slow commit takes.
+const SLOW: Duration = Duration::from_millis(3);
+
+/// What the store has done, for those who look on.
+#[derive(Default)]
+struct Done {
+    /// Elicitations that were stored.
+    opened: AtomicUsize,
+    closed: AtomicUsize,
+}
+
+/// A disk that is quick or slow, says that it may have to wait or does not, and refuses up to `refusals` batches, as the
+/// scheduler likes.
+struct Moody {
+    done: Arc<Done>,
+    refusals: usize,
+}
+
+impl Store for Moody {
+    fn load(&mut self, _: Moment) -> Result<Contents, OpenError> {
+        Ok(Contents::default())
+    }
+
+    fn commit(&mut self, batch: &[Write<'_>]) -> Result<(), CommitError> {
+        tokio::point();
+        if tokio::choose() {
+            advance(SLOW);
+        }
+        if self.refusals > 0 && tokio::choose() {
+            self.refusals -= 1;
+            return Err(CommitError::Refused("no space left".to_owned()));
+        }
+        let opened = batch.iter().filter(|write| matches!(write, Write::PutElicitation(..))).count();
+        self.done.opened.fetch_add(opened, SeqCst);
+        Ok(())
+    }
+
+    fn may_wait(&self) -> bool {
+        tokio::choose()
+    }
+}
+
+impl Drop for Moody {
+    fn drop(&mut self) {
+        self.done.closed.fetch_add(1, SeqCst);
+    }
+}
+
+fn start(done: &Arc<Done>, refusals: usize) -> Arc<Coordinator> {
+    let fatal = |error| panic!("nothing fails here: {error}");
+    let store = Moody { done: done.clone(), refusals };
+    let coordinator = Coordinator::start(Box::new(store), Arc::new(Moved), None, fatal);
+    Arc::new(coordinator.expect("there is nothing to load"))
+}
+
+fn increment() -> Command {
+    let ttl = Ttl::new("ttl", s(3_600)).expect("a valid ttl");
+    Command::Increment { request_id: "".into(), reason: "".into(), holder: "".into(), ttl: Some(ttl) }
+}
+
+/// Increments, and returns the revision, or `None` if the store refused it. What was answered has been published.
+async fn try_to_open(coordinator: &Coordinator) -> Option<u64> {
+    match coordinator.call(id("t"), increment()).await {
+        Ok(Answer::Incremented { revision, .. }) => {
+            let published = coordinator.hub().get(&id("t")).header.map_or(0, |header| header.revision);
+            assert!(published >= revision, "answered {revision}, published {published}");
+            Some(revision)
+        }
+        Err(Refusal::StoreUnavailable { .. }) => None,
+        other => panic!("an increment came to {other:?}"),
+    }
+}
+
+async fn open(coordinator: &Coordinator) -> u64 {
+    try_to_open(coordinator).await.expect("nothing is refused here")
+}
+
+/// The revisions that a watcher is given.
+struct Rising(u64);
+
+impl Sink for Rising {
+    fn state(&mut self, _: &ThreadId, known: Option<(&Header, &[Shown], &mut Frame)>, _: u64) {
+        let revision = known.map_or(0, |(header, ..)| header.revision);
+        assert!(revision >= self.0, "fell from {} to {revision}", self.0);
+        self.0 = revision;
+    }
+
+    fn snapshot_complete(&mut self) {}
+
+    fn heartbeat(&mut self) {}
+
+    fn is_full(&self) -> bool {
+        false
+    }
+}
+
+/// Sees revisions rise to `last`.
+fn watch(coordinator: &Coordinator, last: u64) -> JoinHandle<()> {
+    let mut subscription = coordinator.hub().watch(Interest::Threads(vec![id("t")]));
+    let mut rising = Rising(0);
+    spawn(poll_fn(move |context| {
+        while subscription.poll_next(context, &mut rising).is_ready() {}
+        if rising.0 == last { Poll::Ready(()) } else { Poll::Pending }
+    }))
+}
+
+pub(super) const ANSWERED_ONCE: Case =
+    Case { name: "every_call_is_answered_once_fast_or_slow", run: every_call_is_answered_once_fast_or_slow, share: 1 };
+
+/// Three callers, and a fourth when the disk has been left alone for so long that it counts as quick again. No time
+/// passes but in the store: a call that waits for a nap to end would wait for ever.
+fn every_call_is_answered_once_fast_or_slow() {
+    let done = Arc::<Done>::default();
+    let coordinator = start(&done, 0);
+    let watcher = watch(&coordinator, 7);
+    let callers = [(); 3].map(|()| {
+        let coordinator = coordinator.clone();
+        spawn(async move {
+            let first = open(&coordinator).await;
+            let second = open(&coordinator).await;
+            assert!(first < second);
+            [first, second]
+        })
+    });
+    let mut revisions: Vec<_> = callers.map(join).into_iter().flatten().collect();
+    advance(s(1));
+    revisions.push(block_on(open(&coordinator)));
+    join(watcher);
+    revisions.sort_unstable();
+    assert_eq!(revisions, [1, 2, 3, 4, 5, 6, 7], "each call counted once");
+    assert_eq!(done.opened.load(SeqCst), 7, "each is stored");
+    drop(coordinator);
+    assert_eq!(done.closed.load(SeqCst), 1, "stopped, it has closed its store");
+}
+
+pub(super) const REFUSED: Case = Case {
+    name: "every_call_is_answered_while_the_store_refuses",
+    run: every_call_is_answered_while_the_store_refuses,
+    share: 1,
+};
+
+/// What was answered with a revision is stored, and nothing else; when the store takes changes again, so do we.
+fn every_call_is_answered_while_the_store_refuses() {
+    let done = Arc::<Done>::default();
+    let coordinator = start(&done, 2);
+    let callers = [(); 3].map(|()| {
+        let coordinator = coordinator.clone();
+        spawn(async move { [try_to_open(&coordinator).await, try_to_open(&coordinator).await] })
+    });
+    let mut revisions: Vec<_> = callers.map(join).into_iter().flatten().flatten().collect();
+    let last = {
+        let coordinator = coordinator.clone();
+        spawn(async move {
+            loop {
+                if let Some(revision) = try_to_open(&coordinator).await {
+                    return revision;
+                }
+                sleep(s(1)).await;
+            }
+        })
+    };
+    run_until(|| last.is_finished());
+    assert!(now() < s(5), "a store that takes changes again is asked again, not after {:?}", now());
+    revisions.push(join(last));
+    revisions.sort_unstable();
+    let all: Vec<_> = (1..=revisions.len() as u64).collect();
+    assert_eq!(revisions, all, "each call that was accepted counted once");
+    assert_eq!(done.opened.load(SeqCst), all.len(), "each of them is stored, and nothing else");
+    assert_eq!(coordinator.hub().get(&id("t")).open.len(), all.len(), "and published");
+}
+
+pub(super) const STOPPED: Case =
+    Case { name: "what_was_taken_is_finished_at_the_stop", run: what_was_taken_is_finished_at_the_stop, share: 2 };
+
+/// Callers go away with their calls handed in, and the coordinator is dropped at any moment of what follows.
+fn what_was_taken_is_finished_at_the_stop() {
+    let done = Arc::<Done>::default();
+    let coordinator = start(&done, 0);
+    let callers = [(); 2].map(|()| {
+        let coordinator = coordinator.clone();
+        spawn(async move {
+            let mut call = pin!(coordinator.call(id("t"), increment()));
+            // Handed in with the first poll.
+            poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_ready())).await
+        })
+    });
+    callers.into_iter().for_each(|caller| _ = join(caller));
+    a_while();
+    drop(coordinator);
+    assert_eq!((done.opened.load(SeqCst), done.closed.load(SeqCst)), (2, 1), "stored, and then closed");
+}

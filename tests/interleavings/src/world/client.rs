@@ -1,0 +1,139 @@
+//! The client library, with the server in place of the network: a message is on its way until the scheduler lets it
+//! arrive, and some are lost. Requests are served in tasks of their own: a caller that goes away takes nothing back.
+#[path = "../../../../src/client/error.rs"]
+#[allow(dead_code)]
+mod error;
+#[path = "../../../../src/client/hold.rs"]
+#[allow(dead_code)]
+mod hold;
+#[path = "../../../../src/client/retry.rs"]
+mod retry;
+
+pub(crate) use super::watch::{Event, Watch};
+use super::{s, server::Server};
+pub(crate) use crate::proto::v1::{
+    DecrementElicitationRequest, DecrementElicitationResponse, Elicitation, GetPauseStateRequest,
+    GetPauseStateResponse, IncrementElicitationRequest, IncrementElicitationResponse, PauseState,
+    RenewElicitationRequest, RenewElicitationResponse,
+};
+pub(crate) use error::Error;
+pub(crate) use hold::{HoldBuilder, Release};
+pub(crate) use retry::after;
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+use tokio::task::yield_now;
+use tonic::{Response, Status};
+
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(super) server: Arc<Server>,
+    network: Arc<Network>,
+    patience: retry::Patience,
+}
+
+/// The way between the two.
+struct Network {
+    /// Messages that may still get lost.
+    losses: AtomicUsize,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client of `server`; up to so many messages, whichever the scheduler likes, are lost.
+    pub(crate) fn new(server: &Arc<Server>, losses: usize) -> Self {
+        let network = Arc::new(Network { losses: losses.into() });
+        let patience = retry::Patience { deadline: s(5), retries: usize::MAX };
+        Self { server: server.clone(), network, patience }
+    }
+
+    pub(crate) fn with_deadline(&self, deadline: Duration) -> Self {
+        let patience = retry::Patience { deadline, ..self.patience };
+        Self { patience, ..self.clone() }
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        self.patience.deadline
+    }
+
+    async fn unary<M, R, F>(&self, message: M, serve: fn(Arc<Server>, M) -> F) -> Result<R, Error>
+    where
+        M: Clone + Send + 'static,
+        R: Send + 'static,
+        F: Future<Output = Result<R, Status>> + Send + 'static,
+    {
+        let call = |request: tonic::Request<M>| {
+            let (server, network) = (self.server.clone(), self.network.clone());
+            async move {
+                network.carry().await?;
+                let served = tokio::spawn(serve(server, request.into_inner()));
+                let response = served.await.expect("nobody aborts it");
+                network.carry().await?;
+                response.map(Response::new)
+            }
+        };
+        retry::unary(self.patience, message, call).await
+    }
+
+    pub(crate) async fn increment_elicitation(
+        &self,
+        request: IncrementElicitationRequest,
+    ) -> Result<IncrementElicitationResponse, Error> {
+        self.unary(request, |server, request| async move { server.increment(request).await }).await
+    }
+
+    pub(crate) async fn decrement_elicitation(
+        &self,
+        request: DecrementElicitationRequest,
+    ) -> Result<DecrementElicitationResponse, Error> {
+        self.unary(request, |server, request| async move { server.decrement(request).await }).await
+    }
+
+    pub(crate) async fn renew_elicitation(
+        &self,
+        request: RenewElicitationRequest,
+    ) -> Result<RenewElicitationResponse, Error> {
+        self.unary(request, |server, request| async move { server.renew(request).await }).await
+    }
+
+    pub(crate) async fn get_pause_state(&self, request: GetPauseStateRequest) -> Result<GetPauseStateResponse, Error> {
+        self.unary(request, |server, request| async move { server.get(request).await }).await
+    }
+
+    pub(crate) fn hold(&self, thread_id: &str) -> HoldBuilder {
+        HoldBuilder::new(self.clone(), thread_id.to_owned())
+    }
+
+    pub(crate) fn watch(&self) -> Watch {
+        Watch::new(self.server.hub().clone())
+    }
+}
+
+impl Network {
+    /// Carries one message, or loses it with its connection.
+    async fn carry(&self) -> Result<(), Status> {
+        yield_now().await;
+        let lose = |left: usize| left.checked_sub(1);
+        if tokio::choose() && self.losses.fetch_update(SeqCst, SeqCst, lose).is_ok() {
+            return Err(Status::unavailable("the connection was lost"));
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn check_thread_id(thread_id: &str) -> Result<(), Error> {
+    match crate::core::types::ThreadId::parse("thread_id", thread_id) {
+        Ok(_) => Ok(()),
+        Err(invalid) => Err(Error::invalid_field("thread_id", invalid.to_string())),
+    }
+}

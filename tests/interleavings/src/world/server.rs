@@ -1,0 +1,99 @@
+//! The server without its network: requests become commands of the real coordinator, and its answers become responses.
+#[path = "../../../../src/service/status.rs"]
+#[allow(dead_code)]
+mod status;
+#[path = "../../../../src/service/wire.rs"]
+#[allow(dead_code)]
+mod wire;
+
+use super::Moved;
+use crate::clock::Clock;
+use crate::coordinator::Coordinator;
+use crate::core::types::ThreadId;
+use crate::core::{Answer, Header};
+use crate::hub::{Hub, Shown};
+use crate::proto::v1;
+use crate::store::Memory;
+use std::sync::{Arc, atomic::AtomicUsize, atomic::Ordering::SeqCst};
+use tonic::Status;
+
+pub(crate) struct Server {
+    coordinator: Coordinator,
+    pub(crate) renewals: AtomicUsize,
+}
+
+impl Server {
+    pub(crate) fn start() -> Arc<Self> {
+        let fatal = |error| panic!("the store forgets everything, so it cannot fail: {error}");
+        let coordinator = Coordinator::start(Box::new(Memory), Arc::new(Moved), None, fatal);
+        Arc::new(Self { coordinator: coordinator.expect("there is nothing to load"), renewals: AtomicUsize::new(0) })
+    }
+
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        self.coordinator.hub()
+    }
+
+    /// Open elicitations of a thread, and its revision.
+    pub(crate) fn state(&self, thread: &str) -> (usize, u64) {
+        let view = self.hub().get(&id(thread));
+        (view.open.len(), view.header.map_or(0, |header| header.revision))
+    }
+
+    pub(super) async fn increment(
+        &self,
+        request: v1::IncrementElicitationRequest,
+    ) -> Result<v1::IncrementElicitationResponse, Status> {
+        let (thread, command) = wire::increment(request).map_err(status::of_field)?;
+        match self.coordinator.call(thread.clone(), command).await.map_err(|refusal| status::of(&refusal))? {
+            Answer::Incremented { count, revision, elicitation, ends } => {
+                let elicitation = Some(wire::elicitation(&thread, &elicitation, ends));
+                Ok(v1::IncrementElicitationResponse { count, paused: true, revision, elicitation, watchers: 0 })
+            }
+            _ => Err(status::mixed_up()),
+        }
+    }
+
+    pub(super) async fn decrement(
+        &self,
+        request: v1::DecrementElicitationRequest,
+    ) -> Result<v1::DecrementElicitationResponse, Status> {
+        let (thread, command) = wire::decrement(request).map_err(status::of_field)?;
+        match self.coordinator.call(thread, command).await.map_err(|refusal| status::of(&refusal))? {
+            Answer::Decremented { count, revision } => {
+                Ok(v1::DecrementElicitationResponse { count, paused: count > 0, revision })
+            }
+            _ => Err(status::mixed_up()),
+        }
+    }
+
+    pub(super) async fn renew(
+        &self,
+        request: v1::RenewElicitationRequest,
+    ) -> Result<v1::RenewElicitationResponse, Status> {
+        self.renewals.fetch_add(1, SeqCst);
+        let (thread, command) = wire::renew(request).map_err(status::of_field)?;
+        match self.coordinator.call(thread.clone(), command).await.map_err(|refusal| status::of(&refusal))? {
+            Answer::Renewed { elicitation, ends } => {
+                let elicitation = Some(wire::elicitation(&thread, &elicitation, ends));
+                Ok(v1::RenewElicitationResponse { elicitation })
+            }
+            _ => Err(status::mixed_up()),
+        }
+    }
+
+    pub(super) async fn get(&self, request: v1::GetPauseStateRequest) -> Result<v1::GetPauseStateResponse, Status> {
+        let thread = wire::thread_id(&request.thread_id).map_err(status::of_field)?;
+        let pause_state = Some(wire::view(&self.hub().get(&thread), Moved.now()));
+        Ok(v1::GetPauseStateResponse { pause_state })
+    }
+}
+
+/// A state as a stream tells it.
+pub(super) fn told(thread: &ThreadId, known: Option<(&Header, &[Shown])>, floor: u64) -> v1::PauseState {
+    let known = known.map(|(header, open)| (header, open.len()));
+    wire::pause_state(thread, known, floor, &[], Moved.now())
+}
+
+pub(crate) fn id(text: &str) -> ThreadId {
+    ThreadId::parse("thread_id", text).expect("a valid id")
+}
