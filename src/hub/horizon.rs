@@ -9,7 +9,8 @@
 //! A batch is in one place at a time, and goes through them in their order: it enters the next before it leaves the one
 //! before, and readers look in the same order. So none slips through between two looks.
 use crate::core::Moment;
-use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use crate::sync::AtomicI64;
+use std::sync::atomic::Ordering::SeqCst;
 
 /// Nothing is there.
 const NOTHING: i64 = i64::MAX;
