@@ -13,6 +13,11 @@ type Seen struct {
 	Total time.Duration
 }
 
+// olderThan orders the states of a thread: revisions rise, and within one pause the total grows.
+func (s Seen) olderThan(other Seen) bool {
+	return s.Revision < other.Revision || s.Revision == other.Revision && s.Total < other.Total
+}
+
 // Now is this process's clock: the moment, and how long the machine has slept since it started.
 type Now struct {
 	At    time.Time
@@ -115,7 +120,7 @@ func (c *Credit) Cut(now time.Time) bool {
 // Watched takes a state from the watch; gap: the first one, or the first one after a break. It says whether those who
 // wait for the thread must look again: after a resume, and when what was assumed is corrected.
 func (c *Credit) Watched(now Now, seen Seen, gap bool) bool {
-	overtaken := c.known && seen.Revision < c.last.seen.Revision && (!gap || seen.Revision >= c.heard)
+	overtaken := c.known && seen.olderThan(c.last.seen) && (!gap || seen.Revision >= c.heard)
 	c.heard = seen.Revision
 	if overtaken {
 		return c.heardAgain(now.At)
@@ -128,7 +133,7 @@ func (c *Credit) Watched(now Now, seen Seen, gap bool) bool {
 // Asked takes the answer to a question that was put when the latest known revision was known (0: none). Answers are
 // linearizable, so one below that means lost state. It says whether those who wait for the thread must look again.
 func (c *Credit) Asked(now Now, seen Seen, known uint64) bool {
-	if c.known && seen.Revision < c.last.seen.Revision && seen.Revision >= known {
+	if c.known && seen.olderThan(c.last.seen) && seen.Revision >= known {
 		return false
 	}
 	wake := c.take(now, seen)

@@ -106,6 +106,23 @@ func TestG3FirstSnapshotMayBeOvertakenTooAndWhoJoinedHasAPlace(t *testing.T) {
 	equal(t, "place", *place, Place{At: c.at(5), Paid: 4 * s})
 }
 
+func TestG3OfTwoViewsOfOnePauseTheOlderChangesNothing(t *testing.T) {
+	c := newThread()
+	c.Watched(c.now(0), seen(1, false, 0), true)
+	c.Watched(c.now(10), seen(2, true, 6), false)
+	c.Asked(c.now(11), seen(2, true, 3), 1)
+	equal(t, "paid: the answer was on its way for long", c.paid(12), 8)
+	equal(t, "paused", c.Paused(c.at(12)), true)
+	c.Cut(c.at(12))
+	c.Asked(c.now(14), seen(2, true, 10), 2)
+	c.Watched(c.now(15), seen(2, true, 8), true)
+	equal(t, "paid: so was the snapshot", c.paid(15), 11)
+	_, cut := c.Thaw()
+	equal(t, "cut", cut, false)
+	c.Watched(c.now(16), seen(3, false, 12), false)
+	equal(t, "paid afterwards", c.paid(20), 12)
+}
+
 func TestRevisionBelowWhatTheWatchHasToldMeansLostStateWhateverWasAskedFor(t *testing.T) {
 	c := newThread()
 	c.Watched(c.now(0), seen(7, false, 0), true)

@@ -98,6 +98,20 @@ def test_g3_the_first_snapshot_may_be_overtaken_too_and_who_joined_has_a_place()
     assert joined.place == (5 * SECOND, 4 * SECOND)
 
 
+def test_g3_of_two_views_of_one_pause_the_older_changes_nothing() -> None:
+    thread = Thread()
+    thread.apply(0, 1, False, 0, GAP)
+    thread.apply(10, 2, True, 6, WATCH)
+    thread.apply(11, 2, True, 3, Asked(known=1))
+    assert (thread.paid(12), thread.paused(12)) == (8, True), "the answer was on its way for long"
+    thread.cut(12)
+    thread.apply(14, 2, True, 10, Asked(known=2))
+    thread.apply(15, 2, True, 8, GAP)
+    assert (thread.paid(15), thread.credit.thaw) == (11, None), "so was the snapshot"
+    thread.apply(16, 3, False, 12, WATCH)
+    assert thread.paid(20) == 12
+
+
 def test_a_revision_below_what_the_watch_has_told_means_lost_state_whatever_was_asked_for() -> None:
     thread = Thread()
     thread.apply(0, 7, False, 0, GAP)

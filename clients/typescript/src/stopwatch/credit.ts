@@ -136,8 +136,10 @@ export class Credit {
   }
 
   #isStale(seen: Seen, via: Via): boolean {
-    const known = this.revision;
-    if (known === undefined || seen.revision >= known) return false;
+    const known = this.#last?.seen;
+    // Revisions rise, and within one pause the total grows.
+    if (known === undefined || seen.revision > known.revision) return false;
+    if (seen.revision === known.revision && seen.total >= known.total) return false;
     if (via.by === "watch") return !via.gap || this.#heard === undefined || seen.revision >= this.#heard;
     return via.known === undefined || seen.revision >= via.known;
   }

@@ -97,6 +97,20 @@ test("g3: the first snapshot may be overtaken too, and who joined has a place", 
   assert.deepEqual(joined?.place, { at: 5_000, paid: 4_000 });
 });
 
+test("g3: of two views of one pause the older changes nothing", () => {
+  const thread = new Thread();
+  thread.apply(0, 1n, false, 0, GAP);
+  thread.apply(10, 2n, true, 6, WATCH);
+  thread.apply(11, 2n, true, 3, ask(1n));
+  assert.deepEqual([thread.paid(12), thread.paused(12)], [8, true], "the answer was on its way for long");
+  thread.cut(12);
+  thread.apply(14, 2n, true, 10, ask(2n));
+  thread.apply(15, 2n, true, 8, GAP);
+  assert.deepEqual([thread.paid(15), thread.credit.thaw], [11, undefined], "so was the snapshot");
+  thread.apply(16, 3n, false, 12, WATCH);
+  assert.equal(thread.paid(20), 12);
+});
+
 test("a revision below what the watch has told means lost state, whatever was asked for", () => {
   const thread = new Thread();
   thread.apply(0, 7n, false, 0, GAP);

@@ -156,8 +156,9 @@ class Credit:
 
     def _is_stale(self, seen: Seen, via: Watched | Asked) -> bool:
         """Whether a later state overtook it on its way."""
-        known = self.revision
-        if known is None or seen.revision >= known:
+        last = self._last
+        # Revisions rise, and within one pause the total grows.
+        if last is None or (seen.revision, seen.total) >= (last.seen.revision, last.seen.total):
             return False
         match via:
             case Watched(gap):

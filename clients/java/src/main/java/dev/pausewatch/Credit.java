@@ -170,7 +170,9 @@ final class Credit {
     }
 
     private boolean isStale(Seen seen, Via via) {
-        if (last == null || Long.compareUnsigned(seen.revision, last.seen.revision) >= 0) {
+        // Revisions rise, and within one pause the total grows.
+        int age = last == null ? 1 : Long.compareUnsigned(seen.revision, last.seen.revision);
+        if (age > 0 || (age == 0 && seen.total >= last.seen.total)) {
             return false;
         }
         if (via instanceof Via.Ask ask) {

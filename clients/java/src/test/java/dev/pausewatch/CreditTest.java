@@ -131,6 +131,22 @@ class CreditTest {
     }
 
     @Test
+    void g3OfTwoViewsOfOnePauseTheOlderChangesNothing() {
+        apply(0, 1, false, 0, GAP);
+        apply(10, 2, true, 6, WATCH);
+        apply(11, 2, true, 3, ask(1));
+        assertPaid(8, 12);
+        assertTrue(isPaused(12), "the answer was on its way for long");
+        cut(12);
+        apply(14, 2, true, 10, ask(2));
+        apply(15, 2, true, 8, GAP);
+        assertPaid(11, 15);
+        assertTrue(credit.isLinked(), "so was the snapshot");
+        apply(16, 3, false, 12, WATCH);
+        assertPaid(12, 20);
+    }
+
+    @Test
     void aRevisionBelowWhatTheWatchHasToldMeansLostStateWhateverWasAskedFor() {
         apply(0, -2, false, 0, GAP);
         cut(10);
