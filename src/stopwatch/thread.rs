@@ -6,10 +6,7 @@
 //! 2. One question per thread is under way at a time, whoever asks. An answer counts for a stopwatch only if the question
 //!    began after its time ran out: an earlier one may have missed an increment that was acknowledged since (G1).
 //! 3. A question is a short task of its own: it is answered also when the one who asked has gone.
-use super::{
-    credit::{Credit, Joined, Now, Seen, Via},
-    sleep::slept,
-};
+use super::credit::{Credit, Joined, Now, Seen, Via};
 use crate::client::{Client, GetPauseStateRequest, PauseState};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -23,6 +20,8 @@ pub(super) struct Coordinator {
     /// `None`: there is nobody to ask.
     pub(super) client: Option<Client>,
     pub(super) grace: Duration,
+    /// How long the machine has slept.
+    pub(super) slept: fn() -> Duration,
 }
 
 #[derive(Debug)]
@@ -110,7 +109,7 @@ impl ThreadClock {
         // A negative or missing total is no server of ours; it credits nothing.
         let total = state.paused_total.and_then(|total| Duration::try_from(total).ok()).unwrap_or_default();
         let seen = Seen { revision: state.revision, paused: state.paused, total };
-        let slept = slept();
+        let slept = (self.coordinator.slept)();
         let wake = {
             let mut credit = self.credit();
             credit.apply(Now { at: Instant::now().into_std(), slept }, seen, via)
