@@ -53,7 +53,7 @@ struct State {
 #[derive(Debug)]
 struct Follows {
     clock: Arc<ThreadClock>,
-    /// Where its place is corrected, if it joined without knowledge.
+    /// Where it finds its place; `None`: it has.
     joined: Option<Joined>,
 }
 
@@ -244,7 +244,7 @@ impl Stopwatch {
         let (now, old) = state.now();
         let (new, joined) = clock.join(now);
         state.meter.follow(now.into_std(), old, new);
-        state.follows = Some(Follows { clock, joined });
+        state.follows = Some(Follows { clock, joined: Some(joined) });
         state.registrations += 1;
         let registration = state.registrations;
         drop(state);
@@ -276,7 +276,7 @@ impl State {
         let Some(follows) = &mut self.follows else { return (Instant::now(), Duration::ZERO) };
         if let Some(joined) = follows.joined.take() {
             match joined.get() {
-                Some(&(at, paid)) => self.meter.settle(at, paid),
+                Some(&(at, paid)) => self.meter.place(at, paid),
                 None => follows.joined = Some(joined),
             }
         }

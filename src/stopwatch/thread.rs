@@ -92,7 +92,7 @@ impl ThreadClock {
         (credit.is_paused(now.into_std()), credit.thaw().map(Instant::from_std))
     }
 
-    pub(super) fn join(&self, now: Instant) -> (Duration, Option<Joined>) {
+    pub(super) fn join(&self, now: Instant) -> (Duration, Joined) {
         self.credit().join(now.into_std())
     }
 

@@ -362,6 +362,43 @@ async fn who_registers_while_cut_off_is_credited_from_its_own_beginning() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn g1_who_registers_while_cut_off_is_not_charged_what_was_assumed_before() {
+    let fake = Fake::start();
+    let controller = connected(&fake).await;
+    fake.pause("t");
+    let old = Command::start(&controller, s(300));
+    old.until(s(1)).await;
+    fake.cut();
+    fake.resume("t");
+    // Assumed to be paused up to here, in truth for 1 s.
+    old.until(s(20)).await;
+    let new = Command::start(&controller, s(10));
+    old.until(s(21)).await;
+    fake.mend();
+    assert_close(new.lasted().await, s(10));
+    assert!(old.stopwatch.elapsed() >= s(29), "whose time it was is charged: {:?}", old.stopwatch.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn g1_who_registers_on_a_dead_link_is_not_charged_what_was_assumed_before() {
+    let fake = Fake::start();
+    let controller = connected(&fake).await;
+    fake.pause("t");
+    let old = Command::start(&controller, s(300));
+    old.until(s(1)).await;
+    // Nobody is told that the link is dead.
+    fake.freeze(true);
+    fake.resume("t");
+    old.until(s(9)).await;
+    let new = Command::start(&controller, s(5));
+    old.until(s(10)).await;
+    fake.drop_connections();
+    fake.freeze(false);
+    let lasted = new.lasted().await;
+    assert!(lasted >= s(5), "of its 5 s it had {lasted:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_shown_never_goes_backwards_and_is_used_up_at_the_end() {
     let fake = Fake::start();
     let command = Command::start(&connected(&fake).await, s(60));
