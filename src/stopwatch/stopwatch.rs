@@ -23,8 +23,6 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Between two questions to a coordinator that cannot be asked; up to twice as long, at random.
-const ASK_AGAIN: Duration = Duration::from_millis(500);
 /// However short the grace is, a question gets this much time.
 const SHORTEST_ASK: Duration = Duration::from_millis(250);
 
@@ -177,7 +175,7 @@ impl Stopwatch {
         match clock.asked(ran_out) {
             // The answer has been taken into account before this look, or is in the next one.
             Asked::Answered => self.expire(ran_out),
-            Asked::Failed if Instant::now() >= give_up => self.expire(ran_out),
+            Asked::Failed { .. } if Instant::now() >= give_up => self.expire(ran_out),
             Asked::UnderWay { began, failed } => {
                 let enough = if failed { give_up } else { give_up.max(began + SHORTEST_ASK) };
                 if Instant::now() >= enough {
@@ -195,9 +193,8 @@ impl Stopwatch {
                     () = sleep_until(give_up.max(Instant::now() + SHORTEST_ASK)) => {}
                 }
             }
-            Asked::Failed => {
-                let pause = ASK_AGAIN.mul_f64(1.0 + fastrand::f64());
-                sleep_until(give_up.min(Instant::now() + pause)).await;
+            Asked::Failed { next } => {
+                sleep_until(give_up.min(next)).await;
                 if Instant::now() < give_up {
                     clock.ask(ran_out);
                 }

@@ -14,6 +14,9 @@ use std::{
 };
 use tokio::{sync::Notify, time::Instant};
 
+/// Between two questions to a coordinator that cannot be asked; up to twice as long, at random.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
+
 /// How to ask, and how long to be patient; the same for all threads of a controller.
 #[derive(Debug)]
 pub(super) struct Coordinator {
@@ -44,13 +47,18 @@ struct Asks {
     again: bool,
     /// When the last one that is over began, and whether it was answered.
     last: Option<(Instant, bool)>,
+    /// When the next one is due, if that failed. Kept here, since those who wait may do so in small steps.
+    next: Option<Instant>,
 }
 
 /// What is known about a question that began at some moment or later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
     Answered,
-    Failed,
+    /// The next one should begin then.
+    Failed {
+        next: Instant,
+    },
     /// It began then and is not over; `failed`: one before it failed.
     UnderWay {
         began: Instant,
@@ -128,7 +136,7 @@ impl ThreadClock {
         match (asks.last.filter(|(began, _)| *began >= since), asks.under_way.filter(|began| *began >= since)) {
             (Some((_, true)), _) => Asked::Answered,
             (last, Some(began)) => Asked::UnderWay { began, failed: last.is_some() },
-            (Some((_, false)), None) => Asked::Failed,
+            (Some((began, false)), None) => Asked::Failed { next: asks.next.unwrap_or(began) },
             (None, None) => Asked::NotYet,
         }
     }
@@ -161,6 +169,7 @@ impl ThreadClock {
                 let mut asks = self.asks();
                 let began = asks.under_way.take();
                 asks.last = began.map(|began| (began, matches!(state, Ok(Some(_)))));
+                asks.next = Some(Instant::now() + ASK_AGAIN.mul_f64(1.0 + fastrand::f64()));
                 let again = std::mem::take(&mut asks.again);
                 asks.under_way = again.then(Instant::now);
                 again

@@ -272,6 +272,27 @@ async fn g1_what_runs_out_while_cut_off_waits_for_the_link_and_is_not_killed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn g1_waiting_in_small_steps_asks_again_too() {
+    let fake = Fake::start();
+    // Only a question finds the pause.
+    fake.script().refuse_watch_of = Some("t".to_owned());
+    let controller = StopwatchController::new(fake.client());
+    let (stopwatch, start) = (Stopwatch::new(s(3)), Instant::now());
+    let _registered = controller.register("t", &stopwatch).unwrap();
+    fake.pause("t");
+    fake.cut();
+    let mut mended = false;
+    while start.elapsed() < s(50) {
+        // A program that has something else to look at now and then.
+        let waited = timeout(ms(100), stopwatch.expired()).await;
+        assert!(waited.is_err(), "killed at {:?}", start.elapsed());
+        if start.elapsed() > s(12) && !std::mem::replace(&mut mended, true) {
+            fake.mend();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn g2_what_runs_out_while_cut_off_waits_at_most_the_grace() {
     let fake = Fake::start();
     let command = Command::start(&connected(&fake).await, s(3));
