@@ -46,13 +46,8 @@ impl Place {
     }
 }
 
-/// What came of a run.
-pub(crate) struct Outcome {
-    pub(crate) course: Course,
-}
-
 /// Runs `seed`. All of it happens on this thread.
-pub(crate) fn run(seed: u64) -> Outcome {
+pub(crate) fn run(seed: u64) -> Course {
     // The client library's, for the pauses between its retries.
     fastrand::seed(seed);
     let mut random = Rng::with_seed(seed);
@@ -114,5 +109,5 @@ pub(crate) fn run(seed: u64) -> Outcome {
         oracle.end();
     }
     drop(sim);
-    Outcome { course: oracle.course() }
+    oracle.course()
 }

@@ -1,6 +1,5 @@
-//! What happened in a run: lines to read, a hash to compare, counts to sum up.
+//! What happened in a run: lines to read and compare, counts to sum up.
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 /// The course of a run.
@@ -23,12 +22,5 @@ impl Course {
     pub(super) fn violation(&mut self, now: Duration, guarantee: &str, what: &str) {
         self.line(now, format!("VIOLATION of {guarantee}: {what}"));
         self.violations.push(format!("{guarantee} at {:.3} s: {what}", now.as_secs_f64()));
-    }
-
-    /// The same for the same course, in every process.
-    pub(crate) fn hash(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.lines.hash(&mut hasher);
-        hasher.finish()
     }
 }
