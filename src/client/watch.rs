@@ -91,6 +91,7 @@ pub struct Watch {
 struct Thread {
     leg: Option<u64>,
     revision: Option<u64>,
+    paused: bool,
     gap: bool,
 }
 
@@ -145,7 +146,7 @@ impl Watch {
         check_thread_id(thread_id)?;
         if !self.all && !self.threads.contains_key(thread_id) {
             let thread_id: Arc<str> = thread_id.into();
-            self.threads.insert(thread_id.clone(), Thread { leg: None, revision: None, gap: true });
+            self.threads.insert(thread_id.clone(), Thread { leg: None, revision: None, paused: false, gap: true });
             self.waiting.push(thread_id);
             self.last_added = Instant::now();
             self.told_complete = false;
@@ -282,7 +283,7 @@ impl Watch {
         if !gap && thread.revision >= Some(state.revision) {
             return;
         }
-        (thread.gap, thread.revision) = (false, Some(state.revision));
+        (thread.gap, thread.revision, thread.paused) = (false, Some(state.revision), state.paused);
         self.ready.push_back(Event::State(Update { state, gap, changed }));
     }
 
@@ -290,10 +291,12 @@ impl Watch {
     fn tell_any(&mut self, leg: u64, state: PauseState) {
         let snapshot = self.legs.get(&leg).is_some_and(|leg| !leg.complete);
         let (thread_id, paused) = (Arc::<str>::from(state.thread_id.as_str()), state.paused);
-        let known = Thread { leg: Some(leg), revision: None, gap: snapshot };
-        self.threads.entry(thread_id.clone()).or_insert(known);
+        let new = Thread { leg: Some(leg), revision: None, paused, gap: snapshot };
+        let thread = self.threads.entry(thread_id.clone()).or_insert(new);
+        // On its way when a later one was asked for: that one must still be known when more of its kind come.
+        let overtaken = !thread.gap && thread.revision > Some(state.revision);
         self.tell(state);
-        if !paused {
+        if !paused && !overtaken {
             self.threads.remove(&thread_id);
         }
     }
@@ -317,7 +320,9 @@ impl Watch {
             self.legs.remove(&id);
         }
         if self.all {
-            // A snapshot of everything names the paused threads only: what it does not name was resumed in the gap.
+            // A snapshot of everything names the paused threads only: what it does not name was resumed in the gap, or
+            // before it, which was told.
+            self.threads.retain(|_, thread| thread.paused || !thread.gap);
             self.missing = self.threads.iter().filter(|(_, t)| t.gap).map(|(id, _)| id.clone()).collect();
             self.missing.sort_unstable();
             self.ask_missing = true;
@@ -375,14 +380,11 @@ impl Watch {
             if answer.as_ref().is_err_and(Error::is_transient) {
                 break;
             }
-            let Some(thread_id) = self.missing.pop() else { break };
+            self.missing.pop();
             if let Some(state) = answer.ok().and_then(|response| response.pause_state) {
-                let paused = state.paused;
                 let elicitations = if self.elicitations { state.elicitations } else { Vec::new() };
+                // Not forgotten, even if it runs: older states of it may be on their way in the stream.
                 self.tell(PauseState { elicitations, ..state });
-                if !paused {
-                    self.threads.remove(&thread_id);
-                }
             }
         }
         self.ask_missing = false;
