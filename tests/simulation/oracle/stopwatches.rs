@@ -68,7 +68,7 @@ impl State {
                 // G2: what cannot be confirmed ends.
                 if paused && let (Some(running), Some(unfit)) = (books.running_since(), unfit_since) {
                     let frozen = now.saturating_sub(running.max(unfit).max(one.started));
-                    if frozen > NOTICED_AFTER + self.grace + 2 * ASKED_WITHIN {
+                    if frozen > NOTICED_AFTER + self.grace + Duration::from_secs(1) {
                         let what = format!("stopwatch {number} of {} is frozen for {frozen:?}, cut off", one.thread);
                         self.violation("G2", what);
                     }
