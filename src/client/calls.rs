@@ -8,9 +8,14 @@ use super::{
     RenewElicitationResponse, Token, Watch, WatchPauseStateRequest, WatchPauseStateResponse, connect, retry,
 };
 use crate::proto::v1::elicitation_service_client::ElicitationServiceClient;
+use hyper::rt::{Read, Write};
 use std::{fmt, time::Duration};
 use tokio_stream::{Stream, StreamExt};
-use tonic::{Request, Response, Status, transport::Channel};
+use tonic::{
+    Request, Response, Status,
+    transport::{Channel, Uri},
+};
+use tower::Service;
 use uuid::Uuid;
 
 /// A connection to a coordinator. Cheap to clone; clones share one connection, which is made at the first call and made
@@ -75,6 +80,21 @@ impl Client {
     pub fn with_channel(channel: Channel, config: &Config) -> Self {
         let patience = retry::Patience { deadline: config.deadline, retries: config.retries };
         Self { stub: Stub::new(channel), patience, token: config.token.clone() }
+    }
+
+    /// A client whose connections `connector` makes, over a transport of your own; `config.address` and `config.tls` are
+    /// not used. All else is as for any address: connections are lazy, kept alive, and made again when they are lost.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn with_connector<C>(connector: C, config: &Config) -> Self
+    where
+        C: Service<Uri> + Send + 'static,
+        C::Response: Read + Write + Send + Unpin,
+        C::Future: Send,
+        Box<dyn std::error::Error + Send + Sync>: From<C::Error>,
+    {
+        Self::with_channel(connect::channel_over(connector), config)
     }
 
     /// Sends `message` with the token, as often as it takes.

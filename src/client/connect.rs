@@ -1,8 +1,11 @@
 //! From an address to a channel: lazy, kept alive, reconnecting.
 use super::in_turn::InTurn;
 use super::{Address, ConfigError, Settings, Tls, Token};
+use hyper::rt::{Read, Write};
+use std::error::Error;
 use std::time::Duration;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Channel, Endpoint, Uri};
+use tower::Service;
 
 /// How long a call may take, retries included, unless told otherwise.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(5);
@@ -95,15 +98,25 @@ fn endpoint_settings(endpoint: Endpoint) -> Endpoint {
         .keep_alive_while_idle(true)
 }
 
+/// A channel whose connections `connector` makes, with the settings of all others.
+pub(super) fn channel_over<C>(connector: C) -> Channel
+where
+    C: Service<Uri> + Send + 'static,
+    C::Response: Read + Write + Send + Unpin,
+    C::Future: Send,
+    Box<dyn Error + Send + Sync>: From<C::Error>,
+{
+    // The authority that requests carry which go to no host: any valid one will do, and servers log it.
+    endpoint_settings(Endpoint::from_static("http://localhost")).connect_with_connector_lazy(connector)
+}
+
 #[cfg(unix)]
 fn unix_channel(path: std::path::PathBuf) -> Channel {
     use hyper_util::rt::TokioIo;
     use tokio::net::UnixStream;
 
-    // The authority that a Unix socket's requests carry: any valid one will do, and servers log it.
-    let endpoint = endpoint_settings(Endpoint::from_static("http://localhost"));
     // Not tonic's own "unix:" form, which takes no path that is not UTF-8.
-    endpoint.connect_with_connector_lazy(tower::service_fn(move |_| {
+    channel_over(tower::service_fn(move |_| {
         let path = path.clone();
         async move { UnixStream::connect(path).await.map(TokioIo::new) }
     }))

@@ -9,7 +9,9 @@
 //! 1. Each thread belongs to one leg at a time, so its states come in order.
 //! 2. A change of legs is no gap: the old leg serves until the new one has told everything.
 //! 3. Memory is bounded by the set: events wait in the network, not here.
-//! 4. Every break is told, and the first state after it carries `gap`; `paused_total` says what was missed.
+//! 4. What is told at once is told in the order of the thread ids, so that the same events give the same course (the
+//!    simulation replays them).
+//! 5. Every break is told, and the first state after it carries `gap`; `paused_total` says what was missed.
 mod leg;
 
 use super::{Client, Error, GetPauseStateRequest, PauseState};
@@ -121,7 +123,7 @@ struct Leg {
     worn: bool,
     /// The legs that it takes over when its snapshot is complete, and what it has told of their threads until then.
     replaces: Vec<u64>,
-    held_back: HashMap<String, (PauseState, Times)>,
+    held_back: BTreeMap<String, (PauseState, Times)>,
     _running: leg::Running,
 }
 
@@ -264,7 +266,7 @@ impl Watch {
         self.opening = Some(leg);
         let thread_ids: Arc<[Arc<str>]> = thread_ids.into();
         let running = leg::start(&self.client, leg, thread_ids.clone(), self.elicitations, self.to.clone());
-        let held_back = HashMap::new();
+        let held_back = BTreeMap::new();
         let (complete, broken, worn) = (false, false, false);
         self.legs.insert(leg, Leg { thread_ids, live, complete, broken, worn, replaces, held_back, _running: running });
     }
@@ -346,6 +348,7 @@ impl Watch {
         if self.all {
             // A snapshot of everything names the paused threads only: what it does not name was resumed in the gap.
             self.missing = self.threads.iter().filter(|(_, t)| t.gap).map(|(id, _)| id.clone()).collect();
+            self.missing.sort_unstable();
             self.ask_missing = true;
             self.asked.retain(|_, asked| asked.came >= times.opened);
         }
@@ -374,6 +377,7 @@ impl Watch {
                 thread_ids.push(thread_id.clone());
             }
         }
+        thread_ids.sort_unstable();
         if refused {
             // It goes on trying for its own threads, but nobody else waits for it.
             self.opening = None;

@@ -3,18 +3,18 @@ use crate::core::Moment;
 use crate::core::types::{ElicitationId, ThreadId};
 use std::collections::BTreeSet;
 
-/// The ends of all leases, in their order.
+/// The ends of all leases, in their order; those of one moment by thread, so that the same calls give the same course.
 #[derive(Debug, Default)]
-pub(super) struct Leases(BTreeSet<(i64, ElicitationId, ThreadId)>);
+pub(super) struct Leases(BTreeSet<(i64, ThreadId, ElicitationId)>);
 
 impl Leases {
     /// The end of a lease moves from `before` to `after`; `None`: it has none.
     pub(super) fn set(&mut self, thread: &ThreadId, id: ElicitationId, before: Option<Moment>, after: Option<Moment>) {
         if let Some(before) = before {
-            self.0.remove(&(before.boot, id, thread.clone()));
+            self.0.remove(&(before.boot, thread.clone(), id));
         }
         if let Some(after) = after {
-            self.0.insert((after.boot, id, thread.clone()));
+            self.0.insert((after.boot, thread.clone(), id));
         }
     }
 
@@ -26,6 +26,6 @@ impl Leases {
     /// The first of those that have ended by `now`.
     pub(super) fn ended(&self, now: Moment, at_most: usize) -> Vec<(ThreadId, ElicitationId)> {
         let ended = self.0.iter().take_while(|(end, ..)| *end <= now.boot).take(at_most);
-        ended.map(|(_, id, thread)| (thread.clone(), *id)).collect()
+        ended.map(|(_, thread, id)| (thread.clone(), *id)).collect()
     }
 }

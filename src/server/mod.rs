@@ -10,6 +10,7 @@ pub use listen::{Listen, ListenError};
 
 use crate::clock::{Clock, System};
 use crate::coordinator::{Coordinator, Fatal};
+use crate::hub::Hub;
 use crate::proto::{DESCRIPTORS, v1::elicitation_service_server::SERVICE_NAME};
 use crate::service::Elicitations;
 use crate::store::{self, OpenError, Store};
@@ -19,9 +20,12 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{interval, timeout};
+use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
+use tonic::transport::server::Connected;
 use tonic_health::server::HealthReporter;
 use worker::Worker;
 
@@ -100,16 +104,7 @@ impl Server {
         let coordinator = Arc::new(Coordinator::start(store, clock.clone(), config.anonymous_ttl, end_process)?);
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_service_status(SERVICE_NAME, tonic_health::ServingStatus::Serving).await;
-        let mut routes = Routes::new(Elicitations::new(coordinator.clone(), clock)).add_service(health_service);
-        let reflection = || {
-            tonic_reflection::server::Builder::configure()
-                .register_encoded_file_descriptor_set(DESCRIPTORS)
-                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-                // So that grpcurl can show the details of errors.
-                .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
-        };
-        routes = routes.add_service(reflection().build_v1().expect("our descriptors are valid"));
-        routes = routes.add_service(reflection().build_v1alpha().expect("our descriptors are valid"));
+        let routes = routes(&coordinator, clock).add_service(health_service);
         let drain = CancellationToken::new();
         let mut listeners = Vec::new();
         for listen in &config.listen {
@@ -131,13 +126,7 @@ impl Server {
     /// Serves until `shutdown`, then drains.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let hub = self.coordinator.hub().clone();
-        let beats = tokio::spawn(async move {
-            let mut second = interval(Duration::from_secs(1));
-            for part in (0..BEAT_ROUND).cycle() {
-                second.tick().await;
-                hub.beat(part as usize, BEAT_ROUND as usize);
-            }
-        });
+        let beats = tokio::spawn(beat(hub));
         let stop_accepting = CancellationToken::new();
         let entrances: Vec<_> = self.workers.iter().map(Worker::entrance).collect();
         let accepting = self
@@ -166,6 +155,56 @@ impl Server {
             tracing::warn!(seconds = DRAIN.as_secs(), "calls were still in flight at the end of the drain");
         }
         beats.abort();
+    }
+}
+
+/// Serves connections that the caller accepts, over any transport, for ever: no listener, no drain, one runtime. Has to be
+/// called on a tokio runtime; dropped, it closes the connections and the store.
+///
+/// # Errors
+/// The store cannot be loaded.
+pub async fn serve_connections<IO>(
+    store: Box<dyn Store>,
+    clock: Arc<dyn Clock>,
+    anonymous_ttl: Option<Duration>,
+    connections: impl Stream<Item = io::Result<IO>>,
+) -> Result<(), OpenError>
+where
+    IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+{
+    let coordinator = Arc::new(Coordinator::start(store, clock.clone(), anonymous_ttl, end_process)?);
+    let server = worker::with_limits().add_routes(routes(&coordinator, clock));
+    tokio::select! {
+        served = server.serve_with_incoming(connections) => {
+            if let Err(error) = served {
+                tracing::error!(%error, "serve connections");
+            }
+        }
+        () = beat(coordinator.hub().clone()) => {}
+    }
+    Ok(())
+}
+
+/// All that is served but health, which a listening server has.
+fn routes(coordinator: &Arc<Coordinator>, clock: Arc<dyn Clock>) -> Routes {
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            // So that grpcurl can show the details of errors.
+            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+    };
+    Routes::new(Elicitations::new(coordinator.clone(), clock))
+        .add_service(reflection().build_v1().expect("our descriptors are valid"))
+        .add_service(reflection().build_v1alpha().expect("our descriptors are valid"))
+}
+
+/// Heartbeats for those who would hear nothing else.
+async fn beat(hub: Arc<Hub>) {
+    let mut second = interval(Duration::from_secs(1));
+    for part in (0..BEAT_ROUND).cycle() {
+        second.tick().await;
+        hub.beat(part as usize, BEAT_ROUND as usize);
     }
 }
 

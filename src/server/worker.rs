@@ -104,16 +104,18 @@ impl Worker {
     }
 }
 
+/// What every connection is held to.
+pub(super) fn with_limits() -> Server {
+    Server::builder()
+        .max_concurrent_streams(MAX_STREAMS)
+        .http2_max_header_list_size(MAX_HEADERS)
+        .http2_keepalive_interval(Some(PING_AFTER))
+        .http2_keepalive_timeout(Some(PING_TIMEOUT))
+}
+
 /// Serves what comes in, until `drain`; then finishes what is in flight.
 async fn serve(routes: Routes, connections: Connections, drain: CancellationToken) {
-    let server = || {
-        Server::builder()
-            .max_concurrent_streams(MAX_STREAMS)
-            .http2_max_header_list_size(MAX_HEADERS)
-            .http2_keepalive_interval(Some(PING_AFTER))
-            .http2_keepalive_timeout(Some(PING_TIMEOUT))
-            .add_routes(routes.clone())
-    };
+    let server = || with_limits().add_routes(routes.clone());
     // A socket that cannot be taken over is one connection lost, not the listener.
     let tcp = ReceiverStream::new(connections.tcp).filter_map(|stream| tokio::net::TcpStream::from_std(stream).ok());
     let unix = ReceiverStream::new(connections.unix).filter_map(|stream| tokio::net::UnixStream::from_std(stream).ok());

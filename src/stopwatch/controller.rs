@@ -7,7 +7,7 @@
 use super::{
     Stopwatch,
     credit::Via,
-    follow,
+    follow, sleep,
     thread::{Coordinator, ThreadClock},
 };
 use crate::client::{Client, Error, PauseState, check_thread_id};
@@ -89,18 +89,27 @@ impl StopwatchController {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn with_disconnect_grace(client: Client, grace: Duration) -> Self {
+        Self::with_sleep_clock(client, grace, sleep::slept)
+    }
+
+    /// A controller that is told by `slept` how long the machine has slept since some moment: for systems where this
+    /// library cannot tell (it can on Linux), and for simulations.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn with_sleep_clock(client: Client, grace: Duration, slept: fn() -> Duration) -> Self {
         let (to_follower, commands) = mpsc::unbounded_channel();
         let (tell, link) = watch::channel(Link::Connecting);
         let threads = Arc::<Threads>::default();
         tokio::spawn(follow::follow(client.watch(), threads.clone(), commands, tell));
-        let coordinator = Arc::new(Coordinator { client: Some(client), grace });
+        let coordinator = Arc::new(Coordinator { client: Some(client), grace, slept });
         Self(Arc::new(Shared { coordinator, threads, to_follower: Some(to_follower), link }))
     }
 
     /// A controller without a coordinator: states come from [`StopwatchController::apply`] alone, and nobody is asked
     /// before an expiry. For tests, and for programs that get the states in another way.
     pub fn detached() -> Self {
-        let coordinator = Arc::new(Coordinator { client: None, grace: Duration::ZERO });
+        let coordinator = Arc::new(Coordinator { client: None, grace: Duration::ZERO, slept: sleep::slept });
         let (_, link) = watch::channel(Link::Connected);
         Self(Arc::new(Shared { coordinator, threads: Arc::default(), to_follower: None, link }))
     }

@@ -60,8 +60,7 @@ pub(super) struct Now {
     pub(super) slept: Duration,
 }
 
-/// Where a stopwatch that joined without knowledge gets its place once there is some: the moment of the first state
-/// after it joined, and what was paid then.
+/// Where a stopwatch that joined gets its place: the moment of the first state after it joined, and what was paid then.
 pub(super) type Joined = Arc<OnceLock<(Instant, Duration)>>;
 
 #[derive(Debug)]
@@ -112,10 +111,10 @@ impl Credit {
         self.last.as_ref().map(|last| last.seen.revision)
     }
 
-    /// The paused time at which a stopwatch joins, and where that is corrected if it is only assumed.
-    pub(super) fn join(&mut self, now: Instant) -> (Duration, Option<Joined>) {
-        let joined = self.cut.is_some().then(|| self.joined.get_or_insert_default().clone());
-        (self.paid(now), joined)
+    /// The paused time at which a stopwatch joins, as far as is known, and where the next state says how much it was then.
+    /// Even when the link seems to be up: it may be dead, and nobody has noticed.
+    pub(super) fn join(&mut self, now: Instant) -> (Duration, Joined) {
+        (self.paid(now), self.joined.get_or_insert_default().clone())
     }
 
     /// The watch is not heard any more. Says whether waiters must look again.
@@ -390,16 +389,15 @@ mod tests {
     }
 
     #[test]
-    fn who_joins_a_cut_off_thread_gets_its_place_with_the_next_state() {
+    fn who_joins_gets_its_place_with_the_next_state() {
         let mut thread = Thread::new();
         thread.apply(0, 1, false, 0, GAP);
-        assert!(thread.credit.join(thread.at(1)).1.is_none(), "connected: known at once");
         thread.credit.cut(thread.at(10));
         let (paid, joined) = thread.credit.join(thread.at(15));
-        let joined = joined.unwrap();
         assert_eq!((paid, joined.get()), (s(0), None));
         thread.apply(20, 3, false, 10, GAP);
         assert_eq!(joined.get(), Some(&(thread.at(20), s(10))));
-        assert!(thread.credit.join(thread.at(21)).1.is_none());
+        let (_, later) = thread.credit.join(thread.at(21));
+        assert_eq!(later.get(), None, "who joins later waits for a state of its own");
     }
 }

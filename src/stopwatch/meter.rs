@@ -50,6 +50,15 @@ impl Meter {
         self.paid_at_mark = new;
     }
 
+    /// From now on the paused time stands at `paid`; what it stood at since it began to follow was only assumed. The
+    /// difference may be from before that, so it is charged or credited no more than the time since.
+    pub(super) fn place(&mut self, now: Instant, paid: Duration) {
+        let span = now.saturating_duration_since(self.mark);
+        let growth = paid.saturating_sub(self.paid_at_mark).min(span);
+        self.settle(now, self.paid_at_mark.saturating_add(growth));
+        self.paid_at_mark = paid;
+    }
+
     /// Moves the mark.
     pub(super) fn settle(&mut self, now: Instant, paid: Duration) {
         let charged = self.charged(now, paid);
@@ -205,6 +214,18 @@ mod tests {
         assert_eq!(meter.charged(start + s(2), s(500)), s(2));
         meter.follow(start + s(3), s(501), s(0));
         assert_eq!(meter.charged(start + s(4), s(0)), s(3));
+    }
+
+    #[test]
+    fn g1_a_place_found_late_moves_what_is_charged_by_no_more_than_the_time_since() {
+        // 1 s before it followed, 2 s since; it was assumed to stand at 50 s all the time.
+        for (paid, charged) in [(s(0), s(3)), (s(50), s(3)), (s(51), s(2)), (s(900), s(1))] {
+            let (mut meter, start) = started();
+            meter.follow(start + s(1), s(0), s(50));
+            meter.place(start + s(3), paid);
+            assert_eq!(meter.charged(start + s(3), paid), charged, "{paid:?}");
+            assert_eq!(meter.charged(start + s(5), paid + s(1)), charged + s(1), "{paid:?}");
+        }
     }
 
     #[test]

@@ -20,8 +20,6 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Between two questions to a coordinator that cannot be asked; up to twice as long, at random.
-const ASK_AGAIN: Duration = Duration::from_millis(500);
 /// However short the grace is, a question gets this much time.
 const SHORTEST_ASK: Duration = Duration::from_millis(250);
 
@@ -50,7 +48,7 @@ struct State {
 #[derive(Debug)]
 struct Follows {
     clock: Arc<ThreadClock>,
-    /// Where its place is corrected, if it joined without knowledge.
+    /// Where it finds its place; `None`: it has.
     joined: Option<Joined>,
 }
 
@@ -174,7 +172,7 @@ impl Stopwatch {
         match clock.asked(ran_out) {
             // The answer has been taken into account before this look, or is in the next one.
             Asked::Answered => self.expire(ran_out),
-            Asked::Failed if Instant::now() >= give_up => self.expire(ran_out),
+            Asked::Failed { .. } if Instant::now() >= give_up => self.expire(ran_out),
             Asked::UnderWay { began, failed } => {
                 let enough = if failed { give_up } else { give_up.max(began + SHORTEST_ASK) };
                 if Instant::now() >= enough {
@@ -192,9 +190,8 @@ impl Stopwatch {
                     () = sleep_until(give_up.max(Instant::now() + SHORTEST_ASK)) => {}
                 }
             }
-            Asked::Failed => {
-                let pause = ASK_AGAIN.mul_f64(1.0 + fastrand::f64());
-                sleep_until(give_up.min(Instant::now() + pause)).await;
+            Asked::Failed { next } => {
+                sleep_until(give_up.min(next)).await;
                 if Instant::now() < give_up {
                     clock.ask(ran_out);
                 }
@@ -241,7 +238,7 @@ impl Stopwatch {
         let (now, old) = state.now();
         let (new, joined) = clock.join(now);
         state.meter.follow(now.into_std(), old, new);
-        state.follows = Some(Follows { clock, joined });
+        state.follows = Some(Follows { clock, joined: Some(joined) });
         state.registrations += 1;
         let registration = state.registrations;
         drop(state);
@@ -273,7 +270,7 @@ impl State {
         let Some(follows) = &mut self.follows else { return (Instant::now(), Duration::ZERO) };
         if let Some(joined) = follows.joined.take() {
             match joined.get() {
-                Some(&(at, paid)) => self.meter.settle(at, paid),
+                Some(&(at, paid)) => self.meter.place(at, paid),
                 None => follows.joined = Some(joined),
             }
         }

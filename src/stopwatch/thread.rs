@@ -6,14 +6,14 @@
 //! 2. One question per thread is under way at a time, whoever asks. An answer counts for a stopwatch only if the question
 //!    began after its time ran out: an earlier one may have missed an increment that was acknowledged since (G1).
 //! 3. A question is a short task of its own: it is answered also when the one who asked has gone.
-use super::{
-    credit::{Credit, Joined, Now, Seen, Via},
-    sleep::slept,
-};
+use super::credit::{Credit, Joined, Now, Seen, Via};
 use crate::client::{Client, GetPauseStateRequest, PauseState};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::Notify, time::Instant};
+
+/// Between two questions to a coordinator that cannot be asked; up to twice as long, at random.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 /// How to ask, and how long to be patient; the same for all threads of a controller.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(super) struct Coordinator {
     /// `None`: there is nobody to ask.
     pub(super) client: Option<Client>,
     pub(super) grace: Duration,
+    /// How long the machine has slept.
+    pub(super) slept: fn() -> Duration,
 }
 
 #[derive(Debug)]
@@ -43,13 +45,18 @@ struct Asks {
     again: bool,
     /// When the last one that is over began, and whether it was answered.
     last: Option<(Instant, bool)>,
+    /// When the next one is due, if that failed. Kept here, since those who wait may do so in small steps.
+    next: Option<Instant>,
 }
 
 /// What is known about a question that began at some moment or later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
     Answered,
-    Failed,
+    /// The next one should begin then.
+    Failed {
+        next: Instant,
+    },
     /// It began then and is not over; `failed`: one before it failed.
     UnderWay {
         began: Instant,
@@ -91,7 +98,7 @@ impl ThreadClock {
         (credit.is_paused(now.into_std()), credit.thaw().map(Instant::from_std))
     }
 
-    pub(super) fn join(&self, now: Instant) -> (Duration, Option<Joined>) {
+    pub(super) fn join(&self, now: Instant) -> (Duration, Joined) {
         self.credit().join(now.into_std())
     }
 
@@ -108,7 +115,7 @@ impl ThreadClock {
         // A negative or missing total is no server of ours; it credits nothing.
         let total = state.paused_total.and_then(|total| Duration::try_from(total).ok()).unwrap_or_default();
         let seen = Seen { revision: state.revision, paused: state.paused, total };
-        let slept = slept();
+        let slept = (self.coordinator.slept)();
         let wake = {
             let mut credit = self.credit();
             credit.apply(Now { at: Instant::now().into_std(), slept }, seen, via)
@@ -127,7 +134,7 @@ impl ThreadClock {
         match (asks.last.filter(|(began, _)| *began >= since), asks.under_way.filter(|began| *began >= since)) {
             (Some((_, true)), _) => Asked::Answered,
             (last, Some(began)) => Asked::UnderWay { began, failed: last.is_some() },
-            (Some((_, false)), None) => Asked::Failed,
+            (Some((began, false)), None) => Asked::Failed { next: asks.next.unwrap_or(began) },
             (None, None) => Asked::NotYet,
         }
     }
@@ -160,6 +167,7 @@ impl ThreadClock {
                 let mut asks = self.asks();
                 let began = asks.under_way.take();
                 asks.last = began.map(|began| (began, matches!(state, Ok(Some(_)))));
+                asks.next = Some(Instant::now() + ASK_AGAIN.mul_f64(1.0 + fastrand::f64()));
                 let again = std::mem::take(&mut asks.again);
                 asks.under_way = again.then(Instant::now);
                 again

@@ -352,6 +352,48 @@ async fn g6_what_the_stream_tells_before_a_question_is_answered_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn g6_a_watch_of_everything_tells_no_state_that_a_later_one_has_overtaken() {
+    let fake = Fake::start();
+    fake.pause("t");
+    let mut watch = fake.client().watch_all();
+    assert_eq!(said(&mut watch).await, ["t 1@1 gap", "complete"]);
+    fake.cut();
+    fake.resume("t");
+    assert_eq!(said(&mut watch).await, ["disconnected 0"]);
+    fake.mend();
+    // Not read: the end of the snapshot waits, and behind it revisions 3 and 4.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    fake.pause("t");
+    settle().await;
+    fake.resume("t");
+    settle().await;
+    fake.pause("t");
+    settle().await;
+    // Asked for, since the snapshot did not name it, is the latest.
+    assert_eq!(said(&mut watch).await, ["t 1@5 gap", "complete"]);
+    fake.resume("t");
+    assert_eq!(said(&mut watch).await, ["t 0@6"]);
+
+    // And if the latest is that it runs.
+    fake.pause("t");
+    assert_eq!(said(&mut watch).await, ["t 1@7"]);
+    fake.cut();
+    fake.resume("t");
+    assert_eq!(said(&mut watch).await, ["disconnected 0"]);
+    fake.mend();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    for _ in 0..2 {
+        fake.pause("t");
+        settle().await;
+        fake.resume("t");
+        settle().await;
+    }
+    assert_eq!(said(&mut watch).await, ["t 0@12 gap", "complete"]);
+    fake.pause("t");
+    assert_eq!(said(&mut watch).await, ["t 1@13"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn g7_a_reader_that_sleeps_gets_the_latest_states_and_keeps_its_stream() {
     let fake = Fake::start();
     let mut watch = watching(&fake, &["a", "b"]).await;

@@ -272,6 +272,27 @@ async fn g1_what_runs_out_while_cut_off_waits_for_the_link_and_is_not_killed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn g1_waiting_in_small_steps_asks_again_too() {
+    let fake = Fake::start();
+    // Only a question finds the pause.
+    fake.script().refuse_watch_of = Some("t".to_owned());
+    let controller = StopwatchController::new(fake.client());
+    let (stopwatch, start) = (Stopwatch::new(s(3)), Instant::now());
+    let _registered = controller.register("t", &stopwatch).unwrap();
+    fake.pause("t");
+    fake.cut();
+    let mut mended = false;
+    while start.elapsed() < s(50) {
+        // A program that has something else to look at now and then.
+        let waited = timeout(ms(100), stopwatch.expired()).await;
+        assert!(waited.is_err(), "killed at {:?}", start.elapsed());
+        if start.elapsed() > s(12) && !std::mem::replace(&mut mended, true) {
+            fake.mend();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn g2_what_runs_out_while_cut_off_waits_at_most_the_grace() {
     let fake = Fake::start();
     let command = Command::start(&connected(&fake).await, s(3));
@@ -359,6 +380,43 @@ async fn who_registers_while_cut_off_is_credited_from_its_own_beginning() {
     // More of the pause would have been credited to it with every second, had it its share of the whole.
     new.until(s(100)).await;
     assert_close(new.stopwatch.elapsed(), elapsed + s(60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn g1_who_registers_while_cut_off_is_not_charged_what_was_assumed_before() {
+    let fake = Fake::start();
+    let controller = connected(&fake).await;
+    fake.pause("t");
+    let old = Command::start(&controller, s(300));
+    old.until(s(1)).await;
+    fake.cut();
+    fake.resume("t");
+    // Assumed to be paused up to here, in truth for 1 s.
+    old.until(s(20)).await;
+    let new = Command::start(&controller, s(10));
+    old.until(s(21)).await;
+    fake.mend();
+    assert_close(new.lasted().await, s(10));
+    assert!(old.stopwatch.elapsed() >= s(29), "whose time it was is charged: {:?}", old.stopwatch.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn g1_who_registers_on_a_dead_link_is_not_charged_what_was_assumed_before() {
+    let fake = Fake::start();
+    let controller = connected(&fake).await;
+    fake.pause("t");
+    let old = Command::start(&controller, s(300));
+    old.until(s(1)).await;
+    // Nobody is told that the link is dead.
+    fake.freeze(true);
+    fake.resume("t");
+    old.until(s(9)).await;
+    let new = Command::start(&controller, s(5));
+    old.until(s(10)).await;
+    fake.drop_connections();
+    fake.freeze(false);
+    let lasted = new.lasted().await;
+    assert!(lasted >= s(5), "of its 5 s it had {lasted:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,97 @@
+//! The books: what was committed and when, in simulated time, kept apart from what the server computes itself.
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// One thread.
+#[derive(Debug, Default)]
+pub(super) struct Thread {
+    /// Each state that could be seen, in its order.
+    pub(super) states: Vec<State>,
+    /// The open elicitations, by the row of the store that holds them: the numbers of their questions.
+    pub(super) open: BTreeMap<u64, usize>,
+    pauses: Vec<Pause>,
+}
+
+/// A state of a thread.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct State {
+    pub(super) revision: u64,
+    pub(super) at: Duration,
+    pub(super) count: usize,
+}
+
+/// One pause.
+#[derive(Debug)]
+struct Pause {
+    from: Duration,
+    to: Option<Duration>,
+    /// When the machine slept within it, and for how long.
+    sleeps: Vec<(Duration, Duration)>,
+}
+
+impl Pause {
+    fn end(&self, now: Duration) -> Duration {
+        self.to.unwrap_or(now).min(now)
+    }
+
+    /// Its length up to a moment, sleep of the machine included.
+    fn total(&self, at: Duration) -> Duration {
+        let slept: Duration = self.sleeps.iter().filter(|(when, _)| *when <= at).map(|(_, length)| *length).sum();
+        self.end(at).saturating_sub(self.from) + slept
+    }
+}
+
+impl Thread {
+    pub(super) fn last(&self) -> State {
+        self.states.last().copied().unwrap_or(State { revision: 0, at: Duration::ZERO, count: 0 })
+    }
+
+    /// The state of a revision; 0 is that of a thread that was never named.
+    pub(super) fn state(&self, revision: u64) -> Option<State> {
+        if revision == 0 {
+            return Some(State { revision: 0, at: Duration::ZERO, count: 0 });
+        }
+        self.states.iter().rev().find(|state| state.revision == revision).copied()
+    }
+
+    /// A change was committed: `open` says what is open now.
+    pub(super) fn changed(&mut self, revision: u64, now: Duration) {
+        let count = self.open.len();
+        self.states.push(State { revision, at: now, count });
+        match (count > 0, self.pauses.last_mut()) {
+            (true, Some(Pause { to: None, .. })) => {}
+            (true, _) => self.pauses.push(Pause { from: now, to: None, sleeps: Vec::new() }),
+            (false, Some(pause @ Pause { to: None, .. })) => pause.to = Some(now),
+            (false, _) => {}
+        }
+    }
+
+    pub(super) fn slept(&mut self, now: Duration, time: Duration) {
+        if let Some(pause @ Pause { to: None, .. }) = self.pauses.last_mut() {
+            pause.sleeps.push((now, time));
+        }
+    }
+
+    /// Time paused between two moments, without sleep of the machine.
+    pub(super) fn paused_between(&self, from: Duration, to: Duration) -> Duration {
+        self.pauses.iter().map(|pause| pause.end(to).saturating_sub(pause.from.max(from))).sum()
+    }
+
+    /// What the server should say for `paused_total` at a moment: with sleep of the machine.
+    pub(super) fn paused_total(&self, at: Duration) -> Duration {
+        self.pauses.iter().filter(|pause| pause.from <= at).map(|pause| pause.total(at)).sum()
+    }
+
+    /// Since when it is paused without a break.
+    pub(super) fn paused_since(&self) -> Option<Duration> {
+        self.pauses.last().filter(|pause| pause.to.is_none()).map(|pause| pause.from)
+    }
+
+    /// Since when it runs without a break.
+    pub(super) fn running_since(&self) -> Option<Duration> {
+        match self.pauses.last() {
+            None => Some(Duration::ZERO),
+            Some(pause) => pause.to,
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The host of the coordinator: the real one, on a store that tells the oracle of each commit.
+use crate::disk::FakeDisk;
+use crate::machine::Machine;
+use crate::net;
+use crate::oracle::Oracle;
+use pausewatch::clock::Clock;
+use pausewatch::core::Moment;
+use pausewatch::server::serve_connections;
+use pausewatch::store::{CommitError, Contents, Embedded, OpenError, Store, Write};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// The server's machine, which outlives the server.
+#[derive(Clone)]
+pub(crate) struct Server {
+    pub(crate) machine: Machine,
+    pub(crate) oracle: Oracle,
+    disk: Rc<RefCell<FakeDisk>>,
+    /// Of the process that runs now.
+    killed: Rc<RefCell<Arc<AtomicBool>>>,
+    refuses: Arc<AtomicBool>,
+}
+
+impl Server {
+    pub(crate) fn new(machine: Machine, oracle: Oracle) -> Self {
+        let (disk, killed, refuses) = Default::default();
+        Server { machine, oracle, disk, killed, refuses }
+    }
+
+    /// To be called before a crash: what the disk holds now is what the next process finds. A process that crashes in
+    /// this simulation has its values dropped, and a store that is dropped writes to its disk.
+    pub(crate) fn keep_disk(&self) {
+        let kept = self.disk.borrow().copy();
+        *self.disk.borrow_mut() = kept;
+        self.killed.take().store(true, Relaxed);
+    }
+
+    /// From now on the store refuses changes, or takes them again.
+    pub(crate) fn refuse_changes(&self, refuses: bool) {
+        self.refuses.store(refuses, Relaxed);
+    }
+
+    /// The process.
+    pub(crate) async fn run(self) -> turmoil::Result {
+        let disk = Arc::new(self.disk.borrow().clone());
+        let inner = Embedded::on(disk, "the disk of the simulation", self.machine.boot_id())?;
+        let Server { machine, oracle, killed, refuses, .. } = self;
+        let store = Recorded { inner, oracle: oracle.clone(), killed: killed.borrow().clone(), refuses };
+        let connections = net::accept().await?;
+        oracle.server_started();
+        let day = Duration::from_secs(24 * 60 * 60);
+        serve_connections(Box::new(store), Arc::new(machine), Some(day), connections).await?;
+        Err("the server ended by itself".into())
+    }
+}
+
+/// A store that tells the oracle what is durable, and refuses changes when told to.
+struct Recorded {
+    inner: Embedded,
+    oracle: Oracle,
+    killed: Arc<AtomicBool>,
+    refuses: Arc<AtomicBool>,
+}
+
+impl Store for Recorded {
+    fn load(&mut self, now: Moment) -> Result<Contents, OpenError> {
+        let contents = self.inner.load(now)?;
+        self.oracle.loaded(&contents);
+        Ok(contents)
+    }
+
+    fn commit(&mut self, batch: &[Write<'_>]) -> Result<(), CommitError> {
+        if self.refuses.load(Relaxed) || self.killed.load(Relaxed) {
+            self.oracle.refused();
+            return Err(CommitError::Refused("injected".into()));
+        }
+        self.inner.commit(batch)?;
+        self.oracle.committed(batch);
+        Ok(())
+    }
+
+    fn begin(&mut self) {
+        self.inner.begin();
+    }
+
+    fn is_full(&self) -> bool {
+        self.inner.is_full()
+    }
+
+    fn recover(&mut self) {
+        self.inner.recover();
+    }
+
+    fn may_wait(&self) -> bool {
+        self.inner.may_wait()
+    }
+}
