@@ -3,6 +3,7 @@
 //! [`Server::start`] opens the store and then the listeners, so that who can connect is served. [`Server::run`] ends
 //! after a drain: health turns NOT_SERVING, watches end with UNAVAILABLE, calls in flight are answered, the store is
 //! closed.
+mod door;
 mod listen;
 mod worker;
 
@@ -11,8 +12,9 @@ pub use listen::{Listen, ListenError};
 use crate::clock::{Clock, System};
 use crate::coordinator::{Coordinator, Fatal};
 use crate::proto::{DESCRIPTORS, v1::elicitation_service_server::SERVICE_NAME};
-use crate::service::Elicitations;
+use crate::service::{Bounded, Elicitations};
 use crate::store::{self, OpenError, Store};
+use door::Door;
 use listen::Listener;
 use std::future::Future;
 use std::io;
@@ -100,7 +102,8 @@ impl Server {
         let coordinator = Arc::new(Coordinator::start(store, clock.clone(), config.anonymous_ttl, end_process)?);
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_service_status(SERVICE_NAME, tonic_health::ServingStatus::Serving).await;
-        let mut routes = Routes::new(Elicitations::new(coordinator.clone(), clock)).add_service(health_service);
+        let mut routes = Routes::new(Bounded(Elicitations::new(coordinator.clone(), clock)));
+        routes = routes.add_service(Bounded(health_service));
         let reflection = || {
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -108,8 +111,8 @@ impl Server {
                 // So that grpcurl can show the details of errors.
                 .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
         };
-        routes = routes.add_service(reflection().build_v1().expect("our descriptors are valid"));
-        routes = routes.add_service(reflection().build_v1alpha().expect("our descriptors are valid"));
+        routes = routes.add_service(Bounded(reflection().build_v1().expect("our descriptors are valid")));
+        routes = routes.add_service(Bounded(reflection().build_v1alpha().expect("our descriptors are valid")));
         let drain = CancellationToken::new();
         let mut listeners = Vec::new();
         for listen in &config.listen {
@@ -140,10 +143,11 @@ impl Server {
         });
         let stop_accepting = CancellationToken::new();
         let entrances: Vec<_> = self.workers.iter().map(Worker::entrance).collect();
+        let door = Door::new(Arc::default());
         let accepting = self
             .listeners
             .into_iter()
-            .map(|listener| tokio::spawn(listener.accept(entrances.clone(), stop_accepting.clone())));
+            .map(|listener| tokio::spawn(listener.accept(entrances.clone(), door.clone(), stop_accepting.clone())));
         let accepting: Vec<_> = accepting.collect();
         shutdown.await;
 

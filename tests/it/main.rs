@@ -16,6 +16,7 @@ mod durability;
 mod engine;
 mod fake;
 mod full_disk;
+mod hostile;
 mod leases;
 mod listeners;
 mod power_loss;
