@@ -125,13 +125,19 @@ impl Listener {
         match self {
             Listener::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
-                let Some(place) = door.enter() else { return Ok(full()) };
+                let Some(place) = door.enter() else {
+                    full();
+                    return Ok(());
+                };
                 stream.set_nodelay(true)?;
                 entrance.tcp(stream.into_std()?, place).await;
             }
             Listener::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
-                let Some(place) = door.enter() else { return Ok(full()) };
+                let Some(place) = door.enter() else {
+                    full();
+                    return Ok(());
+                };
                 entrance.unix(stream.into_std()?, place).await;
             }
         }
