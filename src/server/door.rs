@@ -50,7 +50,8 @@ impl Door {
     /// A door for as many as the process may have files.
     pub(super) fn new(room: Arc<Room>) -> Arc<Self> {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let most = usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(MOST).clamp(1, MOST);
+        // A process that may have very few, such as one that a shell with `ulimit -n 64` started, still serves.
+        let most = usize::try_from(files - OTHER_FILES.min(files / 4)).unwrap_or(MOST).clamp(1, MOST);
         Self::for_at_most(most, room)
     }
 

@@ -115,15 +115,17 @@ where
             return Poll::Ready(Ok(answer));
         };
         let size = answer.extensions().get::<Size>().map_or(0, |size| size.0);
-        let held = guest.hold(AT_LEAST + size);
-        Poll::Ready(Ok(answer.map(|body| Body::new(Delivering { body, _held: held }))))
+        // Twice: as a message and encoded.
+        let held = guest.hold(AT_LEAST + 2 * size);
+        Poll::Ready(Ok(answer.map(|body| Body::new(Delivering { body, held: Some(held) }))))
     }
 }
 
-/// The body of an answer. It is dropped when all of it was given to the connection.
+/// The body of an answer. What it holds goes over to its message: HTTP/2 takes that whole as soon as the other side takes
+/// one byte, lets go of the body, and keeps the message until the last byte is sent.
 struct Delivering {
     body: Body,
-    _held: Held,
+    held: Option<Held>,
 }
 
 impl http_body::Body for Delivering {
@@ -131,7 +133,13 @@ impl http_body::Body for Delivering {
     type Error = Status;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        Pin::new(&mut self.get_mut().body).poll_frame(cx)
+        let this = self.get_mut();
+        let polled = ready!(Pin::new(&mut this.body).poll_frame(cx));
+        let data = |bytes| match this.held.take() {
+            Some(held) => counted(bytes, held),
+            None => bytes,
+        };
+        Poll::Ready(polled.map(|frame| frame.map(|frame| frame.map_data(data))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -143,14 +151,13 @@ impl http_body::Body for Delivering {
     }
 }
 
-/// `bytes`, counted until the connection has sent the last of them.
-pub(super) fn counted(bytes: Bytes, guest: &Arc<Guest>) -> Bytes {
+/// `bytes`, counted as `held` until the connection has sent the last of them.
+pub(super) fn counted(bytes: Bytes, held: Held) -> Bytes {
     struct Counted(Bytes, #[expect(dead_code, reason = "it counts until it is dropped")] Held);
     impl AsRef<[u8]> for Counted {
         fn as_ref(&self) -> &[u8] {
             &self.0
         }
     }
-    let held = guest.hold(bytes.len());
     Bytes::from_owner(Counted(bytes, held))
 }

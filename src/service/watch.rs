@@ -83,7 +83,10 @@ impl States {
     /// Small ones are not worth counting, and most are shared.
     fn counted(&self, bytes: Bytes) -> Bytes {
         match &self.guest {
-            Some(guest) if bytes.len() > LARGE => counted(bytes, guest),
+            Some(guest) if bytes.len() > LARGE => {
+                let held = guest.hold(bytes.len());
+                counted(bytes, held)
+            }
             _ => bytes,
         }
     }

@@ -1,4 +1,5 @@
 //! HTTP/2 by hand: frames that no well-meant client sends.
+use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -10,6 +11,7 @@ pub(crate) const HEADERS: u8 = 0x1;
 pub(crate) const RST_STREAM: u8 = 0x3;
 pub(crate) const SETTINGS: u8 = 0x4;
 pub(crate) const PING: u8 = 0x6;
+pub(crate) const WINDOW_UPDATE: u8 = 0x8;
 pub(crate) const CONTINUATION: u8 = 0x9;
 pub(crate) const END_STREAM: u8 = 0x1;
 pub(crate) const END_HEADERS: u8 = 0x4;
@@ -74,12 +76,36 @@ pub(crate) fn streams() -> impl Iterator<Item = u32> {
     (1..).step_by(2)
 }
 
+/// The first frame of `bytes`, if all of it is there: kind, stream, payload.
+fn take_frame(bytes: &mut Vec<u8>) -> Option<(u8, u32, Vec<u8>)> {
+    let [a, b, c, kind, _, stream @ ..] = bytes.get(..9)? else { return None };
+    let (kind, stream) = (*kind, u32::from_be_bytes(stream.try_into().ok()?));
+    let end = 9 + u32::from_be_bytes([0, *a, *b, *c]) as usize;
+    let payload = bytes.get(9..end)?.to_vec();
+    bytes.drain(..end);
+    Some((kind, stream, payload))
+}
+
 /// A connection that is not read from unless told to.
-pub(crate) struct Raw(TcpStream);
+pub(crate) struct Raw {
+    stream: TcpStream,
+    /// What was read and is not a whole frame yet.
+    said: Vec<u8>,
+    /// Bytes of data that the server takes on this connection (stream 0), and of each stream beyond the first window.
+    windows: HashMap<u32, usize>,
+    first_window: usize,
+    sent: HashMap<u32, usize>,
+}
 
 impl Raw {
     pub(crate) async fn connect(address: &str) -> io::Result<Self> {
-        Ok(Raw(TcpStream::connect(address).await?))
+        Ok(Raw {
+            stream: TcpStream::connect(address).await?,
+            said: Vec::new(),
+            windows: HashMap::new(),
+            first_window: 65_535,
+            sent: HashMap::new(),
+        })
     }
 
     /// Connects and begins as a client does.
@@ -91,17 +117,52 @@ impl Raw {
 
     /// Sends all of it, unless the server takes no more for some seconds.
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let sent = tokio::time::timeout(Duration::from_secs(3), self.0.write_all(bytes)).await;
+        let sent = tokio::time::timeout(Duration::from_secs(3), self.stream.write_all(bytes)).await;
         sent.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
     }
 
-    /// Waits until the server has taken all that was sent: so what is sent next stays within its windows.
+    /// Sends data of a stream, when the server has room for it: some seconds at most are waited for that.
+    pub(crate) async fn send_data(&mut self, stream: u32, data: &[u8]) -> io::Result<()> {
+        while self.left(0, 65_535) < data.len() || self.left(stream, self.first_window) < data.len() {
+            let read = tokio::time::timeout(Duration::from_secs(3), self.stream.read_buf(&mut self.said)).await;
+            if !matches!(read, Ok(Ok(1..))) {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            while let Some((kind, of, payload)) = take_frame(&mut self.said) {
+                self.heed(kind, of, &payload);
+            }
+        }
+        for of in [0, stream] {
+            *self.sent.entry(of).or_default() += data.len();
+        }
+        self.send(&frame(DATA, 0, stream, data)).await
+    }
+
+    fn left(&self, of: u32, first: usize) -> usize {
+        let granted = first + self.windows.get(&of).unwrap_or(&0);
+        granted.saturating_sub(*self.sent.get(&of).unwrap_or(&0))
+    }
+
+    /// Takes note of what the server lets us send.
+    fn heed(&mut self, kind: u8, of: u32, payload: &[u8]) {
+        let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().expect("4 bytes")) as usize;
+        match kind {
+            WINDOW_UPDATE => *self.windows.entry(of).or_default() += number(payload),
+            SETTINGS => {
+                let window = payload.chunks_exact(6).find(|setting| setting[..2] == INITIAL_WINDOW_SIZE.to_be_bytes());
+                self.first_window = window.map_or(self.first_window, |setting| number(&setting[2..]));
+            }
+            _ => {}
+        }
+    }
+
+    /// Waits until the server has seen all that was sent.
     pub(crate) async fn wait_for_pong(&mut self) -> io::Result<()> {
         const PONG: &[u8] = b"are you?";
         self.send(&frame(PING, 0, 0, PONG)).await?;
         let mut said = Vec::new();
         while !said.windows(PONG.len()).any(|bytes| bytes == PONG) {
-            match tokio::time::timeout(Duration::from_secs(10), self.0.read_buf(&mut said)).await {
+            match tokio::time::timeout(Duration::from_secs(10), self.stream.read_buf(&mut said)).await {
                 Ok(Ok(1..)) => {}
                 _ => return Err(io::ErrorKind::TimedOut.into()),
             }
@@ -113,7 +174,7 @@ impl Raw {
     pub(crate) async fn read_to_end(&mut self, patience: Duration) -> (bool, Vec<u8>) {
         let mut said = Vec::new();
         loop {
-            match tokio::time::timeout(patience, self.0.read_buf(&mut said)).await {
+            match tokio::time::timeout(patience, self.stream.read_buf(&mut said)).await {
                 Err(_) => return (false, said),
                 Ok(Ok(0) | Err(_)) => return (true, said),
                 Ok(Ok(_)) => {}
