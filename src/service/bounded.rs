@@ -15,6 +15,9 @@ use tonic::server::NamedService;
 /// What a request or an answer takes beside its bytes, about.
 const AT_LEAST: usize = 1 << 10;
 
+/// What the buffer of a message that has not come whole takes for each of its bytes, at most: it grows ahead of them.
+const BUFFERS: usize = 4;
+
 /// Counts what the requests and answers of `S` take while they are on their way. The connection is a
 /// [`Guest`] among the extensions of the request; without one, nothing is counted.
 #[derive(Clone, Debug)]
@@ -73,7 +76,7 @@ impl http_body::Body for Receiving {
         let polled = Pin::new(&mut this.body).poll_frame(cx);
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {
-                let more = frame.data_ref().map_or(0, Bytes::len);
+                let more = BUFFERS * frame.data_ref().map_or(0, Bytes::len);
                 this.size += more;
                 this.held.iter_mut().for_each(|held| held.grow(more));
             }

@@ -13,6 +13,7 @@ pub(crate) const SETTINGS: u8 = 0x4;
 pub(crate) const PING: u8 = 0x6;
 pub(crate) const WINDOW_UPDATE: u8 = 0x8;
 pub(crate) const CONTINUATION: u8 = 0x9;
+pub(crate) const ACK: u8 = 0x1;
 pub(crate) const END_STREAM: u8 = 0x1;
 pub(crate) const END_HEADERS: u8 = 0x4;
 
@@ -130,6 +131,10 @@ impl Raw {
             }
             while let Some((kind, of, payload)) = take_frame(&mut self.said) {
                 self.heed(kind, of, &payload);
+                if kind == SETTINGS && !payload.is_empty() {
+                    // Until then the server holds us to its windows of before.
+                    self.send(&frame(SETTINGS, ACK, 0, &[])).await?;
+                }
             }
         }
         for of in [0, stream] {
