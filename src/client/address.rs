@@ -70,6 +70,10 @@ impl fmt::Display for Address {
         match self {
             Self::Tcp(authority) => f.write_str(authority),
             Self::Tls(authority) => write!(f, "https://{authority}"),
+            // Else the second slash would be read as an empty host.
+            Self::Unix(path) if path.as_os_str().as_encoded_bytes().starts_with(b"//") => {
+                write!(f, "unix://{}", path.display())
+            }
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -139,6 +143,7 @@ mod tests {
             ("unix:/run/p.sock", "unix:/run/p.sock"),
             ("unix:///run/p.sock", "unix:/run/p.sock"),
             ("unix:p.sock", "unix:p.sock"),
+            ("unix:////run/p.sock", "unix:////run/p.sock"),
         ] {
             let address: Address = given.parse().unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(address.to_string(), printed);

@@ -1,4 +1,5 @@
 //! Where a server listens, and who may connect there: TCP on loopback, Unix sockets of the same user.
+use super::door::Door;
 use super::worker::Entrance;
 use std::fmt;
 use std::fs;
@@ -7,6 +8,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
@@ -38,9 +40,12 @@ impl FromStr for Listen {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(path) = text.strip_prefix("unix:") {
-            let path = path.strip_prefix("//").filter(|rest| rest.starts_with('/')).unwrap_or(path);
-            return match path {
+            // As clients read it: unix://HOST/PATH would mean another machine.
+            return match path.strip_prefix("//").unwrap_or(path) {
                 "" => Err("unix: wants a path behind it".into()),
+                relative if path.starts_with("//") && !relative.starts_with('/') => {
+                    Err("unix:// wants an absolute path behind it".into())
+                }
                 path => Ok(Listen::Unix(path.into())),
             };
         }
@@ -57,6 +62,10 @@ impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Listen::Tcp(address) => f.write_str(address),
+            // Else the second slash would be read as an empty host.
+            Listen::Unix(path) if path.as_os_str().as_encoded_bytes().starts_with(b"//") => {
+                write!(f, "unix://{}", path.display())
+            }
             Listen::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -94,16 +103,16 @@ impl Listener {
     pub(super) fn address(&self) -> String {
         match self {
             Listener::Tcp(listener) => listener.local_addr().map(|address| address.to_string()).unwrap_or_default(),
-            Listener::Unix(_, file) => format!("unix:{}", file.path.display()),
+            Listener::Unix(_, file) => Listen::Unix(file.path.clone()).to_string(),
         }
     }
 
     /// Hands connections to the entrances in turn, until `stop`.
-    pub(super) async fn accept(self, entrances: Vec<Entrance>, stop: CancellationToken) {
+    pub(super) async fn accept(self, entrances: Vec<Entrance>, door: Arc<Door>, stop: CancellationToken) {
         for entrance in entrances.iter().cycle() {
             let accepted = tokio::select! {
                 () = stop.cancelled() => return,
-                accepted = self.accept_one(entrance) => accepted,
+                accepted = self.accept_one(entrance, &door) => accepted,
             };
             if let Err(error) = accepted {
                 tracing::warn!(address = self.address(), %error, "accept a connection");
@@ -112,17 +121,33 @@ impl Listener {
         }
     }
 
-    async fn accept_one(&self, entrance: &Entrance) -> io::Result<()> {
+    async fn accept_one(&self, entrance: &Entrance, door: &Arc<Door>) -> io::Result<()> {
         match self {
             Listener::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
+                let Some(place) = door.enter() else {
+                    full();
+                    return Ok(());
+                };
                 stream.set_nodelay(true)?;
-                entrance.tcp(stream.into_std()?).await;
+                entrance.tcp(stream.into_std()?, place).await;
             }
-            Listener::Unix(listener, _) => entrance.unix(listener.accept().await?.0.into_std()?).await,
+            Listener::Unix(listener, _) => {
+                let (stream, _) = listener.accept().await?;
+                let Some(place) = door.enter() else {
+                    full();
+                    return Ok(());
+                };
+                entrance.unix(stream.into_std()?, place).await;
+            }
         }
         Ok(())
     }
+}
+
+/// Not a warning: whoever connects could fill the log with it.
+fn full() {
+    tracing::debug!("a connection was closed at once: there are as many as the server takes");
 }
 
 async fn open_tcp(address: &str, insecure: bool) -> Result<TcpListener, String> {
@@ -195,8 +220,16 @@ mod tests {
         assert_eq!(parse("[::1]:7420"), Ok(Listen::Tcp("[::1]:7420".into())));
         assert_eq!(parse("unix:/run/p.sock"), Ok(Listen::Unix("/run/p.sock".into())));
         assert_eq!(parse("unix:///run/p.sock"), Ok(Listen::Unix("/run/p.sock".into())));
-        for bad in ["", "7420", ":7420", "host", "host:", "host:65536", "unix:"] {
+        for bad in ["", "7420", ":7420", "host", "host:", "host:65536", "unix:", "unix://", "unix://host/p.sock"] {
             assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_printed_is_read_as_the_same_path() {
+        for path in ["/run/p.sock", "p.sock", "//run/p.sock", "///p.sock"] {
+            let listen = Listen::Unix(path.into());
+            assert_eq!(listen.to_string().parse(), Ok(listen));
         }
     }
 }

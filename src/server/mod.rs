@@ -3,6 +3,7 @@
 //! [`Server::start`] opens the store and then the listeners, so that who can connect is served. [`Server::run`] ends
 //! after a drain: health turns NOT_SERVING, watches end with UNAVAILABLE, calls in flight are answered, the store is
 //! closed.
+mod door;
 mod listen;
 mod worker;
 
@@ -12,8 +13,9 @@ use crate::clock::{Clock, System};
 use crate::coordinator::{Coordinator, Fatal};
 use crate::hub::Hub;
 use crate::proto::{DESCRIPTORS, v1::elicitation_service_server::SERVICE_NAME};
-use crate::service::Elicitations;
+use crate::service::{Bounded, Elicitations};
 use crate::store::{self, OpenError, Store};
+use door::Door;
 use listen::Listener;
 use std::future::Future;
 use std::io;
@@ -104,7 +106,7 @@ impl Server {
         let coordinator = Arc::new(Coordinator::start(store, clock.clone(), config.anonymous_ttl, end_process)?);
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_service_status(SERVICE_NAME, tonic_health::ServingStatus::Serving).await;
-        let routes = routes(&coordinator, clock).add_service(health_service);
+        let routes = routes(&coordinator, clock).add_service(Bounded(health_service));
         let drain = CancellationToken::new();
         let mut listeners = Vec::new();
         for listen in &config.listen {
@@ -129,10 +131,11 @@ impl Server {
         let beats = tokio::spawn(beat(hub));
         let stop_accepting = CancellationToken::new();
         let entrances: Vec<_> = self.workers.iter().map(Worker::entrance).collect();
+        let door = Door::new(Arc::default());
         let accepting = self
             .listeners
             .into_iter()
-            .map(|listener| tokio::spawn(listener.accept(entrances.clone(), stop_accepting.clone())));
+            .map(|listener| tokio::spawn(listener.accept(entrances.clone(), door.clone(), stop_accepting.clone())));
         let accepting: Vec<_> = accepting.collect();
         shutdown.await;
 
@@ -194,9 +197,9 @@ fn routes(coordinator: &Arc<Coordinator>, clock: Arc<dyn Clock>) -> Routes {
             // So that grpcurl can show the details of errors.
             .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
     };
-    Routes::new(Elicitations::new(coordinator.clone(), clock))
-        .add_service(reflection().build_v1().expect("our descriptors are valid"))
-        .add_service(reflection().build_v1alpha().expect("our descriptors are valid"))
+    Routes::new(Bounded(Elicitations::new(coordinator.clone(), clock)))
+        .add_service(Bounded(reflection().build_v1().expect("our descriptors are valid")))
+        .add_service(Bounded(reflection().build_v1alpha().expect("our descriptors are valid")))
 }
 
 /// Heartbeats for those who would hear nothing else.

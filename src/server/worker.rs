@@ -3,6 +3,7 @@
 //! tokio's multi-thread runtime would take two to four times the CPU here: woken streams hop between its threads, so
 //! that their frames are written one by one instead of many at once (`docs/performance.md`). More cores are used by
 //! more workers; a connection stays with one.
+use super::door::{Connection, Place};
 use std::convert::Infallible;
 use std::io;
 use std::net::TcpStream;
@@ -43,13 +44,13 @@ enum Task {
 /// Where a worker takes connections.
 #[derive(Clone)]
 pub(super) struct Entrance {
-    tcp: mpsc::Sender<TcpStream>,
-    unix: mpsc::Sender<UnixStream>,
+    tcp: mpsc::Sender<(TcpStream, Place)>,
+    unix: mpsc::Sender<(UnixStream, Place)>,
 }
 
 struct Connections {
-    tcp: mpsc::Receiver<TcpStream>,
-    unix: mpsc::Receiver<UnixStream>,
+    tcp: mpsc::Receiver<(TcpStream, Place)>,
+    unix: mpsc::Receiver<(UnixStream, Place)>,
 }
 
 fn entrance() -> (Entrance, Connections) {
@@ -59,13 +60,13 @@ fn entrance() -> (Entrance, Connections) {
 }
 
 impl Entrance {
-    pub(super) async fn tcp(&self, connection: TcpStream) {
+    pub(super) async fn tcp(&self, connection: TcpStream, place: Place) {
         // A worker that has ended drops the connection: the server is stopping.
-        let _ = self.tcp.send(connection).await;
+        let _ = self.tcp.send((connection, place)).await;
     }
 
-    pub(super) async fn unix(&self, connection: UnixStream) {
-        let _ = self.unix.send(connection).await;
+    pub(super) async fn unix(&self, connection: UnixStream, place: Place) {
+        let _ = self.unix.send((connection, place)).await;
     }
 }
 
@@ -117,10 +118,14 @@ pub(super) fn with_limits() -> Server {
 async fn serve(routes: Routes, connections: Connections, drain: CancellationToken) {
     let server = || with_limits().add_routes(routes.clone());
     // A socket that cannot be taken over is one connection lost, not the listener.
-    let tcp = ReceiverStream::new(connections.tcp).filter_map(|stream| tokio::net::TcpStream::from_std(stream).ok());
-    let unix = ReceiverStream::new(connections.unix).filter_map(|stream| tokio::net::UnixStream::from_std(stream).ok());
-    let tcp = server().serve_with_incoming_shutdown(tcp.map(Ok::<_, Infallible>), drain.cancelled());
-    let unix = server().serve_with_incoming_shutdown(unix.map(Ok::<_, Infallible>), drain.cancelled());
+    let tcp = ReceiverStream::new(connections.tcp).filter_map(|(stream, place)| {
+        Some(Ok::<_, Infallible>(Connection::new(tokio::net::TcpStream::from_std(stream).ok()?, place)))
+    });
+    let unix = ReceiverStream::new(connections.unix).filter_map(|(stream, place)| {
+        Some(Ok::<_, Infallible>(Connection::new(tokio::net::UnixStream::from_std(stream).ok()?, place)))
+    });
+    let tcp = server().serve_with_incoming_shutdown(tcp, drain.cancelled());
+    let unix = server().serve_with_incoming_shutdown(unix, drain.cancelled());
     let (tcp, unix) = tokio::join!(tcp, unix);
     for error in [tcp.err(), unix.err()].into_iter().flatten() {
         tracing::error!(%error, "serve connections");

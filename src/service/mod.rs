@@ -2,16 +2,23 @@
 //!
 //! Unary calls go through tonic's generated server. `WatchPauseState` is served beside it (`watch.rs`): its messages
 //! are framed once and shared by all streams, where the generated code would encode them and keep a buffer per stream.
+mod bounded;
 mod frame;
 mod page;
+mod room;
 mod status;
 mod watch;
 mod wire;
+
+pub use bounded::Bounded;
+pub use room::{Guest, Room};
 
 use crate::clock::Clock;
 use crate::coordinator::Coordinator;
 use crate::core::{Answer, Moment};
 use crate::proto::v1;
+use bounded::Size;
+use prost::Message;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -64,6 +71,14 @@ impl Service<http::Request<Body>> for Elicitations {
             _ => self.unary.call(request),
         }
     }
+}
+
+/// An answer that may be large.
+fn sized<M: Message>(message: M) -> Response<M> {
+    let size = Size(message.encoded_len());
+    let mut response = Response::new(message);
+    response.extensions_mut().insert(size);
+    response
 }
 
 /// The unary calls.
@@ -136,7 +151,7 @@ impl ElicitationService for Calls {
         let thread = wire::thread_id(&request.get_ref().thread_id).map_err(status::of_field)?;
         let now = self.now();
         let pause_state = Some(wire::view(&self.coordinator.hub().get(&thread), now));
-        Ok(Response::new(v1::GetPauseStateResponse { pause_state }))
+        Ok(sized(v1::GetPauseStateResponse { pause_state }))
     }
 
     async fn list_pause_states(
@@ -144,7 +159,7 @@ impl ElicitationService for Calls {
         request: Request<v1::ListPauseStatesRequest>,
     ) -> Result<Response<v1::ListPauseStatesResponse>, Status> {
         let page = page::Page::parse(request.into_inner()).map_err(status::of_field)?;
-        Ok(Response::new(page.read(self.coordinator.hub(), self.now())))
+        Ok(sized(page.read(self.coordinator.hub(), self.now())))
     }
 
     type WatchPauseStateStream = tokio_stream::Empty<Result<v1::WatchPauseStateResponse, Status>>;

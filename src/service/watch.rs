@@ -2,7 +2,9 @@
 //!
 //! The body holds nothing but its subscription. It is polled only when the connection can take more, so that a client
 //! that does not read costs what its threads cost, and no more.
+use super::bounded::{Counts, counted};
 use super::frame::Batch;
+use super::room::Guest;
 use super::{MAX_WATCH_REQUEST, status, wire};
 use crate::clock::Clock;
 use crate::hub::{Hub, Subscription};
@@ -18,6 +20,11 @@ use tonic::body::Body;
 use tonic::codec::{Codec, Streaming};
 use tonic::codegen::http;
 use tonic_prost::ProstCodec;
+
+/// Streams of all connections, at most: about 1.5 KB each while they are idle.
+const MAX_STREAMS: usize = 262_144;
+/// States that are sent at once and are larger count as the memory of their connection until they are sent.
+const LARGE: usize = 2 << 10;
 
 /// Serves watches.
 #[derive(Clone)]
@@ -36,11 +43,16 @@ impl Watches {
     }
 
     async fn open(self, request: http::Request<Body>) -> Result<http::Response<Body>, Status> {
+        let guest = request.extensions().get::<Arc<Guest>>().cloned();
         let request = read(request).await?;
         let (interest, include_elicitations) = wire::watch(request).map_err(status::of_field)?;
+        if self.hub.streams() >= MAX_STREAMS {
+            return Err(Status::resource_exhausted(format!("the server has {MAX_STREAMS} watches, and takes no more")));
+        }
         let subscription = Some(self.hub.watch(interest));
-        let mut response =
-            http::Response::new(Body::new(States { subscription, include_elicitations, clock: self.clock }));
+        let states = States { subscription, include_elicitations, clock: self.clock, guest };
+        let mut response = http::Response::new(Body::new(states));
+        response.extensions_mut().insert(Counts);
         response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/grpc"));
         Ok(response)
     }
@@ -64,6 +76,20 @@ struct States {
     subscription: Option<Subscription>,
     include_elicitations: bool,
     clock: Arc<dyn Clock>,
+    guest: Option<Arc<Guest>>,
+}
+
+impl States {
+    /// Small ones are not worth counting, and most are shared.
+    fn counted(&self, bytes: Bytes) -> Bytes {
+        match &self.guest {
+            Some(guest) if bytes.len() > LARGE => {
+                let held = guest.hold(bytes.len());
+                counted(bytes, held)
+            }
+            _ => bytes,
+        }
+    }
 }
 
 impl http_body::Body for States {
@@ -81,7 +107,7 @@ impl http_body::Body for States {
                 Poll::Ready(true) => match batch.finish() {
                     // Only threads that were forgotten meanwhile.
                     empty if empty.is_empty() => {}
-                    bytes => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                    bytes => return Poll::Ready(Some(Ok(Frame::data(this.counted(bytes))))),
                 },
                 Poll::Ready(false) => {
                     this.subscription = None;

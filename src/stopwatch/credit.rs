@@ -304,7 +304,7 @@ mod tests {
         let (_, joined) = thread.credit.join(thread.at(3));
         thread.apply(5, 1, false, 0, GAP);
         assert_eq!((thread.paid(5), thread.paused(5)), (4, true), "the pause goes on");
-        let (at, paid) = *joined.expect("it joined while cut off").get().expect("it has its place");
+        let (at, paid) = *joined.get().expect("it has its place");
         assert_eq!((at, paid), (thread.at(5), s(4)));
     }
 

@@ -1,6 +1,7 @@
 //! One binary for all integration tests: they link once.
 #![allow(clippy::unwrap_used)] // The lint's own exception for tests does not see what tests share.
 mod architecture;
+mod bad_input;
 mod cli_calls;
 mod cli_hold;
 mod cli_output;
@@ -15,6 +16,7 @@ mod durability;
 mod engine;
 mod fake;
 mod full_disk;
+mod hostile;
 mod leases;
 mod listeners;
 mod power_loss;

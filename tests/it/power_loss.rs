@@ -339,3 +339,60 @@ fn g5_an_io_error_is_fatal_and_a_failed_fsync_is_never_tried_again() {
         expected.settle(&open(&next).unwrap_or_else(|error| panic!("after {why}: {error}")).1);
     });
 }
+
+/// A run of a few batches in which the disk fails at every operation in turn; the journal has little room, so that some
+/// of the operations are those of the database.
+#[test]
+fn g5_an_io_error_at_each_operation_of_a_run_loses_nothing() {
+    for fault in [Fault::WriteError, Fault::SyncError] {
+        let mut failures = 0;
+        for at in 1..=32 {
+            let mut rng = Rng::with_seed(at);
+            let disk = SimDisk::new();
+            disk.say_low(true);
+            let (mut store, _) = open(&disk).unwrap();
+            disk.plan(at, fault);
+            let mut expected = Expected::default();
+            let mut step = 0;
+            while step < 40 && expected.commit(&mut store, expected.acknowledged.increments(200_000)) {
+                step += 1;
+            }
+            failures += usize::from(expected.in_flight.is_some());
+            assert_eq!(disk.syncs_after_failure(), 0, "{fault:?} at {at}");
+            drop(store);
+            let next = disk.cut(&mut rng, Tear::Sectors);
+            expected.settle(&open(&next).unwrap_or_else(|error| panic!("{fault:?} at {at}: {error}")).1);
+        }
+        assert!(failures > 28, "{fault:?}: {failures} of 32 runs have met it");
+    }
+}
+
+/// A disk that fails while a store is opened is no damaged store: it must not be moved away for that.
+#[test]
+fn g5_an_io_error_at_each_operation_of_opening_is_told_from_damage() {
+    with_seeds(4, |rng| {
+        let clean_end = rng.bool();
+        let (left, expected) = with_history(rng, clean_end);
+        for fault in [Fault::ReadError, Fault::WriteError, Fault::SyncError] {
+            for at in 1.. {
+                let disk = left.copy();
+                disk.plan(at, fault);
+                let opened = open(&disk);
+                if !disk.has_failed() {
+                    assert!(at > 3 || fault != Fault::ReadError, "opening reads");
+                    break;
+                }
+                if let Err(error) = opened {
+                    assert!(matches!(error, OpenError::Io(_)), "{fault:?} at {at}: {error:?}");
+                }
+                let next = disk.cut(rng, Tear::Sectors);
+                let (_, found) = open(&next).unwrap_or_else(|error| panic!("after {fault:?} at {at}: {error}"));
+                let right = |model: &Model| model.compare(&found).is_ok();
+                assert!(
+                    right(&expected.acknowledged) || expected.in_flight.as_ref().is_some_and(right),
+                    "{fault:?} at {at}"
+                );
+            }
+        }
+    });
+}

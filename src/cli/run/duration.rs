@@ -5,7 +5,10 @@
 use std::time::Duration;
 
 /// Reads one; the error is for the person who typed it.
-pub(super) fn parse(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+/// It is no duration, or below 0.
+pub fn parse(text: &str) -> Result<Duration, String> {
     seconds(text).ok_or_else(|| "invalid time interval; examples: 10, 2.5s, 1m, 0 (no limit)".to_owned())
 }
 

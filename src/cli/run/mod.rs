@@ -9,7 +9,7 @@
 //!    of the same thread: who pauses the inner one pauses both, or the outer limit would end the wait.
 //! 4. Whatever goes wrong with the coordinator costs a warning; the command runs, and its limit holds.
 mod coordinator;
-mod duration;
+pub mod duration;
 mod quote;
 
 use super::{

@@ -9,8 +9,8 @@ use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 /// The file of the database.
 pub(super) const DATABASE: &str = "pausewatch.redb";
@@ -32,6 +32,9 @@ pub(super) struct Health {
     pub(super) full: AtomicBool,
     /// It has failed: nothing is written to it any more.
     pub(super) broken: AtomicBool,
+    /// The first error of the database's file that says nothing of what is stored. What the database makes of it later
+    /// may look like damage.
+    pub(super) failure: OnceLock<String>,
 }
 
 /// What the store reads and writes through: files, or in tests something that loses, tears and refuses writes.
@@ -228,17 +231,27 @@ impl Guarded {
         }
     }
 
+    /// Notes that it is the disk that fails.
+    fn noted<T>(&self, done: io::Result<T>) -> io::Result<T> {
+        use io::ErrorKind::{InvalidData, UnexpectedEof};
+        done.inspect_err(|error| {
+            if !is_no_space(error) && !matches!(error.kind(), InvalidData | UnexpectedEof) {
+                let _ = self.health.failure.set(error.to_string());
+            }
+        })
+    }
+
     fn with_reserve(&self, write: impl Fn() -> io::Result<()>) -> io::Result<()> {
         self.alive()?;
         match write() {
             Err(error) if is_no_space(&error) => {
                 self.health.full.store(true, Relaxed);
                 match self.disk.release_reserve() {
-                    true => write(),
+                    true => self.noted(write()),
                     false => Err(error),
                 }
             }
-            done => done,
+            done => self.noted(done),
         }
     }
 }
@@ -255,7 +268,7 @@ impl StorageBackend for Guarded {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.read(offset, out)
+        self.noted(self.file.read(offset, out))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
@@ -264,7 +277,7 @@ impl StorageBackend for Guarded {
 
     fn sync_data(&self) -> io::Result<()> {
         self.alive()?;
-        durable(&*self.file)
+        self.noted(durable(&*self.file))
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {

@@ -63,6 +63,10 @@ impl Embedded {
     /// As [`Embedded::open`].
     pub fn on(disk: Arc<dyn Disk>, name: &str, boot_id: u64) -> Result<Self, OpenError> {
         let health = Arc::<Health>::default();
+        Self::on_disk(disk, health.clone(), name, boot_id).map_err(|error| told_from_damage(error, &health, name))
+    }
+
+    fn on_disk(disk: Arc<dyn Disk>, health: Arc<Health>, name: &str, boot_id: u64) -> Result<Self, OpenError> {
         health.full.store(disk.restore_reserve().is_err() || disk.is_low(), Relaxed);
         let base = Base::open(&disk, &health, name).map_err(|unopened| unopened.error)?;
         let found = journal::read(&*disk, base.seed, base.applied);
@@ -96,9 +100,20 @@ impl Embedded {
     }
 }
 
+/// Nobody is to move a store away because its disk cannot be read today.
+fn told_from_damage(error: OpenError, health: &Health, name: &str) -> OpenError {
+    match (error, health.failure.get()) {
+        (OpenError::Corrupt(_), Some(why)) => OpenError::Io(format!(
+            "open {name}: {why}. The disk fails; what is stored may be sound. The kernel's log (dmesg) may say more"
+        )),
+        (error, _) => error,
+    }
+}
+
 impl Store for Embedded {
     fn load(&mut self, now: Moment) -> Result<Contents, OpenError> {
-        self.checkpoints.read(Stamper { boot_id: self.boot_id, now }, &self.name)
+        let read = self.checkpoints.read(Stamper { boot_id: self.boot_id, now }, &self.name);
+        read.map_err(|error| told_from_damage(error, &self.health, &self.name))
     }
 
     fn begin(&mut self) {

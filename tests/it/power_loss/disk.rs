@@ -29,6 +29,8 @@ pub(super) enum Fault {
     WriteError,
     /// A sync fails with EIO; the first at or after the operation.
     SyncError,
+    /// A read fails with EIO; the operations are reads then.
+    ReadError,
 }
 
 /// How fine a write tears.
@@ -48,6 +50,7 @@ struct World {
     files: BTreeMap<String, Content>,
     reserve: bool,
     operations: u64,
+    reads: u64,
     fault: Option<(u64, Fault)>,
     off: bool,
     /// Blocks that there are at most.
@@ -128,6 +131,7 @@ impl World {
         match fault {
             Fault::WriteError if is_sync => return Ok(None),
             Fault::SyncError if !is_sync => return Ok(None),
+            Fault::ReadError => return Ok(None),
             Fault::Full => self.capacity = Some(self.used()),
             Fault::Cut => self.off = true,
             _ => {}
@@ -158,7 +162,8 @@ impl SimDisk {
     /// Something happens at the operation that comes `after` so many others.
     pub(super) fn plan(&self, after: u64, fault: Fault) {
         let mut world = self.world();
-        world.fault = Some((world.operations + after, fault));
+        let from = if fault == Fault::ReadError { world.reads } else { world.operations };
+        world.fault = Some((from + after, fault));
     }
 
     pub(super) fn operations(&self) -> u64 {
@@ -390,9 +395,14 @@ impl StorageBackend for SimFile {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let world = self.disk.world();
+        let mut world = self.disk.world();
         if world.off {
             return Err(power_is_off());
+        }
+        world.reads += 1;
+        if world.fault.is_some_and(|(at, fault)| fault == Fault::ReadError && world.reads >= at) {
+            world.fault = None;
+            return Err(io::Error::from_raw_os_error(EIO));
         }
         let from = usize::try_from(offset).unwrap();
         let bytes = world.files[&self.name].current.get(from..from + out.len());

@@ -1,11 +1,14 @@
 //! What the tests of the server share: servers in this process, servers as processes, and short ways to call them.
 mod calls;
 pub(crate) mod disk;
+mod honest;
+pub(crate) mod http2;
 pub(crate) mod model;
 mod process;
 mod random;
 
 pub(crate) use calls::{Api, api, detail, event, narrow, states, timed};
+pub(crate) use honest::{Report, beside};
 pub(crate) use process::{Process, children};
 pub(crate) use random::Random;
 

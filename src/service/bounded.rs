@@ -1,0 +1,166 @@
+//! A service whose half requests and unread answers are counted in the [`Room`](super::Room) of their connection.
+use super::room::{Guest, Held};
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::{Service, http};
+use tonic::server::NamedService;
+
+/// What a request or an answer takes beside its bytes, about.
+const AT_LEAST: usize = 1 << 10;
+
+/// What the buffer of a message that has not come whole takes for each of its bytes, at most: it grows ahead of them.
+const BUFFERS: usize = 4;
+
+/// Counts what the requests and answers of `S` take while they are on their way. The connection is a
+/// [`Guest`] among the extensions of the request; without one, nothing is counted.
+#[derive(Clone, Debug)]
+pub struct Bounded<S>(pub S);
+
+/// Among the extensions of an answer: the bytes of its message. Else they are taken to be few.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size(pub(super) usize);
+
+/// Among the extensions of an answer: it counts for itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counts;
+
+impl<S: NamedService> NamedService for Bounded<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> Service<http::Request<Body>> for Bounded<S>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible, Future: Unpin>,
+{
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Answering<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let Some(guest) = request.extensions().get::<Arc<Guest>>().cloned() else {
+            return Answering { answer: self.0.call(request), guest: None };
+        };
+        guest.asks();
+        let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
+        let size = AT_LEAST + headers.sum::<usize>();
+        let receiving = |body| Body::new(Receiving { body, size, guest: guest.clone(), held: None });
+        Answering { answer: self.0.call(request.map(receiving)), guest: Some(guest) }
+    }
+}
+
+/// The body of a request. It is counted from when its rest has to be waited for: most requests come whole.
+struct Receiving {
+    body: Body,
+    size: usize,
+    guest: Arc<Guest>,
+    held: Option<Held>,
+}
+
+impl http_body::Body for Receiving {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = self.get_mut();
+        let polled = Pin::new(&mut this.body).poll_frame(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                let more = BUFFERS * frame.data_ref().map_or(0, Bytes::len);
+                this.size += more;
+                this.held.iter_mut().for_each(|held| held.grow(more));
+            }
+            Poll::Pending if this.held.is_none() => this.held = Some(this.guest.hold(this.size)),
+            _ => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The answer that is being made.
+pub struct Answering<F> {
+    answer: F,
+    guest: Option<Arc<Guest>>,
+}
+
+impl<F> Future for Answering<F>
+where
+    F: Future<Output = Result<http::Response<Body>, Infallible>> + Unpin,
+{
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        // Its other requests may have been read already: none of them is to make the room any tighter.
+        if self.guest.as_ref().is_some_and(|guest| guest.closing().is_cancelled()) {
+            let status = Status::resource_exhausted("the connection holds too much of the server's memory");
+            return Poll::Ready(Ok(status.into_http()));
+        }
+        let answer = ready!(Pin::new(&mut self.answer).poll(cx))?;
+        let Some(guest) = self.guest.take().filter(|_| answer.extensions().get::<Counts>().is_none()) else {
+            return Poll::Ready(Ok(answer));
+        };
+        let size = answer.extensions().get::<Size>().map_or(0, |size| size.0);
+        // Twice: as a message and encoded.
+        let held = guest.hold(AT_LEAST + 2 * size);
+        Poll::Ready(Ok(answer.map(|body| Body::new(Delivering { body, held: Some(held) }))))
+    }
+}
+
+/// The body of an answer. What it holds goes over to its message: HTTP/2 takes that whole as soon as the other side takes
+/// one byte, lets go of the body, and keeps the message until the last byte is sent.
+struct Delivering {
+    body: Body,
+    held: Option<Held>,
+}
+
+impl http_body::Body for Delivering {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = self.get_mut();
+        let polled = ready!(Pin::new(&mut this.body).poll_frame(cx));
+        let data = |bytes| match this.held.take() {
+            Some(held) => counted(bytes, held),
+            None => bytes,
+        };
+        Poll::Ready(polled.map(|frame| frame.map(|frame| frame.map_data(data))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// `bytes`, counted as `held` until the connection has sent the last of them.
+pub(super) fn counted(bytes: Bytes, held: Held) -> Bytes {
+    struct Counted(Bytes, #[expect(dead_code, reason = "it counts until it is dropped")] Held);
+    impl AsRef<[u8]> for Counted {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    Bytes::from_owner(Counted(bytes, held))
+}

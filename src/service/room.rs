@@ -1,0 +1,154 @@
+//! What connections have the server keep for them, and whose it is when that becomes too much.
+//!
+//! A request that has not come whole, and an answer that has not been taken, stay in memory for as long as the other side
+//! likes. Each alone is small, but a connection may have ten thousand, and a client many connections. So they are
+//! counted, all together; and when they take more than [`Room`] has, the connection that has the most of it is closed.
+//! Whoever sends and reads as usual has next to nothing here, and does not notice.
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio_util::sync::CancellationToken;
+
+/// Bytes that half requests and answers on their way may take together: 80 of the largest answers.
+const MOST: usize = 128 << 20;
+
+/// Bounded memory that connections share.
+#[derive(Debug, Default)]
+pub struct Room {
+    held: Mutex<Holdings>,
+    next_guest: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Holdings {
+    total: usize,
+    /// By the number of the connection.
+    of: HashMap<u64, Holding>,
+}
+
+#[derive(Debug)]
+struct Holding {
+    bytes: usize,
+    closing: CancellationToken,
+}
+
+/// A connection, as far as its requests are concerned.
+#[derive(Debug)]
+pub struct Guest {
+    number: u64,
+    room: Arc<Room>,
+    closing: CancellationToken,
+    has_asked: AtomicBool,
+}
+
+/// Bytes of the room. Dropped, they are free again.
+#[derive(Debug)]
+pub(super) struct Held {
+    guest: Arc<Guest>,
+    bytes: usize,
+}
+
+impl Room {
+    /// A new connection.
+    pub fn guest(self: &Arc<Self>) -> Arc<Guest> {
+        let number = self.next_guest.fetch_add(1, Relaxed);
+        Arc::new(Guest { number, room: self.clone(), closing: CancellationToken::new(), has_asked: false.into() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Holdings> {
+        self.held.lock().expect("no panic while locked")
+    }
+}
+
+impl Holdings {
+    fn add(&mut self, guest: &Guest, bytes: usize) {
+        self.total += bytes;
+        let new = || Holding { bytes: 0, closing: guest.closing.clone() };
+        self.of.entry(guest.number).or_insert_with(new).bytes += bytes;
+        while self.total > MOST {
+            let most = self.of.iter().max_by_key(|(_, holding)| holding.bytes).map(|(number, _)| *number);
+            let Some(closed) = most.and_then(|number| self.of.remove(&number)) else { return };
+            // Its memory is free a moment later, when its task has seen it.
+            self.total -= closed.bytes;
+            closed.closing.cancel();
+        }
+    }
+
+    fn remove(&mut self, guest: &Guest, bytes: usize) {
+        // A connection that was told to close is off the books.
+        let Some(holding) = self.of.get_mut(&guest.number) else { return };
+        let bytes = bytes.min(holding.bytes);
+        holding.bytes -= bytes;
+        self.total -= bytes;
+        if holding.bytes == 0 {
+            self.of.remove(&guest.number);
+        }
+    }
+}
+
+impl Guest {
+    pub(super) fn hold(self: &Arc<Self>, bytes: usize) -> Held {
+        self.room.lock().add(self, bytes);
+        Held { guest: self.clone(), bytes }
+    }
+
+    /// Notes that a request has come.
+    pub fn asks(&self) {
+        self.has_asked.store(true, Relaxed);
+    }
+
+    /// Whether a request has ever come.
+    pub fn has_asked(&self) -> bool {
+        self.has_asked.load(Relaxed)
+    }
+
+    /// The connection is to be closed when this is cancelled.
+    pub fn closing(&self) -> &CancellationToken {
+        &self.closing
+    }
+}
+
+impl Held {
+    pub(super) fn grow(&mut self, bytes: usize) {
+        self.guest.room.lock().add(&self.guest, bytes);
+        self.bytes += bytes;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.guest.room.lock().remove(&self.guest, self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g7_the_connection_that_holds_the_most_is_closed_and_the_others_are_not() {
+        let room = Arc::<Room>::default();
+        let (greedy, modest, late) = (room.guest(), room.guest(), room.guest());
+        let _modest = modest.hold(1 << 20);
+        let mut held: Vec<_> = (0..MOST >> 20).map(|_| greedy.hold((1 << 20) - 1)).collect();
+        held[0].grow(1);
+        assert!(greedy.closing().is_cancelled(), "it would be above the most");
+        let _late = late.hold(MOST - (1 << 20));
+        assert!(!late.closing().is_cancelled(), "what the closed one held is free");
+        drop(held);
+        assert!(!modest.closing().is_cancelled() && !late.closing().is_cancelled());
+        assert_eq!(room.lock().total, MOST);
+    }
+
+    #[test]
+    fn what_is_given_back_is_free() {
+        let room = Arc::<Room>::default();
+        let guest = room.guest();
+        for _ in 0..10 {
+            let mut held = guest.hold(MOST / 2);
+            held.grow(MOST / 2);
+        }
+        assert!(!guest.closing().is_cancelled());
+        assert!(room.lock().total == 0 && room.lock().of.is_empty());
+    }
+}

@@ -1,0 +1,32 @@
+//! What may come in, as functions of any bytes: each panics when a promise is broken, and returns when it is kept.
+//!
+//! `tests/it/bad_input.rs` calls them with a few thousand inputs in every `cargo test`; `fuzz/run` lets libFuzzer search
+//! for as long as one likes, guided by what the inputs reach.
+mod address;
+mod config;
+mod duration;
+mod store;
+mod wire;
+
+/// One place where something may come in.
+pub(crate) struct Target {
+    pub(crate) name: &'static str,
+    /// Holds the program to its promise about one input.
+    pub(crate) check: fn(&[u8]),
+    /// Inputs that get far, to begin with.
+    pub(crate) seeds: fn() -> Vec<Vec<u8>>,
+    /// How many inputs a short run tries: about a second's worth.
+    pub(crate) rounds: u64,
+}
+
+pub(crate) const TARGETS: [Target; 5] = [
+    Target { name: "address", check: address::check, seeds: address::seeds, rounds: 20_000 },
+    Target { name: "duration", check: duration::check, seeds: duration::seeds, rounds: 50_000 },
+    Target { name: "config", check: config::check, seeds: config::seeds, rounds: 4_000 },
+    Target { name: "wire", check: wire::check, seeds: wire::seeds, rounds: 4_000 },
+    Target { name: "store", check: store::check, seeds: store::seeds, rounds: 120 },
+];
+
+fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}

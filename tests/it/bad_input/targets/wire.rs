@@ -1,0 +1,231 @@
+//! Bytes as the messages of calls, through the gRPC service and the rules: whatever is accepted is within the limits of
+//! the contract, and whatever is within them is not refused as a bad field.
+//!
+//! An input is a sequence of calls: a byte that says which, the length in two bytes, the message.
+use bytes::Bytes;
+use http_body::Frame;
+use pausewatch::clock::Manual;
+use pausewatch::coordinator::Coordinator;
+use pausewatch::core::Moment;
+use pausewatch::proto::v1;
+use pausewatch::service::Elicitations;
+use pausewatch::store::Memory;
+use prost::Message;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tonic::body::Body;
+use tonic::codegen::{Service, http};
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+const CALLS: [&str; 6] = [
+    "IncrementElicitation",
+    "DecrementElicitation",
+    "RenewElicitation",
+    "GetPauseState",
+    "ListPauseStates",
+    "WatchPauseState",
+];
+/// Set in the byte that says which call: the message stands as it is, without the frame that gRPC puts around it.
+const UNFRAMED: u8 = 0x80;
+
+pub(super) fn check(input: &[u8]) {
+    thread_local! {
+        static RUNTIME: tokio::runtime::Runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    }
+    RUNTIME.with(|runtime| runtime.block_on(check_calls(input)));
+}
+
+async fn check_calls(mut input: &[u8]) {
+    let start = Moment { boot: 1_000_000_000_000, wall: 1_800_000_000_000_000_000 };
+    let clock = Arc::new(Manual::new(start, 1));
+    let day = Some(Duration::from_secs(24 * 60 * 60));
+    let coordinator = Coordinator::start(Box::new(Memory), clock.clone(), day, |_| unreachable!("nothing is kept"));
+    let coordinator = Arc::new(coordinator.expect("nothing has to be loaded"));
+    let mut service = Elicitations::new(coordinator.clone(), clock.clone());
+    while let [which, high, low, rest @ ..] = input {
+        let (message, rest) = rest.split_at(rest.len().min(usize::from(u16::from_be_bytes([*high, *low]))));
+        input = rest;
+        let call = CALLS[usize::from(which & !UNFRAMED) % CALLS.len()];
+        let body = if which & UNFRAMED == 0 { framed(message) } else { message.to_vec() };
+        let outcome = answer(&mut service, call, body).await;
+        if which & UNFRAMED == 0 {
+            check_outcome(call, message, &outcome);
+        }
+        check_state(&coordinator);
+        clock.advance(Duration::from_millis(u64::from(*which)));
+    }
+}
+
+fn framed(message: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(message.len()).expect("it came with 16 bits");
+    [&[0], &length.to_be_bytes()[..], message].concat()
+}
+
+/// A body that is there at once.
+struct Whole(Option<Bytes>);
+
+impl http_body::Body for Whole {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.take().map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+/// How the call ends; a watch that begins counts as accepted.
+async fn answer(service: &mut Elicitations, call: &str, body: Vec<u8>) -> Result<(), Status> {
+    let request = http::Request::post(format!("http://h/pausewatch.v1.ElicitationService/{call}"))
+        .header("content-type", "application/grpc")
+        .body(Body::new(Whole(Some(body.into()))));
+    let response = service.call(request.expect("a request")).await.expect("infallible");
+    let (head, mut body) = response.into_parts();
+    if let Some(status) = Status::from_header_map(&head.headers) {
+        return if status.code() == Code::Ok { Ok(()) } else { Err(status) };
+    }
+    if call == "WatchPauseState" {
+        return Ok(());
+    }
+    let mut trailers = None;
+    while let Some(frame) = std::future::poll_fn(|cx| http_body::Body::poll_frame(Pin::new(&mut body), cx)).await {
+        trailers = frame.expect("an answer in memory").into_trailers().ok();
+    }
+    let status = trailers.as_ref().and_then(Status::from_header_map).expect("an answer ends with a status");
+    if status.code() == Code::Ok { Ok(()) } else { Err(status) }
+}
+
+fn is_thread(id: &str) -> bool {
+    (1..=256).contains(&id.len()) && !id.chars().any(char::is_control)
+}
+
+fn is_lease(ttl: &Option<prost_types::Duration>) -> bool {
+    let Some(ttl) = ttl else { return true };
+    let whole = i128::from(ttl.seconds) * 1_000_000_000 + i128::from(ttl.nanos);
+    (0..1_000_000_000).contains(&ttl.nanos) && (1_000_000_000..=86_400_000_000_000).contains(&whole)
+}
+
+/// Whether the message can be read, and whether what it says is within the limits; `None` of a page token, which is
+/// for the server to judge.
+fn is_within(call: &str, message: &[u8]) -> Result<Option<bool>, prost::DecodeError> {
+    Ok(match call {
+        "IncrementElicitation" => {
+            let asked = v1::IncrementElicitationRequest::decode(message)?;
+            let texts = asked.request_id.len() <= 128 && asked.reason.len() <= 1_024 && asked.holder.len() <= 256;
+            Some(is_thread(&asked.thread_id) && texts && is_lease(&asked.ttl))
+        }
+        "DecrementElicitation" => {
+            let asked = v1::DecrementElicitationRequest::decode(message)?;
+            let named = asked.elicitation_id.is_none_or(|id| (1..=64).contains(&id.len()));
+            Some(is_thread(&asked.thread_id) && named && asked.request_id.len() <= 128)
+        }
+        "RenewElicitation" => {
+            let asked = v1::RenewElicitationRequest::decode(message)?;
+            let named = (1..=64).contains(&asked.elicitation_id.len());
+            Some(is_thread(&asked.thread_id) && named && is_lease(&asked.ttl))
+        }
+        "GetPauseState" => Some(is_thread(&v1::GetPauseStateRequest::decode(message)?.thread_id)),
+        "ListPauseStates" => {
+            let asked = v1::ListPauseStatesRequest::decode(message)?;
+            if asked.page_size < 0 { Some(false) } else { asked.page_token.is_empty().then_some(true) }
+        }
+        _ => {
+            let asked = v1::WatchPauseStateRequest::decode(message)?;
+            Some(asked.thread_ids.len() <= 10_000 && asked.thread_ids.iter().all(|id| is_thread(id)))
+        }
+    })
+}
+
+fn check_outcome(call: &str, message: &[u8], outcome: &Result<(), Status>) {
+    let reason = outcome.as_ref().err().map(|status| {
+        let details = status.get_error_details();
+        (status.code(), details.error_info().map(|info| info.reason.clone()).unwrap_or_default())
+    });
+    let is_bad_field = reason == Some((Code::InvalidArgument, "INVALID_FIELD".to_owned()));
+    match is_within(call, message) {
+        Err(_) => assert!(outcome.is_err() && !is_bad_field, "{call}: what cannot be read was accepted: {reason:?}"),
+        Ok(Some(true)) => assert!(!is_bad_field, "{call}: {:?}", outcome.as_ref().err()),
+        Ok(Some(false)) => assert!(is_bad_field, "{call}: out of limits, and the answer is {reason:?}"),
+        Ok(None) => {}
+    }
+}
+
+/// All that the server now holds is within the limits.
+fn check_state(coordinator: &Coordinator) {
+    let (views, more) = coordinator.hub().list(None, 10_000, true);
+    assert!(!more);
+    for view in views {
+        assert!(is_thread(view.thread.as_str()), "{:?}", view.thread);
+        let header = view.header.expect("listed threads are known");
+        assert_eq!(header.pause.since.is_some(), !view.open.is_empty(), "{:?}", view.thread);
+        assert!(view.open.len() <= 1_000);
+        for shown in &view.open {
+            assert!(shown.elicitation.reason.len() <= 1_024 && shown.elicitation.holder.len() <= 256);
+        }
+    }
+}
+
+/// Calls one after the other, as an input has them.
+fn sequence(calls: &[(u8, Vec<u8>)]) -> Vec<u8> {
+    let call = |(which, message): &(u8, Vec<u8>)| {
+        let length = u16::try_from(message.len()).expect("seeds are short");
+        [&[*which], &length.to_be_bytes()[..], message].concat()
+    };
+    calls.iter().flat_map(call).collect()
+}
+
+pub(super) fn seeds() -> Vec<Vec<u8>> {
+    let increment = |thread: &str, reason: usize, seconds: i64| v1::IncrementElicitationRequest {
+        thread_id: thread.into(),
+        request_id: "r".into(),
+        reason: "y".repeat(reason),
+        holder: "h".into(),
+        ttl: Some(prost_types::Duration { seconds, nanos: 0 }),
+    };
+    let decrement = |id: Option<&str>, request_id: usize| v1::DecrementElicitationRequest {
+        thread_id: "t".into(),
+        elicitation_id: id.map(str::to_owned),
+        request_id: "q".repeat(request_id),
+    };
+    let renew = |id: &str, nanos: i32| v1::RenewElicitationRequest {
+        thread_id: "t".into(),
+        elicitation_id: id.into(),
+        ttl: Some(prost_types::Duration { seconds: 1, nanos }),
+    };
+    let get = |thread: String| v1::GetPauseStateRequest { thread_id: thread }.encode_to_vec();
+    let list = |page_size, token: &str| v1::ListPauseStatesRequest {
+        page_size,
+        page_token: token.into(),
+        include_running: true,
+    };
+    let watch = |ids: &[&str]| v1::WatchPauseStateRequest {
+        thread_ids: ids.iter().map(|&id| id.to_owned()).collect(),
+        include_elicitations: true,
+    };
+    vec![
+        sequence(&[
+            (0, increment("t", 1_024, 86_400).encode_to_vec()),
+            (3, get("t".into())),
+            (5, watch(&["t", "u"]).encode_to_vec()),
+            (1, decrement(None, 128).encode_to_vec()),
+            (1, decrement(None, 0).encode_to_vec()),
+            (4, list(0, "").encode_to_vec()),
+        ]),
+        sequence(&[(0, increment("t", 1_025, 1).encode_to_vec())]),
+        sequence(&[(0, increment("t", 0, 86_401).encode_to_vec()), (0, increment("a\nb", 0, 1).encode_to_vec())]),
+        sequence(&[(1, decrement(Some(&"e".repeat(64)), 129).encode_to_vec())]),
+        sequence(&[
+            (1, decrement(Some(""), 0).encode_to_vec()),
+            (1, decrement(Some(&"e".repeat(65)), 0).encode_to_vec()),
+        ]),
+        sequence(&[(2, renew("e", 0).encode_to_vec()), (2, renew("", -1).encode_to_vec())]),
+        sequence(&[(3, get("t".repeat(256))), (3, get("t".repeat(257))), (3, get("\u{85}".into()))]),
+        sequence(&[(4, list(-1, "").encode_to_vec()), (4, list(i32::MAX, "k74").encode_to_vec())]),
+        sequence(&[(5, watch(&["t", ""]).encode_to_vec()), (5, watch(&[]).encode_to_vec())]),
+        sequence(&[(UNFRAMED, vec![0, 0xff, 0xff, 0xff, 0xff]), (UNFRAMED | 5, vec![1, 0, 0, 0, 0])]),
+    ]
+}

@@ -1,0 +1,189 @@
+//! HTTP/2 by hand: frames that no well-meant client sends.
+use std::collections::HashMap;
+use std::io;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Frame types and flags (RFC 9113, 6).
+pub(crate) const DATA: u8 = 0x0;
+pub(crate) const HEADERS: u8 = 0x1;
+pub(crate) const RST_STREAM: u8 = 0x3;
+pub(crate) const SETTINGS: u8 = 0x4;
+pub(crate) const PING: u8 = 0x6;
+pub(crate) const WINDOW_UPDATE: u8 = 0x8;
+pub(crate) const CONTINUATION: u8 = 0x9;
+pub(crate) const ACK: u8 = 0x1;
+pub(crate) const END_STREAM: u8 = 0x1;
+pub(crate) const END_HEADERS: u8 = 0x4;
+
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// The setting that says how much the peer may send of each stream before it is read.
+pub(crate) const INITIAL_WINDOW_SIZE: u16 = 0x4;
+/// The longest frame that a server takes by default.
+pub(crate) const LONGEST: usize = 16_384;
+
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("frames are short").to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+pub(crate) fn settings(settings: &[(u16, u32)]) -> Vec<u8> {
+    let payload: Vec<u8> =
+        settings.iter().flat_map(|(id, value)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat()).collect();
+    frame(SETTINGS, 0, 0, &payload)
+}
+
+/// A header that is not to be remembered (RFC 7541, 6.2.2), its name spelled out.
+pub(crate) fn header(name: &str, value: &str) -> Vec<u8> {
+    [&[0][..], &text(name), &text(value)].concat()
+}
+
+/// A string without Huffman coding (RFC 7541, 5.2).
+fn text(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    match text.len() {
+        short @ 0..127 => out.push(short as u8),
+        long => {
+            out.push(127);
+            let mut rest = long - 127;
+            while rest >= 128 {
+                out.push(rest as u8 | 128);
+                rest >>= 7;
+            }
+            out.push(rest as u8);
+        }
+    }
+    out.extend_from_slice(text.as_bytes());
+    out
+}
+
+/// The headers of a call.
+pub(crate) fn call(rpc: &str) -> Vec<u8> {
+    // From the static table: POST, http.
+    let path = format!("/pausewatch.v1.ElicitationService/{rpc}");
+    let rest =
+        [(":path", path.as_str()), (":authority", "h"), ("content-type", "application/grpc"), ("te", "trailers")];
+    [vec![0x83, 0x86], rest.iter().flat_map(|(name, value)| header(name, value)).collect()].concat()
+}
+
+/// A message as gRPC frames it, which says that it has `length` bytes.
+pub(crate) fn message(length: usize, bytes: &[u8]) -> Vec<u8> {
+    [&[0], &u32::try_from(length).expect("below 4 GiB").to_be_bytes()[..], bytes].concat()
+}
+
+/// The numbers of a client's streams.
+pub(crate) fn streams() -> impl Iterator<Item = u32> {
+    (1..).step_by(2)
+}
+
+/// The first frame of `bytes`, if all of it is there: kind, stream, payload.
+fn take_frame(bytes: &mut Vec<u8>) -> Option<(u8, u32, Vec<u8>)> {
+    let [a, b, c, kind, _, stream @ ..] = bytes.get(..9)? else { return None };
+    let (kind, stream) = (*kind, u32::from_be_bytes(stream.try_into().ok()?));
+    let end = 9 + u32::from_be_bytes([0, *a, *b, *c]) as usize;
+    let payload = bytes.get(9..end)?.to_vec();
+    bytes.drain(..end);
+    Some((kind, stream, payload))
+}
+
+/// A connection that is not read from unless told to.
+pub(crate) struct Raw {
+    stream: TcpStream,
+    /// What was read and is not a whole frame yet.
+    said: Vec<u8>,
+    /// Bytes of data that the server takes on this connection (stream 0), and of each stream beyond the first window.
+    windows: HashMap<u32, usize>,
+    first_window: usize,
+    sent: HashMap<u32, usize>,
+}
+
+impl Raw {
+    pub(crate) async fn connect(address: &str) -> io::Result<Self> {
+        Ok(Raw {
+            stream: TcpStream::connect(address).await?,
+            said: Vec::new(),
+            windows: HashMap::new(),
+            first_window: 65_535,
+            sent: HashMap::new(),
+        })
+    }
+
+    /// Connects and begins as a client does.
+    pub(crate) async fn open(address: &str, with: &[(u16, u32)]) -> io::Result<Self> {
+        let mut raw = Self::connect(address).await?;
+        raw.send(&[PREFACE, &settings(with)].concat()).await?;
+        Ok(raw)
+    }
+
+    /// Sends all of it, unless the server takes no more for some seconds.
+    pub(crate) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let sent = tokio::time::timeout(Duration::from_secs(3), self.stream.write_all(bytes)).await;
+        sent.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    }
+
+    /// Sends data of a stream, when the server has room for it: some seconds at most are waited for that.
+    pub(crate) async fn send_data(&mut self, stream: u32, data: &[u8]) -> io::Result<()> {
+        while self.left(0, 65_535) < data.len() || self.left(stream, self.first_window) < data.len() {
+            let read = tokio::time::timeout(Duration::from_secs(3), self.stream.read_buf(&mut self.said)).await;
+            if !matches!(read, Ok(Ok(1..))) {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            while let Some((kind, of, payload)) = take_frame(&mut self.said) {
+                self.heed(kind, of, &payload);
+                if kind == SETTINGS && !payload.is_empty() {
+                    // Until then the server holds us to its windows of before.
+                    self.send(&frame(SETTINGS, ACK, 0, &[])).await?;
+                }
+            }
+        }
+        for of in [0, stream] {
+            *self.sent.entry(of).or_default() += data.len();
+        }
+        self.send(&frame(DATA, 0, stream, data)).await
+    }
+
+    fn left(&self, of: u32, first: usize) -> usize {
+        let granted = first + self.windows.get(&of).unwrap_or(&0);
+        granted.saturating_sub(*self.sent.get(&of).unwrap_or(&0))
+    }
+
+    /// Takes note of what the server lets us send.
+    fn heed(&mut self, kind: u8, of: u32, payload: &[u8]) {
+        let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().expect("4 bytes")) as usize;
+        match kind {
+            WINDOW_UPDATE => *self.windows.entry(of).or_default() += number(payload),
+            SETTINGS => {
+                let window = payload.chunks_exact(6).find(|setting| setting[..2] == INITIAL_WINDOW_SIZE.to_be_bytes());
+                self.first_window = window.map_or(self.first_window, |setting| number(&setting[2..]));
+            }
+            _ => {}
+        }
+    }
+
+    /// Waits until the server has seen all that was sent.
+    pub(crate) async fn wait_for_pong(&mut self) -> io::Result<()> {
+        const PONG: &[u8] = b"are you?";
+        self.send(&frame(PING, 0, 0, PONG)).await?;
+        let mut said = Vec::new();
+        while !said.windows(PONG.len()).any(|bytes| bytes == PONG) {
+            match tokio::time::timeout(Duration::from_secs(10), self.stream.read_buf(&mut said)).await {
+                Ok(Ok(1..)) => {}
+                _ => return Err(io::ErrorKind::TimedOut.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads until the server closes, or is silent for `patience`. Returns whether it closed, and what it said.
+    pub(crate) async fn read_to_end(&mut self, patience: Duration) -> (bool, Vec<u8>) {
+        let mut said = Vec::new();
+        loop {
+            match tokio::time::timeout(patience, self.stream.read_buf(&mut said)).await {
+                Err(_) => return (false, said),
+                Ok(Ok(0) | Err(_)) => return (true, said),
+                Ok(Ok(_)) => {}
+            }
+        }
+    }
+}
