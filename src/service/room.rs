@@ -62,6 +62,10 @@ impl Room {
 
 impl Holdings {
     fn add(&mut self, guest: &Guest, bytes: usize) {
+        // A connection that was told to close is off the books: it must not come back for what it still does.
+        if guest.closing.is_cancelled() {
+            return;
+        }
         self.total += bytes;
         let new = || Holding { bytes: 0, closing: guest.closing.clone() };
         self.of.entry(guest.number).or_insert_with(new).bytes += bytes;
@@ -75,7 +79,6 @@ impl Holdings {
     }
 
     fn remove(&mut self, guest: &Guest, bytes: usize) {
-        // A connection that was told to close is off the books.
         let Some(holding) = self.of.get_mut(&guest.number) else { return };
         let bytes = bytes.min(holding.bytes);
         holding.bytes -= bytes;
