@@ -182,6 +182,7 @@ mod tests {
         assert!(memory.closing(ElicitationId(5), at(1)).is_none());
         assert!(memory.closing(ElicitationId(6), at(599)).is_some());
         assert!(memory.closing(ElicitationId(6), at(600)).is_none());
+        assert!(!memory.is_empty());
         memory.forget(at(600), |_| ());
         assert!(memory.is_empty());
     }

@@ -29,6 +29,8 @@ impl World {
         self.row += 2;
         let decision = decide(&self.record, command, fresh)?;
         if let Some(change) = decision.change {
+            let row = change.request.as_ref().map(|request| request.row);
+            assert!(row.is_none_or(|row| row + 1 == self.row), "its row is the second of the two that were given");
             let before = self.record.clone();
             self.record.apply(&change);
             let after = self.record.clone();

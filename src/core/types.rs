@@ -175,6 +175,21 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_id_is_told_as_it_was_given() {
+        let id = ThreadId::parse("thread_id", "a \"b\"").expect("a valid id");
+        assert_eq!((id.as_str(), id.borrow() as &str, id.to_string().as_str()), ("a \"b\"", "a \"b\"", "a \"b\""));
+        assert_eq!(format!("{id:?}"), r#""a \"b\"""#);
+    }
+
+    #[test]
+    fn a_text_has_so_many_bytes_at_most() {
+        let of = |value: &str| text("reason", value.to_owned(), 4, "up to 4 bytes");
+        assert_eq!(of("").as_deref(), Ok(""));
+        assert_eq!(of("ää").as_deref(), Ok("ää"));
+        assert_eq!(of("ääx").map_err(|error| error.was), Err("5 bytes long".to_owned()));
+    }
+
+    #[test]
     fn an_elicitation_id_reads_back_as_it_was_written() {
         for id in [0, 1, u128::MAX, 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef] {
             let text = ElicitationId(id).to_string();
