@@ -84,6 +84,10 @@ final class Calls {
      */
     static <R> R await(CompletableFuture<R> answer) {
         try {
+            // Also if the answer is there already: what an interrupt does must not depend on who was quicker.
+            if (Thread.interrupted()) {
+                throw new InterruptedException();
+            }
             return answer.get();
         } catch (ExecutionException failed) {
             throw rethrown(failed.getCause());
