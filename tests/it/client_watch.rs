@@ -302,9 +302,9 @@ async fn g6_what_was_asked_for_after_a_break_is_not_followed_by_older_states() {
     assert_eq!(said(&mut watch).await, ["ends 1@7"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn g6_nor_if_it_was_paused_again_when_it_was_asked_for() {
-    let fake = Fake::start();
+/// A watch of everything that knows "a" as paused at revision 1, lost its connection, and has not read since: waiting are a
+/// snapshot without "a", which resumed meanwhile, and then its revisions 3 to 6.
+async fn behind_after_a_break(fake: &Fake) -> Watch {
     fake.pause("a");
     let mut watch = fake.client().watch_all();
     said(&mut watch).await;
@@ -312,7 +312,6 @@ async fn g6_nor_if_it_was_paused_again_when_it_was_asked_for() {
     said(&mut watch).await;
     fake.resume("a");
     fake.mend();
-    // Nobody reads meanwhile.
     tokio::time::sleep(Duration::from_secs(1)).await;
     for _ in 0..2 {
         fake.pause("a");
@@ -320,6 +319,13 @@ async fn g6_nor_if_it_was_paused_again_when_it_was_asked_for() {
         fake.resume("a");
         settle().await;
     }
+    watch
+}
+
+#[tokio::test(start_paused = true)]
+async fn g6_nor_if_it_was_paused_again_when_it_was_asked_for() {
+    let fake = Fake::start();
+    let mut watch = behind_after_a_break(&fake).await;
     fake.pause("a");
     assert_eq!(said(&mut watch).await, ["a 1@7 gap", "complete"]);
     fake.resume("a");
@@ -329,21 +335,7 @@ async fn g6_nor_if_it_was_paused_again_when_it_was_asked_for() {
 #[tokio::test(start_paused = true)]
 async fn g6_what_the_stream_tells_before_a_question_is_answered_goes_on() {
     let fake = Fake::start();
-    fake.pause("a");
-    let mut watch = fake.client().watch_all();
-    said(&mut watch).await;
-    fake.cut();
-    said(&mut watch).await;
-    fake.resume("a");
-    fake.mend();
-    // Nobody reads meanwhile.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    for _ in 0..2 {
-        fake.pause("a");
-        settle().await;
-        fake.resume("a");
-        settle().await;
-    }
+    let mut watch = behind_after_a_break(&fake).await;
     // The first two questions fail.
     fake.hold_answers(true);
     assert_eq!(said_after(&mut watch, Duration::from_secs(12)).await, ["a 1@3 gap", "a 0@4"]);

@@ -274,13 +274,19 @@ def test_of_everything_it_asks_for_what_was_resumed_in_the_gap() -> None:
     assert watcher.runtime.calls == []
 
 
-def test_of_everything_an_answer_that_was_overtaken_by_the_stream_is_no_news() -> None:
+def missing_after_a_break() -> Watcher:
+    """Of everything: "a" was paused at revision 1, and the snapshot after the break leaves it out."""
     watcher = Watcher(everything=True)
     watcher.stream.state("a", 1, count=1)
     watcher.stream.complete()
     watcher.stream.end(LOST)
     watcher.reconnect()
     watcher.stream.complete()
+    return watcher
+
+
+def test_of_everything_an_answer_that_was_overtaken_by_the_stream_is_no_news() -> None:
+    watcher = missing_after_a_break()
     watcher.tell()
     watcher.stream.state("a", 3, count=1)
     watcher.runtime.calls[0].answer(state("a", 2))
@@ -293,12 +299,7 @@ def test_of_everything_an_answer_that_was_overtaken_by_the_stream_is_no_news() -
 
 def test_g6_what_was_asked_for_after_a_break_is_not_followed_by_older_states() -> None:
     for count in (0, 1):
-        watcher = Watcher(everything=True)
-        watcher.stream.state("a", 1, count=1)
-        watcher.stream.complete()
-        watcher.stream.end(LOST)
-        watcher.reconnect()
-        watcher.stream.complete()
+        watcher = missing_after_a_break()
         watcher.tell()
         watcher.runtime.calls[0].answer(state("a", 6, count=count))
         assert watcher.tell() == [("a", 6, True, True), ("complete",)]
@@ -311,12 +312,7 @@ def test_g6_what_was_asked_for_after_a_break_is_not_followed_by_older_states() -
 
 
 def test_g6_after_the_next_break_what_was_asked_for_holds_nothing_back() -> None:
-    watcher = Watcher(everything=True)
-    watcher.stream.state("a", 1, count=1)
-    watcher.stream.complete()
-    watcher.stream.end(LOST)
-    watcher.reconnect()
-    watcher.stream.complete()
+    watcher = missing_after_a_break()
     watcher.runtime.calls[0].answer(state("a", 6))
     watcher.stream.end(LOST)
     watcher.tell()
@@ -327,12 +323,7 @@ def test_g6_after_the_next_break_what_was_asked_for_holds_nothing_back() -> None
 
 
 def test_of_everything_what_the_stream_tells_first_needs_no_answer() -> None:
-    watcher = Watcher(everything=True)
-    watcher.stream.state("a", 1, count=1)
-    watcher.stream.complete()
-    watcher.stream.end(LOST)
-    watcher.reconnect()
-    watcher.stream.complete()
+    watcher = missing_after_a_break()
     watcher.tell()
     watcher.stream.state("a", 3, count=1)
     watcher.stream.state("a", 4)
@@ -344,12 +335,7 @@ def test_of_everything_what_the_stream_tells_first_needs_no_answer() -> None:
 
 
 def test_of_everything_a_break_forgets_what_was_to_be_asked() -> None:
-    watcher = Watcher(everything=True)
-    watcher.stream.state("a", 1, count=1)
-    watcher.stream.complete()
-    watcher.stream.end(LOST)
-    watcher.reconnect()
-    watcher.stream.complete()
+    watcher = missing_after_a_break()
     watcher.stream.end(LOST)
     assert watcher.runtime.calls == [], "the answer may be older than what is missing next"
     watcher.tell()
