@@ -18,7 +18,8 @@
 //!    least what was known when it was put, a stream that is opened anew begins with at least what the one before has
 //!    told: what is older than known, and of no lower revision than that, was overtaken and changes nothing.
 //! 4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is
-//!    left out, so that it cannot pay for time that was charged.
+//!    left out, so that it cannot pay for time that was charged. A state that was sent before the sleep and came after it
+//!    does not have it in its total yet, so that nothing is left out there, but of the next.
 use std::{
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
@@ -26,6 +27,8 @@ use std::{
 
 /// A sleep of the machine shorter than this is noise between two clocks.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(100);
+/// A state that is on its way for longer has had its connection given up.
+const LONGEST_WAY: Duration = Duration::from_secs(15);
 
 /// What a state says, as far as it matters here.
 #[derive(Debug, Clone, Copy)]
@@ -140,13 +143,21 @@ impl Credit {
             return matches!(via, Via::Watch { .. }) && self.heard_again(now.at);
         }
         let since_began = now.at.saturating_duration_since(self.began);
+        let mut slept = now.slept;
         let paid = match &self.last {
             None => seen.total,
             Some(last) if seen.revision < last.seen.revision || seen.total < last.seen.total => {
                 let since_last = now.at.saturating_duration_since(last.now.at);
                 self.paid(now.at).max(last.paid.saturating_add(seen.total.min(since_last)))
             }
-            Some(last) => last.paid.saturating_add(awake(last, now, seen.total - last.seen.total)),
+            Some(last) => {
+                let (awake, has_slept) = awake(last, now, seen.total - last.seen.total);
+                if seen.paused && !has_slept {
+                    // The next total may have it.
+                    slept = last.now.slept;
+                }
+                last.paid.saturating_add(awake)
+            }
         };
         let paid = paid.min(since_began);
         self.cut = match via {
@@ -154,7 +165,7 @@ impl Credit {
             Via::Ask { .. } => assumed.map(|_| now.at),
         };
         self.settle_joined(now.at, paid);
-        self.last = Some(Last { seen, now, paid });
+        self.last = Some(Last { seen, now: Now { at: now.at, slept }, paid });
         assumed.is_some() || (was_paused && !seen.paused)
     }
 
@@ -174,16 +185,23 @@ impl Credit {
     }
 }
 
-/// The part of `growth`, paused between `last` and `now`, in which this machine was awake.
-fn awake(last: &Last, now: Now, growth: Duration) -> Duration {
+/// The part of `growth`, paused between `last` and `now`, in which this machine was awake; and whether a sleep between them
+/// was part of it.
+///
+/// Paused when last heard of, the thread was mostly paused when the machine fell asleep: then the growth is longer than
+/// the time awake, by about the sleep. A growth that is not was told before the sleep, and is all there was.
+fn awake(last: &Last, now: Now, growth: Duration) -> (Duration, bool) {
     let slept = now.slept.saturating_sub(last.now.slept);
     if slept < SHORTEST_SLEEP {
-        return growth;
+        return (growth, false);
     }
-    // Paused when last heard of, so paused when it fell asleep; otherwise nothing is known but that no pause was longer
-    // than the time awake.
-    let awake = if last.seen.paused { growth.saturating_sub(slept) } else { growth };
-    awake.min(now.at.saturating_duration_since(last.now.at))
+    let awake = now.at.saturating_duration_since(last.now.at);
+    match last.seen.paused {
+        true if growth >= slept && growth > awake + slept / 2 => (growth - slept, true),
+        // What was known last may have been on its way for some time, which is in the growth too.
+        true => (growth.min(awake + LONGEST_WAY), false),
+        false => (growth.min(awake), false),
+    }
 }
 
 #[cfg(test)]
@@ -386,6 +404,28 @@ mod tests {
         // Fell asleep running: no more than the time awake.
         credit.apply(now(660, s(7) + 2 * hour), seen(5, false, 2 * hour), GAP);
         assert_eq!(credit.paid(start + s(660)), s(30));
+    }
+
+    #[test]
+    fn g3_a_state_that_a_sleep_of_the_machine_overtook_is_credited_whole() {
+        let start = Instant::now();
+        let mut credit = Credit::new(start, GRACE);
+        let seen = |revision, paused, total| Seen { revision, paused, total: s(total) };
+        let now = |at, slept| Now { at: start + s(at), slept: s(slept) };
+        credit.apply(now(0, 7), seen(1, true, 0), GAP);
+        // Sent at 20; the machine slept for an hour at 21.
+        credit.apply(now(22, 3_607), seen(2, true, 20), WATCH);
+        assert_eq!(credit.paid(start + s(22)), s(20), "2 s on its way: paid when the next one comes");
+        credit.apply(now(30, 3_607), seen(3, false, 3_630), WATCH);
+        assert_eq!(credit.paid(start + s(40)), s(30));
+        // Resumed, then the sleep, then the news of it.
+        credit.apply(now(50, 3_607), seen(4, true, 3_630), WATCH);
+        credit.apply(now(60, 3_707), seen(5, false, 3_639), WATCH);
+        assert_eq!(credit.paid(start + s(60)), s(39));
+        // A sleep while it ran is none of the next pause.
+        credit.apply(now(70, 3_807), seen(6, true, 3_639), WATCH);
+        credit.apply(now(80, 3_807), seen(7, false, 3_649), WATCH);
+        assert_eq!(credit.paid(start + s(80)), s(49));
     }
 
     #[test]

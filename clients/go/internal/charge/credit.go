@@ -5,6 +5,9 @@ import "time"
 // A sleep of the machine shorter than this is noise between two clocks.
 const shortestSleep = 100 * time.Millisecond
 
+// A state that is on its way for longer has had its connection given up.
+const longestWay = 15 * time.Second
+
 // Seen is what a state of a thread says, as far as it matters here.
 type Seen struct {
 	Revision uint64
@@ -48,7 +51,8 @@ type Place struct {
 //     far stays, and counts on from there. But an answer may overtake a state that is on its way: a stream that was
 //     opened anew shows at least what the one before has told, not what was asked for meanwhile.
 //  4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is
-//     left out, so that it cannot pay for time that was charged.
+//     left out, so that it cannot pay for time that was charged. A state that was sent before the sleep and came after
+//     it does not have it in its total yet, so that nothing is left out there, but of the next.
 type Credit struct {
 	began time.Time
 	grace time.Duration
@@ -145,9 +149,10 @@ func (c *Credit) Asked(now Now, seen Seen, known uint64) bool {
 
 func (c *Credit) take(now Now, seen Seen) (wake bool) {
 	assumed, wasPaused := !c.cut.IsZero(), c.Paused(now.At)
-	paid := min(c.paidWith(now, seen), since(c.began, now.At))
+	paid, slept := c.paidWith(now, seen)
+	paid = min(paid, since(c.began, now.At))
 	c.settlePlace(now.At, paid)
-	c.known, c.last = true, last{seen: seen, now: now, paid: paid}
+	c.known, c.last = true, last{seen: seen, now: Now{At: now.At, Slept: slept}, paid: paid}
 	return assumed || (wasPaused && !seen.Paused)
 }
 
@@ -168,28 +173,41 @@ func (c *Credit) settlePlace(at time.Time, paid time.Duration) {
 	}
 }
 
-func (c *Credit) paidWith(now Now, seen Seen) time.Duration {
+// paidWith is what is paid with this state, and up to when sleep is settled by it.
+func (c *Credit) paidWith(now Now, seen Seen) (paid, slept time.Duration) {
 	before := c.last
 	switch {
 	case !c.known:
-		return seen.Total
+		return seen.Total, now.Slept
 	case seen.Revision < before.seen.Revision || seen.Total < before.seen.Total:
-		return max(c.Paid(now.At), add(before.paid, min(seen.Total, since(before.now.At, now.At))))
-	default:
-		return add(before.paid, awake(before, now, seen.Total-before.seen.Total))
+		return max(c.Paid(now.At), add(before.paid, min(seen.Total, since(before.now.At, now.At)))), now.Slept
 	}
+	credited, hasSlept := awake(before, now, seen.Total-before.seen.Total)
+	if slept = now.Slept; seen.Paused && !hasSlept {
+		// The next total may have it.
+		slept = before.now.Slept
+	}
+	return add(before.paid, credited), slept
 }
 
-// awake is the part of growth, paused between the last state and now, in which this machine was awake.
-func awake(before last, now Now, growth time.Duration) time.Duration {
+// awake is the part of growth, paused between the last state and now, in which this machine was awake; and whether a sleep
+// between them was part of it.
+//
+// Paused when last heard of, the thread was mostly paused when the machine fell asleep: then the growth is longer than the
+// time awake, by about the sleep. A growth that is not was told before the sleep, and is all there was.
+func awake(before last, now Now, growth time.Duration) (credited time.Duration, hasSlept bool) {
 	slept := now.Slept - before.now.Slept
 	if slept < shortestSleep {
-		return growth
+		return growth, false
 	}
-	// Paused when last heard of, so paused when it fell asleep; otherwise nothing is known but that no pause was longer
-	// than the time awake.
-	if before.seen.Paused {
-		growth = max(0, growth-slept)
+	timeAwake := since(before.now.At, now.At)
+	switch {
+	case !before.seen.Paused:
+		return min(growth, timeAwake), false
+	case growth >= slept && growth > timeAwake+slept/2:
+		return growth - slept, true
+	default:
+		// What was known last may have been on its way for some time, which is in the growth too.
+		return min(growth, timeAwake+longestWay), false
 	}
-	return min(growth, since(before.now.At, now.At))
 }

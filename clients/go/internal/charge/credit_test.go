@@ -180,6 +180,22 @@ func TestG3SleepOfTheMachineWithinAPausePaysForNothing(t *testing.T) {
 	equal(t, "paid", c.paid(660), 30)
 }
 
+func TestG3StateThatASleepOfTheMachineOvertookIsCreditedWhole(t *testing.T) {
+	c := newThread()
+	now := func(at, slept int) Now { return Now{At: c.at(at), Slept: time.Duration(slept) * s} }
+	c.Watched(now(0, 7), seen(1, true, 0), true)
+	c.Watched(now(22, 7+3600), seen(2, true, 20), false)
+	equal(t, "sent at 20; the machine slept for an hour at 21", c.paid(22), 20)
+	c.Watched(now(30, 7+3600), seen(3, false, 3630), false)
+	equal(t, "paid", c.paid(40), 30)
+	c.Watched(now(50, 7+3600), seen(4, true, 3630), false)
+	c.Watched(now(60, 107+3600), seen(5, false, 3639), false)
+	equal(t, "resumed, then the sleep, then the news of it", c.paid(60), 39)
+	c.Watched(now(70, 207+3600), seen(6, true, 3639), false)
+	c.Watched(now(80, 207+3600), seen(7, false, 3649), false)
+	equal(t, "a sleep while it ran is none of the next pause", c.paid(80), 49)
+}
+
 func TestWhoJoinsACutOffThreadGetsItsPlaceWithTheNextState(t *testing.T) {
 	c := newThread()
 	c.Watched(c.now(0), seen(1, false, 0), true)

@@ -164,6 +164,21 @@ def test_g3_a_sleep_of_the_machine_within_a_pause_pays_for_nothing() -> None:
     assert thread.paid(660) == 30, "fell asleep running: no more than the time awake"
 
 
+def test_g3_a_state_that_a_sleep_of_the_machine_overtook_is_credited_whole() -> None:
+    thread = Thread()
+    thread.apply(0, 1, True, 0, GAP, slept=7)
+    thread.apply(22, 2, True, 20, WATCH, slept=7 + HOUR)
+    assert thread.paid(22) == 20, "sent at 20; the machine slept for an hour at 21"
+    thread.apply(30, 3, False, HOUR + 30, WATCH, slept=7 + HOUR)
+    assert thread.paid(40) == 30
+    thread.apply(50, 4, True, HOUR + 30, WATCH, slept=7 + HOUR)
+    thread.apply(60, 5, False, HOUR + 39, WATCH, slept=107 + HOUR)
+    assert thread.paid(60) == 39, "resumed, then the sleep, then the news of it"
+    thread.apply(70, 6, True, HOUR + 39, WATCH, slept=207 + HOUR)
+    thread.apply(80, 7, False, HOUR + 49, WATCH, slept=207 + HOUR)
+    assert thread.paid(80) == 49, "a sleep while it ran is none of the next pause"
+
+
 def test_who_joins_a_cut_off_thread_gets_its_place_with_the_next_state() -> None:
     thread = Thread()
     thread.apply(0, 1, False, 0, GAP)

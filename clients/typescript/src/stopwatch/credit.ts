@@ -16,11 +16,14 @@
  *    from there. But an answer may overtake a state that is on its way: a stream that was opened anew shows at least what the one before has
  *    told, not what was asked for meanwhile.
  * 4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out, so that it
- *    cannot pay for time that was charged.
+ *    cannot pay for time that was charged. A state that was sent before the sleep and came after it does not have it in its total yet, so
+ *    that nothing is left out there, but of the next.
  */
 
 /** A sleep of the machine shorter than this is noise between two clocks. */
 const SHORTEST_SLEEP = 100;
+/** A state that is on its way for longer has had its connection given up. */
+const LONGEST_WAY = 15_000;
 
 /** What a state says, as far as it matters here. */
 export interface Seen {
@@ -113,10 +116,11 @@ export class Credit {
     if (stale) return via.by === "watch" && this.#heardAgain(now.at);
     const assumed = this.#cut;
     const wasPaused = this.isPaused(now.at);
-    const paid = Math.min(this.#paidAt(now, seen), Math.max(now.at - this.#began, 0));
+    const { paid: uncapped, slept } = this.#paidAt(now, seen);
+    const paid = Math.min(uncapped, Math.max(now.at - this.#began, 0));
     this.#cut = via.by === "watch" || assumed === undefined ? undefined : now.at;
     this.#settleJoined(now.at, paid);
-    this.#last = { seen, now, paid };
+    this.#last = { seen, now: { at: now.at, slept }, paid };
     return assumed !== undefined || (wasPaused && !seen.paused);
   }
 
@@ -144,22 +148,34 @@ export class Credit {
     return via.known === undefined || seen.revision >= via.known;
   }
 
-  #paidAt(now: Now, seen: Seen): number {
+  /** What is paid with this state, and up to when sleep is settled by it. */
+  #paidAt(now: Now, seen: Seen): { paid: number; slept: number } {
     const last = this.#last;
-    if (last === undefined) return seen.total;
+    if (last === undefined) return { paid: seen.total, slept: now.slept };
     if (seen.revision >= last.seen.revision && seen.total >= last.seen.total) {
-      return last.paid + awake(last, now, seen.total - last.seen.total);
+      const { credited, hasSlept } = awake(last, now, seen.total - last.seen.total);
+      // While it is paused, the next total may have the sleep.
+      return { paid: last.paid + credited, slept: seen.paused && !hasSlept ? last.now.slept : now.slept };
     }
     const sinceLast = Math.max(now.at - last.now.at, 0);
-    return Math.max(this.paid(now.at), last.paid + Math.min(seen.total, sinceLast));
+    const paid = Math.max(this.paid(now.at), last.paid + Math.min(seen.total, sinceLast));
+    return { paid, slept: now.slept };
   }
 }
 
-/** The part of `growth`, paused between `last` and `now`, in which this machine was awake. */
-function awake(last: Last, now: Now, growth: number): number {
+/**
+ * The part of `growth`, paused between `last` and `now`, in which this machine was awake; and whether a sleep between them
+ * was part of it.
+ *
+ * Paused when last heard of, the thread was mostly paused when the machine fell asleep: then the growth is longer than the
+ * time awake, by about the sleep. A growth that is not was told before the sleep, and is all there was.
+ */
+function awake(last: Last, now: Now, growth: number): { credited: number; hasSlept: boolean } {
   const slept = now.slept - last.now.slept;
-  if (slept < SHORTEST_SLEEP) return growth;
-  // Paused when last heard of, so paused when it fell asleep; otherwise nothing is known but that no pause was longer than the time awake.
-  const most = last.seen.paused ? Math.max(growth - slept, 0) : growth;
-  return Math.min(most, Math.max(now.at - last.now.at, 0));
+  if (slept < SHORTEST_SLEEP) return { credited: growth, hasSlept: false };
+  const timeAwake = Math.max(now.at - last.now.at, 0);
+  if (!last.seen.paused) return { credited: Math.min(growth, timeAwake), hasSlept: false };
+  if (growth >= slept && growth > timeAwake + slept / 2) return { credited: growth - slept, hasSlept: true };
+  // What was known last may have been on its way for some time, which is in the growth too.
+  return { credited: Math.min(growth, timeAwake + LONGEST_WAY), hasSlept: false };
 }

@@ -166,6 +166,22 @@ test("g3: a sleep of the machine within a pause pays for nothing", () => {
   assert.equal(thread.paid(660), 30);
 });
 
+test("g3: a state that a sleep of the machine overtook is credited whole", () => {
+  const hour = 3_600;
+  const thread = new Thread();
+  thread.apply(0, 1n, true, 0, GAP, 7);
+  thread.apply(22, 2n, true, 20, WATCH, 7 + hour);
+  assert.equal(thread.paid(22), 20, "sent at 20; the machine slept for an hour at 21");
+  thread.apply(30, 3n, false, hour + 30, WATCH, 7 + hour);
+  assert.equal(thread.paid(40), 30);
+  thread.apply(50, 4n, true, hour + 30, WATCH, 7 + hour);
+  thread.apply(60, 5n, false, hour + 39, WATCH, 107 + hour);
+  assert.equal(thread.paid(60), 39, "resumed, then the sleep, then the news of it");
+  thread.apply(70, 6n, true, hour + 39, WATCH, 207 + hour);
+  thread.apply(80, 7n, false, hour + 49, WATCH, 207 + hour);
+  assert.equal(thread.paid(80), 49, "a sleep while it ran is none of the next pause");
+});
+
 test("who joins a cut-off thread gets its place with the next state", () => {
   const thread = new Thread();
   thread.apply(0, 1n, false, 0, GAP);

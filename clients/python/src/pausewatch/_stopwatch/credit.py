@@ -17,7 +17,8 @@ and a pause that began or ended unseen is in the difference of two totals. Pure:
    and counts on from there. But an answer may overtake a state that is on its way: a stream that was opened anew shows at
    least what the one before has told, not what was asked for meanwhile.
 4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out,
-   so that it cannot pay for time that was charged.
+   so that it cannot pay for time that was charged. A state that was sent before the sleep and came after it does not have it
+   in its total yet, so that nothing is left out there, but of the next.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from .._io.durations import MILLISECOND, Nanos
 
 _SHORTEST_SLEEP: Nanos = 100 * MILLISECOND
 """A sleep of the machine shorter than this is noise between two clocks."""
+_LONGEST_WAY: Nanos = 15_000 * MILLISECOND
+"""A state that is on its way for longer has had its connection given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +139,11 @@ class Credit:
         if stale:
             return isinstance(via, Watched) and self._heard_again(now.at)
         assumed, was_paused = self._cut, self.is_paused(now.at)
-        paid = min(self._paid_after(now, seen), max(0, now.at - self._began))
+        paid, slept = self._paid_after(now, seen)
+        paid = min(paid, max(0, now.at - self._began))
         self._cut = None if isinstance(via, Watched) or assumed is None else now.at
         self._settle_joined(now.at, paid)
-        self._last = _Last(seen, now, paid)
+        self._last = _Last(seen, Moment(now.at, slept), paid)
         return assumed is not None or (was_paused and not seen.paused)
 
     def _heard_again(self, now: Nanos) -> bool:
@@ -166,22 +170,33 @@ class Credit:
             case Asked(asked):
                 return asked is None or seen.revision >= asked
 
-    def _paid_after(self, now: Moment, seen: Seen) -> Nanos:
+    def _paid_after(self, now: Moment, seen: Seen) -> tuple[Nanos, Nanos]:
+        """What is paid with this state, and up to when sleep is settled by it."""
         last = self._last
         if last is None:
-            return seen.total
+            return seen.total, now.slept
         if seen.revision < last.seen.revision or seen.total < last.seen.total:
             since_last = max(0, now.at - last.moment.at)
-            return max(self.paid(now.at), last.paid + min(seen.total, since_last))
-        return last.paid + _awake(last, now, seen.total - last.seen.total)
+            return max(self.paid(now.at), last.paid + min(seen.total, since_last)), now.slept
+        awake, has_slept = _awake(last, now, seen.total - last.seen.total)
+        # While it is paused, the next total may have the sleep.
+        return last.paid + awake, last.moment.slept if seen.paused and not has_slept else now.slept
 
 
-def _awake(last: _Last, now: Moment, growth: Nanos) -> Nanos:
-    """The part of `growth`, paused between `last` and `now`, in which this machine was awake."""
+def _awake(last: _Last, now: Moment, growth: Nanos) -> tuple[Nanos, bool]:
+    """The part of `growth`, paused between `last` and `now`, in which this machine was awake; and whether a sleep between
+    them was part of it.
+
+    Paused when last heard of, the thread was mostly paused when the machine fell asleep: then the growth is longer than the
+    time awake, by about the sleep. A growth that is not was told before the sleep, and is all there was.
+    """
     slept = now.slept - last.moment.slept
     if slept < _SHORTEST_SLEEP:
-        return growth
-    # Paused when last heard of, so paused when it fell asleep; otherwise nothing is known but that no pause was longer
-    # than the time awake.
-    awake = max(0, growth - slept) if last.seen.paused else growth
-    return min(awake, max(0, now.at - last.moment.at))
+        return growth, False
+    awake = max(0, now.at - last.moment.at)
+    if not last.seen.paused:
+        return min(growth, awake), False
+    if growth >= slept and growth > awake + slept // 2:
+        return growth - slept, True
+    # What was known last may have been on its way for some time, which is in the growth too.
+    return min(growth, awake + _LONGEST_WAY), False

@@ -27,11 +27,15 @@ import java.util.concurrent.atomic.AtomicReference;
  * not what was asked for meanwhile.
  *
  * <p>4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out, so that it cannot
- * pay for time that was charged.
+ * pay for time that was charged. A state that was sent before the sleep and came after it does not have it in its total yet, so that nothing
+ * is left out there, but of the next.
  */
 final class Credit {
     /** A sleep of the machine shorter than this is noise between two clocks. */
     private static final long SHORTEST_SLEEP = TimeUnit.MILLISECONDS.toNanos(100);
+
+    /** A state that is on its way for longer has had its connection given up. */
+    private static final long LONGEST_WAY = TimeUnit.SECONDS.toNanos(15);
 
     private final long began;
     private final long grace;
@@ -142,14 +146,15 @@ final class Credit {
         }
         boolean assumed = cut.isPresent();
         boolean wasPaused = isPaused(now.at);
-        long paid = Math.min(paidWith(now, seen), Math.max(0, now.at - began));
+        Paid with = paidWith(now, seen);
+        long paid = Math.min(with.paid, Math.max(0, now.at - began));
         if (via instanceof Via.Watch) {
             cut = OptionalLong.empty();
         } else if (assumed) {
             cut = OptionalLong.of(now.at);
         }
         settleJoined(now.at, paid);
-        last = new Last(seen, now, paid);
+        last = new Last(seen, new Now(now.at, with.slept), paid);
         return assumed || (wasPaused && !seen.paused);
     }
 
@@ -181,27 +186,50 @@ final class Credit {
         return !((Via.Watch) via).gap || heard.isEmpty() || Long.compareUnsigned(seen.revision, heard.getAsLong()) >= 0;
     }
 
-    private long paidWith(Now now, Seen seen) {
+    /** What is paid with a state, and up to when sleep is settled by it. */
+    private record Paid(long paid, long slept) {}
+
+    private Paid paidWith(Now now, Seen seen) {
         if (last == null) {
-            return seen.total;
+            return new Paid(seen.total, now.slept);
         }
         boolean lostState = Long.compareUnsigned(seen.revision, last.seen.revision) < 0 || seen.total < last.seen.total;
         if (lostState) {
             long sinceLast = Math.max(0, now.at - last.now.at);
-            return Math.max(paid(now.at), last.paid + Math.min(seen.total, sinceLast));
+            return new Paid(Math.max(paid(now.at), last.paid + Math.min(seen.total, sinceLast)), now.slept);
         }
-        return last.paid + awake(now, seen.total - last.seen.total);
+        long growth = seen.total - last.seen.total;
+        boolean hasSlept = hasSlept(now, growth);
+        // While it is paused, the next total may have the sleep.
+        long settled = seen.paused && !hasSlept ? last.now.slept : now.slept;
+        return new Paid(last.paid + awake(now, growth, hasSlept), settled);
+    }
+
+    /**
+     * Whether {@code growth}, paused between the last state and {@code now}, has a sleep of the machine in it.
+     *
+     * <p>Paused when last heard of, the thread was mostly paused when the machine fell asleep: then the growth is longer
+     * than the time awake, by about the sleep. A growth that is not was told before the sleep, and is all there was.
+     */
+    private boolean hasSlept(Now now, long growth) {
+        long slept = now.slept - last.now.slept;
+        return last.seen.paused
+                && slept >= SHORTEST_SLEEP
+                && growth >= slept
+                && growth > Math.max(0, now.at - last.now.at) + slept / 2;
     }
 
     /** The part of {@code growth}, paused between the last state and {@code now}, in which this machine was awake. */
-    private long awake(Now now, long growth) {
+    private long awake(Now now, long growth, boolean hasSlept) {
         long slept = now.slept - last.now.slept;
+        if (hasSlept) {
+            return growth - slept;
+        }
         if (slept < SHORTEST_SLEEP) {
             return growth;
         }
-        // Paused when last heard of, so paused when it fell asleep; otherwise nothing is known but that no pause was
-        // longer than the time awake.
-        long awake = last.seen.paused ? Math.max(0, growth - slept) : growth;
-        return Math.min(awake, Math.max(0, now.at - last.now.at));
+        long awake = Math.max(0, now.at - last.now.at);
+        // What was known last may have been on its way for some time, which is in the growth too.
+        return Math.min(growth, last.seen.paused ? awake + LONGEST_WAY : awake);
     }
 }

@@ -207,6 +207,25 @@ class CreditTest {
     }
 
     @Test
+    void g3AStateThatASleepOfTheMachineOvertookIsCreditedWhole() {
+        long hour = s(3_600);
+        credit.apply(new Now(START, s(7)), new Seen(1, true, 0), GAP);
+        // Sent at 20; the machine slept for an hour at 21.
+        credit.apply(new Now(START + s(22), s(7) + hour), new Seen(2, true, s(20)), WATCH);
+        assertPaid(20, 22);
+        credit.apply(new Now(START + s(30), s(7) + hour), new Seen(3, false, hour + s(30)), WATCH);
+        assertPaid(30, 40);
+        // Resumed, then the sleep, then the news of it.
+        credit.apply(new Now(START + s(50), s(7) + hour), new Seen(4, true, hour + s(30)), WATCH);
+        credit.apply(new Now(START + s(60), s(107) + hour), new Seen(5, false, hour + s(39)), WATCH);
+        assertPaid(39, 60);
+        // A sleep while it ran is none of the next pause.
+        credit.apply(new Now(START + s(70), s(207) + hour), new Seen(6, true, hour + s(39)), WATCH);
+        credit.apply(new Now(START + s(80), s(207) + hour), new Seen(7, false, hour + s(49)), WATCH);
+        assertPaid(49, 80);
+    }
+
+    @Test
     void whoJoinsACutOffThreadGetsItsPlaceWithTheNextState() {
         apply(0, 1, false, 0, GAP);
         assertTrue(credit.join(START + s(1)).joined().isEmpty(), "connected: known at once");
