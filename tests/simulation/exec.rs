@@ -14,7 +14,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The process; ends never.
 pub(crate) async fn run(place: Place, oracle: Oracle, grace: Duration) -> turmoil::Result {
-    let client = net::client(Duration::from_secs(5));
+    let client = net::client(&place.host, &oracle, Duration::from_secs(5));
     let controller = StopwatchController::with_sleep_clock(client, grace, machine::slept);
     for lane in 0..LANES {
         let (place, oracle, controller) = (place.clone(), oracle.clone(), controller.clone());

@@ -77,9 +77,7 @@ impl Faults {
                 self.crash(sim, now, host);
             }
             15 => self.crash(sim, now, WATCHER),
-            // Not while a link is cut: a state that is sent before a sleep and arrives after it is credited wrongly, which is
-            // known and not mended yet (G3).
-            16 if self.cuts.is_empty() => {
+            16 => {
                 let seconds = self.random.u64(1..60);
                 self.server.machine.sleep(Duration::from_secs(seconds));
                 self.oracle.slept(Duration::from_secs(seconds));

@@ -15,7 +15,7 @@ const LANES: u64 = 2;
 
 /// The process; ends never.
 pub(crate) async fn run(place: Place, oracle: Oracle) -> turmoil::Result {
-    let client = net::client(Duration::from_secs(5));
+    let client = net::client(&place.host, &oracle, Duration::from_secs(5));
     for lane in 0..LANES {
         let holder = Holder { client: client.clone(), place: place.clone(), oracle: oracle.clone() };
         tokio::spawn(holder.ask_people(place.random(lane)));

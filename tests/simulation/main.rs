@@ -15,7 +15,7 @@
 //! | `oracle` | the books, and the checks of G1 to G6 |
 //! | `seeds` | many runs, on all cores |
 //!
-//! `cargo test --test simulation` runs 100 seeds, or as many as fit into 3 minutes. `PAUSEWATCH_SIM_SECONDS=3600` runs
+//! `cargo test --test simulation` runs 200 seeds, or as many as fit into 3 minutes. `PAUSEWATCH_SIM_SECONDS=3600` runs
 //! for as long, from a random first seed; `PAUSEWATCH_SIM_SEED=7` runs seed 7 alone and prints what happened.
 mod disk;
 mod exec;

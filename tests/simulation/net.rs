@@ -1,4 +1,5 @@
 //! The simulated network, as the server and the client library take it.
+use crate::oracle::Oracle;
 use hyper_util::rt::TokioIo;
 use pausewatch::client::{Client, Config};
 use std::io;
@@ -14,10 +15,54 @@ use turmoil::net::{TcpListener, TcpStream};
 pub(crate) const SERVER: &str = "server";
 const PORT: u16 = 7420;
 
-/// A client on the host that this is called on.
-pub(crate) fn client(deadline: Duration) -> Client {
-    let connect = |_| async { TcpStream::connect((SERVER, PORT)).await.map(TokioIo::new) };
+/// A client on `host`, which this is called on.
+pub(crate) fn client(host: &str, oracle: &Oracle, deadline: Duration) -> Client {
+    let connect = {
+        let (host, oracle) = (host.to_owned(), oracle.clone());
+        move |_| {
+            let (host, oracle) = (host.clone(), oracle.clone());
+            async move {
+                let stream = TcpStream::connect((SERVER, PORT)).await?;
+                Ok::<_, io::Error>(TokioIo::new(Opened { stream, host, oracle, has_lost: false }))
+            }
+        }
+    };
     Client::with_connector(tower::service_fn(connect), &Config { deadline, ..Config::default() })
+}
+
+/// A connection, as the client has it. Once something that it sent is lost it is dead both ways: the network has no
+/// retransmission, and none of a real one's acknowledgements without which the other side could not go on sending.
+struct Opened {
+    stream: TcpStream,
+    host: String,
+    oracle: Oracle,
+    has_lost: bool,
+}
+
+impl AsyncRead for Opened {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.has_lost {
+            // Its user's timers wake it.
+            true => Poll::Pending,
+            false => Pin::new(&mut self.stream).poll_read(cx, into),
+        }
+    }
+}
+
+impl AsyncWrite for Opened {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.has_lost |= written.is_ready() && !self.oracle.can_send(&self.host);
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
 }
 
 /// The connections that the server's host is asked for.

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// What one call of the test does unless told otherwise: whichever comes first.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 200;
 const TIME: Duration = Duration::from_secs(3 * 60);
 /// Names the one seed to run.
 const SEED: &str = "PAUSEWATCH_SIM_SEED";

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 /// The process; ends never.
 pub(crate) async fn run(place: Place, oracle: Oracle) -> turmoil::Result {
-    let client = net::client(Duration::from_secs(5));
+    let client = net::client(&place.host, &oracle, Duration::from_secs(5));
     let mut some = client.watch().with_elicitations();
     for thread in &place.threads[1..] {
         some.add(thread)?;

@@ -174,6 +174,11 @@ impl Oracle {
         state.reach.set_link(host, now, link);
     }
 
+    /// Whether what `host` sends now arrives, sooner or later.
+    pub(crate) fn can_send(&self, host: &str) -> bool {
+        self.state().reach.host(host).can_send()
+    }
+
     pub(crate) fn crashed(&self, host: &str, power: bool) {
         self.fault(
             match (host.split('-').next(), power) {
