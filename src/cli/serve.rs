@@ -1,6 +1,6 @@
 //! `pausewatch serve`: the coordinator.
 use super::exit;
-use crate::server::{Config, Listen, Server, StoreConfig};
+use crate::server::{Config, Listen, Server, StoreConfig, TlsFiles};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,9 +13,11 @@ pub struct Args {
     /// Where to listen: HOST:PORT (port 0: any) or unix:PATH. Repeatable.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420")]
     listen: Vec<Listen>,
-    /// Serve plain text off loopback too: whoever reaches the port can pause and resume every thread.
+    /// Serve plain text off loopback too: whoever is on the network can read and change what is sent.
     #[arg(long)]
     insecure: bool,
+    #[command(flatten)]
+    tls: Tls,
     /// Where the state is kept. `memory` forgets it when the server ends.
     #[arg(long, value_name = "STORE", default_value = "embedded")]
     store: Store,
@@ -28,6 +30,29 @@ pub struct Args {
     /// Threads that serve connections [default: half the cores, at most 8].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: Option<u16>,
+}
+
+/// With it, every TCP listener speaks TLS, and Unix sockets stay as they are.
+#[derive(Debug, clap::Args)]
+struct Tls {
+    /// Serve TLS on every TCP listener, with this certificate chain, a PEM file. It is read again when it changes, and on
+    /// SIGHUP.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The key of the certificate, a PEM file.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Take only clients with a certificate of one of these authorities, a PEM file.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
+}
+
+impl Tls {
+    fn files(self) -> Option<TlsFiles> {
+        // clap takes one only with the other.
+        let (cert, key) = self.tls_cert.zip(self.tls_key)?;
+        Some(TlsFiles { cert, key, client_ca: self.tls_client_ca })
+    }
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -48,7 +73,8 @@ impl Args {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = self.workers.map_or((cores / 2).clamp(1, 8), usize::from);
         let anonymous_ttl = Some(self.anonymous_ttl).filter(|ttl| !ttl.is_zero());
-        Ok(Config { listen: self.listen, store, anonymous_ttl, insecure: self.insecure, workers })
+        let tls = self.tls.files();
+        Ok(Config { listen: self.listen, store, anonymous_ttl, insecure: self.insecure, tls, workers })
     }
 }
 
@@ -58,7 +84,7 @@ fn default_data_dir() -> Option<PathBuf> {
     Some(state.or_else(|| Some(set("HOME")?.join(".local/state")))?.join("pausewatch"))
 }
 
-/// Serves until SIGTERM or SIGINT.
+/// Serves until SIGTERM or SIGINT; reads its files again on SIGHUP.
 pub fn run(args: Args) -> ExitCode {
     match args.config().and_then(serve) {
         Ok(()) => ExitCode::SUCCESS,
@@ -77,7 +103,14 @@ fn serve(config: Config) -> Result<(), String> {
     let served = runtime.block_on(async {
         let handler = |kind| signal(kind).map_err(|error| format!("handle signals: {error}"));
         let (mut terminate, mut interrupt) = (handler(SignalKind::terminate())?, handler(SignalKind::interrupt())?);
+        let mut hangup = handler(SignalKind::hangup())?;
         let server = Server::start(config).await.map_err(|error| error.to_string())?;
+        let reload = server.reload();
+        tokio::spawn(async move {
+            while hangup.recv().await.is_some() {
+                reload.now();
+            }
+        });
         let mut out = std::io::stdout().lock();
         for address in server.addresses() {
             // Whoever started us may not care to read it.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_util::sync::WaitForCancellationFutureOwned;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
 /// Connections at most, where the system allows as many files: about 1 GiB when each is idle.
@@ -83,6 +83,13 @@ impl Drop for Place {
         let mut inside = self.door.lock();
         inside.connections -= 1;
         inside.silent.remove(&self.number);
+    }
+}
+
+impl Place {
+    /// Cancelled when the connection has to go.
+    pub(super) fn closing(&self) -> CancellationToken {
+        self.guest.closing().clone()
     }
 }
 

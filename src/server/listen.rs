@@ -71,9 +71,20 @@ impl fmt::Display for Listen {
     }
 }
 
+/// What is spoken over TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tcp {
+    /// Plain text, on loopback.
+    Plain,
+    /// Plain text, anywhere.
+    Insecure,
+    /// TLS, anywhere.
+    Tls,
+}
+
 /// An open listener. Dropped, a socket file of its own is removed.
 pub(super) enum Listener {
-    Tcp(TcpListener),
+    Tcp(TcpListener, Tcp),
     Unix(UnixListener, SocketFile),
 }
 
@@ -92,9 +103,9 @@ impl Drop for SocketFile {
 }
 
 impl Listener {
-    pub(super) async fn open(listen: &Listen, insecure: bool) -> Result<Self, ListenError> {
+    pub(super) async fn open(listen: &Listen, tcp: Tcp) -> Result<Self, ListenError> {
         let opened = match listen {
-            Listen::Tcp(address) => open_tcp(address, insecure).await.map(Listener::Tcp),
+            Listen::Tcp(address) => open_tcp(address, tcp).await.map(|listener| Listener::Tcp(listener, tcp)),
             Listen::Unix(path) => open_unix(path).await.map(|(listener, file)| Listener::Unix(listener, file)),
         };
         opened.map_err(|why| ListenError { address: listen.to_string(), why })
@@ -102,7 +113,10 @@ impl Listener {
 
     pub(super) fn address(&self) -> String {
         match self {
-            Listener::Tcp(listener) => listener.local_addr().map(|address| address.to_string()).unwrap_or_default(),
+            Listener::Tcp(listener, tcp) => {
+                let address = listener.local_addr().map(|address| address.to_string()).unwrap_or_default();
+                if *tcp == Tcp::Tls { format!("https://{address}") } else { address }
+            }
             Listener::Unix(_, file) => Listen::Unix(file.path.clone()).to_string(),
         }
     }
@@ -123,7 +137,7 @@ impl Listener {
 
     async fn accept_one(&self, entrance: &Entrance, door: &Arc<Door>) -> io::Result<()> {
         match self {
-            Listener::Tcp(listener) => {
+            Listener::Tcp(listener, _) => {
                 let (stream, _) = listener.accept().await?;
                 let Some(place) = door.enter() else {
                     full();
@@ -150,16 +164,15 @@ fn full() {
     tracing::debug!("a connection was closed at once: there are as many as the server takes");
 }
 
-async fn open_tcp(address: &str, insecure: bool) -> Result<TcpListener, String> {
+async fn open_tcp(address: &str, tcp: Tcp) -> Result<TcpListener, String> {
     let addresses: Vec<SocketAddr> =
         tokio::net::lookup_host(address).await.map_err(|error| error.to_string())?.collect();
     let address = *addresses.first().ok_or("the name has no address")?;
-    if !insecure && !address.ip().is_loopback() {
-        return Err(
-            "plain text is served only on loopback and on Unix sockets. Listen there, or say --insecure: then \
-                    whoever reaches the port can pause and resume every thread"
-                .into(),
-        );
+    if tcp == Tcp::Plain && !address.ip().is_loopback() {
+        return Err("plain text is served only on loopback and on Unix sockets. Listen there, or serve TLS with \
+                    --tls-cert and --tls-key, or say --insecure: then whoever is on the network can read and change what \
+                    is sent"
+            .into());
     }
     let open = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };

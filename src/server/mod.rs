@@ -4,10 +4,15 @@
 //! after a drain: health turns NOT_SERVING, watches end with UNAVAILABLE, calls in flight are answered, the store is
 //! closed.
 mod door;
+mod files;
+mod handshake;
 mod listen;
+mod tls;
 mod worker;
 
+pub use files::Reload;
 pub use listen::{Listen, ListenError};
+pub use tls::TlsFiles;
 
 use crate::clock::{Clock, System};
 use crate::coordinator::{Coordinator, Fatal};
@@ -16,12 +21,14 @@ use crate::proto::{DESCRIPTORS, v1::elicitation_service_server::SERVICE_NAME};
 use crate::service::{Bounded, Elicitations};
 use crate::store::{self, OpenError, Store};
 use door::Door;
-use listen::Listener;
+use files::Source;
+use listen::{Listener, Tcp};
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tls::Tls;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{interval, timeout};
 use tokio_stream::Stream;
@@ -29,7 +36,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::transport::server::Connected;
 use tonic_health::server::HealthReporter;
-use worker::Worker;
+use worker::{Work, Worker};
 
 /// How long calls in flight have to finish in a drain. With it, the process ends within 5 s.
 const DRAIN: Duration = Duration::from_secs(4);
@@ -47,8 +54,24 @@ pub struct Config {
     pub anonymous_ttl: Option<Duration>,
     /// Serve plain text off loopback.
     pub insecure: bool,
+    /// TLS on every TCP listener.
+    pub tls: Option<TlsFiles>,
     /// Threads that serve connections.
     pub workers: usize,
+}
+
+impl Default for Config {
+    /// As `pausewatch serve` does it, but with nothing kept.
+    fn default() -> Self {
+        Config {
+            listen: vec![Listen::Tcp("127.0.0.1:7420".into())],
+            store: StoreConfig::Memory,
+            anonymous_ttl: Some(Duration::from_secs(24 * 60 * 60)),
+            insecure: false,
+            tls: None,
+            workers: 1,
+        }
+    }
 }
 
 /// Where the state is kept.
@@ -66,6 +89,9 @@ pub enum StartError {
     /// The store.
     #[error(transparent)]
     Store(#[from] OpenError),
+    /// A certificate, a key or a token.
+    #[error("{0}")]
+    Security(String),
     /// A listener.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -81,6 +107,8 @@ pub struct Server {
     workers: Vec<Worker>,
     health: HealthReporter,
     drain: CancellationToken,
+    sources: Vec<Source>,
+    reload: Reload,
 }
 
 impl Server {
@@ -103,21 +131,33 @@ impl Server {
     /// # Errors
     /// See [`StartError`].
     pub async fn start_on(store: Box<dyn Store>, clock: Arc<dyn Clock>, config: Config) -> Result<Self, StartError> {
+        let tls = config.tls.map(Tls::load).transpose().map_err(StartError::Security)?;
         let coordinator = Arc::new(Coordinator::start(store, clock.clone(), config.anonymous_ttl, end_process)?);
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_service_status(SERVICE_NAME, tonic_health::ServingStatus::Serving).await;
         let routes = routes(&coordinator, clock).add_service(Bounded(health_service));
         let drain = CancellationToken::new();
         let mut listeners = Vec::new();
+        let tcp = match (&tls, config.insecure) {
+            (Some(_), _) => Tcp::Tls,
+            (None, true) => Tcp::Insecure,
+            (None, false) => Tcp::Plain,
+        };
         for listen in &config.listen {
-            listeners.push(Listener::open(listen, config.insecure).await?);
+            listeners.push(Listener::open(listen, tcp).await?);
         }
-        let mut workers = vec![Worker::here(routes.prepare(), drain.clone())];
+        let sources = tls.iter().cloned().map(certificates).collect();
+        let mut workers = vec![Worker::here(Work { routes: routes.prepare(), tls, drain: drain.clone() })];
         for i in 1..config.workers {
-            let worker = Worker::on_new_thread(i, workers[0].routes(), drain.clone());
+            let worker = Worker::on_new_thread(i, workers[0].work());
             workers.push(worker.map_err(StartError::Worker)?);
         }
-        Ok(Server { coordinator, listeners, workers, health, drain })
+        Ok(Server { coordinator, listeners, workers, health, drain, sources, reload: Reload::default() })
+    }
+
+    /// To have it read its files again while it runs.
+    pub fn reload(&self) -> Reload {
+        self.reload.clone()
     }
 
     /// Where it listens, as clients take it: with the port that the system gave for port 0.
@@ -129,6 +169,7 @@ impl Server {
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let hub = self.coordinator.hub().clone();
         let beats = tokio::spawn(beat(hub));
+        let files = tokio::spawn(files::keep_current(self.sources, self.reload));
         let stop_accepting = CancellationToken::new();
         let entrances: Vec<_> = self.workers.iter().map(Worker::entrance).collect();
         let door = Door::new(Arc::default());
@@ -158,6 +199,7 @@ impl Server {
             tracing::warn!(seconds = DRAIN.as_secs(), "calls were still in flight at the end of the drain");
         }
         beats.abort();
+        files.abort();
     }
 }
 
@@ -200,6 +242,14 @@ fn routes(coordinator: &Arc<Coordinator>, clock: Arc<dyn Clock>) -> Routes {
     Routes::new(Bounded(Elicitations::new(coordinator.clone(), clock)))
         .add_service(Bounded(reflection().build_v1().expect("our descriptors are valid")))
         .add_service(Bounded(reflection().build_v1alpha().expect("our descriptors are valid")))
+}
+
+fn certificates(tls: Arc<Tls>) -> Source {
+    let reload = Box::new({
+        let tls = tls.clone();
+        move || tls.reload()
+    });
+    Source { what: "certificates", files: tls.files(), reload }
 }
 
 /// Heartbeats for those who would hear nothing else.

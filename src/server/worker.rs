@@ -4,16 +4,20 @@
 //! that their frames are written one by one instead of many at once (`docs/performance.md`). More cores are used by
 //! more workers; a connection stays with one.
 use super::door::{Connection, Place};
+use super::handshake::{Wire, shake_hands};
+use super::tls::Tls;
 use std::convert::Infallible;
 use std::io;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::transport::Server;
@@ -31,9 +35,18 @@ const QUEUE: usize = 64;
 
 /// A runtime that serves connections.
 pub(super) struct Worker {
-    routes: Routes,
+    work: Work,
     entrance: Entrance,
     task: Task,
+}
+
+/// What a worker serves.
+#[derive(Clone)]
+pub(super) struct Work {
+    pub(super) routes: Routes,
+    /// For TCP; `None`: plain text.
+    pub(super) tls: Option<Arc<Tls>>,
+    pub(super) drain: CancellationToken,
 }
 
 enum Task {
@@ -72,24 +85,24 @@ impl Entrance {
 
 impl Worker {
     /// A worker on the runtime that this is called on.
-    pub(super) fn here(routes: Routes, drain: CancellationToken) -> Self {
+    pub(super) fn here(work: Work) -> Self {
         let (entrance, connections) = entrance();
-        let task = Task::Here(tokio::spawn(serve(routes.clone(), connections, drain)));
-        Worker { routes, entrance, task }
+        let task = Task::Here(tokio::spawn(serve(work.clone(), connections)));
+        Worker { work, entrance, task }
     }
 
     /// A worker on a runtime of its own.
-    pub(super) fn on_new_thread(number: usize, routes: Routes, drain: CancellationToken) -> io::Result<Self> {
+    pub(super) fn on_new_thread(number: usize, work: Work) -> io::Result<Self> {
         let (entrance, connections) = entrance();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let served = routes.clone();
-        let run = move || runtime.block_on(serve(served, connections, drain));
+        let served = work.clone();
+        let run = move || runtime.block_on(serve(served, connections));
         let task = Task::Thread(thread::Builder::new().name(format!("serve-{number}")).spawn(run)?);
-        Ok(Worker { routes, entrance, task })
+        Ok(Worker { work, entrance, task })
     }
 
-    pub(super) fn routes(&self) -> Routes {
-        self.routes.clone()
+    pub(super) fn work(&self) -> Work {
+        self.work.clone()
     }
 
     pub(super) fn entrance(&self) -> Entrance {
@@ -114,13 +127,31 @@ pub(super) fn with_limits() -> Server {
         .http2_keepalive_timeout(Some(PING_TIMEOUT))
 }
 
-/// Serves what comes in, until `drain`; then finishes what is in flight.
-async fn serve(routes: Routes, connections: Connections, drain: CancellationToken) {
+/// TCP connections that are ready to be served.
+fn ready(
+    tls: Option<Arc<Tls>>,
+    connections: mpsc::Receiver<(TcpStream, Place)>,
+) -> Pin<Box<dyn Stream<Item = (Wire, Place)> + Send>> {
+    match tls {
+        // A socket that cannot be taken over is one connection lost, not the listener.
+        None => {
+            Box::pin(ReceiverStream::new(connections).filter_map(|(stream, place)| {
+                Some((Wire::Plain(tokio::net::TcpStream::from_std(stream).ok()?), place))
+            }))
+        }
+        Some(tls) => {
+            let (served, ready) = mpsc::channel(QUEUE);
+            tokio::spawn(shake_hands(tls, connections, served));
+            Box::pin(ReceiverStream::new(ready))
+        }
+    }
+}
+
+/// Serves what comes in, until the drain; then finishes what is in flight.
+async fn serve(work: Work, connections: Connections) {
+    let Work { routes, tls, drain } = work;
     let server = || with_limits().add_routes(routes.clone());
-    // A socket that cannot be taken over is one connection lost, not the listener.
-    let tcp = ReceiverStream::new(connections.tcp).filter_map(|(stream, place)| {
-        Some(Ok::<_, Infallible>(Connection::new(tokio::net::TcpStream::from_std(stream).ok()?, place)))
-    });
+    let tcp = ready(tls, connections.tcp).map(|(stream, place)| Ok::<_, Infallible>(Connection::new(stream, place)));
     let unix = ReceiverStream::new(connections.unix).filter_map(|(stream, place)| {
         Some(Ok::<_, Infallible>(Connection::new(tokio::net::UnixStream::from_std(stream).ok()?, place)))
     });

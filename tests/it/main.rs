@@ -24,6 +24,7 @@ mod program;
 mod run_job_control;
 mod run_pauses;
 mod run_vs_timeout;
+mod server_tls;
 mod service;
 mod shell;
 mod sleep;

@@ -84,8 +84,7 @@ async fn a_configured_coordinator_is_used_and_passed_on() {
         listen: vec![address.parse::<Listen>().unwrap()],
         store: StoreConfig::Memory,
         anonymous_ttl: None,
-        insecure: false,
-        workers: 1,
+        ..server::Config::default()
     });
     tokio::spawn(server.await.unwrap().run(std::future::pending()));
     for by_environment in [false, true] {

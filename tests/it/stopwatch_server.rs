@@ -26,8 +26,7 @@ impl Running {
             listen: vec![Listen::Unix(directory.join("p.sock"))],
             store: StoreConfig::Embedded(directory.join("data")),
             anonymous_ttl: None,
-            insecure: false,
-            workers: 1,
+            ..server::Config::default()
         });
         let (stop, stopped) = oneshot::channel();
         let server = server.await.unwrap();

@@ -63,8 +63,7 @@ impl Coordinator {
             listen: vec![Listen::Unix(socket.clone())],
             store: StoreConfig::Memory,
             anonymous_ttl: Some(ANONYMOUS_TTL),
-            insecure: false,
-            workers: 1,
+            ..server::Config::default()
         });
         let server = server.await.map_err(|error| error.to_string())?;
         tokio::spawn(server.run(std::future::pending()));

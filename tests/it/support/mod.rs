@@ -1,5 +1,6 @@
 //! What the tests of the server share: servers in this process, servers as processes, and short ways to call them.
 mod calls;
+pub(crate) mod certs;
 pub(crate) mod disk;
 mod honest;
 pub(crate) mod http2;
@@ -34,8 +35,7 @@ pub(crate) fn config() -> Config {
         listen: vec!["127.0.0.1:0".parse().expect("an address")],
         store: StoreConfig::Memory,
         anonymous_ttl: Some(Duration::from_secs(24 * 60 * 60)),
-        insecure: false,
-        workers: 1,
+        ..Config::default()
     }
 }
 

@@ -1,0 +1,157 @@
+//! TLS handshakes: bounded in time and number, and beside the connections that are served already.
+//!
+//! Whoever connects and does not go on with the handshake is closed after [`LONGEST`]; when there are [`MOST`] at it, the
+//! oldest gives way to a new one. Honest ones take a few round trips, so that it takes a flood to push them out.
+use super::door::Place;
+use super::tls::Tls;
+use std::collections::BTreeMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
+use tokio_rustls::server::TlsStream;
+
+/// What a handshake may take: a far and lossy link needs a second or two.
+const LONGEST: Duration = Duration::from_secs(10);
+/// Handshakes of a worker at a time: about 20 KB each.
+const MOST: usize = 1_024;
+/// Bytes that a connection keeps that its client does not take: one record of TLS.
+const BUFFER: usize = 16 << 10;
+
+/// A TCP connection, with TLS or without.
+pub(super) enum Wire {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// Hands connections on that have shaken hands, until nobody takes them or none come any more.
+pub(super) async fn shake_hands(
+    tls: Arc<Tls>,
+    mut connections: mpsc::Receiver<(std::net::TcpStream, Place)>,
+    served: mpsc::Sender<(Wire, Place)>,
+) {
+    let mut under_way = Handshakes::default();
+    loop {
+        tokio::select! {
+            () = served.closed() => return,
+            connection = connections.recv() => match connection {
+                Some((stream, place)) => under_way.begin(&tls, stream, place),
+                // The server is stopping: who has not been served yet, is not any more.
+                None => return,
+            },
+            Some(connection) = under_way.next() => {
+                let _ = served.send(connection).await;
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Handshakes {
+    tasks: JoinSet<(u64, Option<(Wire, Place)>)>,
+    /// In the order in which they began.
+    running: BTreeMap<u64, AbortHandle>,
+    begun: u64,
+}
+
+impl Handshakes {
+    fn begin(&mut self, tls: &Tls, stream: std::net::TcpStream, place: Place) {
+        if self.running.len() >= MOST
+            && let Some((_, oldest)) = self.running.pop_first()
+        {
+            oldest.abort();
+        }
+        let (number, acceptor, closing) = (self.begun, tls.acceptor(), place.closing());
+        self.begun += 1;
+        let handshake = async move {
+            let stream = TcpStream::from_std(stream)?;
+            let mut stream = tokio::select! {
+                () = closing.cancelled() => return Err(io::ErrorKind::ConnectionAborted.into()),
+                done = timeout(LONGEST, acceptor.accept(stream)) => done.map_err(|_| io::ErrorKind::TimedOut)??,
+            };
+            stream.get_mut().1.set_buffer_limit(Some(BUFFER));
+            Ok(Wire::Tls(Box::new(stream)))
+        };
+        let task = async move {
+            match handshake.await {
+                Ok(wire) => (number, Some((wire, place))),
+                Err(error) => {
+                    failed(&error);
+                    (number, None)
+                }
+            }
+        };
+        self.running.insert(number, self.tasks.spawn(task));
+    }
+
+    /// The next that is done. `None`: none is under way.
+    async fn next(&mut self) -> Option<(Wire, Place)> {
+        loop {
+            // One that had to give way is an error here.
+            if let Ok((number, done)) = self.tasks.join_next().await? {
+                self.running.remove(&number);
+                if done.is_some() {
+                    return done;
+                }
+            }
+        }
+    }
+}
+
+/// Not a warning: whoever connects could fill the log with it.
+fn failed(error: &io::Error) {
+    tracing::debug!(%error, "a TLS handshake failed");
+}
+
+impl Wire {
+    fn stream(&mut self) -> Pin<&mut (dyn Stream + Send + Unpin)> {
+        Pin::new(match self {
+            Wire::Plain(stream) => stream,
+            Wire::Tls(stream) => stream.as_mut(),
+        })
+    }
+}
+
+trait Stream: AsyncRead + AsyncWrite {}
+impl<S: AsyncRead + AsyncWrite> Stream for S {}
+
+impl AsyncRead for Wire {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.stream().poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.stream().poll_write_vectored(cx, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Wire::Plain(stream) => stream.is_write_vectored(),
+            Wire::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_shutdown(cx)
+    }
+}

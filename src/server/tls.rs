@@ -1,0 +1,108 @@
+//! TLS for TCP listeners: certificate, key, and if wanted the certificates that clients must have.
+//!
+//! What is served with may be exchanged while connections are open: they keep what they began with, later ones get the new.
+//! Sessions are resumed only within one and the same configuration, so that a client whose certificate authority was
+//! taken out has to prove itself anew.
+use super::files;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+
+/// The files of TLS, all PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate chain of the server, its own first.
+    pub cert: PathBuf,
+    /// Its key: PKCS #8, PKCS #1 (RSA) or SEC 1 (EC), not encrypted.
+    pub key: PathBuf,
+    /// Clients must have a certificate of one of these authorities; `None`: they need none.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// What TLS connections begin with.
+#[derive(Debug)]
+pub(super) struct Tls {
+    files: TlsFiles,
+    current: RwLock<Arc<ServerConfig>>,
+}
+
+impl Tls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// Which file is wrong, and how.
+    pub(super) fn load(files: TlsFiles) -> Result<Arc<Self>, String> {
+        let current = RwLock::new(read(&files)?);
+        Ok(Arc::new(Tls { files, current }))
+    }
+
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let TlsFiles { cert, key, client_ca } = self.files.clone();
+        [cert, key].into_iter().chain(client_ca).collect()
+    }
+
+    /// Reads the files again. If one is wrong, all stays as it was.
+    ///
+    /// # Errors
+    /// Which file is wrong, and how.
+    pub(super) fn reload(&self) -> Result<(), String> {
+        let new = read(&self.files)?;
+        *self.current.write().expect("no panic while locked") = new;
+        Ok(())
+    }
+
+    /// For the next connection.
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        self.current.read().expect("no panic while locked").clone().into()
+    }
+}
+
+fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, String> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+    let builder = builder.expect("ring has what TLS 1.2 and 1.3 need");
+    let builder = match &files.client_ca {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let wrong = |why: String| format!("--tls-client-ca {}: {why}", path.display());
+            let mut roots = RootCertStore::empty();
+            for certificate in certificates(path).map_err(wrong)? {
+                roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
+            builder.with_client_cert_verifier(verifier.build().map_err(|error| wrong(error.to_string()))?)
+        }
+    };
+    let (cert, key) = (files.cert.display(), files.key.display());
+    let chain = certificates(&files.cert).map_err(|why| format!("--tls-cert {cert}: {why}"))?;
+    let private = PrivateKeyDer::from_pem_file(&files.key)
+        .map_err(|error| format!("--tls-key {key}: {}", why(error, "a private key that is not encrypted")))?;
+    files::warn_if_open_to_others("--tls-key", &files.key);
+    let config = builder.with_single_cert(chain, private);
+    let mut config = config.map_err(|error| format!("--tls-cert {cert} and --tls-key {key}: {error}"))?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    config.ticketer = ring::Ticketer::new().map_err(|error| format!("TLS: {error}"))?;
+    Ok(Arc::new(config))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let wanted = "a certificate";
+    let all: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    match all {
+        Ok(none) if none.is_empty() => Err(why(pem::Error::NoItemsFound, wanted)),
+        all => all.map_err(|error| why(error, wanted)),
+    }
+}
+
+fn why(error: pem::Error, wanted: &str) -> String {
+    match error {
+        pem::Error::Io(error) => error.to_string(),
+        pem::Error::NoItemsFound => format!("there is no PEM of {wanted} in it"),
+        error => format!("{error}: wanted PEM of {wanted}"),
+    }
+}
