@@ -1,0 +1,83 @@
+//! Collection of idle threads, and what is remembered for a while.
+use super::*;
+
+#[test]
+fn a_thread_is_forgotten_after_24_h_and_goes_on_above_what_any_forgotten_one_had() {
+    let store = Obedient::default();
+    let mut rig = Rig::new(store.clone(), clock());
+    let mut last = 0;
+    for _ in 0..3 {
+        last = rig.open("busy", None).1;
+        last = last.max(rig.open("busy", None).1);
+        rig.call("busy", decrement(None)).expect("closes");
+        rig.call("busy", decrement(None)).expect("closes");
+        last += 2;
+    }
+    rig.open("open", Some(24 * HOUR));
+    rig.clock.advance(IDLE_SPAN - Duration::from_nanos(1));
+    rig.turn();
+    assert_eq!(rig.view("busy").header.expect("known").revision, last);
+    rig.clock.advance(2 * Duration::from_secs(60));
+    rig.turn();
+    assert!(rig.view("busy").header.is_none(), "idle for 24 h");
+    assert!(rig.view("open").header.is_some(), "its lease has just ended: not idle for 24 h");
+    assert_eq!(rig.view("busy").floor, last);
+    assert_eq!(rig.open("busy", None).1, last + 1);
+    assert_eq!(rig.open("never named before", None).1, last + 1);
+    let after_restart = store.orders().model.contents(rig.clock.now());
+    assert_eq!(after_restart.floor, last);
+    let mut rig = Rig::new(store, rig.clock);
+    assert_eq!(rig.open("another new one", None).1, last + 1, "also after a restart");
+}
+
+#[test]
+fn many_idle_threads_are_forgotten_bit_by_bit_and_hold_nobody_up() {
+    let store = Obedient::default();
+    let mut rig = Rig::new(store.clone(), clock());
+    for i in 0..5_000 {
+        rig.open(&format!("t{i}"), None);
+        rig.call(&format!("t{i}"), decrement(None)).expect("closes");
+    }
+    rig.clock.advance(IDLE_SPAN + 2 * HOUR);
+    store.orders().batches.clear();
+    let mut turns = 0;
+    while !store.orders().model.contents(rig.clock.now()).records.is_empty() {
+        rig.turn();
+        rig.clock.advance(Duration::from_millis(10));
+        turns += 1;
+        assert!(turns < 50, "soon");
+    }
+    assert!(turns > 2);
+    let largest = store.orders().batches.iter().copied().max();
+    assert!(largest.is_some_and(|size| size <= 2_010), "{largest:?}");
+}
+
+/// The call that comes first after 24 h forgets the thread and names it again, in one batch.
+#[test]
+fn a_thread_that_is_named_again_by_the_batch_that_forgets_it_is_kept() {
+    let store = Obedient::default();
+    let mut rig = Rig::new(store.clone(), clock());
+    rig.open("t", None);
+    rig.call("t", decrement(None)).expect("closes");
+    rig.clock.advance(IDLE_SPAN + HOUR);
+    assert_eq!(rig.open("t", None).1, 3);
+    assert_eq!(rig.count("t"), 1);
+    let records = store.orders().model.contents(rig.clock.now()).records;
+    assert_eq!(records.len(), 1, "stored as well");
+    assert_eq!((records[0].header.revision, records[0].open.len()), (3, 1));
+}
+
+#[test]
+fn what_is_remembered_is_deleted_from_the_store_after_10_minutes() {
+    let store = Obedient::default();
+    let mut rig = Rig::new(store.clone(), clock());
+    rig.call("t", increment("r", None)).expect("opens");
+    let (id, _) = rig.open("t", None);
+    rig.call("t", decrement(Some(&id))).expect("closes");
+    rig.clock.advance(Duration::from_secs(601));
+    rig.turn();
+    rig.clock.advance(Duration::from_secs(61));
+    rig.turn();
+    let records = store.orders().model.contents(rig.clock.now()).records;
+    assert_eq!((records.len(), records[0].memory.is_empty(), records[0].open.len()), (1, true, 1));
+}

@@ -1,0 +1,157 @@
+//! A store that cannot be written, or keeps nothing.
+use super::*;
+
+#[test]
+fn while_the_store_refuses_changes_are_refused_and_renewals_and_reads_go_on() {
+    let store = Obedient::default();
+    let mut rig = Rig::new(store.clone(), clock());
+    let (id, revision) = rig.open("t", Some(30 * SECOND));
+    store.orders().refuse = true;
+    assert!(unavailable(&rig.call("t", increment("r", None))));
+    assert!(unavailable(&rig.call("t", decrement(Some(&id)))));
+    assert!(unavailable(&rig.call("new", increment("r", None))));
+    assert!(rig.call("t", renew(&id)).is_ok());
+    assert!(rig.call("t", renew_for(&id, 30 * SECOND)).is_ok(), "the length that it has");
+    assert!(unavailable(&rig.call("t", renew_for(&id, HOUR))), "its new length would be lost by a restart");
+    assert!(matches!(rig.call("new", decrement(None)), Err(Refusal::NoOutstanding { .. })));
+    let view = rig.view("t");
+    assert_eq!((view.open.len(), view.header.expect("known").revision), (1, revision), "nothing of it was published");
+    assert!(rig.view("new").header.is_none());
+    (store.orders().recovers, store.orders().refuse) = (true, false);
+    rig.clock.advance(SECOND);
+    let again = rig.call("t", increment("r", None)).expect("the same request id counts once, now");
+    assert!(matches!(again, Answer::Incremented { count: 2, revision: made, .. } if made == revision + 1));
+}
+
+/// G2: leases do not end while their holders cannot be served, and each has a full ttl afterwards.
+#[test]
+fn an_outage_of_the_store_begins_every_lease_anew() {
+    let store = Obedient::default();
+    let mut rig = Rig::new(store.clone(), clock());
+    rig.open("t", Some(30 * SECOND));
+    store.orders().refuse = true;
+    rig.clock.advance(31 * SECOND);
+    rig.turn();
+    assert_eq!(rig.count("t"), 1, "its end could not be stored");
+    store.orders().refuse = false;
+    rig.clock.advance(HOUR);
+    rig.turn();
+    // The turn that finds the store well again does not look at leases yet.
+    rig.turn();
+    assert_eq!(rig.count("t"), 1, "E3");
+    rig.clock.advance(30 * SECOND);
+    rig.turn();
+    assert_eq!(rig.count("t"), 0);
+}
+
+/// Callers who try again all the time must not keep the store from being tried again.
+#[test]
+fn a_store_that_refuses_is_tried_again_every_second_however_many_calls_come() {
+    let store = Obedient::default();
+    let mut rig = Rig::new(store.clone(), clock());
+    rig.turn();
+    (store.orders().refuse, store.orders().recovers) = (true, true);
+    let mut refused = 0;
+    while unavailable(&rig.call("t", increment("", None))) {
+        rig.clock.advance(Duration::from_millis(50));
+        refused += 1;
+        assert!(refused <= 21, "a second has passed: {} recoveries", store.orders().recoveries);
+    }
+    assert!(refused > 15, "not before its second");
+}
+
+#[test]
+fn a_batch_that_is_refused_is_taken_back_whole() {
+    let store = Obedient::default();
+    let mut rig = Rig::new(store.clone(), clock());
+    let (id, _) = rig.open("a", None);
+    store.orders().refuse = true;
+    let batch = [
+        ("a", increment("r1", None)),
+        ("a", decrement(Some(&id))),
+        ("b", increment("r2", None)),
+        ("b", decrement(None)),
+        ("a", renew(&id)),
+    ];
+    let outcomes = rig.try_batch(&batch).expect("refused, not fatal");
+    let refused: Vec<_> = outcomes.iter().map(unavailable).collect();
+    assert_eq!(refused, [true, true, true, false, false]);
+    assert!(matches!(outcomes[3], Err(Refusal::NoOutstanding { .. })), "judged as if what failed had not been called");
+    assert!(outcomes[4].is_ok(), "what was closed in the batch is open again, and is renewed");
+    store.orders().refuse = false;
+    rig.clock.advance(SECOND);
+    let outcomes = rig.try_batch(&batch[..4]).expect("stored");
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    assert_eq!((rig.count("a"), rig.count("b")), (1, 0));
+    let now = rig.clock.now();
+    let stored = store.orders().model.contents(now);
+    assert_eq!(stored.records.iter().map(|record| record.open.len()).collect::<Vec<_>>(), [1, 0]);
+}
+
+/// What is known of a thread stays known when a call on it is refused, even if it stands at the floor.
+#[test]
+fn a_refused_call_does_not_make_a_thread_forgotten() {
+    let store = Obedient::default();
+    let mut rig = Rig::new(store.clone(), clock());
+    for thread in ["old", "t"] {
+        rig.open(thread, None);
+        rig.clock.advance(SECOND);
+        rig.call(thread, decrement(None)).expect("closes");
+        rig.clock.advance(HOUR);
+    }
+    rig.clock.advance(IDLE_SPAN - HOUR - Duration::from_secs(60));
+    rig.turn();
+    assert_eq!(
+        (rig.view("t").floor, rig.view("t").header.expect("known").revision),
+        (2, 2),
+        "old is forgotten, t is not"
+    );
+    store.orders().refuse = true;
+    assert!(unavailable(&rig.call("t", increment("", None))));
+    store.orders().refuse = false;
+    rig.clock.advance(SECOND);
+    rig.open("t", None);
+    rig.clock.advance(3 * SECOND);
+    assert_eq!(rig.paused_total("t"), 4 * SECOND, "the pause before counts still");
+}
+
+#[test]
+fn while_the_disk_is_full_increments_are_refused_and_all_else_goes_on() {
+    let store = Obedient::default();
+    let mut rig = Rig::new(store.clone(), clock());
+    rig.call("t", increment("r", Some(20 * SECOND))).expect("opens");
+    let (id, _) = rig.open("t", None);
+    let (leased, _) = rig.open("t", Some(20 * SECOND));
+    store.orders().full = true;
+    assert!(unavailable(&rig.call("t", increment("another", None))));
+    assert!(unavailable(&rig.call("new", increment("", None))));
+    assert!(rig.call("t", increment("r", Some(20 * SECOND))).is_ok(), "it was made before, and needs no room");
+    assert!(rig.call("t", renew(&leased)).is_ok());
+    assert!(rig.call("t", decrement(Some(&id))).is_ok());
+    rig.clock.advance(20 * SECOND);
+    rig.turn();
+    assert_eq!(rig.count("t"), 0, "leases end");
+    store.orders().recovers = true;
+    rig.clock.advance(SECOND);
+    assert!(rig.call("t", increment("another", None)).is_ok());
+}
+
+#[test]
+fn nobody_is_answered_and_nothing_is_published_by_a_store_that_is_broken() {
+    let store = Obedient::default();
+    let mut rig = Rig::new(store.clone(), clock());
+    store.orders().fatal = true;
+    let (mut outcomes, mut committed) = (Vec::new(), Vec::new());
+    let calls = [(thread_id("t"), increment("", None))];
+    assert!(rig.engine.process(&calls, &mut outcomes, &mut committed).is_err());
+    assert!(committed.is_empty(), "G5: nothing is published before it is durable");
+}
+
+#[test]
+fn a_store_that_keeps_nothing_begins_above_the_revisions_of_the_process_before() {
+    let clock = clock();
+    let mut rig = Rig::new(Memory, clock.clone());
+    let last = (0..100).map(|_| rig.open("t", None).1).max().expect("some");
+    clock.advance(Duration::from_millis(10));
+    assert!(Rig::new(Memory, clock).open("t", None).1 > last);
+}

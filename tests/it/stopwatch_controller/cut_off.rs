@@ -1,0 +1,167 @@
+//! Without a link to the coordinator: what waits, for how long, and what is credited afterwards.
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn g1_what_runs_out_while_cut_off_waits_for_the_link_and_is_not_killed() {
+    let fake = Fake::start();
+    let command = Command::start(&connected(&fake).await, s(3));
+    command.until(s(1)).await;
+    fake.cut();
+    fake.pause("t");
+    command.until(s(25)).await;
+    assert!(!command.expired.is_finished());
+    fake.mend();
+    command.until(s(100)).await;
+    assert!(!command.expired.is_finished());
+    assert_close(command.stopwatch.elapsed(), s(1));
+    fake.resume("t");
+    assert_close(command.lasted().await, s(102));
+}
+
+#[tokio::test(start_paused = true)]
+async fn g1_waiting_in_small_steps_asks_again_too() {
+    let fake = Fake::start();
+    // Only a question finds the pause.
+    fake.script().refuse_watch_of = Some("t".to_owned());
+    let controller = StopwatchController::new(fake.client());
+    let (stopwatch, start) = (Stopwatch::new(s(3)), Instant::now());
+    let _registered = controller.register("t", &stopwatch).unwrap();
+    fake.pause("t");
+    fake.cut();
+    let mut mended = false;
+    while start.elapsed() < s(50) {
+        // A program that has something else to look at now and then.
+        let waited = timeout(ms(100), stopwatch.expired()).await;
+        assert!(waited.is_err(), "killed at {:?}", start.elapsed());
+        if start.elapsed() > s(12) && !std::mem::replace(&mut mended, true) {
+            fake.mend();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn g2_what_runs_out_while_cut_off_waits_at_most_the_grace() {
+    let fake = Fake::start();
+    let command = Command::start(&connected(&fake).await, s(3));
+    command.until(s(1)).await;
+    fake.cut();
+    assert_close(command.lasted().await, s(3) + GRACE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn g2_a_frozen_network_is_no_reason_to_wait_longer() {
+    let fake = Fake::start();
+    let command = Command::start(&connected(&fake).await, s(3));
+    command.until(s(1)).await;
+    fake.freeze(true);
+    assert_close(command.lasted().await, s(3) + GRACE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn g2_a_thread_that_was_paused_when_the_link_broke_does_not_freeze_for_ever() {
+    let fake = Fake::start();
+    let command = Command::start(&connected(&fake).await, s(3));
+    command.until(s(1)).await;
+    fake.pause("t");
+    command.until(s(5)).await;
+    fake.cut();
+    // Paused for one grace more, then its 2 s, then one grace for the link.
+    assert_close(command.lasted().await, s(5) + GRACE + s(2) + GRACE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn g2_without_a_watch_the_end_of_a_pause_is_found_by_asking() {
+    let fake = Fake::start();
+    fake.script().refuse_watch_of = Some("t".to_owned());
+    let controller = StopwatchController::new(fake.client());
+    let command = Command::start(&controller, s(3));
+    fake.pause("t");
+    command.until(s(300)).await;
+    assert!(!command.expired.is_finished(), "G1 holds without the watch too");
+    fake.resume("t");
+    let lasted = command.lasted().await;
+    assert!(lasted <= s(300) + GRACE + s(4), "{lasted:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_coordinator_the_limit_holds_plus_at_most_the_grace() {
+    for grace in [s(0), ms(100), s(2), GRACE] {
+        let fake = Fake::start();
+        fake.cut();
+        let controller = StopwatchController::with_disconnect_grace(fake.client(), grace);
+        let command = Command::start(&controller, s(3));
+        let lasted = command.lasted().await;
+        assert!(lasted >= s(3) && lasted <= s(3) + grace.max(ms(250)) + ms(5), "{grace:?}: {lasted:?}");
+        assert!(matches!(&*controller.link().borrow(), Link::Disconnected(why) if why.contains("refused")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_in_small_steps_does_not_renew_the_grace() {
+    let fake = Fake::start();
+    fake.cut();
+    let controller = StopwatchController::new(fake.client());
+    let (stopwatch, start) = (Stopwatch::new(s(3)), Instant::now());
+    let _registered = controller.register("t", &stopwatch).unwrap();
+    while timeout(ms(70), stopwatch.expired()).await.is_err() {}
+    assert_close(start.elapsed(), s(3) + GRACE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_registers_while_cut_off_is_credited_from_its_own_beginning() {
+    let fake = Fake::start();
+    let controller = connected(&fake).await;
+    let old = Command::start(&controller, s(300));
+    fake.cut();
+    fake.pause("t");
+    old.until(s(20)).await;
+    let new = Command::start(&controller, s(300));
+    old.until(s(25)).await;
+    fake.resume("t");
+    fake.mend();
+    old.until(s(60)).await;
+    assert_close(old.stopwatch.elapsed(), s(35));
+    // 5 s of the pause are its own; that the time until the link was back was not paused, it cannot know.
+    let elapsed = new.stopwatch.elapsed();
+    assert!(elapsed <= s(35) && elapsed >= s(35) - ms(6_100), "{elapsed:?}");
+    // More of the pause would have been credited to it with every second, had it its share of the whole.
+    new.until(s(100)).await;
+    assert_close(new.stopwatch.elapsed(), elapsed + s(60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn g1_who_registers_while_cut_off_is_not_charged_what_was_assumed_before() {
+    let fake = Fake::start();
+    let controller = connected(&fake).await;
+    fake.pause("t");
+    let old = Command::start(&controller, s(300));
+    old.until(s(1)).await;
+    fake.cut();
+    fake.resume("t");
+    // Assumed to be paused up to here, in truth for 1 s.
+    old.until(s(20)).await;
+    let new = Command::start(&controller, s(10));
+    old.until(s(21)).await;
+    fake.mend();
+    assert_close(new.lasted().await, s(10));
+    assert!(old.stopwatch.elapsed() >= s(29), "whose time it was is charged: {:?}", old.stopwatch.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn g1_who_registers_on_a_dead_link_is_not_charged_what_was_assumed_before() {
+    let fake = Fake::start();
+    let controller = connected(&fake).await;
+    fake.pause("t");
+    let old = Command::start(&controller, s(300));
+    old.until(s(1)).await;
+    // Nobody is told that the link is dead.
+    fake.freeze(true);
+    fake.resume("t");
+    old.until(s(9)).await;
+    let new = Command::start(&controller, s(5));
+    old.until(s(10)).await;
+    fake.drop_connections();
+    fake.freeze(false);
+    let lasted = new.lasted().await;
+    assert!(lasted >= s(5), "of its 5 s it had {lasted:?}");
+}
