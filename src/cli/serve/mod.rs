@@ -1,65 +1,19 @@
 //! `pausewatch serve`: the coordinator.
+mod options;
+mod reload;
+
+pub use options::Args;
+
 use super::exit;
-use crate::server::{Config, Listen, Server, StoreConfig};
+use crate::server::{Config, Server};
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
-
-/// The arguments of `serve`.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// Where to listen: HOST:PORT (port 0: any) or unix:PATH. Repeatable.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420")]
-    listen: Vec<Listen>,
-    /// Serve plain text off loopback too: whoever reaches the port can pause and resume every thread.
-    #[arg(long)]
-    insecure: bool,
-    /// Where the state is kept. `memory` forgets it when the server ends.
-    #[arg(long, value_name = "STORE", default_value = "embedded")]
-    store: Store,
-    /// The directory of the embedded store [default: $XDG_STATE_HOME/pausewatch, else ~/.local/state/pausewatch].
-    #[arg(long, value_name = "DIR", env = "PAUSEWATCH_DATA_DIR")]
-    data_dir: Option<PathBuf>,
-    /// The lease of an elicitation whose increment asks for none, such as 90s, 10m or 24h; 0: it never ends by itself.
-    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = super::duration::parse_lease)]
-    anonymous_ttl: Duration,
-    /// Threads that serve connections [default: half the cores, at most 8].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    workers: Option<u16>,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Store {
-    Embedded,
-    Memory,
-}
-
-impl Args {
-    fn config(self) -> Result<Config, String> {
-        let store = match self.store {
-            Store::Memory => StoreConfig::Memory,
-            Store::Embedded => StoreConfig::Embedded(match self.data_dir {
-                Some(directory) => directory,
-                None => default_data_dir().ok_or("neither XDG_STATE_HOME nor HOME is set: say --data-dir")?,
-            }),
-        };
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let workers = self.workers.map_or((cores / 2).clamp(1, 8), usize::from);
-        let anonymous_ttl = Some(self.anonymous_ttl).filter(|ttl| !ttl.is_zero());
-        Ok(Config { listen: self.listen, store, anonymous_ttl, insecure: self.insecure, workers })
-    }
-}
-
-fn default_data_dir() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let state = set("XDG_STATE_HOME").filter(|path| path.is_absolute());
-    Some(state.or_else(|| Some(set("HOME")?.join(".local/state")))?.join("pausewatch"))
-}
 
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: Args) -> ExitCode {
+    log();
+    args.log();
     match args.config().and_then(serve) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
@@ -70,13 +24,13 @@ pub fn run(args: Args) -> ExitCode {
 }
 
 fn serve(config: Config) -> Result<(), String> {
-    log();
     raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("start: {error}"))?;
     let served = runtime.block_on(async {
         let handler = |kind| signal(kind).map_err(|error| format!("handle signals: {error}"));
         let (mut terminate, mut interrupt) = (handler(SignalKind::terminate())?, handler(SignalKind::interrupt())?);
+        let _reload = reload::on_hangup(handler(SignalKind::hangup())?);
         let server = Server::start(config).await.map_err(|error| error.to_string())?;
         let mut out = std::io::stdout().lock();
         for address in server.addresses() {
