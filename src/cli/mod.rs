@@ -3,6 +3,7 @@
 //! A command is an `Args` (what clap parses) and a function that runs it and returns the exit code. `run` and `hold`
 //! promise 125 for bad usage (as GNU `timeout` does), all others 2.
 mod call;
+mod config_file;
 mod connection;
 pub mod decrement;
 pub mod duration;
@@ -12,6 +13,7 @@ mod failure;
 pub mod get;
 pub mod hold;
 pub mod increment;
+mod layers;
 pub mod list;
 mod output;
 pub mod renew;
@@ -58,9 +60,9 @@ pub enum Command {
 
 /// Parses the arguments, runs the command, and returns its exit code.
 pub fn main() -> ExitCode {
-    let program = match Program::try_parse() {
+    let program = match layers::parse(std::env::args_os().collect()) {
         Ok(program) => program,
-        Err(error) => return exit::usage(&error),
+        Err(code) => return code,
     };
     match program.command {
         Command::Run(args) => run::run(args),

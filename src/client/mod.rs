@@ -56,4 +56,6 @@ pub use crate::proto::v1::{
 };
 
 pub(crate) use retry::after;
+#[cfg(feature = "cli")]
+pub(crate) use settings::config_file;
 pub(crate) use watch::check_thread_id;

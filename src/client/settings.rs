@@ -5,7 +5,8 @@
 //! 2. A file that was named must be there; the one in its usual place may be missing.
 //! 3. A key that is unknown is refused, with its name and line: a typing error must not quietly mean the default.
 use super::{Address, Config, Tls, Token};
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::de::{Error as _, IgnoredAny};
+use serde::{Deserialize, Deserializer};
 use std::{env, fs, io::ErrorKind, path::Path, path::PathBuf};
 
 /// What is wrong in the environment, in the config file or in a [`Config`], and where.
@@ -29,18 +30,16 @@ impl ConfigError {
 /// | `tls_ca`, `tls_cert`, `tls_key` | `PAUSEWATCH_TLS_CA`, `PAUSEWATCH_TLS_CERT`, `PAUSEWATCH_TLS_KEY` |
 ///
 /// The config file is TOML: the one that `PAUSEWATCH_CONFIG` names, else `pausewatch/config.toml` in
-/// `$XDG_CONFIG_HOME`, else in `~/.config`.
+/// `$XDG_CONFIG_HOME`, else in `~/.config`. Its table `[serve]` is the server's.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "File")]
 #[non_exhaustive]
 pub struct Settings {
     /// Where the coordinator listens; `None`: nobody said it.
-    #[serde(default, deserialize_with = "parsed")]
     pub address: Option<Address>,
     /// The thread to work on.
     pub thread_id: Option<String>,
     /// Proves to the coordinator who we are.
-    #[serde(default, deserialize_with = "token")]
     pub token: Option<Token>,
     /// The certificates to trust instead of the system's: a PEM file.
     pub tls_ca: Option<PathBuf>,
@@ -48,6 +47,28 @@ pub struct Settings {
     pub tls_cert: Option<PathBuf>,
     /// Its key: a PEM file.
     pub tls_key: Option<PathBuf>,
+}
+
+/// The config file as it is written: our settings, and tables that are for others.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default, deserialize_with = "parsed")]
+    address: Option<Address>,
+    thread_id: Option<String>,
+    #[serde(default, deserialize_with = "token")]
+    token: Option<Token>,
+    tls_ca: Option<PathBuf>,
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
+    #[serde(rename = "serve")]
+    _serve: Option<IgnoredAny>,
+}
+
+impl From<File> for Settings {
+    fn from(File { address, thread_id, token, tls_ca, tls_cert, tls_key, _serve }: File) -> Self {
+        Self { address, thread_id, token, tls_ca, tls_cert, tls_key }
+    }
 }
 
 impl Settings {
@@ -119,14 +140,9 @@ impl Settings {
     }
 
     fn file(named: Option<&Path>) -> Result<Self, ConfigError> {
-        let named = named.map(Path::to_owned).or_else(|| path("PAUSEWATCH_CONFIG"));
-        let must_exist = named.is_some();
-        let Some(path) = named.or_else(usual_place) else { return Ok(Self::default()) };
-        let wrong = |why: String| ConfigError::new(format!("config file {}: {why}", path.display()));
-        match fs::read_to_string(&path) {
-            Ok(text) => Self::parse(&text).map_err(wrong),
-            Err(error) if error.kind() == ErrorKind::NotFound && !must_exist => Ok(Self::default()),
-            Err(error) => Err(wrong(error.to_string())),
+        match config_file(named)? {
+            Some((path, text)) => Self::parse(&text).map_err(|why| in_file(&path, &why)),
+            None => Ok(Self::default()),
         }
     }
 
@@ -137,6 +153,22 @@ impl Settings {
             format!("line {}: {why}", before.matches('\n').count() + 1)
         })
     }
+}
+
+/// The config file that is read, if there is one: where it is, and what stands in it.
+pub(crate) fn config_file(named: Option<&Path>) -> Result<Option<(PathBuf, String)>, ConfigError> {
+    let named = named.map(Path::to_owned).or_else(|| path("PAUSEWATCH_CONFIG"));
+    let must_exist = named.is_some();
+    let Some(path) = named.or_else(usual_place) else { return Ok(None) };
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(Some((path, text))),
+        Err(error) if error.kind() == ErrorKind::NotFound && !must_exist => Ok(None),
+        Err(error) => Err(in_file(&path, &error.to_string())),
+    }
+}
+
+fn in_file(path: &Path, why: &str) -> ConfigError {
+    ConfigError::new(format!("config file {}: {why}", path.display()))
 }
 
 fn parsed<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Address>, D::Error> {
@@ -177,6 +209,8 @@ mod tests {
         };
         assert_eq!(file, expected);
         assert_eq!(Settings::parse("# nothing yet\n"), Ok(Settings::default()));
+        // What is the server's is not ours to judge.
+        assert_eq!(Settings::parse("[serve]\nlisten = 7\n"), Ok(Settings::default()));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod client_calls;
 mod client_hold;
 mod client_tls;
 mod client_watch;
+mod config;
 mod crash;
 mod drain;
 mod durability;

@@ -231,6 +231,10 @@ fn half_of_the_flags_is_refused() {
         let refused = crate::program::ended(program().arg("serve").args(args));
         assert!(refused.code == Some(2) && refused.err.contains("--tls-"), "{refused:?}");
     }
+    // A certificate that only the environment names must not be left out in silence.
+    let mut command = program();
+    let refused = crate::program::ended(command.arg("serve").env("PAUSEWATCH_SERVE_TLS_CERT", "x"));
+    assert!(refused.code == Some(2) && refused.err.contains("--tls-key"), "{refused:?}");
     let wrong = ["serve", "--store", "memory", "--tls-cert", "/nonexistent.pem", "--tls-key", "/nonexistent.pem"];
     let refused = crate::program::ended(program().args(wrong));
     assert!(

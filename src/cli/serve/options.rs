@@ -1,0 +1,116 @@
+//! The options of `serve`. One field is all that an option takes: its flag, its variable, its key in the config file, what
+//! `config check` says of it and its paragraph in the manual come from there (`cli/layers.rs`). A field whose value is
+//! a secret says `hide_env_values = true`.
+use crate::cli::{duration, layers::Origin};
+use crate::server::{Config, Listen, StoreConfig, TlsFiles};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const SOURCES: &str = "Each option can also be set by a variable (--anonymous-ttl: PAUSEWATCH_SERVE_ANONYMOUS_TTL, unless \
+                       another is named above; several values with commas between them) or in the config file \
+                       (anonymous_ttl = \"10m\" in its table [serve]). An option goes over the variable, that over the file.";
+
+/// The arguments of `serve`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = SOURCES)]
+pub struct Args {
+    /// Where to listen: HOST:PORT (port 0: any) or unix:PATH. Repeatable.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420")]
+    listen: Vec<Listen>,
+    /// Serve plain text off loopback too: whoever is on the network can read and change what is sent.
+    #[arg(long)]
+    insecure: bool,
+    #[command(flatten)]
+    tls: Tls,
+    /// Where the state is kept. `memory` forgets it when the server ends.
+    #[arg(long, value_name = "STORE", default_value = "embedded")]
+    store: Store,
+    /// The directory of the embedded store [default: $XDG_STATE_HOME/pausewatch, else ~/.local/state/pausewatch].
+    #[arg(long, value_name = "DIR", env = "PAUSEWATCH_DATA_DIR")]
+    data_dir: Option<PathBuf>,
+    /// The lease of an elicitation whose increment asks for none, such as 90s, 10m or 24h; 0: it never ends by itself.
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = duration::parse_lease)]
+    anonymous_ttl: Duration,
+    /// Threads that serve connections [default: half the cores, at most 8].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    workers: Option<u16>,
+    /// The config file, TOML: these options under their names in its table `[serve]` [env: PAUSEWATCH_CONFIG] [default:
+    /// $XDG_CONFIG_HOME/pausewatch/config.toml, else ~/.config/pausewatch/config.toml].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Each option with its values and where they are from, secrets hidden.
+    #[arg(skip)]
+    pub(crate) origins: Vec<(String, Vec<String>, Origin)>,
+}
+
+/// With it, every TCP listener speaks TLS, and Unix sockets stay as they are. What belongs together may come from several
+/// places, so that it is not clap that compares.
+#[derive(Debug, clap::Args)]
+struct Tls {
+    /// Serve TLS on every TCP listener, with this certificate chain, a PEM file. It is read again when it changes, and on
+    /// SIGHUP.
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// The key of the certificate, a PEM file.
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// Take only clients with a certificate of one of these authorities, a PEM file.
+    #[arg(long, value_name = "FILE")]
+    tls_client_ca: Option<PathBuf>,
+}
+
+impl Tls {
+    fn files(self) -> Result<Option<TlsFiles>, String> {
+        match self {
+            Tls { tls_cert: Some(cert), tls_key: Some(key), tls_client_ca: client_ca } => {
+                Ok(Some(TlsFiles { cert, key, client_ca }))
+            }
+            Tls { tls_cert: None, tls_key: None, tls_client_ca: None } => Ok(None),
+            Tls { tls_cert: None, .. } => Err("--tls-key and --tls-client-ca want --tls-cert too".into()),
+            Tls { tls_key: None, .. } => Err("--tls-cert wants --tls-key too".into()),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Store {
+    Embedded,
+    Memory,
+}
+
+impl Args {
+    /// Says what it runs with, and why, for whoever wonders later.
+    pub(super) fn log(&self) {
+        let told = |(key, values, origin): &(String, Vec<String>, Origin)| match values[..] {
+            [] => None,
+            _ => Some(format!("{key}={} ({origin})", values.join(","))),
+        };
+        let options: Vec<_> = self.origins.iter().filter_map(told).collect();
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), "starting with {}", options.join(", "));
+    }
+
+    /// What to serve.
+    ///
+    /// # Errors
+    /// The options do not go together, or something that has no default is missing.
+    pub(super) fn config(self) -> Result<Config, String> {
+        let store = match self.store {
+            Store::Memory => StoreConfig::Memory,
+            Store::Embedded => StoreConfig::Embedded(match self.data_dir {
+                Some(directory) => directory,
+                None => default_data_dir().ok_or("neither XDG_STATE_HOME nor HOME is set: say --data-dir")?,
+            }),
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = self.workers.map_or((cores / 2).clamp(1, 8), usize::from);
+        let anonymous_ttl = Some(self.anonymous_ttl).filter(|ttl| !ttl.is_zero());
+        let tls = self.tls.files()?;
+        Ok(Config { listen: self.listen, store, anonymous_ttl, insecure: self.insecure, tls, workers })
+    }
+}
+
+fn default_data_dir() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let state = set("XDG_STATE_HOME").filter(|path| path.is_absolute());
+    Some(state.or_else(|| Some(set("HOME")?.join(".local/state")))?.join("pausewatch"))
+}
