@@ -84,6 +84,8 @@ struct Last {
     seen: Seen,
     now: Now,
     paid: Duration,
+    /// What the machine slept before this came and perhaps after it was sent: then it is part of the next total.
+    unsettled: Duration,
 }
 
 impl Credit {
@@ -143,7 +145,7 @@ impl Credit {
             return matches!(via, Via::Watch { .. }) && self.heard_again(now.at);
         }
         let since_began = now.at.saturating_duration_since(self.began);
-        let mut slept = now.slept;
+        let mut unsettled = Duration::ZERO;
         let paid = match &self.last {
             None => seen.total,
             Some(last) if seen.revision < last.seen.revision || seen.total < last.seen.total => {
@@ -151,10 +153,9 @@ impl Credit {
                 self.paid(now.at).max(last.paid.saturating_add(seen.total.min(since_last)))
             }
             Some(last) => {
-                let (awake, has_slept) = awake(last, now, seen.total - last.seen.total);
-                if seen.paused && !has_slept {
-                    // The next total may have it.
-                    slept = last.now.slept;
+                let (awake, slept) = awake(last, now, seen.total - last.seen.total);
+                if seen.paused {
+                    unsettled = slept;
                 }
                 last.paid.saturating_add(awake)
             }
@@ -165,7 +166,7 @@ impl Credit {
             Via::Ask { .. } => assumed.map(|_| now.at),
         };
         self.settle_joined(now.at, paid);
-        self.last = Some(Last { seen, now: Now { at: now.at, slept }, paid });
+        self.last = Some(Last { seen, now, paid, unsettled });
         assumed.is_some() || (was_paused && !seen.paused)
     }
 
@@ -185,23 +186,29 @@ impl Credit {
     }
 }
 
-/// The part of `growth`, paused between `last` and `now`, in which this machine was awake; and whether a sleep between them
-/// was part of it.
+/// The part of `growth`, paused between `last` and `now`, in which this machine was awake; and what it slept that may be in
+/// the next total instead.
 ///
-/// Paused when last heard of, the thread was mostly paused when the machine fell asleep: then the growth is longer than
-/// the time awake, by about the sleep. A growth that is not was told before the sleep, and is all there was.
-fn awake(last: &Last, now: Now, growth: Duration) -> (Duration, bool) {
-    let slept = now.slept.saturating_sub(last.now.slept);
-    if slept < SHORTEST_SLEEP {
-        return (growth, false);
-    }
+/// Paused when last heard of, the thread was mostly paused all the while: then the growth is as long as the time awake and
+/// those sleeps that are in it. Which they are is told by what comes closest.
+fn awake(last: &Last, now: Now, growth: Duration) -> (Duration, Duration) {
     let awake = now.at.saturating_duration_since(last.now.at);
-    match last.seen.paused {
-        true if growth >= slept && growth > awake + slept / 2 => (growth - slept, true),
-        // What was known last may have been on its way for some time, which is in the growth too.
-        true => (growth.min(awake + LONGEST_WAY), false),
-        false => (growth.min(awake), false),
+    let slept = now.slept.saturating_sub(last.now.slept);
+    let slept = if slept < SHORTEST_SLEEP { Duration::ZERO } else { slept };
+    match (slept.is_zero() && last.unsettled.is_zero(), last.seen.paused) {
+        (true, _) => return (growth, Duration::ZERO),
+        (_, false) => return (growth.min(awake), slept),
+        (false, true) => {}
     }
+    let none = (Duration::ZERO, if slept.is_zero() { last.unsettled } else { slept });
+    let (all, new, old) = (last.unsettled + slept, slept, last.unsettled);
+    let choices = [none, (new, Duration::ZERO), (old, new), (all, Duration::ZERO)];
+    let possible = choices.into_iter().filter(|(within, _)| *within <= growth);
+    let closest = possible.min_by_key(|(within, _)| growth.abs_diff(awake + *within));
+    let (within, unsettled) = closest.unwrap_or(none);
+    // What was known last may have been on its way for some time, which is in the growth too.
+    let most = if within.is_zero() { awake + LONGEST_WAY } else { growth };
+    ((growth - within).min(most), unsettled)
 }
 
 #[cfg(test)]
@@ -426,6 +433,11 @@ mod tests {
         credit.apply(now(70, 3_807), seen(6, true, 3_639), WATCH);
         credit.apply(now(80, 3_807), seen(7, false, 3_649), WATCH);
         assert_eq!(credit.paid(start + s(80)), s(49));
+        // Two of them, the second of which is in the pause.
+        credit.apply(now(90, 3_907), seen(8, true, 3_649), WATCH);
+        credit.apply(now(100, 3_957), seen(9, true, 3_709), WATCH);
+        credit.apply(now(105, 3_957), seen(10, false, 3_714), WATCH);
+        assert_eq!(credit.paid(start + s(105)), s(64));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 package charge
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // A sleep of the machine shorter than this is noise between two clocks.
 const shortestSleep = 100 * time.Millisecond
@@ -70,6 +73,8 @@ type last struct {
 	seen Seen
 	now  Now
 	paid time.Duration
+	// What the machine slept before it came and perhaps after it was sent: then it is part of the next total.
+	unsettled time.Duration
 }
 
 // NewCredit begins to follow a thread of which nothing is known yet.
@@ -149,10 +154,13 @@ func (c *Credit) Asked(now Now, seen Seen, known uint64) bool {
 
 func (c *Credit) take(now Now, seen Seen) (wake bool) {
 	assumed, wasPaused := !c.cut.IsZero(), c.Paused(now.At)
-	paid, slept := c.paidWith(now, seen)
+	paid, unsettled := c.paidWith(now, seen)
 	paid = min(paid, since(c.began, now.At))
+	if !seen.Paused {
+		unsettled = 0
+	}
 	c.settlePlace(now.At, paid)
-	c.known, c.last = true, last{seen: seen, now: Now{At: now.At, Slept: slept}, paid: paid}
+	c.known, c.last = true, last{seen: seen, now: now, paid: paid, unsettled: unsettled}
 	return assumed || (wasPaused && !seen.Paused)
 }
 
@@ -173,41 +181,45 @@ func (c *Credit) settlePlace(at time.Time, paid time.Duration) {
 	}
 }
 
-// paidWith is what is paid with this state, and up to when sleep is settled by it.
-func (c *Credit) paidWith(now Now, seen Seen) (paid, slept time.Duration) {
+// paidWith is what is paid with this state, and what the machine slept that may be in the next total.
+func (c *Credit) paidWith(now Now, seen Seen) (paid, unsettled time.Duration) {
 	before := c.last
 	switch {
 	case !c.known:
-		return seen.Total, now.Slept
+		return seen.Total, 0
 	case seen.Revision < before.seen.Revision || seen.Total < before.seen.Total:
-		return max(c.Paid(now.At), add(before.paid, min(seen.Total, since(before.now.At, now.At)))), now.Slept
+		return max(c.Paid(now.At), add(before.paid, min(seen.Total, since(before.now.At, now.At)))), 0
 	}
-	credited, hasSlept := awake(before, now, seen.Total-before.seen.Total)
-	if slept = now.Slept; seen.Paused && !hasSlept {
-		// The next total may have it.
-		slept = before.now.Slept
-	}
-	return add(before.paid, credited), slept
+	credited, unsettled := awake(before, now, seen.Total-before.seen.Total)
+	return add(before.paid, credited), unsettled
 }
 
-// awake is the part of growth, paused between the last state and now, in which this machine was awake; and whether a sleep
-// between them was part of it.
+// awake is the part of growth, paused between the last state and now, in which this machine was awake; and what it slept
+// that may be in the next total instead.
 //
-// Paused when last heard of, the thread was mostly paused when the machine fell asleep: then the growth is longer than the
-// time awake, by about the sleep. A growth that is not was told before the sleep, and is all there was.
-func awake(before last, now Now, growth time.Duration) (credited time.Duration, hasSlept bool) {
-	slept := now.Slept - before.now.Slept
-	if slept < shortestSleep {
-		return growth, false
-	}
+// Paused when last heard of, the thread was mostly paused all the while: then the growth is as long as the time awake and
+// those sleeps that are in it. Which they are is told by what comes closest.
+func awake(before last, now Now, growth time.Duration) (credited, unsettled time.Duration) {
 	timeAwake := since(before.now.At, now.At)
-	switch {
-	case !before.seen.Paused:
-		return min(growth, timeAwake), false
-	case growth >= slept && growth > timeAwake+slept/2:
-		return growth - slept, true
-	default:
-		// What was known last may have been on its way for some time, which is in the growth too.
-		return min(growth, timeAwake+longestWay), false
+	fresh, old := now.Slept-before.now.Slept, before.unsettled
+	if fresh < shortestSleep {
+		fresh = 0
 	}
+	switch {
+	case fresh == 0 && old == 0:
+		return growth, 0
+	case !before.seen.Paused:
+		return min(growth, timeAwake), fresh
+	}
+	within, unsettled := time.Duration(0), cmp.Or(fresh, old)
+	for _, choice := range [][2]time.Duration{{fresh, 0}, {old, fresh}, {old + fresh, 0}} {
+		if choice[0] <= growth && (growth-timeAwake-choice[0]).Abs() < (growth-timeAwake-within).Abs() {
+			within, unsettled = choice[0], choice[1]
+		}
+	}
+	if within > 0 {
+		return growth - within, unsettled
+	}
+	// What was known last may have been on its way for some time, which is in the growth too.
+	return min(growth, timeAwake+longestWay), unsettled
 }

@@ -194,6 +194,10 @@ func TestG3StateThatASleepOfTheMachineOvertookIsCreditedWhole(t *testing.T) {
 	c.Watched(now(70, 207+3600), seen(6, true, 3639), false)
 	c.Watched(now(80, 207+3600), seen(7, false, 3649), false)
 	equal(t, "a sleep while it ran is none of the next pause", c.paid(80), 49)
+	c.Watched(now(90, 307+3600), seen(8, true, 3649), false)
+	c.Watched(now(100, 357+3600), seen(9, true, 3709), false)
+	c.Watched(now(105, 357+3600), seen(10, false, 3714), false)
+	equal(t, "two of them, the second of which is in the pause", c.paid(105), 64)
 }
 
 func TestWhoJoinsACutOffThreadGetsItsPlaceWithTheNextState(t *testing.T) {

@@ -177,6 +177,10 @@ def test_g3_a_state_that_a_sleep_of_the_machine_overtook_is_credited_whole() -> 
     thread.apply(70, 6, True, HOUR + 39, WATCH, slept=207 + HOUR)
     thread.apply(80, 7, False, HOUR + 49, WATCH, slept=207 + HOUR)
     assert thread.paid(80) == 49, "a sleep while it ran is none of the next pause"
+    thread.apply(90, 8, True, HOUR + 49, WATCH, slept=307 + HOUR)
+    thread.apply(100, 9, True, HOUR + 109, WATCH, slept=357 + HOUR)
+    thread.apply(105, 10, False, HOUR + 114, WATCH, slept=357 + HOUR)
+    assert thread.paid(105) == 64, "two of them, the second of which is in the pause"
 
 
 def test_who_joins_a_cut_off_thread_gets_its_place_with_the_next_state() -> None:

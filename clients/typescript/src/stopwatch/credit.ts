@@ -57,6 +57,8 @@ interface Last {
   readonly seen: Seen;
   readonly now: Now;
   readonly paid: number;
+  /** What the machine slept before it came and perhaps after it was sent: then it is part of the next total. */
+  readonly unsettled: number;
 }
 
 export class Credit {
@@ -116,11 +118,11 @@ export class Credit {
     if (stale) return via.by === "watch" && this.#heardAgain(now.at);
     const assumed = this.#cut;
     const wasPaused = this.isPaused(now.at);
-    const { paid: uncapped, slept } = this.#paidAt(now, seen);
+    const { paid: uncapped, unsettled } = this.#paidAt(now, seen);
     const paid = Math.min(uncapped, Math.max(now.at - this.#began, 0));
     this.#cut = via.by === "watch" || assumed === undefined ? undefined : now.at;
     this.#settleJoined(now.at, paid);
-    this.#last = { seen, now: { at: now.at, slept }, paid };
+    this.#last = { seen, now, paid, unsettled: seen.paused ? unsettled : 0 };
     return assumed !== undefined || (wasPaused && !seen.paused);
   }
 
@@ -148,34 +150,44 @@ export class Credit {
     return via.known === undefined || seen.revision >= via.known;
   }
 
-  /** What is paid with this state, and up to when sleep is settled by it. */
-  #paidAt(now: Now, seen: Seen): { paid: number; slept: number } {
+  /** What is paid with this state, and what the machine slept that may be in the next total. */
+  #paidAt(now: Now, seen: Seen): { paid: number; unsettled: number } {
     const last = this.#last;
-    if (last === undefined) return { paid: seen.total, slept: now.slept };
+    if (last === undefined) return { paid: seen.total, unsettled: 0 };
     if (seen.revision >= last.seen.revision && seen.total >= last.seen.total) {
-      const { credited, hasSlept } = awake(last, now, seen.total - last.seen.total);
-      // While it is paused, the next total may have the sleep.
-      return { paid: last.paid + credited, slept: seen.paused && !hasSlept ? last.now.slept : now.slept };
+      const { credited, unsettled } = awake(last, now, seen.total - last.seen.total);
+      return { paid: last.paid + credited, unsettled };
     }
     const sinceLast = Math.max(now.at - last.now.at, 0);
-    const paid = Math.max(this.paid(now.at), last.paid + Math.min(seen.total, sinceLast));
-    return { paid, slept: now.slept };
+    return { paid: Math.max(this.paid(now.at), last.paid + Math.min(seen.total, sinceLast)), unsettled: 0 };
   }
 }
 
 /**
- * The part of `growth`, paused between `last` and `now`, in which this machine was awake; and whether a sleep between them
- * was part of it.
+ * The part of `growth`, paused between `last` and `now`, in which this machine was awake; and what it slept that may be in the
+ * next total instead.
  *
- * Paused when last heard of, the thread was mostly paused when the machine fell asleep: then the growth is longer than the
- * time awake, by about the sleep. A growth that is not was told before the sleep, and is all there was.
+ * Paused when last heard of, the thread was mostly paused all the while: then the growth is as long as the time awake and
+ * those sleeps that are in it. Which they are is told by what comes closest.
  */
-function awake(last: Last, now: Now, growth: number): { credited: number; hasSlept: boolean } {
-  const slept = now.slept - last.now.slept;
-  if (slept < SHORTEST_SLEEP) return { credited: growth, hasSlept: false };
+function awake(last: Last, now: Now, growth: number): { credited: number; unsettled: number } {
   const timeAwake = Math.max(now.at - last.now.at, 0);
-  if (!last.seen.paused) return { credited: Math.min(growth, timeAwake), hasSlept: false };
-  if (growth >= slept && growth > timeAwake + slept / 2) return { credited: growth - slept, hasSlept: true };
+  const slept = now.slept - last.now.slept;
+  const fresh = slept < SHORTEST_SLEEP ? 0 : slept;
+  const old = last.unsettled;
+  if (fresh === 0 && old === 0) return { credited: growth, unsettled: 0 };
+  if (!last.seen.paused) return { credited: Math.min(growth, timeAwake), unsettled: fresh };
+  let best = { within: 0, unsettled: fresh || old };
+  const distance = (within: number) => Math.abs(growth - timeAwake - within);
+  for (const choice of [
+    { within: fresh, unsettled: 0 },
+    { within: old, unsettled: fresh },
+    { within: old + fresh, unsettled: 0 },
+  ]) {
+    if (choice.within <= growth && distance(choice.within) < distance(best.within)) best = choice;
+  }
+  const { within, unsettled } = best;
   // What was known last may have been on its way for some time, which is in the growth too.
-  return { credited: Math.min(growth, timeAwake + LONGEST_WAY), hasSlept: false };
+  const credited = within > 0 ? growth - within : Math.min(growth, timeAwake + LONGEST_WAY);
+  return { credited, unsettled };
 }

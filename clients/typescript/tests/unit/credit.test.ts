@@ -180,6 +180,10 @@ test("g3: a state that a sleep of the machine overtook is credited whole", () =>
   thread.apply(70, 6n, true, hour + 39, WATCH, 207 + hour);
   thread.apply(80, 7n, false, hour + 49, WATCH, 207 + hour);
   assert.equal(thread.paid(80), 49, "a sleep while it ran is none of the next pause");
+  thread.apply(90, 8n, true, hour + 49, WATCH, 307 + hour);
+  thread.apply(100, 9n, true, hour + 109, WATCH, 357 + hour);
+  thread.apply(105, 10n, false, hour + 114, WATCH, 357 + hour);
+  assert.equal(thread.paid(105), 64, "two of them, the second of which is in the pause");
 });
 
 test("who joins a cut-off thread gets its place with the next state", () => {

@@ -78,6 +78,8 @@ class _Last:
     seen: Seen
     moment: Moment
     paid: Nanos
+    unsettled: Nanos
+    """What the machine slept before it came and perhaps after it was sent: then it is part of the next total."""
 
 
 class Credit:
@@ -139,11 +141,11 @@ class Credit:
         if stale:
             return isinstance(via, Watched) and self._heard_again(now.at)
         assumed, was_paused = self._cut, self.is_paused(now.at)
-        paid, slept = self._paid_after(now, seen)
+        paid, unsettled = self._paid_after(now, seen)
         paid = min(paid, max(0, now.at - self._began))
         self._cut = None if isinstance(via, Watched) or assumed is None else now.at
         self._settle_joined(now.at, paid)
-        self._last = _Last(seen, Moment(now.at, slept), paid)
+        self._last = _Last(seen, now, paid, unsettled if seen.paused else 0)
         return assumed is not None or (was_paused and not seen.paused)
 
     def _heard_again(self, now: Nanos) -> bool:
@@ -171,32 +173,34 @@ class Credit:
                 return asked is None or seen.revision >= asked
 
     def _paid_after(self, now: Moment, seen: Seen) -> tuple[Nanos, Nanos]:
-        """What is paid with this state, and up to when sleep is settled by it."""
+        """What is paid with this state, and what the machine slept that may be in the next total."""
         last = self._last
         if last is None:
-            return seen.total, now.slept
+            return seen.total, 0
         if seen.revision < last.seen.revision or seen.total < last.seen.total:
             since_last = max(0, now.at - last.moment.at)
-            return max(self.paid(now.at), last.paid + min(seen.total, since_last)), now.slept
-        awake, has_slept = _awake(last, now, seen.total - last.seen.total)
-        # While it is paused, the next total may have the sleep.
-        return last.paid + awake, last.moment.slept if seen.paused and not has_slept else now.slept
+            return max(self.paid(now.at), last.paid + min(seen.total, since_last)), 0
+        awake, unsettled = _awake(last, now, seen.total - last.seen.total)
+        return last.paid + awake, unsettled
 
 
-def _awake(last: _Last, now: Moment, growth: Nanos) -> tuple[Nanos, bool]:
-    """The part of `growth`, paused between `last` and `now`, in which this machine was awake; and whether a sleep between
-    them was part of it.
+def _awake(last: _Last, now: Moment, growth: Nanos) -> tuple[Nanos, Nanos]:
+    """The part of `growth`, paused between `last` and `now`, in which this machine was awake; and what it slept that may be in
+    the next total instead.
 
-    Paused when last heard of, the thread was mostly paused when the machine fell asleep: then the growth is longer than the
-    time awake, by about the sleep. A growth that is not was told before the sleep, and is all there was.
+    Paused when last heard of, the thread was mostly paused all the while: then the growth is as long as the time awake and
+    those sleeps that are in it. Which they are is told by what comes closest.
     """
-    slept = now.slept - last.moment.slept
-    if slept < _SHORTEST_SLEEP:
-        return growth, False
     awake = max(0, now.at - last.moment.at)
+    new, old = now.slept - last.moment.slept, last.unsettled
+    if new < _SHORTEST_SLEEP:
+        new = 0
+    if new == old == 0:
+        return growth, 0
     if not last.seen.paused:
-        return min(growth, awake), False
-    if growth >= slept and growth > awake + slept // 2:
-        return growth - slept, True
+        return min(growth, awake), new
+    choices = [(0, new or old), (new, 0), (old, new), (old + new, 0)]
+    possible = (choice for choice in choices if choice[0] <= growth)
+    within, unsettled = min(possible, key=lambda choice: abs(growth - awake - choice[0]))
     # What was known last may have been on its way for some time, which is in the growth too.
-    return min(growth, awake + _LONGEST_WAY), False
+    return growth - within if within else min(growth, awake + _LONGEST_WAY), unsettled

@@ -77,7 +77,11 @@ final class Credit {
     /** The paused time at which a stopwatch joins, and where that is corrected if it is only assumed. */
     record Join(long paid, Optional<Joined> joined) {}
 
-    private record Last(Seen seen, Now now, long paid) {}
+    /**
+     * The last state. {@code unsettled}: what the machine slept before it came and perhaps after it was sent; then it is part
+     * of the next total.
+     */
+    private record Last(Seen seen, Now now, long paid, long unsettled) {}
 
     Credit(long now, long grace) {
         this.began = now;
@@ -154,7 +158,7 @@ final class Credit {
             cut = OptionalLong.of(now.at);
         }
         settleJoined(now.at, paid);
-        last = new Last(seen, new Now(now.at, with.slept), paid);
+        last = new Last(seen, now, paid, seen.paused ? with.unsettled : 0);
         return assumed || (wasPaused && !seen.paused);
     }
 
@@ -186,50 +190,49 @@ final class Credit {
         return !((Via.Watch) via).gap || heard.isEmpty() || Long.compareUnsigned(seen.revision, heard.getAsLong()) >= 0;
     }
 
-    /** What is paid with a state, and up to when sleep is settled by it. */
-    private record Paid(long paid, long slept) {}
+    /** What is paid with a state, and what the machine slept that may be in the next total. */
+    private record Paid(long paid, long unsettled) {}
 
     private Paid paidWith(Now now, Seen seen) {
         if (last == null) {
-            return new Paid(seen.total, now.slept);
+            return new Paid(seen.total, 0);
         }
         boolean lostState = Long.compareUnsigned(seen.revision, last.seen.revision) < 0 || seen.total < last.seen.total;
         if (lostState) {
             long sinceLast = Math.max(0, now.at - last.now.at);
-            return new Paid(Math.max(paid(now.at), last.paid + Math.min(seen.total, sinceLast)), now.slept);
+            return new Paid(Math.max(paid(now.at), last.paid + Math.min(seen.total, sinceLast)), 0);
         }
-        long growth = seen.total - last.seen.total;
-        boolean hasSlept = hasSlept(now, growth);
-        // While it is paused, the next total may have the sleep.
-        long settled = seen.paused && !hasSlept ? last.now.slept : now.slept;
-        return new Paid(last.paid + awake(now, growth, hasSlept), settled);
+        Paid awake = awake(now, seen.total - last.seen.total);
+        return new Paid(last.paid + awake.paid, awake.unsettled);
     }
 
     /**
-     * Whether {@code growth}, paused between the last state and {@code now}, has a sleep of the machine in it.
+     * The part of {@code growth}, paused between the last state and {@code now}, in which this machine was awake; and what
+     * it slept that may be in the next total instead.
      *
-     * <p>Paused when last heard of, the thread was mostly paused when the machine fell asleep: then the growth is longer
-     * than the time awake, by about the sleep. A growth that is not was told before the sleep, and is all there was.
+     * <p>Paused when last heard of, the thread was mostly paused all the while: then the growth is as long as the time
+     * awake and those sleeps that are in it. Which they are is told by what comes closest.
      */
-    private boolean hasSlept(Now now, long growth) {
-        long slept = now.slept - last.now.slept;
-        return last.seen.paused
-                && slept >= SHORTEST_SLEEP
-                && growth >= slept
-                && growth > Math.max(0, now.at - last.now.at) + slept / 2;
-    }
-
-    /** The part of {@code growth}, paused between the last state and {@code now}, in which this machine was awake. */
-    private long awake(Now now, long growth, boolean hasSlept) {
-        long slept = now.slept - last.now.slept;
-        if (hasSlept) {
-            return growth - slept;
-        }
-        if (slept < SHORTEST_SLEEP) {
-            return growth;
-        }
+    private Paid awake(Now now, long growth) {
         long awake = Math.max(0, now.at - last.now.at);
+        long slept = now.slept - last.now.slept;
+        long fresh = slept < SHORTEST_SLEEP ? 0 : slept;
+        long old = last.unsettled;
+        if (fresh == 0 && old == 0) {
+            return new Paid(growth, 0);
+        }
+        if (!last.seen.paused) {
+            return new Paid(Math.min(growth, awake), fresh);
+        }
+        long within = 0;
+        long unsettled = fresh == 0 ? old : fresh;
+        for (long[] choice : new long[][] {{fresh, 0}, {old, fresh}, {old + fresh, 0}}) {
+            if (choice[0] <= growth && Math.abs(growth - awake - choice[0]) < Math.abs(growth - awake - within)) {
+                within = choice[0];
+                unsettled = choice[1];
+            }
+        }
         // What was known last may have been on its way for some time, which is in the growth too.
-        return Math.min(growth, last.seen.paused ? awake + LONGEST_WAY : awake);
+        return new Paid(within > 0 ? growth - within : Math.min(growth, awake + LONGEST_WAY), unsettled);
     }
 }

@@ -223,6 +223,11 @@ class CreditTest {
         credit.apply(new Now(START + s(70), s(207) + hour), new Seen(6, true, hour + s(39)), WATCH);
         credit.apply(new Now(START + s(80), s(207) + hour), new Seen(7, false, hour + s(49)), WATCH);
         assertPaid(49, 80);
+        // Two of them, the second of which is in the pause.
+        credit.apply(new Now(START + s(90), s(307) + hour), new Seen(8, true, hour + s(49)), WATCH);
+        credit.apply(new Now(START + s(100), s(357) + hour), new Seen(9, true, hour + s(109)), WATCH);
+        credit.apply(new Now(START + s(105), s(357) + hour), new Seen(10, false, hour + s(114)), WATCH);
+        assertPaid(64, 105);
     }
 
     @Test
