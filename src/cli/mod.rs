@@ -17,6 +17,7 @@ mod output;
 pub mod renew;
 pub mod run;
 pub mod serve;
+mod serve_insight;
 mod table;
 pub mod watch;
 mod wire;

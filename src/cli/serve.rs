@@ -1,5 +1,6 @@
 //! `pausewatch serve`: the coordinator.
 use super::exit;
+use super::serve_insight::{InsightArgs, LimitArgs};
 use crate::server::{Config, Listen, Server, StoreConfig, TlsFiles};
 use std::io::Write;
 use std::path::PathBuf;
@@ -30,6 +31,10 @@ pub struct Args {
     /// Threads that serve connections [default: half the cores, at most 8].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: Option<u16>,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    insight: InsightArgs,
 }
 
 /// With it, every TCP listener speaks TLS, and Unix sockets stay as they are.
@@ -74,7 +79,18 @@ impl Args {
         let workers = self.workers.map_or((cores / 2).clamp(1, 8), usize::from);
         let anonymous_ttl = Some(self.anonymous_ttl).filter(|ttl| !ttl.is_zero());
         let tls = self.tls.files();
-        Ok(Config { listen: self.listen, store, anonymous_ttl, insecure: self.insecure, tls, workers })
+        let limits = self.limits.limits();
+        let config = Config {
+            listen: self.listen,
+            store,
+            anonymous_ttl,
+            insecure: self.insecure,
+            tls,
+            workers,
+            limits,
+            ..Config::default()
+        };
+        Ok(self.insight.apply(config))
     }
 }
 
@@ -115,6 +131,9 @@ fn serve(config: Config) -> Result<(), String> {
         for address in server.addresses() {
             // Whoever started us may not care to read it.
             let _ = writeln!(out, "listening {address}");
+        }
+        if let Some(address) = server.metrics_address() {
+            let _ = writeln!(out, "metrics {address}");
         }
         let _ = out.flush();
         drop(out);
