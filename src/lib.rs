@@ -27,6 +27,10 @@ pub mod core;
 pub mod exec;
 #[cfg(feature = "server")]
 pub mod hub;
+#[cfg(feature = "server")]
+pub mod limits;
+#[cfg(feature = "server")]
+pub mod metrics;
 pub mod proto;
 #[cfg(all(feature = "server", unix))]
 pub mod server;

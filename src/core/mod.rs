@@ -6,6 +6,7 @@
 mod accounting;
 #[cfg(feature = "server")]
 mod error;
+mod limit;
 #[cfg(feature = "server")]
 mod memory;
 #[cfg(feature = "server")]
@@ -18,6 +19,7 @@ pub mod types;
 pub use accounting::{Moment, Pause};
 #[cfg(feature = "server")]
 pub use error::Refusal;
+pub use limit::{Exceeded, Limit};
 #[cfg(feature = "server")]
 pub use memory::{Closing, MEMORY_SPAN, Memory, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc};
 #[cfg(feature = "server")]

@@ -142,29 +142,33 @@ impl State {
     /// Tells the subscribers of a topic, and the watchers of every thread, that it has changed.
     pub(super) fn mark_changed(&mut self, key: u32, wakers: &mut Vec<Waker>) {
         let topic = &self.topics[key as usize];
+        let mut overtaken = 0;
         wakers.reserve(topic.subscribers.len() + self.watch_all.len());
         for subscriber in &topic.subscribers {
             let watcher = &mut self.watchers[subscriber.watcher as usize];
             match &mut watcher.changed {
-                Changed::One { queued, .. } => *queued = true,
-                Changed::Many(many) => many.mark(subscriber.place),
+                Changed::One { queued, .. } => overtaken += u64::from(std::mem::replace(queued, true)),
+                Changed::Many(many) => overtaken += u64::from(!many.mark(subscriber.place)),
                 Changed::All(_) => {}
             }
             wakers.extend(watcher.waker.take());
         }
         for &key in &self.watch_all {
             let watcher = &mut self.watchers[key as usize];
-            if let Changed::All(all) = &mut watcher.changed
-                && all.queued.insert(topic.thread.clone())
-            {
-                all.queue.push_back(topic.thread.clone());
+            if let Changed::All(all) = &mut watcher.changed {
+                match all.queued.insert(topic.thread.clone()) {
+                    true => all.queue.push_back(topic.thread.clone()),
+                    false => overtaken += 1,
+                }
             }
             wakers.extend(watcher.waker.take());
         }
+        self.conflations += overtaken;
     }
 
     /// Gives the sink the state of a topic.
     fn give(&mut self, key: u32, sink: &mut impl Sink) {
+        self.deliveries += 1;
         let topic = &mut self.topics[key as usize];
         let known = topic.known.as_deref_mut();
         sink.state(&topic.thread, known.map(|known| (&known.header, &known.open[..], &mut known.frame)), self.floor);
@@ -234,10 +238,13 @@ impl Changed {
 }
 
 impl Many {
-    fn mark(&mut self, place: u32) {
-        if !std::mem::replace(&mut self.queued[place as usize], true) {
+    /// `false`: it is marked already.
+    fn mark(&mut self, place: u32) -> bool {
+        let new = !std::mem::replace(&mut self.queued[place as usize], true);
+        if new {
             self.queue.push_back(place);
         }
+        new
     }
 
     fn next(&mut self) -> Option<u32> {

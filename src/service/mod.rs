@@ -3,7 +3,9 @@
 //! Unary calls go through tonic's generated server. `WatchPauseState` is served beside it (`watch.rs`): its messages
 //! are framed once and shared by all streams, where the generated code would encode them and keep a buffer per stream.
 mod bounded;
+mod caller;
 mod frame;
+mod gate;
 mod page;
 mod room;
 mod status;
@@ -11,11 +13,13 @@ mod watch;
 mod wire;
 
 pub use bounded::Bounded;
+pub use gate::{Gate, Shop};
 pub use room::{Guest, Room};
 
 use crate::clock::Clock;
-use crate::coordinator::Coordinator;
-use crate::core::{Answer, Moment};
+use crate::coordinator::{Call, Coordinator};
+use crate::core::types::ThreadId;
+use crate::core::{Answer, Command, Moment};
 use crate::proto::v1;
 use bounded::Size;
 use prost::Message;
@@ -45,9 +49,9 @@ pub struct Elicitations {
 
 impl Elicitations {
     /// Serves what `coordinator` keeps.
-    pub fn new(coordinator: Arc<Coordinator>, clock: Arc<dyn Clock>) -> Self {
-        let watch = watch::Watches::new(coordinator.hub().clone(), clock.clone());
-        let calls = Calls { coordinator, clock };
+    pub fn new(coordinator: Arc<Coordinator>, clock: Arc<dyn Clock>, shop: Arc<Shop>) -> Self {
+        let watch = watch::Watches::new(coordinator.hub().clone(), clock.clone(), shop.clone());
+        let calls = Calls { coordinator, clock, shop };
         Elicitations { unary: ElicitationServiceServer::new(calls).max_decoding_message_size(MAX_UNARY_REQUEST), watch }
     }
 }
@@ -85,9 +89,16 @@ fn sized<M: Message>(message: M) -> Response<M> {
 struct Calls {
     coordinator: Arc<Coordinator>,
     clock: Arc<dyn Clock>,
+    shop: Arc<Shop>,
 }
 
 impl Calls {
+    async fn call(&self, caller: &http::Extensions, thread: ThreadId, command: Command) -> Result<Answer, Status> {
+        let by = caller::account(&self.shop.accounts, caller, &*self.clock);
+        let outcome = self.coordinator.call_by(Call { thread, command, by }).await;
+        outcome.map_err(|refusal| status::of(&refusal))
+    }
+
     /// Up to when lengths are told. To be asked for before the state is read.
     fn now(&self) -> Moment {
         self.coordinator.hub().horizon().limit(self.clock.now())
@@ -100,8 +111,9 @@ impl ElicitationService for Calls {
         &self,
         request: Request<v1::IncrementElicitationRequest>,
     ) -> Result<Response<v1::IncrementElicitationResponse>, Status> {
-        let (thread, command) = wire::increment(request.into_inner()).map_err(status::of_field)?;
-        match self.coordinator.call(thread.clone(), command).await.map_err(|refusal| status::of(&refusal))? {
+        let (_, caller, request) = request.into_parts();
+        let (thread, command) = wire::increment(request).map_err(status::of_field)?;
+        match self.call(&caller, thread.clone(), command).await? {
             Answer::Incremented { count, revision, elicitation, ends } => {
                 let watchers = self.coordinator.hub().watchers(&thread);
                 let elicitation = Some(wire::elicitation(&thread, &elicitation, ends));
@@ -121,8 +133,9 @@ impl ElicitationService for Calls {
         &self,
         request: Request<v1::DecrementElicitationRequest>,
     ) -> Result<Response<v1::DecrementElicitationResponse>, Status> {
-        let (thread, command) = wire::decrement(request.into_inner()).map_err(status::of_field)?;
-        match self.coordinator.call(thread, command).await.map_err(|refusal| status::of(&refusal))? {
+        let (_, caller, request) = request.into_parts();
+        let (thread, command) = wire::decrement(request).map_err(status::of_field)?;
+        match self.call(&caller, thread, command).await? {
             Answer::Decremented { count, revision } => {
                 Ok(Response::new(v1::DecrementElicitationResponse { count, paused: count > 0, revision }))
             }
@@ -134,8 +147,9 @@ impl ElicitationService for Calls {
         &self,
         request: Request<v1::RenewElicitationRequest>,
     ) -> Result<Response<v1::RenewElicitationResponse>, Status> {
-        let (thread, command) = wire::renew(request.into_inner()).map_err(status::of_field)?;
-        match self.coordinator.call(thread.clone(), command).await.map_err(|refusal| status::of(&refusal))? {
+        let (_, caller, request) = request.into_parts();
+        let (thread, command) = wire::renew(request).map_err(status::of_field)?;
+        match self.call(&caller, thread.clone(), command).await? {
             Answer::Renewed { elicitation, ends } => {
                 let elicitation = Some(wire::elicitation(&thread, &elicitation, ends));
                 Ok(Response::new(v1::RenewElicitationResponse { elicitation }))

@@ -1,6 +1,6 @@
 //! Refusals as gRPC statuses: code, `ErrorInfo` with every dynamic part (AIP-193), and the detail that goes with each.
-use crate::core::Refusal;
 use crate::core::types::{InvalidField, MAX_OPEN};
+use crate::core::{Exceeded, Refusal};
 use std::collections::HashMap;
 use std::time::Duration;
 use tonic::{Code, Status};
@@ -13,6 +13,10 @@ const RETRY_STORE_AFTER: Duration = Duration::from_secs(1);
 
 pub(super) fn of_field(invalid: InvalidField) -> Status {
     of(&Refusal::InvalidField(invalid))
+}
+
+pub(super) fn of_limit(exceeded: Exceeded) -> Status {
+    of(&Refusal::LimitExceeded(exceeded))
 }
 
 pub(super) fn of(refusal: &Refusal) -> Status {
@@ -40,6 +44,16 @@ pub(super) fn of(refusal: &Refusal) -> Status {
             let metadata = &[("why", (*why).to_owned())];
             return with_details(refusal, Code::Unavailable, "STORE_UNAVAILABLE", metadata, |details| {
                 details.set_retry_info(Some(RETRY_STORE_AFTER));
+            });
+        }
+        Refusal::LimitExceeded(exceeded) => {
+            let Exceeded { limit, was, allowed, caller, retry_after } = exceeded;
+            let caller = caller.as_ref().map(|caller| ("caller", caller.to_string()));
+            let numbers =
+                [("limit", limit.name().to_owned()), ("was", was.to_string()), ("allowed", allowed.to_string())];
+            let metadata: Vec<_> = numbers.into_iter().chain(caller).collect();
+            return with_details(refusal, Code::ResourceExhausted, "LIMIT_EXCEEDED", &metadata, |details| {
+                details.set_retry_info(Some(*retry_after));
             });
         }
         Refusal::RequestIdReused { thread, request_id } => (

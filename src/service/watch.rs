@@ -3,11 +3,15 @@
 //! The body holds nothing but its subscription. It is polled only when the connection can take more, so that a client
 //! that does not read costs what its threads cost, and no more.
 use super::bounded::{Counts, counted};
+use super::caller::account;
 use super::frame::Batch;
+use super::gate::Shop;
 use super::room::Guest;
 use super::{MAX_WATCH_REQUEST, status, wire};
 use crate::clock::Clock;
 use crate::hub::{Hub, Subscription};
+use crate::limits::Share;
+use crate::metrics::Rpc;
 use crate::proto::v1;
 use bytes::Bytes;
 use http_body::Frame;
@@ -15,14 +19,12 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tonic::Status;
 use tonic::body::Body;
 use tonic::codec::{Codec, Streaming};
 use tonic::codegen::http;
+use tonic::{Code, Status};
 use tonic_prost::ProstCodec;
 
-/// Streams of all connections, at most: about 1.5 KB each while they are idle.
-const MAX_STREAMS: usize = 262_144;
 /// States that are sent at once and are larger count as the memory of their connection until they are sent.
 const LARGE: usize = 2 << 10;
 
@@ -31,11 +33,12 @@ const LARGE: usize = 2 << 10;
 pub(super) struct Watches {
     hub: Arc<Hub>,
     clock: Arc<dyn Clock>,
+    shop: Arc<Shop>,
 }
 
 impl Watches {
-    pub(super) fn new(hub: Arc<Hub>, clock: Arc<dyn Clock>) -> Self {
-        Watches { hub, clock }
+    pub(super) fn new(hub: Arc<Hub>, clock: Arc<dyn Clock>, shop: Arc<Shop>) -> Self {
+        Watches { hub, clock, shop }
     }
 
     pub(super) async fn serve(self, request: http::Request<Body>) -> Result<http::Response<Body>, Infallible> {
@@ -44,13 +47,16 @@ impl Watches {
 
     async fn open(self, request: http::Request<Body>) -> Result<http::Response<Body>, Status> {
         let guest = request.extensions().get::<Arc<Guest>>().cloned();
+        let account = account(&self.shop.accounts, request.extensions(), &*self.clock);
         let request = read(request).await?;
         let (interest, include_elicitations) = wire::watch(request).map_err(status::of_field)?;
-        if self.hub.streams() >= MAX_STREAMS {
-            return Err(Status::resource_exhausted(format!("the server has {MAX_STREAMS} watches, and takes no more")));
-        }
+        let share = self.shop.accounts.stream(account, self.shop.limits.streams).map_err(|exceeded| {
+            self.shop.metrics.refuse(exceeded.limit);
+            status::of_limit(exceeded)
+        })?;
         let subscription = Some(self.hub.watch(interest));
-        let states = States { subscription, include_elicitations, clock: self.clock, guest };
+        let ends = Ends { shop: self.shop, code: Code::Cancelled };
+        let states = States { subscription, include_elicitations, clock: self.clock, guest, ends, _share: share };
         let mut response = http::Response::new(Body::new(states));
         response.extensions_mut().insert(Counts);
         response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/grpc"));
@@ -77,6 +83,20 @@ struct States {
     include_elicitations: bool,
     clock: Arc<dyn Clock>,
     guest: Option<Arc<Guest>>,
+    ends: Ends,
+    _share: Share,
+}
+
+/// Counts the end of a stream when it is dropped.
+struct Ends {
+    shop: Arc<Shop>,
+    code: Code,
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.shop.metrics.calls.ended(Rpc::Watch, self.code as i32);
+    }
 }
 
 impl States {
@@ -111,6 +131,7 @@ impl http_body::Body for States {
                 },
                 Poll::Ready(false) => {
                     this.subscription = None;
+                    this.ends.code = Code::Unavailable;
                     let mut trailers = http::HeaderMap::new();
                     status::draining().add_header(&mut trailers)?;
                     return Poll::Ready(Some(Ok(Frame::trailers(trailers))));

@@ -1,6 +1,7 @@
 //! The options of `serve`. One field is all that an option takes: its flag, its variable, its key in the config file, what
 //! `config check` says of it and its paragraph in the manual come from there (`cli/layers.rs`). A field whose value is
 //! a secret says `hide_env_values = true`.
+use super::insight::{InsightArgs, LimitArgs};
 use crate::cli::{duration, layers::Origin};
 use crate::server::{Config, Listen, StoreConfig, TlsFiles};
 use std::path::PathBuf;
@@ -34,6 +35,10 @@ pub struct Args {
     /// Threads that serve connections [default: half the cores, at most 8].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: Option<u16>,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    insight: InsightArgs,
     /// The config file, TOML: these options under their names in its table `[serve]` [env: PAUSEWATCH_CONFIG] [default:
     /// $XDG_CONFIG_HOME/pausewatch/config.toml, else ~/.config/pausewatch/config.toml].
     #[arg(long, value_name = "FILE")]
@@ -105,7 +110,9 @@ impl Args {
         let workers = self.workers.map_or((cores / 2).clamp(1, 8), usize::from);
         let anonymous_ttl = Some(self.anonymous_ttl).filter(|ttl| !ttl.is_zero());
         let tls = self.tls.files()?;
-        Ok(Config { listen: self.listen, store, anonymous_ttl, insecure: self.insecure, tls, workers })
+        let (listen, insecure, limits) = (self.listen, self.insecure, self.limits.limits());
+        let config = Config { listen, store, anonymous_ttl, insecure, tls, workers, limits, ..Config::default() };
+        Ok(self.insight.apply(config))
     }
 }
 

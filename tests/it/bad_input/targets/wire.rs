@@ -46,7 +46,7 @@ async fn check_calls(mut input: &[u8]) {
     let day = Some(Duration::from_secs(24 * 60 * 60));
     let coordinator = Coordinator::start(Box::new(Memory), clock.clone(), day, |_| unreachable!("nothing is kept"));
     let coordinator = Arc::new(coordinator.expect("nothing has to be loaded"));
-    let mut service = Elicitations::new(coordinator.clone(), clock.clone());
+    let mut service = Elicitations::new(coordinator.clone(), clock.clone(), Arc::default());
     while let [which, high, low, rest @ ..] = input {
         let (message, rest) = rest.split_at(rest.len().min(usize::from(u16::from_be_bytes([*high, *low]))));
         input = rest;
