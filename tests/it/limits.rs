@@ -163,7 +163,7 @@ async fn g7_a_flood_of_calls_is_refused_beside_an_honest_caller() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("p.sock");
     let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
-    command.args(["serve", "--store", "memory", "--max-calls-per-second-per-caller", "500", "--listen", "127.0.0.1:0"]);
+    command.args(["serve", "--store", "memory", "--max-calls-per-second-per-caller", "20", "--listen", "127.0.0.1:0"]);
     command.arg("--listen").arg(format!("unix:{}", path.display()));
     let server = Process::start(command);
     let mut honest = api(&format!("unix:{}", path.display())).await;
