@@ -14,11 +14,12 @@ pub use files::Reload;
 pub use listen::{Listen, ListenError};
 pub use tls::TlsFiles;
 
+use crate::access::{Access, AccessConfig};
 use crate::clock::{Clock, System};
 use crate::coordinator::{Coordinator, Fatal};
 use crate::hub::Hub;
 use crate::proto::{DESCRIPTORS, v1::elicitation_service_server::SERVICE_NAME};
-use crate::service::{Bounded, Elicitations};
+use crate::service::{Authorized, Bounded, Elicitations};
 use crate::store::{self, OpenError, Store};
 use door::Door;
 use files::Source;
@@ -56,6 +57,8 @@ pub struct Config {
     pub insecure: bool,
     /// TLS on every TCP listener.
     pub tls: Option<TlsFiles>,
+    /// Who may do what, on every listener; `None`: everybody everything.
+    pub access: Option<AccessConfig>,
     /// Threads that serve connections.
     pub workers: usize,
 }
@@ -69,6 +72,7 @@ impl Default for Config {
             anonymous_ttl: Some(Duration::from_secs(24 * 60 * 60)),
             insecure: false,
             tls: None,
+            access: None,
             workers: 1,
         }
     }
@@ -132,10 +136,14 @@ impl Server {
     /// See [`StartError`].
     pub async fn start_on(store: Box<dyn Store>, clock: Arc<dyn Clock>, config: Config) -> Result<Self, StartError> {
         let tls = config.tls.map(Tls::load).transpose().map_err(StartError::Security)?;
+        let access = config.access.map(|access| Access::load(access, clock.clone())).transpose();
+        let access = access.map_err(StartError::Security)?;
         let coordinator = Arc::new(Coordinator::start(store, clock.clone(), config.anonymous_ttl, end_process)?);
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_service_status(SERVICE_NAME, tonic_health::ServingStatus::Serving).await;
-        let routes = routes(&coordinator, clock).add_service(Bounded(health_service));
+        // Open to all: who probes a server has no token.
+        let health_service = Bounded(Authorized::new(health_service, None));
+        let routes = routes(&coordinator, clock, access.clone()).add_service(health_service);
         let drain = CancellationToken::new();
         let mut listeners = Vec::new();
         let tcp = match (&tls, config.insecure) {
@@ -146,7 +154,7 @@ impl Server {
         for listen in &config.listen {
             listeners.push(Listener::open(listen, tcp).await?);
         }
-        let sources = tls.iter().cloned().map(certificates).collect();
+        let sources = tls.iter().cloned().map(certificates).chain(access.map(tokens)).collect();
         let mut workers = vec![Worker::here(Work { routes: routes.prepare(), tls, drain: drain.clone() })];
         for i in 1..config.workers {
             let worker = Worker::on_new_thread(i, workers[0].work());
@@ -218,7 +226,7 @@ where
     IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
     let coordinator = Arc::new(Coordinator::start(store, clock.clone(), anonymous_ttl, end_process)?);
-    let server = worker::with_limits().add_routes(routes(&coordinator, clock));
+    let server = worker::with_limits().add_routes(routes(&coordinator, clock, None));
     tokio::select! {
         served = server.serve_with_incoming(connections) => {
             if let Err(error) = served {
@@ -231,7 +239,7 @@ where
 }
 
 /// All that is served but health, which a listening server has.
-fn routes(coordinator: &Arc<Coordinator>, clock: Arc<dyn Clock>) -> Routes {
+fn routes(coordinator: &Arc<Coordinator>, clock: Arc<dyn Clock>, access: Option<Arc<Access>>) -> Routes {
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -239,9 +247,14 @@ fn routes(coordinator: &Arc<Coordinator>, clock: Arc<dyn Clock>) -> Routes {
             // So that grpcurl can show the details of errors.
             .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
     };
-    Routes::new(Bounded(Elicitations::new(coordinator.clone(), clock)))
-        .add_service(Bounded(reflection().build_v1().expect("our descriptors are valid")))
-        .add_service(Bounded(reflection().build_v1alpha().expect("our descriptors are valid")))
+    let guard = access.clone();
+    let elicitations = Elicitations::new(coordinator.clone(), clock, access);
+    let v1 = reflection().build_v1().expect("our descriptors are valid");
+    let v1alpha = reflection().build_v1alpha().expect("our descriptors are valid");
+    // Whoever may call has a token, and tools send it with their questions for the descriptors too.
+    Routes::new(Bounded(Authorized::new(elicitations, guard.clone())))
+        .add_service(Bounded(Authorized::new(v1, guard.clone())))
+        .add_service(Bounded(Authorized::new(v1alpha, guard)))
 }
 
 fn certificates(tls: Arc<Tls>) -> Source {
@@ -250,6 +263,11 @@ fn certificates(tls: Arc<Tls>) -> Source {
         move || tls.reload()
     });
     Source { what: "certificates", files: tls.files(), reload }
+}
+
+fn tokens(access: Arc<Access>) -> Source {
+    let files = access.files();
+    Source { what: "tokens", files, reload: Box::new(move || access.reload()) }
 }
 
 /// Heartbeats for those who would hear nothing else.

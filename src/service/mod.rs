@@ -2,6 +2,7 @@
 //!
 //! Unary calls go through tonic's generated server. `WatchPauseState` is served beside it (`watch.rs`): its messages
 //! are framed once and shared by all streams, where the generated code would encode them and keep a buffer per stream.
+mod authorize;
 mod bounded;
 mod frame;
 mod page;
@@ -10,13 +11,16 @@ mod status;
 mod watch;
 mod wire;
 
+pub use authorize::Authorized;
 pub use bounded::Bounded;
 pub use room::{Guest, Room};
 
+use crate::access::{Access, Role};
 use crate::clock::Clock;
 use crate::coordinator::Coordinator;
 use crate::core::{Answer, Moment};
 use crate::proto::v1;
+use authorize::Rights;
 use bounded::Size;
 use prost::Message;
 use std::convert::Infallible;
@@ -44,10 +48,11 @@ pub struct Elicitations {
 }
 
 impl Elicitations {
-    /// Serves what `coordinator` keeps.
-    pub fn new(coordinator: Arc<Coordinator>, clock: Arc<dyn Clock>) -> Self {
-        let watch = watch::Watches::new(coordinator.hub().clone(), clock.clone());
-        let calls = Calls { coordinator, clock };
+    /// Serves what `coordinator` keeps. With `access`, it has to be within an [`Authorized`] that knows the same.
+    pub fn new(coordinator: Arc<Coordinator>, clock: Arc<dyn Clock>, access: Option<Arc<Access>>) -> Self {
+        let is_open = access.is_none();
+        let watch = watch::Watches::new(coordinator.hub().clone(), clock.clone(), access);
+        let calls = Calls { coordinator, clock, is_open };
         Elicitations { unary: ElicitationServiceServer::new(calls).max_decoding_message_size(MAX_UNARY_REQUEST), watch }
     }
 }
@@ -85,9 +90,15 @@ fn sized<M: Message>(message: M) -> Response<M> {
 struct Calls {
     coordinator: Arc<Coordinator>,
     clock: Arc<dyn Clock>,
+    /// Everybody may do everything.
+    is_open: bool,
 }
 
 impl Calls {
+    fn rights<T>(&self, request: &Request<T>, role: Role) -> Result<Rights, Status> {
+        Rights::of(request.extensions(), self.is_open, role)
+    }
+
     /// Up to when lengths are told. To be asked for before the state is read.
     fn now(&self) -> Moment {
         self.coordinator.hub().horizon().limit(self.clock.now())
@@ -100,7 +111,9 @@ impl ElicitationService for Calls {
         &self,
         request: Request<v1::IncrementElicitationRequest>,
     ) -> Result<Response<v1::IncrementElicitationResponse>, Status> {
+        let rights = self.rights(&request, Role::Holder)?;
         let (thread, command) = wire::increment(request.into_inner()).map_err(status::of_field)?;
+        rights.open(&thread)?;
         match self.coordinator.call(thread.clone(), command).await.map_err(|refusal| status::of(&refusal))? {
             Answer::Incremented { count, revision, elicitation, ends } => {
                 let watchers = self.coordinator.hub().watchers(&thread);
@@ -121,7 +134,9 @@ impl ElicitationService for Calls {
         &self,
         request: Request<v1::DecrementElicitationRequest>,
     ) -> Result<Response<v1::DecrementElicitationResponse>, Status> {
+        let rights = self.rights(&request, Role::Holder)?;
         let (thread, command) = wire::decrement(request.into_inner()).map_err(status::of_field)?;
+        rights.open(&thread)?;
         match self.coordinator.call(thread, command).await.map_err(|refusal| status::of(&refusal))? {
             Answer::Decremented { count, revision } => {
                 Ok(Response::new(v1::DecrementElicitationResponse { count, paused: count > 0, revision }))
@@ -134,7 +149,9 @@ impl ElicitationService for Calls {
         &self,
         request: Request<v1::RenewElicitationRequest>,
     ) -> Result<Response<v1::RenewElicitationResponse>, Status> {
+        let rights = self.rights(&request, Role::Holder)?;
         let (thread, command) = wire::renew(request.into_inner()).map_err(status::of_field)?;
+        rights.open(&thread)?;
         match self.coordinator.call(thread.clone(), command).await.map_err(|refusal| status::of(&refusal))? {
             Answer::Renewed { elicitation, ends } => {
                 let elicitation = Some(wire::elicitation(&thread, &elicitation, ends));
@@ -148,7 +165,9 @@ impl ElicitationService for Calls {
         &self,
         request: Request<v1::GetPauseStateRequest>,
     ) -> Result<Response<v1::GetPauseStateResponse>, Status> {
+        let rights = self.rights(&request, Role::Watcher)?;
         let thread = wire::thread_id(&request.get_ref().thread_id).map_err(status::of_field)?;
+        rights.open(&thread)?;
         let now = self.now();
         let pause_state = Some(wire::view(&self.coordinator.hub().get(&thread), now));
         Ok(sized(v1::GetPauseStateResponse { pause_state }))
@@ -158,8 +177,9 @@ impl ElicitationService for Calls {
         &self,
         request: Request<v1::ListPauseStatesRequest>,
     ) -> Result<Response<v1::ListPauseStatesResponse>, Status> {
+        let rights = self.rights(&request, Role::Watcher)?;
         let page = page::Page::parse(request.into_inner()).map_err(status::of_field)?;
-        Ok(sized(page.read(self.coordinator.hub(), self.now())))
+        Ok(sized(page.read(self.coordinator.hub(), rights.scope(), self.now())))
     }
 
     type WatchPauseStateStream = tokio_stream::Empty<Result<v1::WatchPauseStateResponse, Status>>;

@@ -2,10 +2,12 @@
 //!
 //! The body holds nothing but its subscription. It is polled only when the connection can take more, so that a client
 //! that does not read costs what its threads cost, and no more.
+use super::authorize::Rights;
 use super::bounded::{Counts, counted};
 use super::frame::Batch;
 use super::room::Guest;
 use super::{MAX_WATCH_REQUEST, status, wire};
+use crate::access::{Access, Denial, Role};
 use crate::clock::Clock;
 use crate::hub::{Hub, Subscription};
 use crate::proto::v1;
@@ -31,11 +33,15 @@ const LARGE: usize = 2 << 10;
 pub(super) struct Watches {
     hub: Arc<Hub>,
     clock: Arc<dyn Clock>,
+    access: Option<Arc<Access>>,
 }
 
+/// Is there when a caller has no right to its watch any more.
+type End = Pin<Box<dyn Future<Output = Denial> + Send>>;
+
 impl Watches {
-    pub(super) fn new(hub: Arc<Hub>, clock: Arc<dyn Clock>) -> Self {
-        Watches { hub, clock }
+    pub(super) fn new(hub: Arc<Hub>, clock: Arc<dyn Clock>, access: Option<Arc<Access>>) -> Self {
+        Watches { hub, clock, access }
     }
 
     pub(super) async fn serve(self, request: http::Request<Body>) -> Result<http::Response<Body>, Infallible> {
@@ -44,13 +50,16 @@ impl Watches {
 
     async fn open(self, request: http::Request<Body>) -> Result<http::Response<Body>, Status> {
         let guest = request.extensions().get::<Arc<Guest>>().cloned();
+        let rights = Rights::of(request.extensions(), self.access.is_none(), Role::Watcher)?;
         let request = read(request).await?;
         let (interest, include_elicitations) = wire::watch(request).map_err(status::of_field)?;
+        let interest = rights.within(interest)?;
+        let end = self.access.zip(rights.caller()).map(|(access, caller)| Box::pin(access.end_of(caller)) as End);
         if self.hub.streams() >= MAX_STREAMS {
             return Err(Status::resource_exhausted(format!("the server has {MAX_STREAMS} watches, and takes no more")));
         }
         let subscription = Some(self.hub.watch(interest));
-        let states = States { subscription, include_elicitations, clock: self.clock, guest };
+        let states = States { subscription, include_elicitations, clock: self.clock, guest, end };
         let mut response = http::Response::new(Body::new(states));
         response.extensions_mut().insert(Counts);
         response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/grpc"));
@@ -77,9 +86,19 @@ struct States {
     include_elicitations: bool,
     clock: Arc<dyn Clock>,
     guest: Option<Arc<Guest>>,
+    end: Option<End>,
 }
 
 impl States {
+    /// The last thing that is sent.
+    fn end_with(&mut self, status: &Status) -> Result<Frame<Bytes>, Status> {
+        self.subscription = None;
+        self.end = None;
+        let mut trailers = http::HeaderMap::new();
+        status.add_header(&mut trailers)?;
+        Ok(Frame::trailers(trailers))
+    }
+
     /// Small ones are not worth counting, and most are shared.
     fn counted(&self, bytes: Bytes) -> Bytes {
         match &self.guest {
@@ -98,6 +117,11 @@ impl http_body::Body for States {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = self.get_mut();
+        if let Some(end) = &mut this.end
+            && let Poll::Ready(denial) = end.as_mut().poll(cx)
+        {
+            return Poll::Ready(Some(this.end_with(&status::of_denial(&denial))));
+        }
         loop {
             let Some(subscription) = &mut this.subscription else { return Poll::Ready(None) };
             let now = subscription.horizon().limit(this.clock.now());
@@ -109,12 +133,7 @@ impl http_body::Body for States {
                     empty if empty.is_empty() => {}
                     bytes => return Poll::Ready(Some(Ok(Frame::data(this.counted(bytes))))),
                 },
-                Poll::Ready(false) => {
-                    this.subscription = None;
-                    let mut trailers = http::HeaderMap::new();
-                    status::draining().add_header(&mut trailers)?;
-                    return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
-                }
+                Poll::Ready(false) => return Poll::Ready(Some(this.end_with(&status::draining()))),
             }
         }
     }

@@ -1,5 +1,6 @@
 //! One binary for all integration tests: they link once.
 #![allow(clippy::unwrap_used)] // The lint's own exception for tests does not see what tests share.
+mod access;
 mod architecture;
 mod bad_input;
 mod cli_calls;

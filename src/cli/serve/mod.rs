@@ -1,4 +1,5 @@
 //! `pausewatch serve`: the coordinator.
+mod access;
 mod options;
 
 pub use options::Args;
