@@ -6,6 +6,7 @@ mod bad_input;
 mod cli_calls;
 mod cli_hold;
 mod cli_output;
+mod cli_token;
 mod cli_watch;
 mod client_calls;
 mod client_hold;
