@@ -23,7 +23,7 @@ use crate::core::scope::Scope;
 use crate::core::types::ThreadId;
 use rules::{Origin, Rules};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -102,6 +102,11 @@ impl Access {
     /// The files that it reads.
     pub fn files(&self) -> Vec<PathBuf> {
         self.config.files()
+    }
+
+    /// The one that others are not to read.
+    pub fn secret_file(&self) -> Option<&Path> {
+        self.config.tokens.as_deref()
     }
 
     /// Reads the files again. If one is wrong, all stays as it was.

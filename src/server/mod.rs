@@ -138,6 +138,9 @@ impl Server {
         let tls = config.tls.map(Tls::load).transpose().map_err(StartError::Security)?;
         let access = config.access.map(|access| Access::load(access, clock.clone())).transpose();
         let access = access.map_err(StartError::Security)?;
+        if access.is_some() && tls.is_none() && config.insecure {
+            tracing::warn!("--insecure: whoever is on the network can read the tokens and use them; serve TLS instead");
+        }
         let coordinator = Arc::new(Coordinator::start(store, clock.clone(), config.anonymous_ttl, end_process)?);
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_service_status(SERVICE_NAME, tonic_health::ServingStatus::Serving).await;
@@ -267,6 +270,9 @@ fn certificates(tls: Arc<Tls>) -> Source {
 
 fn tokens(access: Arc<Access>) -> Source {
     let files = access.files();
+    if let Some(path) = access.secret_file() {
+        files::warn_if_open_to_others("--tokens", path);
+    }
     Source { what: "tokens", files, reload: Box::new(move || access.reload()) }
 }
 

@@ -319,6 +319,35 @@ async fn g8_a_token_that_is_taken_back_opens_nothing_and_its_watches_end() {
     call(&mut client, "get", OWN, &["Bearer a-secret-that-is-new".to_owned()]).await.unwrap();
 }
 
+/// The Rust client, over TLS: what each refusal is to it.
+#[tokio::test]
+async fn a_client_is_told_what_its_token_lacks() {
+    use pausewatch::client::{self, Error, GetPauseStateRequest, Tls};
+    let directory = tempfile::tempdir().unwrap();
+    let authority = crate::support::certs::Authority::new("one");
+    let ca = authority.write(&directory.path().join("ca.crt"));
+    let (cert, key) = authority.issue().write(directory.path(), "server");
+    let tls = pausewatch::server::TlsFiles { cert, key, client_ca: None };
+    let thread = pausewatch::core::types::ThreadId::parse("", OWN).unwrap();
+    let grant = pausewatch::access::Grant::new("s", Role::Watcher, pausewatch::core::scope::Scope::one(&thread));
+    let access = AccessConfig { given: vec![("a-token".into(), grant)], ..AccessConfig::default() };
+    let running = Running::start(Config { tls: Some(tls), access: Some(access), ..config() }).await;
+    let client = |token: Option<&str>| {
+        let token = token.map(|token| client::Token::new(token).unwrap());
+        let tls = Some(Tls::load(Some(&ca), None).unwrap());
+        let address = running.address.parse().unwrap();
+        client::Client::with_config(&client::Config { address, token, tls, ..Default::default() }).unwrap()
+    };
+    let get = |thread: &str| GetPauseStateRequest { thread_id: thread.into() };
+    client(Some("a-token")).get_pause_state(get(OWN)).await.unwrap();
+    let refused = client(Some("a-token")).get_pause_state(get(OTHER)).await.unwrap_err();
+    assert!(matches!(&refused, Error::PermissionDenied(_)), "{refused:?}");
+    for token in [None, Some("another")] {
+        let refused = client(token).get_pause_state(get(OWN)).await.unwrap_err();
+        assert!(matches!(&refused, Error::Unauthenticated(_)) && !refused.is_transient(), "{refused:?}");
+    }
+}
+
 /// A Unix socket belongs to a user, and not all that a user runs may do everything.
 #[tokio::test]
 async fn a_unix_socket_wants_a_token_too() {
