@@ -14,6 +14,8 @@
 //! ```
 //!
 //! Features: `client` (client and stopwatches; no server, no database), `server`, `cli` (the program; default).
+#[cfg(feature = "server")]
+pub mod access;
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "client")]

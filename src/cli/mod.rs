@@ -20,6 +20,7 @@ pub mod renew;
 pub mod run;
 pub mod serve;
 mod table;
+pub mod token;
 pub mod watch;
 mod wire;
 
@@ -56,6 +57,8 @@ pub enum Command {
     List(list::Args),
     /// Show the states of threads as they change.
     Watch(watch::Args),
+    /// Make tokens, and the keys that sign them.
+    Token(token::Args),
 }
 
 /// Parses the arguments, runs the command, and returns its exit code.
@@ -74,5 +77,6 @@ pub fn main() -> ExitCode {
         Command::Get(args) => get::run(args),
         Command::List(args) => list::run(args),
         Command::Watch(args) => watch::run(args),
+        Command::Token(args) => token::run(args),
     }
 }

@@ -51,6 +51,12 @@ pub enum Error {
         /// What the server sent.
         status: Box<Status>,
     },
+    /// The token is missing, wrong or has expired: see [`Error::reason`]. Nothing changed; get another token.
+    #[error("{}", .0.message())]
+    Unauthenticated(Box<Status>),
+    /// The token does not open this thread, or its role may not do this: see [`Error::reason`]. Nothing changed.
+    #[error("{}", .0.message())]
+    PermissionDenied(Box<Status>),
     /// The coordinator could not store the change, and retries within the deadline did not help. Call again with the
     /// same request id: it counts once.
     #[error("{}", .0.message())]
@@ -79,6 +85,8 @@ impl Error {
             | Self::ElicitationReleased(status)
             | Self::ElicitationExpired(status)
             | Self::TooManyElicitations(status)
+            | Self::Unauthenticated(status)
+            | Self::PermissionDenied(status)
             | Self::StoreUnavailable(status)
             | Self::Unavailable(status)
             | Self::DeadlineExceeded(status)
@@ -159,6 +167,9 @@ impl From<Status> for Error {
             _ => match status.code() {
                 Code::Unavailable => Self::Unavailable(status),
                 Code::DeadlineExceeded => Self::DeadlineExceeded(status),
+                // By their code: a proxy in front of the server may ask for tokens as well.
+                Code::Unauthenticated => Self::Unauthenticated(status),
+                Code::PermissionDenied => Self::PermissionDenied(status),
                 _ if status.source().is_some() => Self::Unavailable(Box::new(broken(&status))),
                 _ => Self::Other(status),
             },
@@ -201,6 +212,14 @@ mod tests {
         let foreign = Error::from(refused(Code::NotFound, "ELICITATION_EXPIRED", "example.com"));
         assert!(matches!(foreign, Error::Other(_)) && foreign.reason().is_none(), "{foreign:?}");
         assert!(matches!(Error::from(Status::not_found("ELICITATION_EXPIRED")), Error::Other(_)));
+    }
+
+    #[test]
+    fn who_needs_another_token_is_told_so() {
+        let expired = Error::from(refused(Code::Unauthenticated, "TOKEN_EXPIRED", DOMAIN));
+        assert!(matches!(expired, Error::Unauthenticated(_)) && !expired.is_transient(), "{expired:?}");
+        assert_eq!(expired.reason().as_deref(), Some("TOKEN_EXPIRED"));
+        assert!(matches!(Error::from(Status::permission_denied("by a proxy")), Error::PermissionDenied(_)));
     }
 
     #[test]

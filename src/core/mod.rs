@@ -12,6 +12,8 @@ mod memory;
 #[cfg(feature = "server")]
 mod record;
 #[cfg(feature = "server")]
+pub mod scope;
+#[cfg(feature = "server")]
 mod thread;
 pub mod types;
 

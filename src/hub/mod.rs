@@ -73,6 +73,8 @@ struct State {
     watchers: Slab<Watcher>,
     /// Keys of the watchers of every thread.
     watch_all: Vec<u32>,
+    /// Keys of the watchers of every thread that is in their scope.
+    watch_within: Vec<u32>,
     /// The known threads, in the order in which they are listed.
     known: BTreeSet<ThreadId>,
     /// Keys of the topics that are paused, in no order.
@@ -130,7 +132,8 @@ impl Hub {
     pub fn watchers(&self, thread: &ThreadId) -> u32 {
         let state = self.lock();
         let own = state.find(thread).map_or(0, |key| state.topics[key as usize].subscribers.len());
-        u32::try_from(own + state.watch_all.len()).unwrap_or(u32::MAX)
+        let within = state.watch_within.iter().filter(|&&key| state.watchers[key as usize].sees(thread)).count();
+        u32::try_from(own + state.watch_all.len() + within).unwrap_or(u32::MAX)
     }
 
     /// The state of one thread.

@@ -15,13 +15,14 @@ pub use files::Reload;
 pub use listen::{Listen, ListenError};
 pub use tls::TlsFiles;
 
+use crate::access::{Access, AccessConfig};
 use crate::clock::{Clock, System};
 use crate::coordinator::{Coordinator, Fatal, Settings};
 use crate::hub::{Figures, Hub};
 use crate::limits::{Accounts, Limits};
 use crate::metrics::{Metrics, State};
 use crate::proto::{DESCRIPTORS, v1::elicitation_service_server::SERVICE_NAME};
-use crate::service::{Bounded, Elicitations, Gate, Shop};
+use crate::service::{Authorized, Bounded, Elicitations, Gate, Shop};
 use crate::store::{self, OpenError, Store};
 use door::Door;
 use files::Source;
@@ -60,6 +61,8 @@ pub struct Config {
     pub insecure: bool,
     /// TLS on every TCP listener.
     pub tls: Option<TlsFiles>,
+    /// Who may do what, on every listener; `None`: everybody everything.
+    pub access: Option<AccessConfig>,
     /// Threads that serve connections.
     pub workers: usize,
     /// What callers may have.
@@ -79,6 +82,7 @@ impl Default for Config {
             anonymous_ttl: Some(Duration::from_secs(24 * 60 * 60)),
             insecure: false,
             tls: None,
+            access: None,
             workers: 1,
             limits: Limits::default(),
             metrics: None,
@@ -148,6 +152,11 @@ impl Server {
     /// See [`StartError`].
     pub async fn start_on(store: Box<dyn Store>, clock: Arc<dyn Clock>, config: Config) -> Result<Self, StartError> {
         let tls = config.tls.map(Tls::load).transpose().map_err(StartError::Security)?;
+        let access = config.access.map(|access| Access::load(access, clock.clone())).transpose();
+        let access = access.map_err(StartError::Security)?;
+        if access.is_some() && tls.is_none() && config.insecure {
+            tracing::warn!("--insecure: whoever is on the network can read the tokens and use them; serve TLS instead");
+        }
         let shop = Arc::new(Shop {
             metrics: Arc::<Metrics>::default(),
             accounts: Arc::<Accounts>::default(),
@@ -162,7 +171,9 @@ impl Server {
         let coordinator = Arc::new(Coordinator::start_with(store, clock.clone(), settings, end_process)?);
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_service_status(SERVICE_NAME, tonic_health::ServingStatus::Serving).await;
-        let routes = routes(&coordinator, &clock, &shop).add_service(Bounded(health_service));
+        // Open to all: who probes a server has no token.
+        let health_service = Bounded(Authorized::new(health_service, None));
+        let routes = routes(&coordinator, &clock, &shop, access.clone()).add_service(health_service);
         let drain = CancellationToken::new();
         let mut listeners = Vec::new();
         let tcp = match (&tls, config.insecure) {
@@ -173,7 +184,7 @@ impl Server {
         for listen in &config.listen {
             listeners.push(Listener::open(listen, tcp).await?);
         }
-        let sources = tls.iter().cloned().map(certificates).collect();
+        let sources = tls.iter().cloned().map(certificates).chain(access.map(tokens)).collect();
         let scrape = match &config.metrics {
             Some(address) => Some(scrape::Listener::open(address, config.metrics_insecure).await?),
             None => None,
@@ -288,7 +299,7 @@ where
     IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
     let coordinator = Arc::new(Coordinator::start(store, clock.clone(), anonymous_ttl, end_process)?);
-    let server = worker::with_limits().add_routes(routes(&coordinator, &clock, &Arc::default()));
+    let server = worker::with_limits().add_routes(routes(&coordinator, &clock, &Arc::default(), None));
     tokio::select! {
         served = server.serve_with_incoming(connections) => {
             if let Err(error) = served {
@@ -301,7 +312,12 @@ where
 }
 
 /// All that is served but health, which a listening server has.
-fn routes(coordinator: &Arc<Coordinator>, clock: &Arc<dyn Clock>, shop: &Arc<Shop>) -> Routes {
+fn routes(
+    coordinator: &Arc<Coordinator>,
+    clock: &Arc<dyn Clock>,
+    shop: &Arc<Shop>,
+    access: Option<Arc<Access>>,
+) -> Routes {
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -309,10 +325,13 @@ fn routes(coordinator: &Arc<Coordinator>, clock: &Arc<dyn Clock>, shop: &Arc<Sho
             // So that grpcurl can show the details of errors.
             .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
     };
-    let elicitations = Elicitations::new(coordinator.clone(), clock.clone(), shop.clone());
-    Routes::new(Bounded(Gate::new(elicitations, shop.clone(), clock.clone())))
-        .add_service(Bounded(reflection().build_v1().expect("our descriptors are valid")))
-        .add_service(Bounded(reflection().build_v1alpha().expect("our descriptors are valid")))
+    let elicitations = Elicitations::new(coordinator.clone(), clock.clone(), shop.clone(), access.clone());
+    let v1 = reflection().build_v1().expect("our descriptors are valid");
+    let v1alpha = reflection().build_v1alpha().expect("our descriptors are valid");
+    // Whoever may call has a token, and tools send it with their questions for the descriptors too.
+    Routes::new(Bounded(Gate::new(elicitations, shop.clone(), clock.clone(), access.clone())))
+        .add_service(Bounded(Authorized::new(v1, access.clone())))
+        .add_service(Bounded(Authorized::new(v1alpha, access)))
 }
 
 fn certificates(tls: Arc<Tls>) -> Source {
@@ -321,6 +340,14 @@ fn certificates(tls: Arc<Tls>) -> Source {
         move || tls.reload()
     });
     Source { what: "certificates", files: tls.files(), reload }
+}
+
+fn tokens(access: Arc<Access>) -> Source {
+    let files = access.files();
+    if let Some(path) = access.secret_file() {
+        files::warn_if_open_to_others("--tokens", path);
+    }
+    Source { what: "tokens", files, reload: Box::new(move || access.reload()) }
 }
 
 /// Heartbeats for those who would hear nothing else.

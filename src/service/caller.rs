@@ -1,13 +1,14 @@
 //! Who calls, and what is booked to whom.
 use super::room::Guest;
+use crate::access::Caller;
 use crate::clock::Clock;
 use crate::limits::{Account, Accounts, CallerKey};
 use std::sync::Arc;
 use tonic::codegen::http::Extensions;
 
 /// The name that a token gives to who has made a request.
-fn subject(_extensions: &Extensions) -> Option<&str> {
-    None
+fn subject(extensions: &Extensions) -> Option<&str> {
+    Some(extensions.get::<Arc<Caller>>()?.subject())
 }
 
 /// The account of who has made a request: the subject of its token, else the other side of its connection. `None`: nobody

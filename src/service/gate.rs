@@ -1,10 +1,14 @@
 //! Where every call comes by: it is counted and timed here, and refused if its caller has had its share.
 //!
+//! Whose token is not known is refused here too ([`admit`]), and what it tries is booked to the other side of its connection.
+//!
 //! A refusal costs no more than its answer: nothing of the request is read. Whoever goes on calling above the limit is read
 //! more slowly ([`Guest::read_later`]), so that it is TCP that keeps the calls, not the server.
+use super::authorize::admit;
 use super::caller::account;
 use super::room::Guest;
 use super::status;
+use crate::access::Access;
 use crate::clock::Clock;
 use crate::core::{Exceeded, Limit};
 use crate::limits::{Account, Accounts, CallerKey, Limits};
@@ -41,15 +45,26 @@ pub struct Gate<S> {
     inner: S,
     shop: Arc<Shop>,
     clock: Arc<dyn Clock>,
+    access: Option<Arc<Access>>,
 }
 
 impl<S> Gate<S> {
-    /// In front of `inner`.
-    pub fn new(inner: S, shop: Arc<Shop>, clock: Arc<dyn Clock>) -> Self {
-        Gate { inner, shop, clock }
+    /// In front of `inner`. Without `access`, everybody may come in.
+    pub fn new(inner: S, shop: Arc<Shop>, clock: Arc<dyn Clock>, access: Option<Arc<Access>>) -> Self {
+        Gate { inner, shop, clock, access }
     }
 
-    /// Whether the call is one too many.
+    /// Whether the call may come in.
+    fn pass(&self, request: &mut http::Request<Body>, now: Duration) -> Result<(), Status> {
+        let admitted = admit(self.access.as_deref(), request);
+        self.check(request, now).map_err(|exceeded| {
+            self.shop.metrics.refuse(exceeded.limit);
+            status::of_limit(exceeded)
+        })?;
+        admitted.map_err(|denial| status::of_denial(&denial))
+    }
+
+    /// Whether it is one too many.
     fn check(&self, request: &http::Request<Body>, now: Duration) -> Result<(), Exceeded> {
         let guest = request.extensions().get::<Arc<Guest>>();
         if let Some(refused) = guest.and_then(|guest| guest.refused()) {
@@ -100,15 +115,12 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
         let began = self.clock.awake();
         let rpc = Rpc::named(request.uri().path().rsplit('/').next().unwrap_or_default());
-        let answer = match self.check(&request, began) {
+        let answer = match self.pass(&mut request, began) {
             Ok(()) => Answer::Coming(self.inner.call(request)),
-            Err(exceeded) => {
-                self.shop.metrics.refuse(exceeded.limit);
-                Answer::Refused(Some(status::of_limit(exceeded)))
-            }
+            Err(status) => Answer::Refused(Some(status)),
         };
         Passing { answer, rpc, began, clock: self.clock.clone(), counted: false, shop: self.shop.clone() }
     }

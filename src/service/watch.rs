@@ -2,12 +2,14 @@
 //!
 //! The body holds nothing but its subscription. It is polled only when the connection can take more, so that a client
 //! that does not read costs what its threads cost, and no more.
+use super::authorize::Rights;
 use super::bounded::{Counts, counted};
 use super::caller::account;
 use super::frame::Batch;
 use super::gate::Shop;
 use super::room::Guest;
 use super::{MAX_WATCH_REQUEST, status, wire};
+use crate::access::{Access, Denial, Role};
 use crate::clock::Clock;
 use crate::hub::{Hub, Subscription};
 use crate::limits::Share;
@@ -34,11 +36,15 @@ pub(super) struct Watches {
     hub: Arc<Hub>,
     clock: Arc<dyn Clock>,
     shop: Arc<Shop>,
+    access: Option<Arc<Access>>,
 }
 
+/// Is there when a caller has no right to its watch any more.
+type End = Pin<Box<dyn Future<Output = Denial> + Send>>;
+
 impl Watches {
-    pub(super) fn new(hub: Arc<Hub>, clock: Arc<dyn Clock>, shop: Arc<Shop>) -> Self {
-        Watches { hub, clock, shop }
+    pub(super) fn new(hub: Arc<Hub>, clock: Arc<dyn Clock>, shop: Arc<Shop>, access: Option<Arc<Access>>) -> Self {
+        Watches { hub, clock, shop, access }
     }
 
     pub(super) async fn serve(self, request: http::Request<Body>) -> Result<http::Response<Body>, Infallible> {
@@ -48,15 +54,18 @@ impl Watches {
     async fn open(self, request: http::Request<Body>) -> Result<http::Response<Body>, Status> {
         let guest = request.extensions().get::<Arc<Guest>>().cloned();
         let account = account(&self.shop.accounts, request.extensions(), &*self.clock);
+        let rights = Rights::of(request.extensions(), self.access.is_none(), Role::Watcher)?;
         let request = read(request).await?;
         let (interest, include_elicitations) = wire::watch(request).map_err(status::of_field)?;
+        let interest = rights.within(interest)?;
+        let end = self.access.zip(rights.caller()).map(|(access, caller)| Box::pin(access.end_of(caller)) as End);
         let share = self.shop.accounts.stream(account, self.shop.limits.streams).map_err(|exceeded| {
             self.shop.metrics.refuse(exceeded.limit);
             status::of_limit(exceeded)
         })?;
         let subscription = Some(self.hub.watch(interest));
         let ends = Ends { shop: self.shop, code: Code::Cancelled };
-        let states = States { subscription, include_elicitations, clock: self.clock, guest, ends, _share: share };
+        let states = States { subscription, include_elicitations, clock: self.clock, guest, end, ends, _share: share };
         let mut response = http::Response::new(Body::new(states));
         response.extensions_mut().insert(Counts);
         response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/grpc"));
@@ -83,6 +92,7 @@ struct States {
     include_elicitations: bool,
     clock: Arc<dyn Clock>,
     guest: Option<Arc<Guest>>,
+    end: Option<End>,
     ends: Ends,
     _share: Share,
 }
@@ -100,6 +110,16 @@ impl Drop for Ends {
 }
 
 impl States {
+    /// The last thing that is sent.
+    fn end_with(&mut self, status: &Status) -> Result<Frame<Bytes>, Status> {
+        self.subscription = None;
+        self.end = None;
+        self.ends.code = status.code();
+        let mut trailers = http::HeaderMap::new();
+        status.add_header(&mut trailers)?;
+        Ok(Frame::trailers(trailers))
+    }
+
     /// Small ones are not worth counting, and most are shared.
     fn counted(&self, bytes: Bytes) -> Bytes {
         match &self.guest {
@@ -118,6 +138,11 @@ impl http_body::Body for States {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = self.get_mut();
+        if let Some(end) = &mut this.end
+            && let Poll::Ready(denial) = end.as_mut().poll(cx)
+        {
+            return Poll::Ready(Some(this.end_with(&status::of_denial(&denial))));
+        }
         loop {
             let Some(subscription) = &mut this.subscription else { return Poll::Ready(None) };
             let now = subscription.horizon().limit(this.clock.now());
@@ -129,13 +154,7 @@ impl http_body::Body for States {
                     empty if empty.is_empty() => {}
                     bytes => return Poll::Ready(Some(Ok(Frame::data(this.counted(bytes))))),
                 },
-                Poll::Ready(false) => {
-                    this.subscription = None;
-                    this.ends.code = Code::Unavailable;
-                    let mut trailers = http::HeaderMap::new();
-                    status::draining().add_header(&mut trailers)?;
-                    return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
-                }
+                Poll::Ready(false) => return Poll::Ready(Some(this.end_with(&status::draining()))),
             }
         }
     }

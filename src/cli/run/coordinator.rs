@@ -1,9 +1,16 @@
 //! The coordinator that tells when the thread is paused: the configured one, or a private one in this process.
 //!
 //! 1. A private coordinator listens before the command starts, in a directory that nobody else can enter, and leaves
-//!    nothing behind: its state is in memory, and the directory goes when it is dropped.
+//!    nothing behind: its state is in memory, and the directory goes when it is dropped. It takes one token, which opens one
+//!    thread.
+use super::super::token::{KEY_VARIABLE, now};
 use crate::{
+    access::{
+        AccessConfig, Grant, Role,
+        mint::{self, Signer},
+    },
     client::{Address, Client, ConfigError, Settings, Token},
+    core::{scope::Scope, types::ThreadId},
     server::{self, Listen, Server, StoreConfig},
 };
 use std::{
@@ -18,33 +25,53 @@ use tempfile::TempDir;
 /// Ends an elicitation whose holder asked for no lease, as `serve` does by default: a lost decrement must not freeze a
 /// command for ever (G2).
 const ANONYMOUS_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long a command may be paused, its limit aside, before the token that was signed for it is of no use any more.
+const TOKEN_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Where the command and its clock find the pauses of the thread.
 pub(super) struct Coordinator {
     client: Client,
     address: Address,
     settings: Settings,
+    /// For the command; `None`: it has what we have.
+    token: Option<Token>,
     private: Option<TempDir>,
 }
 
+/// A token that opens this thread alone.
+///
+/// # Errors
+/// It cannot be signed.
+pub(super) fn sign(signer: &Signer, thread_id: &str, limit: Duration) -> Result<Token, String> {
+    let token = mint::Token {
+        subject: format!("run {thread_id}").chars().take(64).collect(),
+        role: Role::Holder,
+        threads: vec![thread_id.to_owned()],
+        prefixes: Vec::new(),
+    };
+    let signed = signer.sign(&token, now(), limit.saturating_add(TOKEN_TTL))?;
+    Token::new(&signed).map_err(|error| error.to_string())
+}
+
 impl Coordinator {
-    /// The one that the user runs. Needs a tokio runtime.
+    /// The one that the user runs. `token`: for the command; we take it too if we have none. Needs a tokio runtime.
     ///
     /// # Errors
     /// The settings do not go together.
-    pub(super) fn configured(settings: Settings) -> Result<Self, ConfigError> {
+    pub(super) fn configured(mut settings: Settings, token: Option<Token>) -> Result<Self, ConfigError> {
+        settings.token = settings.token.or_else(|| token.clone());
         let config = settings.config()?;
-        Ok(Self { client: Client::with_config(&config)?, address: config.address, settings, private: None })
+        Ok(Self { client: Client::with_config(&config)?, address: config.address, settings, token, private: None })
     }
 
     /// A new one, served by the runtime that this is called on for as long as that runs.
-    pub(super) async fn private() -> Result<Self, String> {
+    pub(super) async fn private(thread_id: &str) -> Result<Self, String> {
         // The path of a Unix socket has at most 107 bytes: a deep TMPDIR may leave no room.
         let mut bases = vec![std::env::temp_dir()];
         bases.extend((bases[0] != Path::new("/tmp")).then(|| PathBuf::from("/tmp")));
         let mut problem = String::new();
         for base in bases {
-            match Self::private_beneath(&base).await {
+            match Self::private_beneath(&base, thread_id).await {
                 Ok(coordinator) => return Ok(coordinator),
                 Err(why) => problem = why,
             }
@@ -52,7 +79,13 @@ impl Coordinator {
         Err(problem)
     }
 
-    async fn private_beneath(base: &Path) -> Result<Self, String> {
+    async fn private_beneath(base: &Path, thread_id: &str) -> Result<Self, String> {
+        let thread = ThreadId::parse("thread_id", thread_id).map_err(|error| error.to_string())?;
+        let secret = mint::secret()?;
+        // The same for the command and for us: it may read its thread too.
+        let token = Token::new(&secret).map_err(|error| error.to_string())?;
+        let given = vec![(secret, Grant::new("run", Role::Holder, Scope::one(&thread)))];
+
         let directory = tempfile::Builder::new()
             .prefix("pausewatch-")
             .permissions(Permissions::from_mode(0o700))
@@ -63,12 +96,13 @@ impl Coordinator {
             listen: vec![Listen::Unix(socket.clone())],
             store: StoreConfig::Memory,
             anonymous_ttl: Some(ANONYMOUS_TTL),
+            access: Some(AccessConfig { given, ..AccessConfig::default() }),
             ..server::Config::default()
         });
         let server = server.await.map_err(|error| error.to_string())?;
         tokio::spawn(server.run(std::future::pending()));
         let settings = Settings { address: Some(Address::Unix(socket)), ..Settings::default() };
-        let configured = Self::configured(settings).map_err(|error| error.to_string())?;
+        let configured = Self::configured(settings, Some(token)).map_err(|error| error.to_string())?;
         Ok(Self { private: Some(directory), ..configured })
     }
 
@@ -87,10 +121,13 @@ impl Coordinator {
     /// What the command finds in its environment, so that all it starts calls this coordinator as we do. What does not
     /// hold for this one is empty, which counts as not set.
     pub(super) fn environment(&self, thread_id: &str) -> Vec<(OsString, OsString)> {
-        let Settings { token, tls_ca, tls_cert, tls_key, .. } = &self.settings;
+        let Settings { tls_ca, tls_cert, tls_key, .. } = &self.settings;
+        let token = self.token.as_ref().or(self.settings.token.as_ref());
         let of_file = |path: &Option<PathBuf>| path.clone().unwrap_or_default().into_os_string();
         let optional = [
-            ("PAUSEWATCH_TOKEN", token.as_ref().map(Token::secret).unwrap_or_default().into()),
+            ("PAUSEWATCH_TOKEN", token.map(Token::secret).unwrap_or_default().into()),
+            // Who can sign could open every thread.
+            (KEY_VARIABLE, OsString::new()),
             ("PAUSEWATCH_TLS_CA", of_file(tls_ca)),
             ("PAUSEWATCH_TLS_CERT", of_file(tls_cert)),
             ("PAUSEWATCH_TLS_KEY", of_file(tls_key)),

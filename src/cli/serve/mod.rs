@@ -1,4 +1,5 @@
 //! `pausewatch serve`: the coordinator.
+mod access;
 mod insight;
 mod options;
 

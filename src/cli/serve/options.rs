@@ -1,6 +1,7 @@
 //! The options of `serve`. One field is all that an option takes: its flag, its variable, its key in the config file, what
 //! `config check` says of it and its paragraph in the manual come from there (`cli/layers.rs`). A field whose value is
 //! a secret says `hide_env_values = true`.
+use super::access::Access;
 use super::insight::{InsightArgs, LimitArgs};
 use crate::cli::{duration, layers::Origin};
 use crate::server::{Config, Listen, StoreConfig, TlsFiles};
@@ -23,6 +24,8 @@ pub struct Args {
     insecure: bool,
     #[command(flatten)]
     tls: Tls,
+    #[command(flatten)]
+    access: Access,
     /// Where the state is kept. `memory` forgets it when the server ends.
     #[arg(long, value_name = "STORE", default_value = "embedded")]
     store: Store,
@@ -109,9 +112,10 @@ impl Args {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = self.workers.map_or((cores / 2).clamp(1, 8), usize::from);
         let anonymous_ttl = Some(self.anonymous_ttl).filter(|ttl| !ttl.is_zero());
-        let tls = self.tls.files()?;
+        let (tls, access) = (self.tls.files()?, self.access.config()?);
         let (listen, insecure, limits) = (self.listen, self.insecure, self.limits.limits());
-        let config = Config { listen, store, anonymous_ttl, insecure, tls, workers, limits, ..Config::default() };
+        let config =
+            Config { listen, store, anonymous_ttl, insecure, tls, access, workers, limits, ..Config::default() };
         Ok(self.insight.apply(config))
     }
 }
