@@ -16,6 +16,8 @@
 //! Features: `client` (client and stopwatches; no server, no database), `server`, `cli` (the program; default).
 #[cfg(feature = "server")]
 pub mod access;
+#[cfg(all(feature = "server", unix))]
+pub mod audit;
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "client")]
@@ -33,6 +35,8 @@ pub mod hub;
 pub mod limits;
 #[cfg(feature = "server")]
 pub mod metrics;
+#[cfg(feature = "server")]
+mod outlet;
 pub mod proto;
 #[cfg(all(feature = "server", unix))]
 pub mod server;

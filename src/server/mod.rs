@@ -7,6 +7,7 @@ mod door;
 mod files;
 mod handshake;
 mod listen;
+mod pauses;
 mod scrape;
 mod tls;
 mod worker;
@@ -16,8 +17,9 @@ pub use listen::{Listen, ListenError};
 pub use tls::TlsFiles;
 
 use crate::access::{Access, AccessConfig};
+use crate::audit::{self, Trail};
 use crate::clock::{Clock, System};
-use crate::coordinator::{Coordinator, Fatal, Settings};
+use crate::coordinator::{Coordinator, Fatal, Settings, Witness};
 use crate::hub::{Figures, Hub};
 use crate::limits::{Accounts, Limits};
 use crate::metrics::{Metrics, State};
@@ -27,6 +29,7 @@ use crate::store::{self, OpenError, Store};
 use door::Door;
 use files::Source;
 use listen::{Listener, Tcp};
+use pauses::{PauseLog, Witnesses};
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
@@ -71,6 +74,10 @@ pub struct Config {
     pub metrics: Option<String>,
     /// Serve metrics off loopback.
     pub metrics_insecure: bool,
+    /// Where the audit trail is written; `None`: nowhere.
+    pub audit: Option<audit::Config>,
+    /// Log every pause and its end, however many there are.
+    pub log_every_pause: bool,
 }
 
 impl Default for Config {
@@ -87,6 +94,8 @@ impl Default for Config {
             limits: Limits::default(),
             metrics: None,
             metrics_insecure: false,
+            audit: None,
+            log_every_pause: false,
         }
     }
 }
@@ -112,6 +121,9 @@ pub enum StartError {
     /// A listener.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The audit trail.
+    #[error("open the audit trail {0}: {1}")]
+    Audit(String, #[source] io::Error),
     /// The system.
     #[error("start a worker: {0}")]
     Worker(#[source] io::Error),
@@ -162,11 +174,17 @@ impl Server {
             accounts: Arc::<Accounts>::default(),
             limits: config.limits,
         });
+        let mut witnesses: Vec<Box<dyn Witness>> = vec![Box::new(PauseLog::new(config.log_every_pause))];
+        if let Some(audit) = &config.audit {
+            let trail = Trail::open(audit, shop.metrics.clone(), clock.now());
+            let trail = trail.map_err(|error| StartError::Audit(audit.path.display().to_string(), error))?;
+            witnesses.push(Box::new(trail));
+        }
         let settings = Settings {
             anonymous_ttl: config.anonymous_ttl,
             limits: Some(config.limits),
             metrics: shop.metrics.clone(),
-            witness: None,
+            witness: Some(Box::new(Witnesses(witnesses))),
         };
         let coordinator = Arc::new(Coordinator::start_with(store, clock.clone(), settings, end_process)?);
         let (health, health_service) = tonic_health::server::health_reporter();

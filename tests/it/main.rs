@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // The lint's own exception for tests does not see what tests share.
 mod access;
 mod architecture;
+mod audit;
 mod bad_input;
 mod cli_calls;
 mod cli_hold;
@@ -23,6 +24,7 @@ mod hostile;
 mod leases;
 mod limits;
 mod listeners;
+mod logs;
 mod metrics;
 mod power_loss;
 mod program;

@@ -1,6 +1,7 @@
 //! `pausewatch serve`: the coordinator.
 mod access;
 mod insight;
+mod log;
 mod options;
 
 pub use options::Args;
@@ -13,7 +14,13 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Serves until SIGTERM or SIGINT; reads its files again on SIGHUP.
 pub fn run(args: Args) -> ExitCode {
-    log();
+    let _log = match log::start(args.insight.log_format) {
+        Ok(log) => log,
+        Err(error) => {
+            eprintln!("pausewatch serve: start the log: {error}");
+            return ExitCode::from(exit::FAILED);
+        }
+    };
     args.log();
     let (why, code) = match args.config().map(serve) {
         Ok(Ok(())) => return ExitCode::SUCCESS,
@@ -61,17 +68,6 @@ fn serve(config: Config) -> Result<(), String> {
     // What the drain did not wait for must not hold the process.
     runtime.shutdown_background();
     served
-}
-
-/// To standard error, as RUST_LOG says (`info` if it says nothing); standard output is for the addresses.
-fn log() {
-    use std::io::IsTerminal;
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env();
-    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let out = std::io::stderr;
-    // Already set: then somebody else sees to it.
-    let _ =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(out).with_ansi(out().is_terminal()).try_init();
 }
 
 /// A watcher is a connection or a part of one: the usual soft limit of 1,024 files is for programs that use select(2).
