@@ -48,3 +48,5 @@ pub mod stopwatch;
 pub mod store;
 #[cfg(any(feature = "client", feature = "server"))]
 mod sync;
+#[cfg(any(feature = "client", feature = "server"))]
+mod trace;

@@ -21,6 +21,7 @@ pub mod run;
 pub mod serve;
 mod table;
 pub mod token;
+mod traces;
 pub mod watch;
 mod wire;
 
@@ -42,7 +43,7 @@ pub enum Command {
     /// Run a command with a time limit that stands still while its thread is paused.
     Run(run::Args),
     /// Serve the pause state of threads to tools and exec servers.
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     /// Run a command, and pause its thread until the command has ended.
     Hold(hold::Args),
     /// Open an elicitation: its thread is paused until it is closed.
@@ -69,7 +70,7 @@ pub fn main() -> ExitCode {
     };
     match program.command {
         Command::Run(args) => run::run(args),
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => serve::run(*args),
         Command::Hold(args) => hold::run(args),
         Command::Increment(args) => increment::run(args),
         Command::Decrement(args) => decrement::run(args),

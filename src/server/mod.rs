@@ -78,6 +78,8 @@ pub struct Config {
     pub audit: Option<audit::Config>,
     /// Log every pause and its end, however many there are.
     pub log_every_pause: bool,
+    /// Make a span of each call, with the global tracer of OpenTelemetry (feature `otel`).
+    pub trace_calls: bool,
 }
 
 impl Default for Config {
@@ -96,6 +98,7 @@ impl Default for Config {
             metrics_insecure: false,
             audit: None,
             log_every_pause: false,
+            trace_calls: false,
         }
     }
 }
@@ -173,6 +176,7 @@ impl Server {
             metrics: Arc::<Metrics>::default(),
             accounts: Arc::<Accounts>::default(),
             limits: config.limits,
+            trace_calls: config.trace_calls,
         });
         let mut witnesses: Vec<Box<dyn Witness>> = vec![Box::new(PauseLog::new(config.log_every_pause))];
         if let Some(audit) = &config.audit {

@@ -40,4 +40,5 @@ mod stopwatch_controller;
 mod stopwatch_server;
 mod store_contract;
 mod support;
+mod traces;
 mod watch;

@@ -1,5 +1,6 @@
 //! The options of `serve` for those who look after it: limits, metrics, the log, the audit trail.
 use super::log::Format;
+use crate::cli::traces::{self, Traces};
 use crate::limits::{Limits, Most};
 use crate::server::Config;
 use std::path::PathBuf;
@@ -86,6 +87,17 @@ pub(super) struct InsightArgs {
     /// Keep so many full files beside it, as FILE.1, FILE.2 and so on.
     #[arg(long, value_name = "N", default_value = "10")]
     audit_keep: u32,
+    /// Send a span for each call by OTLP over gRPC to this collector, such as http://127.0.0.1:4317.
+    #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
+    pub(super) otlp_endpoint: Option<String>,
+}
+
+impl InsightArgs {
+    /// Begins to send spans, if anybody has said where to.
+    pub(super) fn start_traces(&self) -> Result<Option<Traces>, String> {
+        let Some(endpoint) = self.otlp_endpoint.clone().or_else(traces::endpoint) else { return Ok(None) };
+        traces::start(&endpoint).map_err(|error| format!("send traces to {endpoint}: {error}"))
+    }
 }
 
 fn size(text: &str) -> Result<u64, String> {

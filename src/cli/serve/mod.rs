@@ -22,7 +22,15 @@ pub fn run(args: Args) -> ExitCode {
         }
     };
     args.log();
-    let (why, code) = match args.config().map(serve) {
+    let traces = match args.insight.start_traces() {
+        Ok(traces) => traces,
+        Err(why) => {
+            eprintln!("pausewatch serve: {why}");
+            return ExitCode::from(exit::USAGE);
+        }
+    };
+    let trace_calls = traces.is_some();
+    let (why, code) = match args.config().map(|config| serve(Config { trace_calls, ..config })) {
         Ok(Ok(())) => return ExitCode::SUCCESS,
         Ok(Err(why)) => (why, exit::FAILED),
         Err(why) => (why, exit::USAGE),

@@ -38,14 +38,14 @@ pub struct Args {
     /// Threads that serve connections [default: half the cores, at most 8].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: Option<u16>,
-    #[command(flatten)]
-    limits: LimitArgs,
-    #[command(flatten)]
-    insight: InsightArgs,
     /// The config file, TOML: these options under their names in its table `[serve]` [env: PAUSEWATCH_CONFIG] [default:
     /// $XDG_CONFIG_HOME/pausewatch/config.toml, else ~/.config/pausewatch/config.toml].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    pub(super) insight: InsightArgs,
     /// Each option with its values and where they are from, secrets hidden.
     #[arg(skip)]
     pub(crate) origins: Vec<(String, Vec<String>, Origin)>,
