@@ -1,6 +1,8 @@
 //! What callers may have: refusals come with what, how much and how long, and the others are served as before.
 use crate::support::{Api, Process, Running, api, config, detail, embedded, states, timed, unix};
+use pausewatch::access::AccessConfig;
 use pausewatch::limits::{Limits, Most};
+use pausewatch::proto::v1::IncrementElicitationRequest;
 use pausewatch::server::Config;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -196,4 +198,38 @@ async fn g7_a_flood_of_calls_is_refused_beside_an_honest_caller() {
     assert!(calls > 0 && refused > 0, "{calls} honest calls beside {refused} that were refused");
     let grown = server.memory().saturating_sub(before);
     assert!(grown < 16 << 20, "memory grew by {grown} bytes");
+}
+
+/// Behind one address are many callers: each token has a share of its own, and the trail says whose it was.
+#[tokio::test]
+async fn g7_the_subject_of_a_token_is_a_caller_wherever_it_calls_from() {
+    let directory = tempfile::tempdir().unwrap();
+    let (tokens, trail) = (directory.path().join("tokens"), directory.path().join("audit.log"));
+    let entry = |subject: &str| {
+        format!("[[token]]\nsubject = \"{subject}\"\nrole = \"admin\"\nsecret = \"a-long-secret-of-{subject}\"\n")
+    };
+    std::fs::write(&tokens, entry("ann") + &entry("bob")).unwrap();
+    let access = AccessConfig { tokens: Some(tokens), jwt: None, given: Vec::new() };
+    let audit = pausewatch::audit::Config { path: trail.clone(), max_size: 1 << 20, keep: 1 };
+    let limits = Limits { open: most(None, Some(1)), streams: most(None, Some(1)), ..Limits::default() };
+    let config = Config { access: Some(access), audit: Some(audit), limits, ..config() };
+    let running = Running::start(config).await;
+    let mut api = running.api().await.0;
+    let request = |subject: &str, thread: &str| {
+        let mut request =
+            tonic::Request::new(IncrementElicitationRequest { thread_id: thread.into(), ..Default::default() });
+        let token = format!("Bearer a-long-secret-of-{subject}");
+        request.metadata_mut().insert("authorization", token.parse().unwrap());
+        request
+    };
+    api.increment_elicitation(request("ann", "a")).await.unwrap();
+    let (limit, caller) = refused("a second one of Ann's", api.increment_elicitation(request("ann", "b")).await);
+    assert_eq!((limit.as_str(), caller.as_deref()), ("open-elicitations-per-caller", Some("ann")));
+    api.increment_elicitation(request("bob", "b")).await.unwrap();
+    drop(api);
+    running.stop().await.unwrap();
+    let text = std::fs::read_to_string(&trail).unwrap();
+    let by: Vec<_> = text.lines().filter_map(|line| line.split("\"by\":\"").nth(1)?.split('"').next()).collect();
+    assert_eq!(by, ["ann", "bob"]);
+    assert!(!text.contains("a-long-secret"), "tokens are in no trail");
 }
