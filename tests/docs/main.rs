@@ -20,6 +20,7 @@
 mod api_reference;
 mod expect;
 mod links;
+mod mentions;
 mod page;
 mod pages;
 mod session;
