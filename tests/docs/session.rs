@@ -80,9 +80,11 @@ impl Session {
             command.env_remove(name);
         }
         let mut shell = command
-            .envs([("TZ", "UTC"), ("LC_ALL", "C.UTF-8"), ("TERM", "dumb"), ("PAUSEWATCH", "pausewatch")])
+            .envs([("TZ", "UTC"), ("LC_ALL", "C.UTF-8"), ("TERM", "dumb")])
             .envs(tools::environment(&bin))
             .env("HOME", home)
+            // For examples/story, which else builds one.
+            .env("PAUSEWATCH", bin.join("pausewatch"))
             .env(MARK, root.path())
             .current_dir(work)
             .stdin(Stdio::piped())
@@ -182,5 +184,52 @@ fn copy(from: &Path, to: &Path) {
         }
     } else {
         std::fs::copy(from, to).unwrap();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine that has no place for a session says so in the tests of the pages.
+    fn session() -> Option<Session> {
+        Session::start().ok()
+    }
+
+    #[test]
+    fn a_page_is_typed_into_one_shell() {
+        let Some(mut session) = session() else { return };
+        let mut run = |command: &str| session.run(command).unwrap();
+        run("here=1; mkdir d; cd d; f() { return 7; }");
+        assert_eq!(run("f").status, 7);
+        assert_eq!(run("echo $? $here; basename $PWD").printed(), "7 1\nd\n");
+        assert_eq!(run("cat; echo ended").printed(), "ended\n", "it has no input to wait for");
+        assert_eq!(run("sleep 600 & kill -9 $!; wait $!").status, 137);
+        assert_eq!(run("true").printed(), "", "the shell's own news are not the command's");
+        assert_eq!(run("env | grep -c '^PAUSEWATCH_'").printed(), "0\n");
+        assert!(session.run("exit 3").is_err_and(|why| why.contains("ended the shell")));
+    }
+
+    #[test]
+    fn what_a_page_starts_ends_with_it() {
+        let Some(mut session) = session() else { return };
+        let process = session.run("setsid sleep 600 & echo $!").unwrap().printed();
+        let state = format!("/proc/{}/stat", process.trim());
+        let lives = || std::fs::read_to_string(&state).is_ok_and(|stat| !stat.contains(") Z "));
+        assert!(lives() || !Path::new("/proc/self/stat").exists());
+        drop(session);
+        assert!(!lives());
+    }
+
+    #[test]
+    fn pages_may_listen_on_the_same_port() {
+        let (Some(mut one), true) = (session(), has_own_network()) else { return };
+        let mut two = Session::start().unwrap();
+        for session in [&mut one, &mut two] {
+            let serve = session.run("pausewatch serve --store memory >>listening &").unwrap();
+            assert_eq!(serve.status, 0);
+            session.run("until grep -q listening listening; do sleep 0.05; done").unwrap();
+            assert_eq!(session.run("pausewatch list").unwrap().printed(), "No thread is paused.\n");
+        }
     }
 }
