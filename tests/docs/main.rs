@@ -24,4 +24,5 @@ mod mentions;
 mod page;
 mod pages;
 mod session;
+mod snippets;
 mod tools;
