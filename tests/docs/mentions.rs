@@ -129,7 +129,7 @@ fn commands_and_options_that_pages_mention_exist() {
                 Some(rest) => program.complaint(rest),
                 None => {
                     let option = mention.split([' ', '=']).next().unwrap_or_default();
-                    let unknown = option.starts_with("--") && option.len() > 2 && !program.has_option(option);
+                    let unknown = option.starts_with("--") && !option.ends_with('-') && !program.has_option(option);
                     unknown.then(|| format!("no command has {option}"))
                 }
             };
