@@ -50,3 +50,10 @@ pub mod store;
 mod sync;
 #[cfg(any(feature = "client", feature = "server"))]
 mod trace;
+
+/// The Rust of the pages is compiled with the documentation tests.
+#[cfg(all(doctest, feature = "client"))]
+#[allow(rustdoc::invalid_codeblock_attributes)] // Those for tests/docs, behind `sh` and `console`.
+#[doc = include_str!("../README.md")]
+#[doc = include_str!("../clients/README.md")]
+mod pages {}
