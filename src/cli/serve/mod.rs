@@ -36,6 +36,7 @@ fn serve(config: Config) -> Result<(), String> {
         let reload = server.reload();
         tokio::spawn(async move {
             while hangup.recv().await.is_some() {
+                tracing::info!("SIGHUP: reading files again");
                 reload.now();
             }
         });

@@ -3,7 +3,7 @@
 //! a secret says `hide_env_values = true`.
 use super::access::Access;
 use super::insight::{InsightArgs, LimitArgs};
-use crate::cli::{duration, layers::Origin};
+use crate::cli::{duration, layers::Effective};
 use crate::server::{Config, Listen, StoreConfig, TlsFiles};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub struct Args {
     config: Option<PathBuf>,
     /// Each option with its values and where they are from, secrets hidden.
     #[arg(skip)]
-    pub(crate) origins: Vec<(String, Vec<String>, Origin)>,
+    pub(crate) origins: Vec<Effective>,
 }
 
 /// With it, every TCP listener speaks TLS, and Unix sockets stay as they are. What belongs together may come from several
@@ -89,7 +89,7 @@ enum Store {
 impl Args {
     /// Says what it runs with, and why, for whoever wonders later.
     pub(super) fn log(&self) {
-        let told = |(key, values, origin): &(String, Vec<String>, Origin)| match values[..] {
+        let told = |(key, values, origin): &Effective| match values[..] {
             [] => None,
             _ => Some(format!("{key}={} ({origin})", values.join(","))),
         };
@@ -101,7 +101,7 @@ impl Args {
     ///
     /// # Errors
     /// The options do not go together, or something that has no default is missing.
-    pub(super) fn config(self) -> Result<Config, String> {
+    pub(crate) fn config(self) -> Result<Config, String> {
         let store = match self.store {
             Store::Memory => StoreConfig::Memory,
             Store::Embedded => StoreConfig::Embedded(match self.data_dir {
