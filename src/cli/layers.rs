@@ -72,6 +72,29 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Program, ExitCode> {
     Ok(program)
 }
 
+/// All options of a command when its command line is empty, with where each is from.
+///
+/// # Errors
+/// Each line says what is wrong, and where; or what does not go together.
+pub(crate) fn complete(name: &str, file: Option<&Path>) -> Result<Vec<Effective>, Vec<String>> {
+    let layers = Layers::find(name, file)?;
+    let program = Program::command().mut_subcommands(without_variables);
+    let command = program.find_subcommand(name).expect("only commands of ours are looked up");
+    let given = ArgMatches::default();
+    let arguments = ["pausewatch".into(), name.into()].into_iter().chain(layers.arguments(command, &given));
+    let told = |error: clap::Error| {
+        let text = error.to_string();
+        let lines = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
+        vec![format!("{name}: {}", lines.collect::<Vec<_>>().join(" "))]
+    };
+    let matches = program.clone().try_get_matches_from(arguments).map_err(told)?;
+    let parsed = Program::from_arg_matches(&matches).map_err(told)?;
+    if let super::Command::Serve(args) = parsed.command {
+        args.config().map_err(|why| vec![format!("{name}: {why}")])?;
+    }
+    Ok(layers.origins(command, &given, matches.subcommand_matches(name).unwrap_or(&given)))
+}
+
 /// Lets clap look at no variable of ours: it would not tell one that is wrong from a flag, nor one that is empty from
 /// one that is set.
 fn without_variables(command: Command) -> Command {
@@ -82,7 +105,9 @@ fn without_variables(command: Command) -> Command {
 }
 
 fn is_given(given: &ArgMatches, arg: &clap::Arg) -> bool {
-    given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
+    // clap panics when it is asked for what it never parsed.
+    given.ids().any(|id| id == arg.get_id())
+        && given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
 }
 
 /// The variable of an option.
@@ -131,6 +156,11 @@ impl Layers {
             layers.insert(key, (values, Origin::Variable(name)));
         }
         if wrong.is_empty() { Ok(Layers(layers)) } else { Err(wrong) }
+    }
+
+    /// What is said to an option that takes one value.
+    pub(crate) fn value(&self, key: &str) -> Option<&str> {
+        self.0.get(key)?.0.first().map(String::as_str)
     }
 
     /// What is here and not among the `given` options, as arguments.

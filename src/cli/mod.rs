@@ -3,18 +3,22 @@
 //! A command is an `Args` (what clap parses) and a function that runs it and returns the exit code. `run` and `hold`
 //! promise 125 for bad usage (as GNU `timeout` does), all others 2.
 mod call;
+pub mod config;
 mod config_file;
 mod connection;
+mod data_dir;
 pub mod decrement;
 pub mod duration;
 mod escape;
 pub mod exit;
 mod failure;
 pub mod get;
+pub mod health;
 pub mod hold;
 pub mod increment;
 mod layers;
 pub mod list;
+pub mod manual;
 mod output;
 pub mod renew;
 pub mod run;
@@ -59,6 +63,14 @@ pub enum Command {
     Watch(watch::Args),
     /// Make tokens, and the keys that sign them.
     Token(token::Args),
+    /// Ask whether the coordinator serves.
+    Health(health::Args),
+    /// Check the config file.
+    Config(config::Args),
+    /// Print the completions of a shell.
+    Completions(manual::CompletionsArgs),
+    /// Print or write the manual pages.
+    Man(manual::ManArgs),
 }
 
 /// Parses the arguments, runs the command, and returns its exit code.
@@ -78,5 +90,9 @@ pub fn main() -> ExitCode {
         Command::List(args) => list::run(args),
         Command::Watch(args) => watch::run(args),
         Command::Token(args) => token::run(args),
+        Command::Health(args) => health::run(args),
+        Command::Config(args) => config::run(args),
+        Command::Completions(args) => manual::completions(args),
+        Command::Man(args) => manual::man(args),
     }
 }

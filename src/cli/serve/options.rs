@@ -3,7 +3,7 @@
 //! a secret says `hide_env_values = true`.
 use super::access::Access;
 use super::insight::{InsightArgs, LimitArgs};
-use crate::cli::{duration, layers::Effective};
+use crate::cli::{data_dir, duration, layers::Effective};
 use crate::server::{Config, Listen, StoreConfig, TlsFiles};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -104,10 +104,7 @@ impl Args {
     pub(crate) fn config(self) -> Result<Config, String> {
         let store = match self.store {
             Store::Memory => StoreConfig::Memory,
-            Store::Embedded => StoreConfig::Embedded(match self.data_dir {
-                Some(directory) => directory,
-                None => default_data_dir().ok_or("neither XDG_STATE_HOME nor HOME is set: say --data-dir")?,
-            }),
+            Store::Embedded => StoreConfig::Embedded(data_dir::or_default(self.data_dir)?),
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = self.workers.map_or((cores / 2).clamp(1, 8), usize::from);
@@ -118,10 +115,4 @@ impl Args {
             Config { listen, store, anonymous_ttl, insecure, tls, access, workers, limits, ..Config::default() };
         Ok(self.insight.apply(config))
     }
-}
-
-fn default_data_dir() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let state = set("XDG_STATE_HOME").filter(|path| path.is_absolute());
-    Some(state.or_else(|| Some(set("HOME")?.join(".local/state")))?.join("pausewatch"))
 }
