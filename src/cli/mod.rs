@@ -23,6 +23,7 @@ mod output;
 pub mod renew;
 pub mod run;
 pub mod serve;
+pub mod store;
 mod table;
 pub mod token;
 pub mod watch;
@@ -65,6 +66,12 @@ pub enum Command {
     Token(token::Args),
     /// Ask whether the coordinator serves.
     Health(health::Args),
+    /// Copy the store of a server into a file, while it runs.
+    Backup(store::backup::Args),
+    /// Make a store of a backup.
+    Restore(store::restore::Args),
+    /// Check a store, or a backup, without a change to it.
+    Check(store::check::Args),
     /// Check the config file.
     Config(config::Args),
     /// Print the completions of a shell.
@@ -91,6 +98,9 @@ pub fn main() -> ExitCode {
         Command::Watch(args) => watch::run(args),
         Command::Token(args) => token::run(args),
         Command::Health(args) => health::run(args),
+        Command::Backup(args) => store::backup::run(args),
+        Command::Restore(args) => store::restore::run(args),
+        Command::Check(args) => store::check::run(args),
         Command::Config(args) => config::run(args),
         Command::Completions(args) => manual::completions(args),
         Command::Man(args) => manual::man(args),

@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used)] // The lint's own exception for tests does not see what tests share.
 mod access;
 mod architecture;
+mod backup;
 mod bad_input;
 mod cli_calls;
 mod cli_hold;
+mod cli_operation;
 mod cli_output;
 mod cli_token;
 mod cli_watch;
@@ -14,6 +16,7 @@ mod client_tls;
 mod client_watch;
 mod config;
 mod crash;
+mod deploy;
 mod drain;
 mod durability;
 mod engine;
@@ -31,6 +34,7 @@ mod run_pauses;
 mod run_vs_timeout;
 mod server_tls;
 mod service;
+mod service_manager;
 mod shell;
 mod sleep;
 mod stopwatch;
