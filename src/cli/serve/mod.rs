@@ -1,7 +1,9 @@
 //! `pausewatch serve`: the coordinator.
 mod access;
 mod insight;
+mod notify;
 mod options;
+mod watchdog;
 
 pub use options::Args;
 
@@ -50,11 +52,16 @@ fn serve(config: Config) -> Result<(), String> {
         }
         let _ = out.flush();
         drop(out);
+        let manager = notify::Manager::find();
+        manager.tell(&format!("READY=1\nSTATUS=Serving at {}", server.addresses().join(", ")));
+        let workers = server.inside();
         let shutdown = async move {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
+                () = watchdog::keep_alive(&manager, workers) => {}
             }
+            manager.tell("STOPPING=1\nSTATUS=Answering what is in flight");
         };
         server.run(shutdown).await;
         Ok(())
