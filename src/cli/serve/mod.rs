@@ -27,6 +27,7 @@ pub fn run(args: Args) -> ExitCode {
 }
 
 fn serve(config: Config) -> Result<(), String> {
+    tracing::info!(store = ?config.store, workers = config.workers, "serving from");
     raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("start: {error}"))?;
