@@ -3,22 +3,27 @@
 //! A command is an `Args` (what clap parses) and a function that runs it and returns the exit code. `run` and `hold`
 //! promise 125 for bad usage (as GNU `timeout` does), all others 2.
 mod call;
+pub mod config;
 mod config_file;
 mod connection;
+mod data_dir;
 pub mod decrement;
 pub mod duration;
 mod escape;
 pub mod exit;
 mod failure;
 pub mod get;
+pub mod health;
 pub mod hold;
 pub mod increment;
 mod layers;
 pub mod list;
+pub mod manual;
 mod output;
 pub mod renew;
 pub mod run;
 pub mod serve;
+pub mod store;
 mod table;
 pub mod token;
 mod traces;
@@ -60,6 +65,20 @@ pub enum Command {
     Watch(watch::Args),
     /// Make tokens, and the keys that sign them.
     Token(token::Args),
+    /// Ask whether the coordinator serves.
+    Health(health::Args),
+    /// Copy the store of a server into a file, while it runs.
+    Backup(store::backup::Args),
+    /// Make a store of a backup.
+    Restore(store::restore::Args),
+    /// Check a store, or a backup, without a change to it.
+    Check(store::check::Args),
+    /// Check the config file.
+    Config(config::Args),
+    /// Print the completions of a shell.
+    Completions(manual::CompletionsArgs),
+    /// Print or write the manual pages.
+    Man(manual::ManArgs),
 }
 
 /// Parses the arguments, runs the command, and returns its exit code.
@@ -79,5 +98,12 @@ pub fn main() -> ExitCode {
         Command::List(args) => list::run(args),
         Command::Watch(args) => watch::run(args),
         Command::Token(args) => token::run(args),
+        Command::Health(args) => health::run(args),
+        Command::Backup(args) => store::backup::run(args),
+        Command::Restore(args) => store::restore::run(args),
+        Command::Check(args) => store::check::run(args),
+        Command::Config(args) => config::run(args),
+        Command::Completions(args) => manual::completions(args),
+        Command::Man(args) => manual::man(args),
     }
 }

@@ -3,16 +3,20 @@
 //! [`Server::start`] opens the store and then the listeners, so that who can connect is served. [`Server::run`] ends
 //! after a drain: health turns NOT_SERVING, watches end with UNAVAILABLE, calls in flight are answered, the store is
 //! closed.
+mod control;
 mod door;
 mod files;
 mod handshake;
+mod inside;
 mod listen;
 mod pauses;
 mod scrape;
 mod tls;
 mod worker;
 
+pub use control::ask_for_backup;
 pub use files::Reload;
+pub use inside::Inside;
 pub use listen::{Listen, ListenError};
 pub use tls::TlsFiles;
 
@@ -26,6 +30,7 @@ use crate::metrics::{Metrics, State};
 use crate::proto::{DESCRIPTORS, v1::elicitation_service_server::SERVICE_NAME};
 use crate::service::{Authorized, Bounded, Elicitations, Gate, Shop};
 use crate::store::{self, OpenError, Store};
+use control::Control;
 use door::Door;
 use files::Source;
 use listen::{Listener, Tcp};
@@ -144,6 +149,7 @@ pub struct Server {
     drain: CancellationToken,
     sources: Vec<Source>,
     reload: Reload,
+    control: Option<Control>,
 }
 
 impl Server {
@@ -153,11 +159,21 @@ impl Server {
     /// See [`StartError`].
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let clock = Arc::new(System::new());
-        let store: Box<dyn Store> = match &config.store {
-            StoreConfig::Memory => Box::new(store::Memory),
-            StoreConfig::Embedded(directory) => Box::new(store::Embedded::open(directory, clock.boot_id())?),
+        let directory = match &config.store {
+            StoreConfig::Memory => return Self::start_on(Box::new(store::Memory), clock, config).await,
+            StoreConfig::Embedded(directory) => directory.clone(),
         };
-        Self::start_on(store, clock, config).await
+        let store = store::Embedded::open(&directory, clock.boot_id())?;
+        let snapshots = store.snapshots();
+        let mut server = Self::start_on(Box::new(store), clock, config).await?;
+        match Control::open(&directory, snapshots).await {
+            Ok(control) => server.control = Some(control),
+            // Not every file system has sockets.
+            Err(why) => {
+                tracing::warn!(why, "no control socket: the store can be backed up only while the server is down")
+            }
+        }
+        Ok(server)
     }
 
     /// Starts on a store that is open already; `config.store` is not looked at. `clock`: the one that the store was
@@ -227,12 +243,18 @@ impl Server {
             drain,
             sources,
             reload: Reload::default(),
+            control: None,
         })
     }
 
     /// To have it read its files again while it runs.
     pub fn reload(&self) -> Reload {
         self.reload.clone()
+    }
+
+    /// A way to each worker that no listener is on.
+    pub fn inside(&self) -> Vec<Inside> {
+        self.workers.iter().map(|worker| Inside::of(worker.entrance())).collect()
     }
 
     /// Where it listens, as clients take it: with the port that the system gave for port 0.
@@ -250,6 +272,7 @@ impl Server {
         let hub = self.coordinator.hub().clone();
         let beats = tokio::spawn(beat(hub));
         let files = tokio::spawn(files::keep_current(self.sources, self.reload));
+        let control = self.control.take().map(|control| tokio::spawn(control.answer(self.clock.clone())));
         let stop_accepting = CancellationToken::new();
         let entrances: Vec<_> = self.workers.iter().map(Worker::entrance).collect();
         let door = Door::new(self.shop.clone(), self.clock.clone());
@@ -284,6 +307,7 @@ impl Server {
             tracing::warn!(seconds = DRAIN.as_secs(), "calls were still in flight at the end of the drain");
         }
         beats.abort();
+        control.iter().for_each(tokio::task::JoinHandle::abort);
         files.abort();
         // To the end, so that a drain that takes long can be watched.
         scraped.iter().for_each(JoinHandle::abort);

@@ -2,7 +2,9 @@
 mod access;
 mod insight;
 mod log;
+mod notify;
 mod options;
+mod watchdog;
 
 pub use options::Args;
 
@@ -40,6 +42,7 @@ pub fn run(args: Args) -> ExitCode {
 }
 
 fn serve(config: Config) -> Result<(), String> {
+    tracing::info!(store = ?config.store, workers = config.workers, "serving from");
     raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("start: {error}"))?;
@@ -51,6 +54,7 @@ fn serve(config: Config) -> Result<(), String> {
         let reload = server.reload();
         tokio::spawn(async move {
             while hangup.recv().await.is_some() {
+                tracing::info!("SIGHUP: reading files again");
                 reload.now();
             }
         });
@@ -64,11 +68,16 @@ fn serve(config: Config) -> Result<(), String> {
         }
         let _ = out.flush();
         drop(out);
+        let manager = notify::Manager::find();
+        manager.tell(&format!("READY=1\nSTATUS=Serving at {}", server.addresses().join(", ")));
+        let workers = server.inside();
         let shutdown = async move {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
+                () = watchdog::keep_alive(&manager, workers) => {}
             }
+            manager.tell("STOPPING=1\nSTATUS=Answering what is in flight");
         };
         server.run(shutdown).await;
         Ok(())
