@@ -148,7 +148,7 @@ impl Metrics {
             for (code, label) in CODES.iter().enumerate() {
                 match self.calls.count(rpc, code) {
                     // There from the start, so that the first failure is a rise; the other codes come as they do.
-                    0 if !(label == &"OK" && rpc != Rpc::Unknown) => {}
+                    0 if !(label == &"OK" && rpc != Rpc::Other) => {}
                     count => text.sample(name, &[("rpc", rpc.name()), ("code", label)], count),
                 }
             }

@@ -210,7 +210,8 @@ impl Server {
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_service_status(SERVICE_NAME, tonic_health::ServingStatus::Serving).await;
         // Open to all: who probes a server has no token.
-        let health_service = Bounded(Authorized::new(health_service, None));
+        let health_service = Authorized::new(health_service, None);
+        let health_service = Bounded(Gate::new(health_service, shop.clone(), clock.clone(), None));
         let routes = routes(&coordinator, &clock, &shop, access.clone()).add_service(health_service);
         let drain = CancellationToken::new();
         let mut listeners = Vec::new();
@@ -376,8 +377,8 @@ fn routes(
     let v1alpha = reflection().build_v1alpha().expect("our descriptors are valid");
     // Whoever may call has a token, and tools send it with their questions for the descriptors too.
     Routes::new(Bounded(Gate::new(elicitations, shop.clone(), clock.clone(), access.clone())))
-        .add_service(Bounded(Authorized::new(v1, access.clone())))
-        .add_service(Bounded(Authorized::new(v1alpha, access)))
+        .add_service(Bounded(Gate::new(Authorized::new(v1, access.clone()), shop.clone(), clock.clone(), None)))
+        .add_service(Bounded(Gate::new(Authorized::new(v1alpha, access), shop.clone(), clock.clone(), None)))
 }
 
 fn certificates(tls: Arc<Tls>) -> Source {

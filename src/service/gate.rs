@@ -120,7 +120,7 @@ where
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
         let began = self.clock.awake();
-        let rpc = Rpc::named(request.uri().path().rsplit('/').next().unwrap_or_default());
+        let rpc = Rpc::of_path(request.uri().path());
         let span = CallSpan::begin(self.shop.trace_calls, request.headers(), rpc.name());
         let answer = match self.pass(&mut request, began) {
             Ok(()) => Answer::Coming(self.inner.call(request)),

@@ -6,6 +6,7 @@ use pausewatch::proto::v1::IncrementElicitationRequest;
 use pausewatch::server::Config;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use tonic::transport::Endpoint;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -140,6 +141,25 @@ async fn g7_who_calls_too_often_is_told_how_long_to_wait_and_the_others_are_serv
         served += u32::from(one.try_increment("a", "", None).await.is_ok());
     }
     assert!(served <= 21, "{served} calls were served");
+}
+
+/// Else one would flood the server by asking whether it is well.
+#[tokio::test]
+async fn g7_questions_for_health_are_calls_too() {
+    use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+    let limits = Limits { calls: most(None, Some(5)), ..Limits::default() };
+    let running = Running::start(Config { limits, ..config() }).await;
+    let endpoint = Endpoint::from_shared(format!("http://{}", running.address)).unwrap();
+    let mut health = HealthClient::new(endpoint.connect().await.unwrap());
+    health.check(HealthCheckRequest::default()).await.unwrap();
+    let flood = async {
+        loop {
+            if let Err(status) = health.check(HealthCheckRequest::default()).await {
+                break status;
+            }
+        }
+    };
+    assert_eq!(exceeded(timed("the limit", flood).await).0, "calls-per-second-per-caller");
 }
 
 #[tokio::test]
