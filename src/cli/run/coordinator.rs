@@ -25,16 +25,15 @@ use tempfile::TempDir;
 /// Ends an elicitation whose holder asked for no lease, as `serve` does by default: a lost decrement must not freeze a
 /// command for ever (G2).
 const ANONYMOUS_TTL: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long a command may be paused, its limit aside, before the token that was signed for it is of no use any more.
-const TOKEN_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long a command may be paused, its limit aside, before the token that was signed for it is of no use any more: a
+/// person may take a weekend. It opens one thread, so that there is little to gain by less.
+const TOKEN_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Where the command and its clock find the pauses of the thread.
 pub(super) struct Coordinator {
     client: Client,
     address: Address,
     settings: Settings,
-    /// For the command; `None`: it has what we have.
-    token: Option<Token>,
     private: Option<TempDir>,
 }
 
@@ -54,14 +53,15 @@ pub(super) fn sign(signer: &Signer, thread_id: &str, limit: Duration) -> Result<
 }
 
 impl Coordinator {
-    /// The one that the user runs. `token`: for the command; we take it too if we have none. Needs a tokio runtime.
+    /// The one that the user runs. `token`: for the command and for us, instead of what `settings` has. Needs a tokio
+    /// runtime.
     ///
     /// # Errors
     /// The settings do not go together.
     pub(super) fn configured(mut settings: Settings, token: Option<Token>) -> Result<Self, ConfigError> {
-        settings.token = settings.token.or_else(|| token.clone());
+        settings.token = token.or(settings.token);
         let config = settings.config()?;
-        Ok(Self { client: Client::with_config(&config)?, address: config.address, settings, token, private: None })
+        Ok(Self { client: Client::with_config(&config)?, address: config.address, settings, private: None })
     }
 
     /// A new one, served by the runtime that this is called on for as long as that runs.
@@ -121,11 +121,10 @@ impl Coordinator {
     /// What the command finds in its environment, so that all it starts calls this coordinator as we do. What does not
     /// hold for this one is empty, which counts as not set.
     pub(super) fn environment(&self, thread_id: &str) -> Vec<(OsString, OsString)> {
-        let Settings { tls_ca, tls_cert, tls_key, .. } = &self.settings;
-        let token = self.token.as_ref().or(self.settings.token.as_ref());
+        let Settings { token, tls_ca, tls_cert, tls_key, .. } = &self.settings;
         let of_file = |path: &Option<PathBuf>| path.clone().unwrap_or_default().into_os_string();
         let optional = [
-            ("PAUSEWATCH_TOKEN", token.map(Token::secret).unwrap_or_default().into()),
+            ("PAUSEWATCH_TOKEN", token.as_ref().map(Token::secret).unwrap_or_default().into()),
             // Who can sign could open every thread.
             (KEY_VARIABLE, OsString::new()),
             ("PAUSEWATCH_TLS_CA", of_file(tls_ca)),
