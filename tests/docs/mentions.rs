@@ -141,6 +141,26 @@ fn commands_and_options_that_pages_mention_exist() {
 }
 
 #[test]
+fn the_readme_names_every_command() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let words = |span: &(usize, String)| span.1.split(' ').next().unwrap_or_default().to_owned();
+    let named: BTreeSet<_> = spans(&readme).iter().map(words).collect();
+    for command in Program::ask().0.keys().filter(|command| !command.is_empty() && !command.contains(' ')) {
+        assert!(named.contains(command), "README.md does not name `{command}`");
+    }
+}
+
+#[test]
+fn a_page_names_every_option_of_the_server() {
+    let text: String = pages().iter().map(|page| std::fs::read_to_string(root().join(page)).unwrap()).collect();
+    let (program, named) = (Program::ask(), options(&text));
+    // docs/limits.md says once what the same option for one caller is.
+    let missing = |option: &&String| !named.contains(option.strip_suffix("-per-caller").unwrap_or(option));
+    let missing: Vec<_> = program.0["serve"].iter().filter(missing).collect();
+    assert!(missing.is_empty(), "no page says what these options of serve are for: {missing:?}");
+}
+
+#[test]
 fn what_does_not_exist_would_be_seen() {
     let options = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
     let program = Program(BTreeMap::from([
