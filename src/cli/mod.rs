@@ -5,9 +5,14 @@
 mod call;
 mod config_file;
 mod connection;
+mod coordinator;
 pub mod decrement;
 pub mod duration;
 mod escape;
+#[cfg(feature = "exec-server")]
+pub mod exec_child;
+#[cfg(feature = "exec-server")]
+pub mod exec_server;
 pub mod exit;
 mod failure;
 pub mod get;
@@ -42,6 +47,13 @@ pub enum Command {
     Run(run::Args),
     /// Serve the pause state of threads to tools and exec servers.
     Serve(serve::Args),
+    /// Serve MCP tools that run commands under such limits.
+    #[cfg(feature = "exec-server")]
+    ExecServer(exec_server::Args),
+    /// Become a command of the exec server.
+    #[cfg(feature = "exec-server")]
+    #[command(hide = true)]
+    ExecChild(exec_child::Args),
     /// Run a command, and pause its thread until the command has ended.
     Hold(hold::Args),
     /// Open an elicitation: its thread is paused until it is closed.
@@ -67,6 +79,10 @@ pub fn main() -> ExitCode {
     match program.command {
         Command::Run(args) => run::run(args),
         Command::Serve(args) => serve::run(args),
+        #[cfg(feature = "exec-server")]
+        Command::ExecServer(args) => exec_server::run(args),
+        #[cfg(feature = "exec-server")]
+        Command::ExecChild(args) => exec_child::run(args),
         Command::Hold(args) => hold::run(args),
         Command::Increment(args) => increment::run(args),
         Command::Decrement(args) => decrement::run(args),

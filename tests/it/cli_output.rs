@@ -5,7 +5,7 @@ use std::{fs::File, io::pipe};
 
 #[test]
 fn help_is_as_it_was() {
-    for command in ["", "run", "hold", "increment", "decrement", "renew", "get", "list", "watch"] {
+    for command in ["", "run", "hold", "increment", "decrement", "renew", "get", "list", "watch", "exec-server"] {
         let args = command.split_whitespace().chain(["--help"]);
         let help = ended(program().args(args).env("COLUMNS", "100"));
         assert_eq!((help.code, help.err.as_str()), (Some(0), ""));

@@ -15,6 +15,7 @@ mod crash;
 mod drain;
 mod durability;
 mod engine;
+mod exec_server;
 mod fake;
 mod full_disk;
 mod hostile;

@@ -8,12 +8,12 @@
 //! 3. The command finds where to ask for pauses in its environment. A `run` within a `run` finds it too, and is a command
 //!    of the same thread: who pauses the inner one pauses both, or the outer limit would end the wait.
 //! 4. Whatever goes wrong with the coordinator costs a warning; the command runs, and its limit holds.
-mod coordinator;
 pub mod duration;
 mod quote;
 
 use super::{
     connection::{Connection, Thread},
+    coordinator::Coordinator,
     exit, failure,
 };
 use crate::{
@@ -22,7 +22,6 @@ use crate::{
     stopwatch::{Link, Stopwatch, StopwatchController},
 };
 use clap::{CommandFactory, error::ErrorKind};
-use coordinator::Coordinator;
 use std::{ffi::OsString, process::ExitCode, time::Duration};
 use tokio::sync::watch;
 

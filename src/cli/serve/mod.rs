@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Serves until SIGTERM or SIGINT; reads its files again on SIGHUP.
 pub fn run(args: Args) -> ExitCode {
-    log();
+    log("info");
     args.log();
     let (why, code) = match args.config().map(serve) {
         Ok(Ok(())) => return ExitCode::SUCCESS,
@@ -58,11 +58,11 @@ fn serve(config: Config) -> Result<(), String> {
     served
 }
 
-/// To standard error, as RUST_LOG says (`info` if it says nothing); standard output is for the addresses.
-fn log() {
+/// To standard error, as RUST_LOG says, or else `usual`; standard output is for what others read.
+pub(super) fn log(usual: &str) {
     use std::io::IsTerminal;
     let filter = tracing_subscriber::EnvFilter::try_from_default_env();
-    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(usual));
     let out = std::io::stderr;
     // Already set: then somebody else sees to it.
     let _ =
@@ -70,7 +70,7 @@ fn log() {
 }
 
 /// A watcher is a connection or a part of one: the usual soft limit of 1,024 files is for programs that use select(2).
-fn raise_open_files() {
+pub(super) fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 const ANONYMOUS_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Where the command and its clock find the pauses of the thread.
-pub(super) struct Coordinator {
+pub(crate) struct Coordinator {
     client: Client,
     address: Address,
     settings: Settings,
@@ -32,13 +32,13 @@ impl Coordinator {
     ///
     /// # Errors
     /// The settings do not go together.
-    pub(super) fn configured(settings: Settings) -> Result<Self, ConfigError> {
+    pub(crate) fn configured(settings: Settings) -> Result<Self, ConfigError> {
         let config = settings.config()?;
         Ok(Self { client: Client::with_config(&config)?, address: config.address, settings, private: None })
     }
 
     /// A new one, served by the runtime that this is called on for as long as that runs.
-    pub(super) async fn private() -> Result<Self, String> {
+    pub(crate) async fn private() -> Result<Self, String> {
         // The path of a Unix socket has at most 107 bytes: a deep TMPDIR may leave no room.
         let mut bases = vec![std::env::temp_dir()];
         bases.extend((bases[0] != Path::new("/tmp")).then(|| PathBuf::from("/tmp")));
@@ -72,21 +72,21 @@ impl Coordinator {
         Ok(Self { private: Some(directory), ..configured })
     }
 
-    pub(super) fn is_private(&self) -> bool {
+    pub(crate) fn is_private(&self) -> bool {
         self.private.is_some()
     }
 
-    pub(super) fn address(&self) -> &Address {
+    pub(crate) fn address(&self) -> &Address {
         &self.address
     }
 
-    pub(super) fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         self.client.clone()
     }
 
     /// What the command finds in its environment, so that all it starts calls this coordinator as we do. What does not
     /// hold for this one is empty, which counts as not set.
-    pub(super) fn environment(&self, thread_id: &str) -> Vec<(OsString, OsString)> {
+    pub(crate) fn environment(&self, thread_id: &str) -> Vec<(OsString, OsString)> {
         let Settings { token, tls_ca, tls_cert, tls_key, .. } = &self.settings;
         let of_file = |path: &Option<PathBuf>| path.clone().unwrap_or_default().into_os_string();
         let optional = [
