@@ -13,7 +13,8 @@
 //! wire -> service -> coordinator -> core::decide -> store.commit -> (committed changes) -> hub -> watch -> wire
 //! ```
 //!
-//! Features: `client` (client and stopwatches; no server, no database), `server`, `cli` (the program; default).
+//! Features: `client` (client and stopwatches; no server, no database), `server`, `cli` (the program; default),
+//! `policy` (rules about commands: [`policy`]; default).
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "client")]
@@ -27,6 +28,8 @@ pub mod core;
 pub mod exec;
 #[cfg(feature = "server")]
 pub mod hub;
+#[cfg(feature = "policy")]
+pub mod policy;
 pub mod proto;
 #[cfg(all(feature = "server", unix))]
 pub mod server;

@@ -1,0 +1,2 @@
+//! Rules and command lines: the table, and what bash really runs.
+mod table;
