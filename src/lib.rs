@@ -31,6 +31,8 @@ pub mod hub;
 #[cfg(feature = "policy")]
 pub mod policy;
 pub mod proto;
+#[cfg(all(feature = "cli", unix))]
+pub mod sandbox;
 #[cfg(all(feature = "server", unix))]
 pub mod server;
 #[cfg(feature = "server")]

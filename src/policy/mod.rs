@@ -23,6 +23,3 @@ pub use escalation::{Action, Asker, AskingPolicy, EscalationPolicy, Question};
 pub use judge::{Judgement, Rules};
 pub use load::LoadError;
 pub use rule::Decision;
-
-#[cfg(test)]
-mod tests;

@@ -1,9 +1,9 @@
 //! `judgements.txt`: command lines with the judgement that they get.
-use crate::policy::{Decision, Rules};
+use pausewatch::policy::{Decision, Rules};
 use std::path::Path;
 
 fn rules() -> Rules {
-    Rules::load([Path::new(env!("CARGO_MANIFEST_DIR")).join("src/policy/tests/table.rules")])
+    Rules::load([Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/policy/table.rules")])
         .expect("the rules are right")
 }
 
