@@ -13,8 +13,8 @@
 //! wire -> service -> coordinator -> core::decide -> store.commit -> (committed changes) -> hub -> watch -> wire
 //! ```
 //!
-//! Features: `client` (client and stopwatches; no server, no database), `server`, `cli` (the program), `exec-server`
-//! (its command of this name; default).
+//! Features: `client` (client and stopwatches; no server, no database), `server`, `cli` (the program), `policy` (rules about
+//! commands), `exec-server` (the program with its command of this name; default).
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "client")]
@@ -30,7 +30,11 @@ pub mod exec;
 pub mod hub;
 #[cfg(all(feature = "exec-server", unix))]
 pub mod mcp;
+#[cfg(feature = "policy")]
+pub mod policy;
 pub mod proto;
+#[cfg(all(feature = "cli", unix))]
+pub mod sandbox;
 #[cfg(all(feature = "server", unix))]
 pub mod server;
 #[cfg(feature = "server")]

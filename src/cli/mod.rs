@@ -23,6 +23,7 @@ pub mod list;
 mod output;
 pub mod renew;
 pub mod run;
+pub mod sandbox_exec;
 pub mod serve;
 mod table;
 pub mod watch;
@@ -68,6 +69,9 @@ pub enum Command {
     List(list::Args),
     /// Show the states of threads as they change.
     Watch(watch::Args),
+    /// Restrict what a command can write, and become it.
+    #[command(hide = true)]
+    SandboxExec(sandbox_exec::Args),
 }
 
 /// Parses the arguments, runs the command, and returns its exit code.
@@ -90,5 +94,6 @@ pub fn main() -> ExitCode {
         Command::Get(args) => get::run(args),
         Command::List(args) => list::run(args),
         Command::Watch(args) => watch::run(args),
+        Command::SandboxExec(args) => sandbox_exec::run(args),
     }
 }
