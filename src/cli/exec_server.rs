@@ -9,16 +9,55 @@ use super::{
 };
 use crate::{
     client::check_thread_id,
-    mcp::{Config, ExecServer, Launcher, Limits, serve_stdio, usual_shell},
+    mcp::{
+        Config, ExecServer, Http, Launcher, Limits, PATH, Policy, SandboxPolicy, WhenUnable, serve_http, serve_stdio,
+        usual_shell,
+    },
+    policy::Rules,
+    sandbox::Sandbox,
     stopwatch::StopwatchController,
 };
-use std::{process::ExitCode, sync::Arc, time::Duration};
-use tokio::signal::unix::{SignalKind, signal};
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
+
+/// Of tokens for HTTP, in characters.
+const SHORTEST_TOKEN: usize = 16;
 
 /// The arguments of `exec-server`.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("address", |arg| arg.help(ADDRESS_HELP)), mut_arg("thread_id", |arg| arg.help(THREAD_HELP)))]
 pub struct Args {
+    /// Serve streamable HTTP at HOST:PORT (port 0: any), path /mcp, instead of standard input and output. Who can call runs
+    /// commands: see --http-token-file.
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<String>,
+    /// Serve only requests that bring the token in this file, as `Authorization: Bearer TOKEN`.
+    #[arg(long, value_name = "FILE", requires = "http")]
+    http_token_file: Option<PathBuf>,
+    /// Serve HTTP off loopback too, as plain text: put a proxy with TLS in front of it.
+    #[arg(long, requires = "http_token_file")]
+    insecure: bool,
+    /// Rules about what may run, is asked about, or is forbidden, in Starlark as Codex has them. Repeatable.
+    #[arg(long, value_name = "FILE")]
+    rules: Vec<PathBuf>,
+    /// What to do with a command that a person has to approve when the client cannot ask one.
+    #[arg(long, value_name = "ACTION", default_value = "deny")]
+    when_unable: Unable,
+    /// What commands may change besides their working directory and the directories for temporary files. Repeatable.
+    #[arg(long, value_name = "DIR")]
+    writable: Vec<PathBuf>,
+    /// Let commands change every file that the user may.
+    #[arg(long, conflicts_with = "writable")]
+    no_sandbox: bool,
     /// The time limit of a `shell` call that names none.
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "2m")]
     timeout: Duration,
@@ -38,6 +77,16 @@ pub struct Args {
     thread: Thread,
     #[command(flatten)]
     connection: Connection,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Unable {
+    /// Do not run it.
+    Deny,
+    /// Run it inside the sandbox.
+    Run,
+    /// Run it outside the sandbox.
+    Escalate,
 }
 
 const ADDRESS_HELP: &str = "\
@@ -72,6 +121,11 @@ async fn serve(args: Args) -> Result<(), String> {
     if let Some(thread_id) = &thread_id {
         check_thread_id(thread_id).map_err(|error| error.to_string())?;
     }
+    let policy = policy(&args)?;
+    let http = match &args.http {
+        Some(address) => Some(listen(address, &args).await?),
+        None => None,
+    };
     let coordinator = match settings.address {
         Some(_) => Coordinator::configured(settings).map_err(|why| why.to_string())?,
         None => Coordinator::private().await.map_err(|why| format!("start a private coordinator: {why}"))?,
@@ -88,12 +142,13 @@ async fn serve(args: Args) -> Result<(), String> {
     let server = ExecServer::new(Config {
         controller: StopwatchController::with_disconnect_grace(coordinator.client(), args.disconnect_grace),
         environment: Arc::new(move |thread_id| environment.environment(thread_id)),
+        policy,
         launcher: Launcher { program: "/proc/self/exe".into(), shell: usual_shell().to_owned() },
         thread_id,
         limits,
     });
     let served = tokio::select! {
-        served = serve_stdio(&server) => served.map_err(|error| error.to_string()),
+        served = serve_clients(&server, http) => served.map_err(|error| error.to_string()),
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
         _ = hangup.recv() => Ok(()),
@@ -101,6 +156,59 @@ async fn serve(args: Args) -> Result<(), String> {
     server.shutdown().await;
     drop(coordinator);
     served
+}
+
+async fn serve_clients(server: &Arc<ExecServer>, http: Option<(TcpListener, Http)>) -> io::Result<()> {
+    match http {
+        Some((listener, http)) => serve_http(server, listener, http).await,
+        None => serve_stdio(server).await,
+    }
+}
+
+async fn listen(address: &str, args: &Args) -> Result<(TcpListener, Http), String> {
+    let token = match &args.http_token_file {
+        None => None,
+        Some(file) => {
+            let token = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+            let token = token.trim().to_owned();
+            if token.len() < SHORTEST_TOKEN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+                return Err(format!(
+                    "{}: a token is one line of {SHORTEST_TOKEN} or more letters and digits: `openssl rand -hex 32` makes one",
+                    file.display()
+                ));
+            }
+            Some(token)
+        }
+    };
+    let listener = TcpListener::bind(address).await.map_err(|error| format!("listen on {address}: {error}"))?;
+    let bound = listener.local_addr().map_err(|error| format!("listen on {address}: {error}"))?;
+    if !bound.ip().is_loopback() && !args.insecure {
+        return Err(format!(
+            "{address} is not loopback: who reaches it could run commands. Listen on 127.0.0.1, or say --insecure and \
+             --http-token-file if a proxy with TLS is in front of it"
+        ));
+    }
+    // Whoever started us may not care to read it.
+    let _ = writeln!(io::stdout(), "listening http://{bound}{PATH}");
+    Ok((listener, Http { token, any_host: args.insecure }))
+}
+
+fn policy(args: &Args) -> Result<Policy, String> {
+    let rules = Rules::load(&args.rules).map_err(|error| error.to_string())?;
+    for warning in rules.warnings() {
+        failure::say("exec-server", &format!("warning: {warning}"));
+    }
+    let sandbox =
+        (!args.no_sandbox).then(|| SandboxPolicy { writable: args.writable.clone(), enforcement: Sandbox::probe() });
+    for root in &args.writable {
+        std::fs::metadata(root).map_err(|error| format!("--writable {}: {error}", root.display()))?;
+    }
+    let when_unable = match args.when_unable {
+        Unable::Deny => WhenUnable::Deny,
+        Unable::Run => WhenUnable::Run,
+        Unable::Escalate => WhenUnable::Escalate,
+    };
+    Ok(Policy { rules: Arc::new(rules), when_unable, sandbox })
 }
 
 fn fail(why: &str) -> ExitCode {

@@ -10,7 +10,10 @@ use super::{
     launch::{Launched, Reader, Writer},
     output::{Output, Taken},
 };
-use crate::exec::{session::Session, sweep::Sweeper};
+use crate::{
+    exec::{session::Session, sweep::Sweeper},
+    sandbox::Enforcement,
+};
 use rustix::process::Signal as Named;
 use std::{
     io::ErrorKind,
@@ -48,6 +51,8 @@ pub(super) struct Command {
     pub(super) id: String,
     pub(super) caller: u64,
     pub(super) about: About,
+    /// What is made of the sandbox that it runs in; `None`: it runs in none.
+    pub(super) sandbox: Option<Enforcement>,
     pub(super) clock: Clock,
     pub(super) idle: Idle,
     /// Tells it to end.
@@ -85,6 +90,7 @@ impl Command {
         id: String,
         caller: u64,
         about: About,
+        sandbox: Option<Enforcement>,
         clock: Clock,
         idle: Idle,
         stop: CancellationToken,
@@ -93,7 +99,7 @@ impl Command {
     ) -> Self {
         let (forgotten, end) = (CancellationToken::new(), watch::Sender::new(None));
         let (writer, output) = (tokio::sync::Mutex::new(writer), Mutex::new(output));
-        Self { id, caller, about, clock, idle, stop, forgotten, writer, output, end }
+        Self { id, caller, about, sandbox, clock, idle, stop, forgotten, writer, output, end }
     }
 
     /// Waits until nothing of it runs any more.

@@ -11,7 +11,7 @@ use super::{
     launch::{Launch, Streams},
     output::Output,
 };
-use crate::exec::sweep::Sweeper;
+use crate::{exec::sweep::Sweeper, sandbox::Sandbox};
 use std::{
     collections::HashMap,
     fmt, io,
@@ -44,6 +44,7 @@ pub(super) struct Start {
     pub(super) caller: u64,
     pub(super) about: About,
     pub(super) login: bool,
+    pub(super) sandbox: Option<Sandbox>,
     pub(super) clock: Clock,
     /// Told to end with it.
     pub(super) stop: CancellationToken,
@@ -72,20 +73,23 @@ impl Commands {
 
     pub(super) fn start(self: &Arc<Self>, start: Start) -> Result<Arc<Command>, StartError> {
         let place = self.place()?;
-        let Start { caller, about, login, clock, stop } = start;
+        let Start { caller, about, login, sandbox, clock, stop } = start;
         let streams = match &about {
             About { tty: true, .. } => Streams::Terminal,
             About { stays: true, .. } => Streams::Pipe,
             About { .. } => Streams::Null,
         };
         let env = (self.config.environment)(clock.thread_id());
-        let launch = Launch { line: &about.line, login, workdir: &about.workdir, env, streams };
+        let (line, workdir) = (&about.line, &about.workdir);
+        let launch = Launch { line, login, workdir, env, streams, sandbox: sandbox.as_ref() };
         let mut launched = self.config.launcher.launch(launch)?;
         let limits = self.config.limits;
         let idle = Idle::new(self.config.controller.clone(), clock.thread_id().to_owned(), limits.idle);
         let output = Output::new(limits.output);
-        let command = Command::new(place.id.clone(), caller, about, clock, idle, stop, launched.writer.take(), output);
-        let command = Arc::new(command);
+        let policy = self.config.policy.sandbox.as_ref();
+        let sandbox = sandbox.and(policy).map(|sandbox| sandbox.enforcement);
+        let (id, writer) = (place.id.clone(), launched.writer.take());
+        let command = Arc::new(Command::new(id, caller, about, sandbox, clock, idle, stop, writer, output));
         place.fill(command.clone());
         let (commands, supervised, sweeper) = (self.clone(), command.clone(), self.sweeper.clone());
         self.running.spawn(async move {

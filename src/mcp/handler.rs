@@ -8,7 +8,7 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
-        PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+        PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
     },
     service::RequestContext,
 };
@@ -22,6 +22,7 @@ use std::{
     },
 };
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 /// What a call may name its thread with, in `_meta`.
 const THREAD_KEYS: [&str; 4] = ["pausewatch/threadId", "pausewatch/thread_id", "threadId", "thread_id"];
@@ -31,18 +32,34 @@ Commands run here under time limits that stand still while a person is being ask
 work itself needs. In each answer, wall_ms = active_ms + paused_ms: a large paused_ms means that a person took their time, \
 timed_out that the command itself was too slow, denied that it was not run at all (do not try to get around that).";
 
-/// One who calls: an MCP session. Its commands end with it.
+/// One who calls: an MCP session, whose commands end with it; or, over HTTP from 2026-07-28 on, where there are none, one
+/// request, whose sessions belong to the server.
 #[derive(Debug)]
 pub struct Caller {
     pub(super) server: Arc<ExecServer>,
+    own: Scope,
+    over_http: bool,
+}
+
+/// Whose commands they are.
+#[derive(Debug)]
+pub(super) struct Scope {
     pub(super) number: u64,
-    /// The thread of calls that name none.
-    thread_id: String,
-    /// It has gone.
+    /// The thread of calls that name none; `None`: a new one for each.
+    thread_id: Option<String>,
+    /// Its commands are to end.
     pub(super) gone: CancellationToken,
 }
 
+impl Scope {
+    pub(super) fn new(thread_id: Option<String>, shutdown: &CancellationToken) -> Self {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        Self { number: NUMBERS.fetch_add(1, Relaxed), thread_id, gone: shutdown.child_token() }
+    }
+}
+
 /// What a tool answers that cannot do what it was asked for: what to do instead.
+#[derive(Debug)]
 pub(super) struct Refusal(pub(super) String);
 
 impl<E: std::error::Error> From<E> for Refusal {
@@ -54,28 +71,53 @@ impl<E: std::error::Error> From<E> for Refusal {
 pub(super) type Context = RequestContext<RoleServer>;
 
 impl Caller {
-    /// A new one.
-    pub fn new(server: &Arc<ExecServer>) -> Self {
-        static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        let thread_id = server.config.thread_id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
-        let number = NUMBERS.fetch_add(1, Relaxed);
-        Self { server: server.clone(), number, thread_id, gone: server.shutdown.child_token() }
+    fn new(server: &Arc<ExecServer>, over_http: bool) -> Self {
+        let thread_id = server.config.thread_id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
+        Self { server: server.clone(), own: Scope::new(Some(thread_id), &server.shutdown), over_http }
+    }
+
+    /// One that has the connection for itself.
+    pub(super) fn connected(server: &Arc<ExecServer>) -> Self {
+        Self::new(server, false)
+    }
+
+    /// One that calls over HTTP.
+    pub(super) fn over_http(server: &Arc<ExecServer>) -> Self {
+        Self::new(server, true)
+    }
+
+    pub(super) fn own(&self) -> &Scope {
+        &self.own
+    }
+
+    /// Whose commands a call is about.
+    pub(super) fn scope(&self, context: &Context) -> &Scope {
+        let version = context.protocol_version();
+        match self.over_http && version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28) {
+            true => &self.server.shared,
+            false => &self.own,
+        }
     }
 
     /// The thread that a call belongs to.
     pub(super) fn thread_id(&self, context: &Context) -> Result<String, Refusal> {
-        let named = THREAD_KEYS.iter().find_map(|key| context.meta.get(*key));
-        match named {
-            None | Some(Value::Null) => Ok(self.thread_id.clone()),
-            Some(Value::String(thread_id)) => Ok(thread_id.clone()),
-            Some(_) => Err(Refusal("the thread id in _meta is no string".to_owned())),
-        }
+        let own = || self.scope(context).thread_id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
+        Ok(named_thread(context)?.unwrap_or_else(own))
     }
 }
 
 impl Drop for Caller {
     fn drop(&mut self) {
-        self.gone.cancel();
+        self.own.gone.cancel();
+    }
+}
+
+/// The thread that a call names.
+pub(super) fn named_thread(context: &Context) -> Result<Option<String>, Refusal> {
+    match THREAD_KEYS.iter().find_map(|key| context.meta.get(*key)) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(thread_id)) => Ok(Some(thread_id.clone())),
+        Some(_) => Err(Refusal("the thread id in _meta is no string".to_owned())),
     }
 }
 
@@ -114,7 +156,7 @@ impl ServerHandler for Caller {
             "exec_command" => self.exec_command(request, &context).await,
             "write_stdin" => self.write_stdin(request, &context).await.map(structured),
             "kill" => self.kill(request, &context).await.map(structured),
-            "sessions" => self.sessions(request).map(structured),
+            "sessions" => self.sessions(request, &context).map(structured),
             unknown => {
                 let names: Vec<_> = tools::list().into_iter().map(|tool| tool.name).collect();
                 return Err(ErrorData::invalid_params(

@@ -4,7 +4,7 @@
 //!
 //! 1. Both output streams are one pipe, or the terminal: what is read is in the order in which it was written.
 //! 2. No copy of the writing end stays here, so the end of the output is seen.
-use crate::exec::session::Session;
+use crate::{exec::session::Session, sandbox::Sandbox};
 use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
@@ -50,6 +50,7 @@ pub(super) struct Launch<'a> {
     pub(super) workdir: &'a Path,
     pub(super) env: Vec<(OsString, OsString)>,
     pub(super) streams: Streams,
+    pub(super) sandbox: Option<&'a Sandbox>,
 }
 
 pub(super) struct Launched {
@@ -65,6 +66,10 @@ impl Launcher {
         command.arg("exec-child").arg("--parent").arg(std::process::id().to_string());
         if launch.streams == Streams::Terminal {
             command.arg("--terminal").env("TERM", "xterm-256color");
+        }
+        if let Some(sandbox) = launch.sandbox {
+            command.arg("--sandbox");
+            sandbox.writable().iter().for_each(|root| _ = command.arg("--writable").arg(root));
         }
         command.arg("--").arg(&self.shell).arg(if launch.login { "-lc" } else { "-c" }).arg(launch.line);
         command.current_dir(launch.workdir).envs(launch.env);

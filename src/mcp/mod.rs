@@ -10,8 +10,9 @@
 //! | `command` | one of them: its clock, its output, its end |
 //! | `clock`, `idle` | times; how long nobody asked for a command |
 //! | `launch`, `output` | its start; what it has said |
+//! | `permit`, `ask`, `pending` | whether a command may run; asking the person |
 //! | `progress` | what a caller is told while a person is waited for |
-//! | `stdio` | serving one client, on standard input and output |
+//! | `stdio`, `http` | serving one client on standard input and output, or many |
 //!
 //! Invariants:
 //! 1. A command ends with the call that it was started for, with the session of its caller, or with the server, whichever
@@ -19,25 +20,34 @@
 //! 2. What a caller waits for is timed by stopwatches of the thread: the command's limit and the moment to yield too.
 //! 3. A command that has ended is reported at once, whatever its clocks do.
 //! 4. No lock is held across an await, but the one of a command's standard input, which only its writers take.
+mod ask;
 mod clock;
 mod command;
 mod commands;
 mod handler;
+mod http;
 mod idle;
 mod launch;
 mod output;
+mod pending;
+mod permit;
 mod progress;
 mod sessions;
 mod shell;
 mod stdio;
 mod tools;
 
+pub use ask::WhenUnable;
 pub use handler::Caller;
+pub use http::{Http, PATH, serve_http};
 pub use launch::{Launcher, usual_shell};
+pub use permit::{Policy, SandboxPolicy};
 pub use stdio::serve_stdio;
 
 use crate::stopwatch::StopwatchController;
 use commands::Commands;
+use handler::Scope;
+use pending::Pending;
 use std::{ffi::OsString, fmt, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
@@ -55,6 +65,8 @@ pub struct Config {
     pub launcher: Launcher,
     /// The thread of calls that name none; `None`: one for each MCP session.
     pub thread_id: Option<String>,
+    /// What may run, and where.
+    pub policy: Policy,
     /// Bounds.
     pub limits: Limits,
 }
@@ -97,18 +109,31 @@ impl Default for Limits {
 }
 
 /// The exec server: its commands, and what is the same for all callers.
-#[derive(Debug)]
 pub struct ExecServer {
     config: Config,
     commands: Arc<Commands>,
+    pending: Pending,
+    /// Whose commands those of requests without a session are.
+    shared: Scope,
     shutdown: CancellationToken,
+}
+
+impl fmt::Debug for ExecServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecServer")
+            .field("config", &self.config)
+            .field("commands", &self.commands)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ExecServer {
     /// Needs a tokio runtime; on Linux, commands die with the thread that runs it.
     pub fn new(config: Config) -> Arc<Self> {
         let commands = Commands::new(config.clone());
-        Arc::new(Self { config, commands, shutdown: CancellationToken::new() })
+        let shutdown = CancellationToken::new();
+        let shared = Scope::new(config.thread_id.clone(), &shutdown);
+        Arc::new(Self { config, commands, pending: Pending::new(), shared, shutdown })
     }
 
     /// Ends every command and waits until nothing of them is left.

@@ -18,8 +18,8 @@ impl Caller {
         request: CallToolRequestParams,
         context: &Context,
     ) -> Result<Outcome, Refusal> {
-        let arguments: WriteStdin = parse(request.arguments).map_err(Refusal)?;
-        let command = self.find(&arguments.session_id)?;
+        let arguments: WriteStdin = parse(&request.arguments.unwrap_or_default())?;
+        let command = self.find(&arguments.session_id, context)?;
         let usual = if arguments.chars.is_empty() { YIELD } else { YIELD_AFTER_WRITING };
         let limit = Some(yield_time(arguments.yield_time_ms, usual));
         let until = Clock::start(&self.server.config.controller, command.clock.thread_id(), limit)?;
@@ -35,9 +35,9 @@ impl Caller {
         Ok(Outcome { note: note.or(outcome.note), ..outcome })
     }
 
-    pub(super) async fn kill(&self, request: CallToolRequestParams, _: &Context) -> Result<Outcome, Refusal> {
-        let Kill { session_id } = parse(request.arguments).map_err(Refusal)?;
-        let command = self.find(&session_id)?;
+    pub(super) async fn kill(&self, request: CallToolRequestParams, context: &Context) -> Result<Outcome, Refusal> {
+        let Kill { session_id } = parse(&request.arguments.unwrap_or_default())?;
+        let command = self.find(&session_id, context)?;
         let _in_use = command.idle.in_use();
         command.stop.cancel();
         command.ended().await;
@@ -46,14 +46,14 @@ impl Caller {
         Ok(outcome)
     }
 
-    pub(super) fn sessions(&self, request: CallToolRequestParams) -> Result<Sessions, Refusal> {
-        let Nothing {} = parse(request.arguments).map_err(Refusal)?;
-        let commands = self.server.commands.of(self.number);
+    pub(super) fn sessions(&self, request: CallToolRequestParams, context: &Context) -> Result<Sessions, Refusal> {
+        let Nothing {} = parse(&request.arguments.unwrap_or_default())?;
+        let commands = self.server.commands.of(self.scope(context).number);
         Ok(Sessions { sessions: commands.iter().map(|command| Session::of(command)).collect() })
     }
 
-    fn find(&self, session_id: &str) -> Result<Arc<Command>, Refusal> {
-        self.server.commands.find(session_id, self.number).ok_or_else(|| {
+    fn find(&self, session_id: &str, context: &Context) -> Result<Arc<Command>, Refusal> {
+        self.server.commands.find(session_id, self.scope(context).number).ok_or_else(|| {
             Refusal(format!(
                 "no session {session_id:?}: its end has been told, or there never was one; `sessions` lists those there are"
             ))

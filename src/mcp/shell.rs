@@ -4,6 +4,7 @@ use super::{
     command::{About, Command},
     commands::Start,
     handler::{Caller, Context, Refusal, cancelled, structured, workdir},
+    permit::{Permit, Wish},
     progress,
     tools::{ExecCommand, OUTPUT, Outcome, Shell, limit, parse},
 };
@@ -38,15 +39,21 @@ impl Drop for Started {
 impl Caller {
     pub(super) async fn shell(
         &self,
-        request: CallToolRequestParams,
+        mut request: CallToolRequestParams,
         context: &Context,
     ) -> Result<CallToolResponse, Refusal> {
-        let Shell { command, workdir: named, timeout_ms, login } = parse(request.arguments).map_err(Refusal)?;
-        let config = &self.server.config;
-        let limit = timeout_ms.map_or(Some(config.limits.timeout), limit);
+        let arguments = request.arguments.take().unwrap_or_default();
+        let Shell { command, workdir: named, timeout_ms, login } = parse(&arguments)?;
+        let (server, thread_id) = (&self.server, self.thread_id(context)?);
+        let limit = timeout_ms.map_or(Some(server.config.limits.timeout), limit);
         let about = About { line: command, workdir: workdir(Some(&named))?, tty: false, stays: false };
-        let clock = Clock::start(&config.controller, &self.thread_id(context)?, limit)?;
-        let started = self.start(about, login.unwrap_or(false), clock)?;
+        let clock = || Clock::start(&server.config.controller, &thread_id, limit);
+        let mut wish = Wish::new(server, &mut request, context, &arguments, about, clock)?;
+        wish.login = login.unwrap_or(false);
+        let (started, _) = match self.start(wish, context).await? {
+            Ok(started) => started,
+            Err(answer) => return Ok(*answer),
+        };
         let command = started.command();
         let _in_use = command.idle.in_use();
         let ended = progress::told(context, command.clock.stopwatch(), command.ended());
@@ -59,11 +66,12 @@ impl Caller {
 
     pub(super) async fn exec_command(
         &self,
-        request: CallToolRequestParams,
+        mut request: CallToolRequestParams,
         context: &Context,
     ) -> Result<CallToolResponse, Refusal> {
-        let arguments: ExecCommand = parse(request.arguments).map_err(Refusal)?;
-        let config = &self.server.config;
+        let named = request.arguments.take().unwrap_or_default();
+        let arguments: ExecCommand = parse(&named)?;
+        let (server, thread_id) = (&self.server, self.thread_id(context)?);
         let limit = arguments.timeout_ms.and_then(limit);
         let about = About {
             line: arguments.command,
@@ -71,19 +79,41 @@ impl Caller {
             tty: arguments.tty.unwrap_or(false),
             stays: true,
         };
-        let thread_id = self.thread_id(context)?;
-        let clock = Clock::start(&config.controller, &thread_id, limit)?;
-        let until = Clock::start(&config.controller, &thread_id, Some(yield_time(arguments.yield_time_ms, YIELD)))?;
-        let started = self.start(about, false, clock)?;
+        let clock = |thread_id: &str, limit| Clock::start(&server.config.controller, thread_id, limit);
+        let mut wish = Wish::new(server, &mut request, context, &named, about, || clock(&thread_id, limit))?;
+        let until = Some(yield_time(arguments.yield_time_ms, YIELD));
+        wish.until = Some(clock(wish.clock.thread_id(), until)?);
+        let (started, until) = match self.start(wish, context).await? {
+            Ok(started) => started,
+            Err(answer) => return Ok(*answer),
+        };
+        let until = until.ok_or_else(cancelled)?;
         let outcome = self.wait(started.command(), &until, context, most(arguments.max_output_bytes)).await?;
         started.leave();
         Ok(structured(outcome))
     }
 
-    fn start(&self, about: About, login: bool, clock: Clock) -> Result<Started, Refusal> {
-        let stop = self.gone.child_token();
-        let start = Start { caller: self.number, about, login, clock, stop };
-        Ok(Started(Some(self.server.commands.start(start)?)))
+    /// Starts what is wished for, if it may run; otherwise says what the call is answered with.
+    async fn start(
+        &self,
+        wish: Wish,
+        context: &Context,
+    ) -> Result<Result<(Started, Option<Clock>), Box<CallToolResponse>>, Refusal> {
+        let scope = self.scope(context);
+        let permit = tokio::select! {
+            biased;
+            permit = self.permit(wish, context) => permit?,
+            () = context.ct.cancelled() => return Err(cancelled()),
+            () = scope.gone.cancelled() => return Err(cancelled()),
+        };
+        let (wish, sandbox) = match permit {
+            Permit::Granted { wish, sandbox } => (*wish, sandbox),
+            Permit::Answer(answer) => return Ok(Err(answer)),
+        };
+        let Wish { about, login, clock, until, .. } = wish;
+        let stop = scope.gone.child_token();
+        let start = Start { caller: scope.number, about, login, sandbox, clock, stop };
+        Ok(Ok((Started(Some(self.server.commands.start(start)?)), until)))
     }
 
     /// Waits for the end of a command or of `until`, and answers with how it stands.

@@ -19,8 +19,8 @@ const LAST_CALLS: Duration = Duration::from_secs(1);
 /// # Errors
 /// The client did not begin as MCP does.
 pub async fn serve_stdio(server: &Arc<ExecServer>) -> io::Result<()> {
-    let caller = Caller::new(server);
-    let (commands, number, gone) = (server.commands.clone(), caller.number, caller.gone.clone());
+    let caller = Caller::connected(server);
+    let (commands, number, gone) = (server.commands.clone(), caller.own().number, caller.own().gone.clone());
     let (read, write) = rmcp::transport::stdio_pipes();
     let hung_up = CancellationToken::new();
     let read = UntilEnd { read, end: hung_up.clone() };

@@ -2,7 +2,9 @@
 //!
 //! What is unknown is refused by name, for a misspelt `timeout_ms` must not quietly mean none.
 use super::{
+    clock::Times,
     command::{Command, End, Why},
+    handler::Refusal,
     output::Taken,
 };
 use rmcp::{
@@ -99,6 +101,9 @@ pub(super) struct Outcome {
     /// It still runs: what to call `write_stdin` and `kill` with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) session_id: Option<String>,
+    /// Whether the kernel keeps it from changing files outside its directory; not there if it ran without a sandbox.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) sandbox: Option<String>,
     /// Milliseconds since the call.
     pub(super) wall_ms: u64,
     /// Those that count against `timeout_ms`.
@@ -151,12 +156,20 @@ impl Outcome {
             omitted_bytes: omitted,
             timed_out: is_over(Why::TimedOut),
             session_id: end.is_none().then(|| command.id.clone()),
+            sandbox: command.sandbox.map(|sandbox| sandbox.to_string()),
             wall_ms,
             active_ms,
             paused_ms,
             note: is_over(Why::Idle).then(|| "ended because nobody had asked for it for too long".to_owned()),
             ..Self::default()
         }
+    }
+
+    /// Of a command that is not run.
+    pub(super) fn denied(reason: String, times: Times) -> Self {
+        let (wall_ms, active_ms, paused_ms) = milliseconds(times.wall, times.active);
+        let (exit_code, denied_reason) = (Some(1), Some(reason));
+        Self { exit_code, denied: true, denied_reason, wall_ms, active_ms, paused_ms, ..Self::default() }
     }
 }
 
@@ -191,8 +204,9 @@ pub(super) fn limit(ms: u64) -> Option<Duration> {
 }
 
 /// Reads the arguments of a call.
-pub(super) fn parse<T: DeserializeOwned>(arguments: Option<JsonObject>) -> Result<T, String> {
-    serde_json::from_value(Value::Object(arguments.unwrap_or_default())).map_err(|error| format!("arguments: {error}"))
+pub(super) fn parse<T: DeserializeOwned>(arguments: &JsonObject) -> Result<T, Refusal> {
+    let parsed = serde_json::from_value(Value::Object(arguments.clone()));
+    parsed.map_err(|error| Refusal(format!("arguments: {error}")))
 }
 
 /// Models now and then make a number of it.
@@ -282,14 +296,14 @@ mod tests {
 
     #[test]
     fn a_wrong_argument_is_named() {
-        let arguments = |json: Value| json.as_object().cloned();
-        let error = |json| parse::<Shell>(arguments(json)).unwrap_err();
+        let arguments = |json: Value| json.as_object().cloned().unwrap();
+        let error = |json| parse::<Shell>(&arguments(json)).unwrap_err().0;
         assert_eq!(error(serde_json::json!({"command": "true"})), "arguments: missing field `workdir`");
         let unknown = error(serde_json::json!({"command": "true", "workdir": "/", "timeout": 5}));
         assert!(unknown.starts_with("arguments: unknown field `timeout`, expected one of `command`"), "{unknown}");
-        let poll: WriteStdin = parse(arguments(serde_json::json!({"session_id": "0badcafe"}))).unwrap();
+        let poll: WriteStdin = parse(&arguments(serde_json::json!({"session_id": "0badcafe"}))).unwrap();
         assert_eq!((poll.session_id.as_str(), poll.chars.as_str()), ("0badcafe", ""));
-        let number: Kill = parse(arguments(serde_json::json!({"session_id": 12345}))).unwrap();
+        let number: Kill = parse(&arguments(serde_json::json!({"session_id": 12345}))).unwrap();
         assert_eq!(number.session_id, "00012345");
     }
 }

@@ -62,19 +62,37 @@ pub trait Asker: Send + Sync {
 pub struct AskingPolicy {
     rules: Arc<Rules>,
     asker: Arc<dyn Asker>,
+    /// Command lines are for this shell.
+    shell: Option<String>,
 }
 
 impl AskingPolicy {
     /// Judges by `rules` and asks by `asker`.
     pub fn new(rules: Arc<Rules>, asker: Arc<dyn Asker>) -> Self {
-        Self { rules, asker }
+        Self { rules, asker, shell: None }
+    }
+
+    /// For a caller that has each command line run by `shell`, with `-c` or `-lc`: what is judged then is the line alone. That
+    /// a shell runs it is the caller's doing and needs no rule.
+    #[must_use]
+    pub fn for_lines_of(self, shell: &str) -> Self {
+        Self { shell: Some(shell.to_owned()), ..self }
+    }
+
+    fn judge(&self, program: &str, argv: &[String]) -> Judgement {
+        match argv {
+            [_, option, line] if self.shell.as_deref() == Some(program) && matches!(&**option, "-c" | "-lc") => {
+                self.rules.judge(line)
+            }
+            argv => self.rules.judge_argv(program, argv),
+        }
     }
 }
 
 #[async_trait]
 impl EscalationPolicy for AskingPolicy {
     async fn determine_action(&self, program: &str, argv: &[String], workdir: &Path) -> Action {
-        let judgement = self.rules.judge_argv(program, argv);
+        let judgement = self.judge(program, argv);
         match judgement.decision {
             None => Action::Run,
             Some(Decision::Allow) => Action::Escalate,
@@ -111,6 +129,23 @@ mod tests {
         let action = policy.determine_action("/bin/bash", &argv, Path::new("/tmp")).await;
         let asked = asker.1.lock().unwrap().len();
         (action, asked)
+    }
+
+    #[tokio::test]
+    async fn of_the_callers_own_shell_only_the_line_is_judged() {
+        let asker = Arc::new(Told(Action::Run, Mutex::default()));
+        let rules = Rules::parse("test.rules", "prefix_rule(['ls'])").unwrap();
+        let policy = AskingPolicy::new(Arc::new(rules), asker).for_lines_of("bash");
+        for (program, argv, action) in [
+            ("bash", ["bash", "-c", "ls /"], Action::Escalate),
+            ("bash", ["bash", "-lc", "ls /"], Action::Escalate),
+            ("bash", ["bash", "-c", "ls; make"], Action::Run),
+            ("/tmp/bash", ["bash", "-c", "ls /"], Action::Run),
+            ("bash", ["bash", "-x", "ls"], Action::Run),
+        ] {
+            let argv = argv.map(str::to_owned);
+            assert_eq!(policy.determine_action(program, &argv, Path::new("/")).await, action, "{program} {argv:?}");
+        }
     }
 
     #[tokio::test]

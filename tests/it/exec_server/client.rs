@@ -85,6 +85,11 @@ impl Client {
         self.next
     }
 
+    /// Answers a request of the server.
+    pub(crate) fn respond(&mut self, request: &Value, result: Value) {
+        self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
+    }
+
     /// Calls a tool of a thread, and does not wait.
     pub(crate) fn begin(&mut self, tool: &str, thread: &str, arguments: Value) -> u64 {
         let meta = json!({"pausewatch/threadId": thread, "progressToken": format!("token {}", self.next + 1)});
