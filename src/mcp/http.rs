@@ -50,6 +50,10 @@ pub async fn serve_http(server: &Arc<ExecServer>, listener: TcpListener, http: H
         .enforce_origin_validation()
         .with_max_request_body_bytes(REQUEST)
         .with_cancellation_token(server.shutdown.child_token());
+    // A page of our own port would be ours; there is none, but clients may say so.
+    let port = listener.local_addr()?.port();
+    let config =
+        config.with_allowed_origins(["127.0.0.1", "localhost", "[::1]"].map(|host| format!("http://{host}:{port}")));
     let config = if http.any_host { config.disable_allowed_hosts() } else { config };
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(SESSION);

@@ -85,7 +85,9 @@ pub(super) struct Nothing {}
 /// What became of a command.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(super) struct Outcome {
-    /// As a shell shows it: 124 if its time was up, 128 and the signal's number if a signal killed it. null: it still runs.
+    /// As a shell shows it: 124 if its time was up, 128 and the signal's number if a signal killed it. Not there: it still
+    /// runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) exit_code: Option<i32>,
     /// What it wrote on standard output and standard error since the last answer, in order.
     pub(super) output: String,
@@ -278,7 +280,28 @@ fn tool<I: JsonSchema + 'static, O: JsonSchema + 'static>(
 }
 
 fn schema<T: JsonSchema + 'static>() -> Arc<JsonObject> {
-    schema_for_type::<T>()
+    let mut schema = Value::Object((*schema_for_type::<T>()).clone());
+    make_plain(&mut schema);
+    Arc::new(schema.as_object().cloned().unwrap_or_default())
+}
+
+/// Takes out what some clients stumble over: formats that are Rust's alone, and a null where a field may be missing.
+fn make_plain(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            fields.remove("format");
+            if let Some(Value::Array(types)) = fields.get("type")
+                && let [only, Value::String(null)] = types.as_slice()
+                && null == "null"
+            {
+                let only = only.clone();
+                fields.insert("type".to_owned(), only);
+            }
+            fields.values_mut().for_each(make_plain);
+        }
+        Value::Array(all) => all.iter_mut().for_each(make_plain),
+        _ => {}
+    }
 }
 
 #[cfg(test)]

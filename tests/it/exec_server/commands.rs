@@ -32,6 +32,7 @@ fn the_tools_are_listed_with_their_schemas() {
     for tool in tools.as_array().unwrap() {
         assert_eq!(tool["inputSchema"]["additionalProperties"], false, "{tool}");
         assert_eq!(tool["outputSchema"]["type"], "object", "{tool}");
+        assert!(!tool.to_string().contains("\"format\":") && !tool.to_string().contains("\"null\""), "{tool}");
     }
 }
 

@@ -174,6 +174,8 @@ fn who_may_not_call_is_refused() {
     for header in [("Origin", "https://example.com"), ("Origin", "http://localhost"), ("Host", "example.com")] {
         assert_eq!(open.post(&[header], &list).status, 403, "{header:?}");
     }
+    let own = format!("http://{}", open.address);
+    assert_ne!(open.post(&[("Origin", &own)], &list).status, 403);
     let closed = Server::start(&["--http-token-file", file.to_str().unwrap()]);
     let bearer = |token: &str| closed.post(&[("Authorization", token)], &list).status;
     assert_eq!(closed.post(&[], &list).status, 401);
