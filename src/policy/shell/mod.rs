@@ -17,16 +17,18 @@ mod wrapper;
 pub(super) use word::{Word, show};
 
 use std::ops::ControlFlow;
-use tree_sitter::{ParseOptions, Parser};
+use tree_sitter::{ParseOptions, ParseState, Parser};
 
-/// No line that an agent writes is longer; reading takes time that grows with the length.
-const MAX_BYTES: usize = 64 << 10;
+/// Longer lines are a doubt: some that nobody means take the parser time that grows with the square of their length.
+const MAX_BYTES: usize = 16 << 10;
 /// How deep commands may run each other (`sudo sh -c 'sudo …'`).
 const MAX_DEPTH: usize = 16;
 /// How many commands may be in a line, with those that they run.
 const MAX_COMMANDS: usize = 4_096;
-/// How many steps of the parser a line may take: a hundred times of what one of 64 KiB takes.
-const MAX_STEPS: u32 = 200_000;
+/// Of all scripts in a line together, those within others counted again.
+const MAX_BYTES_IN_ALL: usize = 4 * MAX_BYTES;
+/// What the parser may spend on making sense of errors: each step there costs as much as there is text before it.
+const MAX_EFFORT: usize = 1 << 20;
 
 /// What was read.
 #[derive(Debug, Default)]
@@ -43,6 +45,8 @@ pub(super) struct Line {
     assigned: bool,
     /// A quoted text has a substitution in it.
     hidden: bool,
+    /// Read so far.
+    bytes: usize,
 }
 
 impl Line {
@@ -81,6 +85,10 @@ impl Line {
         if text.len() > MAX_BYTES {
             return self.doubt(format!("it has {} bytes; at most {MAX_BYTES} are read", text.len()));
         }
+        self.bytes += text.len();
+        if self.bytes > MAX_BYTES_IN_ALL {
+            return self.doubt("its commands run each other too many times");
+        }
         if let Some(odd) =
             text.chars().find(|c| (c.is_control() || c.is_whitespace()) && !matches!(c, ' ' | '\t' | '\n'))
         {
@@ -88,10 +96,10 @@ impl Line {
         }
         let mut parser = Parser::new();
         parser.set_language(&tree_sitter_bash::LANGUAGE.into()).expect("grammar and parser are of fitting versions");
-        let mut steps = 0;
-        let mut count = |_: &_| {
-            steps += 1;
-            if steps > MAX_STEPS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        let mut effort = 0;
+        let mut count = |state: &ParseState| {
+            effort += if state.has_error() { state.current_byte_offset() } else { 0 };
+            if effort > MAX_EFFORT { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let options = ParseOptions::new().progress_callback(&mut count);
         match parser.parse_with_options(&mut |at, _| &text.as_bytes()[at..], None, Some(options)) {

@@ -95,7 +95,9 @@ pub(super) fn builtin(name: &str, args: &[Word], line: &mut Line) {
             }
             line.assigned |= !matches!(name, "export" | "unset" | "wait");
             line.evaluates |= name == "let";
-            if matches!(name, "mapfile" | "readarray") && texts().any(|text| text.starts_with("-C")) {
+            if matches!(name, "mapfile" | "readarray")
+                && texts().any(|text| text.starts_with('-') && text.contains('C'))
+            {
                 line.doubt("`mapfile -C` runs a command that is not read");
             }
         }

@@ -6,6 +6,9 @@ use super::{
 };
 use tree_sitter::{Node, Tree};
 
+/// Longer expressions are not looked into: they may be within each other, and are read anew at each depth.
+const MAX_EXPRESSION: usize = 4 << 10;
+
 /// What may lie between the parts of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Between {
@@ -22,11 +25,11 @@ enum Between {
 pub(super) fn read(source: &str, tree: &Tree, line: &mut Line, depth: usize) {
     let mut reader = Reader { source, line, found: Vec::new() };
     // A list of its own instead of the stack: trees may be as deep as the line is long.
-    let mut open = vec![tree.root_node()];
-    while let Some(node) = open.pop() {
-        reader.visit(node);
+    let mut open = vec![(tree.root_node(), "")];
+    while let Some((node, parent)) = open.pop() {
+        reader.visit(node, parent);
         let mut cursor = node.walk();
-        open.extend(node.children(&mut cursor));
+        open.extend(node.children(&mut cursor).map(|child| (child, node.kind())));
     }
     let mut found = reader.found;
     found.sort_by_key(|(at, _)| *at);
@@ -85,22 +88,25 @@ impl Reader<'_> {
         }
     }
 
-    fn visit(&mut self, node: Node<'_>) {
+    fn visit(&mut self, node: Node<'_>, parent: &str) {
         if node.is_error() || node.is_missing() {
             let text: String = self.text(node).chars().take(80).collect();
             return self.line.doubt(format!("`{}` cannot be read", text.trim()));
         }
         if node.child_count() == 0 {
-            self.leaf(node);
+            self.leaf(node, parent);
         } else {
             self.gaps(node);
         }
         match node.kind() {
             // With a redirection, that one's node has more of its words.
-            "command" | "declaration_command" | "unset_command"
-                if node.parent().is_none_or(|parent| parent.kind() != "redirected_statement") =>
+            "command" | "declaration_command" | "unset_command" if parent != "redirected_statement" => {
+                self.command(node, false, &[]);
+            }
+            "test_command" | "expansion" | "arithmetic_expansion" | "subscript"
+                if node.byte_range().len() > MAX_EXPRESSION =>
             {
-                self.command(node, &[]);
+                self.doubt(node);
             }
             "redirected_statement" => self.redirected(node),
             "file_redirect" => self.redirect(node),
@@ -172,6 +178,9 @@ impl Reader<'_> {
         let parts = children(node);
         for (before, after) in parts.iter().zip(&parts[1..]) {
             let gap = &self.source[before.end_byte()..after.start_byte().max(before.end_byte())];
+            if node.kind() == "redirected_statement" && is_dash(gap) {
+                continue;
+            }
             // Tokens within strings begin with the blanks before them.
             let holds = match between {
                 Between::Nothing => gap.is_empty(),
@@ -192,7 +201,7 @@ impl Reader<'_> {
     }
 
     /// Whether the token is what its kind says.
-    fn leaf(&mut self, node: Node<'_>) {
+    fn leaf(&mut self, node: Node<'_>, parent: &str) {
         let text = self.text(node).to_owned();
         let mut parts = Parts::default();
         let holds = match node.kind() {
@@ -207,14 +216,14 @@ impl Reader<'_> {
             "file_descriptor" => {
                 let before = self.source[..node.start_byte()].chars().next_back();
                 text.chars().all(|c| c.is_ascii_digit())
-                    && before.is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')'))
+                    && before.is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '`'))
             }
             "regex" => {
                 !text.contains(['`', ';', '&', '\n', '"', '\''])
                     && !["$(", "${", "<(", ">("].iter().any(|part| text.contains(part))
             }
             "extglob_pattern" => !text.contains(['`', ';', '&', '\n', '"', '\'', '$', '<', '>', '(', ')']),
-            "comment" => self.comment(node),
+            "comment" => self.comment(node, parent),
             "program" => text.trim().is_empty(),
             kind if !node.is_named() => text.trim() == kind.trim(),
             _ => false,
@@ -224,30 +233,28 @@ impl Reader<'_> {
     }
 
     /// A comment begins where a word could, and hides nothing but the rest of its line.
-    fn comment(&self, node: Node<'_>) -> bool {
+    fn comment(&self, node: Node<'_>, parent: &str) -> bool {
         let before = self.source[..node.start_byte()].chars().next_back();
         let text = self.text(node);
-        let statements = node.parent().is_some_and(|parent| {
-            matches!(
-                parent.kind(),
-                "program"
-                    | "list"
-                    | "pipeline"
-                    | "compound_statement"
-                    | "subshell"
-                    | "if_statement"
-                    | "elif_clause"
-                    | "else_clause"
-                    | "while_statement"
-                    | "do_group"
-                    | "for_statement"
-                    | "case_statement"
-                    | "case_item"
-                    | "command_substitution"
-                    | "process_substitution"
-                    | "function_definition"
-            )
-        });
+        let statements = matches!(
+            parent,
+            "program"
+                | "list"
+                | "pipeline"
+                | "compound_statement"
+                | "subshell"
+                | "if_statement"
+                | "elif_clause"
+                | "else_clause"
+                | "while_statement"
+                | "do_group"
+                | "for_statement"
+                | "case_statement"
+                | "case_item"
+                | "command_substitution"
+                | "process_substitution"
+                | "function_definition"
+        );
         statements
             && before.is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')'))
             && !text.contains(['\n', '`'])
@@ -255,10 +262,13 @@ impl Reader<'_> {
     }
 
     /// The words of a command, with those that stand behind its redirections.
-    fn command(&mut self, node: Node<'_>, more: &[Node<'_>]) {
+    fn command(&mut self, node: Node<'_>, dash: bool, more: &[Node<'_>]) {
         let mut words = Vec::new();
         let parts = children(node);
-        for part in parts.iter().chain(more) {
+        for (i, part) in parts.iter().chain(more).enumerate() {
+            if dash && i == parts.len() {
+                words.push(Word::Text("-".to_owned()));
+            }
             match part.kind() {
                 "variable_assignment" if words.is_empty() => {}
                 "variable_assignment" | "test_operator" => words.push(self.assigning_word(*part)),
@@ -272,6 +282,9 @@ impl Reader<'_> {
                 _ if is_word(*part) => words.push(self.word(*part)),
                 _ => self.doubt(*part),
             }
+        }
+        if dash && more.is_empty() {
+            words.push(Word::Text("-".to_owned()));
         }
         self.found.push((node.start_byte(), words));
     }
@@ -400,11 +413,14 @@ impl Reader<'_> {
                 _ => self.doubt(part),
             }
         }
+        let end = body.map_or(0, |body| body.end_byte());
+        let next = children(node).into_iter().map(|part| part.start_byte()).find(|start| *start > end);
+        let dash = body.is_some() && next.is_some_and(|next| is_dash(&self.source[end..next]));
         match body {
             Some(body) if matches!(body.kind(), "command" | "declaration_command" | "unset_command") => {
-                self.command(body, &more)
+                self.command(body, dash, &more);
             }
-            _ if more.is_empty() => {}
+            _ if more.is_empty() && !dash => {}
             _ => self.doubt(node),
         }
     }
@@ -586,6 +602,11 @@ impl Reader<'_> {
         }
         token::plain_heredoc(self.source.get(at..found.0)?).then_some(())
     }
+}
+
+/// A lone `-` before a redirection (`python3 - <<EOF`): the grammar has no token for it there.
+fn is_dash(gap: &str) -> bool {
+    gap.starts_with([' ', '\t']) && gap.ends_with([' ', '\t']) && gap.trim_matches([' ', '\t']) == "-"
 }
 
 /// Whether a positional parameter is in the text.

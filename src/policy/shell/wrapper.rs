@@ -82,16 +82,18 @@ const WRAPPERS: &[Wrapper] = &[
         },
         1,
     ),
-    wrapper(
-        "time",
-        Options {
+    // The keyword, too: it may stand before assignments.
+    Wrapper {
+        name: "time",
+        options: Options {
             flags: "apqv",
             values: "fo",
             long_flags: &["append", "portability", "quiet", "verbose"],
             long_values: &["format", "output"],
         },
-        0,
-    ),
+        operands: 0,
+        assignments: true,
+    },
     wrapper("busybox", Options::short("", ""), 0),
     wrapper("toybox", Options::short("", ""), 0),
 ];
@@ -329,7 +331,8 @@ fn shell(words: &[Word], line: &mut Line) -> Option<Inner> {
             }
             Some(Inner::Script(text.clone()))
         }
-        (false, Some(Word::Text(_) | Word::One(_))) => None,
+        // `+e` is an option as well.
+        (false, Some(Word::Text(file))) if !file.starts_with('+') => None,
         _ => not_followed_shell(words, line),
     }
 }

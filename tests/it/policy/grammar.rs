@@ -5,8 +5,9 @@ use fastrand::Rng;
 
 /// A line of any kind.
 pub(super) fn line(rng: &mut Rng) -> String {
-    let mut line = list(rng, 3);
-    if rng.bool() {
+    let depth = rng.u32(1..=3);
+    let mut line = list(rng, depth);
+    if rng.u8(..3) == 0 {
         for _ in 0..rng.usize(1..=3) {
             mutate(&mut line, rng);
         }
@@ -233,6 +234,9 @@ fn word(rng: &mut Rng, depth: u32) -> String {
         "''",
         "\\\\",
     ];
+    if rng.bool() {
+        return pick(rng, &["x", "a", "-n", "'a b'", "\"$x\"", "\"a b\""]).to_owned();
+    }
     if depth == 0 || rng.u8(..3) > 0 {
         let mut word = pick(rng, &texts).to_owned();
         if rng.u8(..6) == 0 {
