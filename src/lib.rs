@@ -15,6 +15,8 @@
 //!
 //! Features: `client` (client and stopwatches; no server, no database), `server`, `cli` (the program), `policy` (rules about
 //! commands), `exec-server` (the program with its command of this name; default).
+#[cfg(feature = "server")]
+pub mod access;
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "client")]
@@ -28,8 +30,12 @@ pub mod core;
 pub mod exec;
 #[cfg(feature = "server")]
 pub mod hub;
+#[cfg(feature = "server")]
+pub mod limits;
 #[cfg(all(feature = "exec-server", unix))]
 pub mod mcp;
+#[cfg(feature = "server")]
+pub mod metrics;
 #[cfg(feature = "policy")]
 pub mod policy;
 pub mod proto;

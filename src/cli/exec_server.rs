@@ -6,6 +6,7 @@ use super::{
     connection::{Connection, Thread},
     coordinator::Coordinator,
     exit, failure,
+    token::Key,
 };
 use crate::{
     client::check_thread_id,
@@ -77,6 +78,8 @@ pub struct Args {
     thread: Thread,
     #[command(flatten)]
     connection: Connection,
+    #[command(flatten)]
+    key: Key,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -127,8 +130,8 @@ async fn serve(args: Args) -> Result<(), String> {
         None => None,
     };
     let coordinator = match settings.address {
-        Some(_) => Coordinator::configured(settings).map_err(|why| why.to_string())?,
-        None => Coordinator::private().await.map_err(|why| format!("start a private coordinator: {why}"))?,
+        Some(_) => Coordinator::configured_for_all(settings, args.key.signer()?)?,
+        None => Coordinator::private_for_all().await.map_err(|why| format!("start a private coordinator: {why}"))?,
     };
     let coordinator = Arc::new(coordinator);
     let environment = coordinator.clone();

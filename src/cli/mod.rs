@@ -13,6 +13,8 @@ mod escape;
 pub mod exec_child;
 #[cfg(feature = "exec-server")]
 pub mod exec_server;
+#[cfg(feature = "exec-server")]
+pub mod exec_warden;
 pub mod exit;
 mod failure;
 pub mod get;
@@ -26,6 +28,7 @@ pub mod run;
 pub mod sandbox_exec;
 pub mod serve;
 mod table;
+pub mod token;
 pub mod watch;
 mod wire;
 
@@ -55,6 +58,10 @@ pub enum Command {
     #[cfg(feature = "exec-server")]
     #[command(hide = true)]
     ExecChild(exec_child::Args),
+    /// End the commands of an exec server that was killed.
+    #[cfg(feature = "exec-server")]
+    #[command(hide = true)]
+    ExecWarden,
     /// Run a command, and pause its thread until the command has ended.
     Hold(hold::Args),
     /// Open an elicitation: its thread is paused until it is closed.
@@ -72,6 +79,8 @@ pub enum Command {
     /// Restrict what a command can write, and become it.
     #[command(hide = true)]
     SandboxExec(sandbox_exec::Args),
+    /// Make tokens, and the keys that sign them.
+    Token(token::Args),
 }
 
 /// Parses the arguments, runs the command, and returns its exit code.
@@ -87,6 +96,8 @@ pub fn main() -> ExitCode {
         Command::ExecServer(args) => exec_server::run(args),
         #[cfg(feature = "exec-server")]
         Command::ExecChild(args) => exec_child::run(args),
+        #[cfg(feature = "exec-server")]
+        Command::ExecWarden => exec_warden::run(),
         Command::Hold(args) => hold::run(args),
         Command::Increment(args) => increment::run(args),
         Command::Decrement(args) => decrement::run(args),
@@ -95,5 +106,6 @@ pub fn main() -> ExitCode {
         Command::List(args) => list::run(args),
         Command::Watch(args) => watch::run(args),
         Command::SandboxExec(args) => sandbox_exec::run(args),
+        Command::Token(args) => token::run(args),
     }
 }

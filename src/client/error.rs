@@ -1,6 +1,7 @@
 //! What a call can end with: one variant for each thing that a caller does next, found by the machine-readable reason
 //! that the server sends (`google.rpc.ErrorInfo`, domain `pausewatch`), never by a message's text.
 use std::error::Error as _;
+use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -39,6 +40,23 @@ pub enum Error {
     /// The thread has as many open elicitations as are allowed. Nothing changed; there is room when one closes.
     #[error("{}", .0.message())]
     TooManyElicitations(Box<Status>),
+    /// The caller, or all callers together, have as much as the coordinator lets them have. Nothing changed. For a limit of
+    /// calls a second, retries within the deadline did not help.
+    #[error("{}", .status.message())]
+    LimitExceeded {
+        /// Which limit, as the coordinator names it: `streams-per-caller`.
+        limit: String,
+        /// When another try may help.
+        retry_after: Option<Duration>,
+        /// What the server sent.
+        status: Box<Status>,
+    },
+    /// The token is missing, wrong or has expired: see [`Error::reason`]. Nothing changed; get another token.
+    #[error("{}", .0.message())]
+    Unauthenticated(Box<Status>),
+    /// The token does not open this thread, or its role may not do this: see [`Error::reason`]. Nothing changed.
+    #[error("{}", .0.message())]
+    PermissionDenied(Box<Status>),
     /// The coordinator could not store the change, and retries within the deadline did not help. Call again with the
     /// same request id: it counts once.
     #[error("{}", .0.message())]
@@ -60,12 +78,15 @@ impl Error {
     pub fn status(&self) -> &Status {
         match self {
             Self::InvalidField { status, .. }
+            | Self::LimitExceeded { status, .. }
             | Self::RequestIdReused(status)
             | Self::NoOutstandingElicitation(status)
             | Self::ElicitationUnknown(status)
             | Self::ElicitationReleased(status)
             | Self::ElicitationExpired(status)
             | Self::TooManyElicitations(status)
+            | Self::Unauthenticated(status)
+            | Self::PermissionDenied(status)
             | Self::StoreUnavailable(status)
             | Self::Unavailable(status)
             | Self::DeadlineExceeded(status)
@@ -85,7 +106,19 @@ impl Error {
 
     /// Whether the call may succeed if it is made again just so, with the same request id.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::StoreUnavailable(_) | Self::Unavailable(_) | Self::DeadlineExceeded(_))
+        let outage = matches!(self, Self::StoreUnavailable(_) | Self::Unavailable(_) | Self::DeadlineExceeded(_));
+        outage || self.call_less_often().is_some()
+    }
+
+    /// How long to wait, if it is only that there were too many calls in this second. Any other limit is met until
+    /// somebody closes something.
+    pub(super) fn call_less_often(&self) -> Option<Duration> {
+        match self {
+            Self::LimitExceeded { limit, retry_after, .. } if limit.starts_with("calls-per-second") => {
+                Some(retry_after.unwrap_or(Duration::from_secs(1)))
+            }
+            _ => None,
+        }
     }
 
     /// A field that this library refuses before it sends anything, worded as the server words it.
@@ -97,7 +130,7 @@ impl Error {
     }
 
     /// A deadline that passed on this side.
-    pub(crate) fn deadline(after: std::time::Duration) -> Self {
+    pub(crate) fn deadline(after: Duration) -> Self {
         Self::DeadlineExceeded(Box::new(Status::deadline_exceeded(format!("no answer within {after:?}"))))
     }
 }
@@ -124,10 +157,19 @@ impl From<Status> for Error {
             Some("ELICITATION_RELEASED") => Self::ElicitationReleased(status),
             Some("ELICITATION_EXPIRED") => Self::ElicitationExpired(status),
             Some("TOO_MANY_ELICITATIONS") => Self::TooManyElicitations(status),
+            Some("LIMIT_EXCEEDED") => {
+                let metadata = status.get_details_error_info().map(|info| info.metadata).unwrap_or_default();
+                let limit = metadata.get("limit").cloned().unwrap_or_default();
+                let retry_after = status.get_details_retry_info().and_then(|info| info.retry_delay);
+                Self::LimitExceeded { limit, retry_after, status }
+            }
             Some("STORE_UNAVAILABLE") => Self::StoreUnavailable(status),
             _ => match status.code() {
                 Code::Unavailable => Self::Unavailable(status),
                 Code::DeadlineExceeded => Self::DeadlineExceeded(status),
+                // By their code: a proxy in front of the server may ask for tokens as well.
+                Code::Unauthenticated => Self::Unauthenticated(status),
+                Code::PermissionDenied => Self::PermissionDenied(status),
                 _ if status.source().is_some() => Self::Unavailable(Box::new(broken(&status))),
                 _ => Self::Other(status),
             },
@@ -173,6 +215,14 @@ mod tests {
     }
 
     #[test]
+    fn who_needs_another_token_is_told_so() {
+        let expired = Error::from(refused(Code::Unauthenticated, "TOKEN_EXPIRED", DOMAIN));
+        assert!(matches!(expired, Error::Unauthenticated(_)) && !expired.is_transient(), "{expired:?}");
+        assert_eq!(expired.reason().as_deref(), Some("TOKEN_EXPIRED"));
+        assert!(matches!(Error::from(Status::permission_denied("by a proxy")), Error::PermissionDenied(_)));
+    }
+
+    #[test]
     fn a_store_that_cannot_write_and_a_lost_connection_are_told_apart_and_both_transient() {
         let store = Error::from(refused(Code::Unavailable, "STORE_UNAVAILABLE", DOMAIN));
         assert!(matches!(store, Error::StoreUnavailable(_)) && store.is_transient());
@@ -184,6 +234,22 @@ mod tests {
         assert!(matches!(broken, Error::Unavailable(_)), "{broken:?}");
         assert_eq!((broken.code(), broken.to_string().as_str()), (Code::Unavailable, "connection lost: reset by peer"));
         assert!(!Error::from(Status::unknown("the server's own words")).is_transient());
+    }
+
+    #[test]
+    fn only_the_limit_of_calls_a_second_is_worth_another_try() {
+        let met = |limit: &str| {
+            let metadata = [("limit".to_owned(), limit.to_owned())];
+            let mut details = ErrorDetails::with_error_info("LIMIT_EXCEEDED", DOMAIN, metadata);
+            details.set_retry_info(Some(Duration::from_millis(20)));
+            Error::from(Status::with_error_details(Code::ResourceExhausted, "in words", details))
+        };
+        let calls = met("calls-per-second-per-caller");
+        assert_eq!((calls.is_transient(), calls.call_less_often()), (true, Some(Duration::from_millis(20))));
+        let open = met("open-elicitations");
+        assert!(!open.is_transient() && open.call_less_often().is_none());
+        let Error::LimitExceeded { limit, retry_after, .. } = &open else { panic!("{open:?}") };
+        assert_eq!((limit.as_str(), *retry_after), ("open-elicitations", Some(Duration::from_millis(20))));
     }
 
     #[test]

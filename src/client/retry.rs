@@ -51,10 +51,11 @@ where
             Ok(Err(status)) => Error::from(status),
             Err(_) => return Err(Error::deadline(patience.deadline)),
         };
-        if !matches!(error, Error::Unavailable(_) | Error::StoreUnavailable(_)) {
+        let wait = error.call_less_often();
+        if wait.is_none() && !matches!(error, Error::Unavailable(_) | Error::StoreUnavailable(_)) {
             return Err(error);
         }
-        match pauses.next() {
+        match pauses.next().map(|pause| pause + wait.unwrap_or_default()) {
             // Waiting past the deadline would only hide the reason behind DEADLINE_EXCEEDED.
             Some(pause) if Instant::now() + pause < give_up => sleep(pause).await,
             _ => return Err(error),

@@ -5,15 +5,19 @@
 //! - E3: after any time in which holders could not renew (a restart, a sleep of the machine, a store that could not be
 //!   written), every lease begins anew.
 use super::leases::Leases;
+use super::ledger::Ledger;
+use super::{Changed, Settings};
 use crate::clock::Clock;
 use crate::core::types::{ElicitationId, ThreadId};
-use crate::core::{Answer, Change, Command, Effect, Fresh, Moment, Record, Refusal, decide};
+use crate::core::{Answer, Change, Closing, Command, Effect, Fresh, Moment, Record, Refusal, decide};
 use crate::hub::{Committed, Event, Hub};
+use crate::limits::Account;
+use crate::metrics::Metrics;
 use crate::store::{CommitError, Contents, OpenError, Store, Write};
 use hashbrown::HashMap;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 use std::time::Duration;
 
 /// Idle for this long, a thread is forgotten.
@@ -30,7 +34,22 @@ const RECOVER_EVERY: Duration = Duration::from_secs(1);
 const SLEEP_NOTICED: Duration = Duration::from_millis(500);
 
 /// A command for a thread.
-pub type Call = (ThreadId, Command);
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The thread.
+    pub thread: ThreadId,
+    /// The command.
+    pub command: Command,
+    /// Who gives it, if anybody says.
+    pub by: Option<Arc<Account>>,
+}
+
+impl From<(ThreadId, Command)> for Call {
+    fn from((thread, command): (ThreadId, Command)) -> Self {
+        Call { thread, command, by: None }
+    }
+}
+
 /// What became of it.
 pub type Outcome = Result<Answer, Refusal>;
 
@@ -49,12 +68,15 @@ pub struct Engine {
     next_row: u64,
     id_seed: (u64, u64),
     ids_given: u64,
-    anonymous_ttl: Option<Duration>,
+    settings: Settings,
+    metrics: Arc<Metrics>,
+    /// Who has what is open and known.
+    ledger: Ledger,
     /// Rows of what was forgotten; they are deleted with the next batch.
     forgotten_rows: Vec<u64>,
     /// Threads that were forgotten; they are published when that is committed.
     forgotten: Vec<Committed>,
-    staged: Vec<(ThreadId, Change)>,
+    staged: Vec<Staged>,
     /// Threads that were named for the first time by what is staged.
     made: Vec<ThreadId>,
     /// Boot-time clock less the time awake: rises when the machine sleeps.
@@ -64,15 +86,35 @@ pub struct Engine {
     next_sweep: i64,
 }
 
+/// A change that was made in memory and is not committed.
+struct Staged {
+    thread: ThreadId,
+    change: Change,
+    by: Option<Arc<Account>>,
+}
+
 impl Engine {
+    /// As [`Engine::with`], without limits.
+    ///
+    /// # Errors
+    /// As [`Engine::with`].
+    pub fn new(
+        store: Box<dyn Store>,
+        clock: Arc<dyn Clock>,
+        anonymous_ttl: Option<Duration>,
+        hub: &Hub,
+    ) -> Result<Self, OpenError> {
+        Self::with(store, clock, Settings { anonymous_ttl, ..Settings::default() }, hub)
+    }
+
     /// Loads what `store` holds, shows it to `hub`, and gives every lease one full ttl.
     ///
     /// # Errors
     /// The store cannot be loaded, or there is no randomness to be had.
-    pub fn new(
+    pub fn with(
         mut store: Box<dyn Store>,
         clock: Arc<dyn Clock>,
-        anonymous_ttl: Option<Duration>,
+        settings: Settings,
         hub: &Hub,
     ) -> Result<Self, OpenError> {
         let now = clock.now();
@@ -83,6 +125,7 @@ impl Engine {
         for record in &records {
             record.open.iter().for_each(|open| leases.set(&record.thread, open.elicitation.id, None, open.ends()));
         }
+        let open = records.iter().map(|record| record.open.len()).sum();
         Ok(Engine {
             slept: slept(&*clock),
             store,
@@ -93,7 +136,9 @@ impl Engine {
             next_row,
             id_seed: (seed()?, seed()?),
             ids_given: 0,
-            anonymous_ttl,
+            metrics: settings.metrics.clone(),
+            ledger: Ledger::new(settings.limits, open),
+            settings,
             forgotten_rows: Vec::new(),
             forgotten: Vec::new(),
             staged: Vec::new(),
@@ -157,6 +202,7 @@ impl Engine {
                 committed.append(&mut self.forgotten);
                 self.settle(now, committed);
                 if std::mem::take(&mut self.store_failing) {
+                    self.metrics.store_failing.store(false, Relaxed);
                     tracing::info!("the store takes changes again: every lease begins anew");
                     self.renew_all(now, committed);
                 }
@@ -166,6 +212,7 @@ impl Engine {
             Err(CommitError::Refused(why)) => {
                 // Once an outage: with many callers it would be logged, and put off, thousands of times a second.
                 if !std::mem::replace(&mut self.store_failing, true) {
+                    self.metrics.store_failing.store(true, Relaxed);
                     tracing::warn!(%why, "the store refuses changes; they are refused until it takes them again");
                     self.next_recovery = now.after(RECOVER_EVERY).boot;
                 }
@@ -180,8 +227,16 @@ impl Engine {
 
     /// Judges one command and, if it is accepted, makes its change in memory. Not `writable`: what needs the store is
     /// refused.
-    fn judge(&mut self, thread: &ThreadId, command: &Command, now: Moment, writable: bool) -> Outcome {
-        let fresh = Fresh { now, id: self.next_id(), row: self.next_row, anonymous_ttl: self.anonymous_ttl };
+    fn judge(
+        &mut self,
+        thread: &ThreadId,
+        command: &Command,
+        by: Option<&Arc<Account>>,
+        now: Moment,
+        writable: bool,
+    ) -> Outcome {
+        let anonymous_ttl = self.settings.anonymous_ttl;
+        let fresh = Fresh { now, id: self.next_id(), row: self.next_row, anonymous_ttl };
         let new;
         let record = match self.records.get(thread) {
             Some(record) => record,
@@ -198,7 +253,18 @@ impl Engine {
             Effect::Opened(_) if self.store.is_full() => {
                 return Err(Refusal::StoreUnavailable { why: "its disk is full" });
             }
+            Effect::Opened(_) if self.settings.witness.as_ref().is_some_and(|witness| witness.is_full()) => {
+                return Err(Refusal::StoreUnavailable { why: "the audit trail cannot be written" });
+            }
             _ => {}
+        }
+        if let Effect::Opened(open) = &change.effect {
+            let threads = self.records.len();
+            let first = (!self.records.contains_key(thread)).then_some(thread);
+            self.ledger.open(open.elicitation.id, first, threads, by).map_err(|exceeded| {
+                self.metrics.refuse(exceeded.limit);
+                Refusal::LimitExceeded(exceeded)
+            })?;
         }
         self.next_row += 2;
         let (made, floor) = (&mut self.made, self.floor);
@@ -207,34 +273,35 @@ impl Engine {
             Record::new(thread.clone(), floor, now)
         });
         record.apply(&change);
-        self.staged.push((thread.clone(), change));
+        self.staged.push(Staged { thread: thread.clone(), change, by: by.cloned() });
         Ok(decision.answer)
     }
 
     /// Closes what has ended, whosever it is, up to the size of a batch; the rest is due at once again.
     fn expire(&mut self, now: Moment) {
         for (thread, id) in self.leases.ended(now, EXPIRE_AT_MOST) {
-            let _ = self.judge(&thread, &Command::Expire { elicitation: id }, now, true);
+            let _ = self.judge(&thread, &Command::Expire { elicitation: id }, None, now, true);
         }
     }
 
     /// Judges a command, after the leases of its thread that have ended.
-    fn judge_call(&mut self, (thread, command): &Call, now: Moment, writable: bool) -> Outcome {
+    fn judge_call(&mut self, call: &Call, now: Moment, writable: bool) -> Outcome {
+        let Call { thread, command, by } = call;
         if !self.store_failing
             && let Some(record) = self.records.get(thread)
             && record.open.iter().any(|open| open.has_ended(now))
         {
             let ended = record.open.iter().filter(|open| open.has_ended(now)).map(|open| open.elicitation.id);
             for id in ended.collect::<Vec<_>>() {
-                let _ = self.judge(thread, &Command::Expire { elicitation: id }, now, writable);
+                let _ = self.judge(thread, &Command::Expire { elicitation: id }, None, now, writable);
             }
         }
-        self.judge(thread, command, now, writable)
+        self.judge(thread, command, by.as_ref(), now, writable)
     }
 
     /// Stores what is staged, and what is to be forgotten.
     fn commit(&mut self) -> Result<(), CommitError> {
-        let changed = |(_, change): &(ThreadId, Change)| outlives(change);
+        let changed = |staged: &Staged| outlives(&staged.change);
         let to_forget = self.forgotten.len() + self.forgotten_rows.len();
         if !self.store.keeps() || !(self.store_failing || to_forget > 0 || self.staged.iter().any(changed)) {
             self.forgotten_rows.clear();
@@ -244,7 +311,7 @@ impl Engine {
         // First, since what is staged may name a forgotten thread again.
         writes.extend(self.forgotten.iter().map(|forgotten| Write::DeleteThread(&forgotten.thread)));
         for (i, staged) in self.staged.iter().enumerate().filter(|(_, staged)| changed(staged)) {
-            let (thread, change) = staged;
+            let Staged { thread, change, .. } = staged;
             match &change.effect {
                 // Unless what is staged after it has closed it.
                 Effect::Renewed { id, .. } => {
@@ -260,7 +327,7 @@ impl Engine {
             }
             writes.extend(change.request.as_ref().map(|request| Write::PutRequest(thread, request)));
             // Of several changes of a thread only the last header counts; in a batch they mostly stand together.
-            if !self.staged.get(i + 1).is_some_and(|next| next.0 == *thread && changed(next)) {
+            if !self.staged.get(i + 1).is_some_and(|next| next.thread == *thread && changed(next)) {
                 writes.push(Write::PutThread(thread, &change.after));
             }
         }
@@ -269,7 +336,10 @@ impl Engine {
             writes.push(Write::PutFloor(self.floor));
         }
         // Should it fail, what is to be forgotten is tried again with the next batch.
+        let before = self.clock.awake();
         self.store.commit(&writes)?;
+        self.metrics.commit.observe_time(self.clock.awake().saturating_sub(before));
+        self.metrics.batch.observe(self.staged.len() as u64);
         self.forgotten_rows.clear();
         Ok(())
     }
@@ -277,7 +347,11 @@ impl Engine {
     /// What was staged is durable now, or needs not be: follows it up, and hands it out to be published.
     fn settle(&mut self, now: Moment, committed: &mut Vec<Committed>) {
         self.made.clear();
-        for (thread, change) in self.staged.drain(..) {
+        for Staged { thread, change, by } in self.staged.drain(..) {
+            count(&self.metrics, &change, now);
+            if let Some(witness) = &mut self.settings.witness {
+                witness.changed(&Changed { now, thread: &thread, change: &change, by: by.as_deref() });
+            }
             let event = match change.effect {
                 Effect::Opened(open) => {
                     self.leases.set(&thread, open.elicitation.id, None, open.ends());
@@ -287,6 +361,7 @@ impl Engine {
                 Effect::Closed { open, closing, .. } => {
                     // The end may have been moved by a renewal of the same batch: the lease is told by what it was then.
                     self.leases.set(&thread, closing.id, open.ends(), None);
+                    self.ledger.close(closing.id);
                     Event::Closed(closing.id, closing.how)
                 }
                 Effect::Renewed { id, before, after, .. } => {
@@ -305,12 +380,16 @@ impl Engine {
 
     /// Undoes what is staged, latest first, and drops the records that were made for it.
     fn take_back(&mut self) {
-        while let Some((thread, change)) = self.staged.pop() {
+        while let Some(Staged { thread, change, .. }) = self.staged.pop() {
+            if let Effect::Opened(open) = &change.effect {
+                self.ledger.close(open.elicitation.id);
+            }
             if let Some(record) = self.records.get_mut(&thread) {
                 record.revert(&change);
             }
         }
         for thread in self.made.drain(..) {
+            self.ledger.forget(&thread);
             self.records.remove(&thread);
         }
     }
@@ -348,6 +427,7 @@ impl Engine {
     /// Looks through the records for threads and memories to forget.
     fn sweep(&mut self, now: Moment) {
         let (rows, floor, forgotten) = (&mut self.forgotten_rows, &mut self.floor, &mut self.forgotten);
+        let ledger = &mut self.ledger;
         let limit = rows.len() + forgotten.len() + SWEEP_AT_MOST;
         self.records.retain(|thread, record| {
             if rows.len() + forgotten.len() >= limit {
@@ -356,6 +436,7 @@ impl Engine {
             record.memory.forget(now, |row| rows.push(row));
             let idle = record.open.is_empty() && now.since(record.header.changed) >= IDLE_SPAN;
             if idle && record.memory.is_empty() {
+                ledger.forget(thread);
                 *floor = record.header.revision.max(*floor);
                 let event = Event::Forgotten;
                 forgotten.push(Committed { thread: thread.clone(), header: record.header, event });
@@ -383,6 +464,23 @@ impl Engine {
 fn outlives(change: &Change) -> bool {
     let length = |lease: &Option<(Duration, Moment)>| lease.map(|(length, _)| length);
     !matches!(&change.effect, Effect::Renewed { before, after, .. } if length(before) == length(after))
+}
+
+/// Counts a change that is committed.
+fn count(metrics: &Metrics, change: &Change, now: Moment) {
+    match &change.effect {
+        Effect::Opened(_) => metrics.opened.add_one(),
+        Effect::Closed { closing, .. } => {
+            match closing.how {
+                Closing::Released => metrics.released.add_one(),
+                Closing::Expired => metrics.expired.add_one(),
+            }
+            if let (Some(since), None) = (change.before.pause.since, change.after.pause.since) {
+                metrics.pauses.observe(now.since(since).as_secs());
+            }
+        }
+        Effect::Renewed { .. } => {}
+    }
 }
 
 fn slept(clock: &dyn Clock) -> i64 {

@@ -5,13 +5,16 @@
 mod engine;
 mod group;
 mod leases;
+mod ledger;
 
 pub use engine::{Call, Engine, Fatal, IDLE_SPAN, Outcome};
 
 use crate::clock::Clock;
 use crate::core::types::ThreadId;
-use crate::core::{Command, Refusal};
+use crate::core::{Change, Command, Moment, Refusal};
 use crate::hub::Hub;
+use crate::limits::{Account, Limits};
+use crate::metrics::Metrics;
 use crate::store::{OpenError, Store};
 use crate::sync::Mutex;
 use group::Group;
@@ -22,6 +25,44 @@ use tokio::task::JoinHandle;
 
 /// How long the keeper of the leases sleeps at most: tokio's timers stand still while the machine sleeps, leases do not.
 const LONGEST_NAP: Duration = Duration::from_secs(1);
+
+/// How the coordinator is to be.
+#[derive(Default)]
+pub struct Settings {
+    /// The lease of an increment that asks for none; `None`: for ever.
+    pub anonymous_ttl: Option<Duration>,
+    /// What callers may have; `None`: as much as they like.
+    pub limits: Option<Limits>,
+    /// Where it counts.
+    pub metrics: Arc<Metrics>,
+    /// Who is told of every change.
+    pub witness: Option<Box<dyn Witness>>,
+}
+
+/// A change that is durable, or needs not be.
+#[derive(Debug)]
+pub struct Changed<'a> {
+    /// When it was made.
+    pub now: Moment,
+    /// Of which thread.
+    pub thread: &'a ThreadId,
+    /// What has changed.
+    pub change: &'a Change,
+    /// Who has asked for it; `None`: the end of a lease, or nobody says.
+    pub by: Option<&'a Account>,
+}
+
+/// Is told of every change once it is committed, in the order of the revisions of each thread, and before anybody is
+/// answered or sees it. Called where calls are judged: it must not wait.
+pub trait Witness: Send + 'static {
+    /// Something has changed.
+    fn changed(&mut self, changed: &Changed<'_>);
+
+    /// Whether it can take no more. Then increments are refused.
+    fn is_full(&self) -> bool {
+        false
+    }
+}
 
 /// Takes calls. Dropped, it stops: what was taken is finished, and the store is closed.
 pub struct Coordinator {
@@ -37,8 +78,7 @@ enum Mode {
 }
 
 impl Coordinator {
-    /// Opens the engine on `store` and starts it, on the tokio runtime that this is called on. `fatal` is called when
-    /// the store cannot be trusted any more; it has to end the process, and until then nobody is answered.
+    /// As [`Coordinator::start_with`], without limits.
     ///
     /// # Errors
     /// The store cannot be loaded.
@@ -48,9 +88,23 @@ impl Coordinator {
         anonymous_ttl: Option<Duration>,
         fatal: impl Fn(Fatal) + Send + Sync + 'static,
     ) -> Result<Self, OpenError> {
+        Self::start_with(store, clock, Settings { anonymous_ttl, ..Settings::default() }, fatal)
+    }
+
+    /// Opens the engine on `store` and starts it, on the tokio runtime that this is called on. `fatal` is called when
+    /// the store cannot be trusted any more; it has to end the process, and until then nobody is answered.
+    ///
+    /// # Errors
+    /// The store cannot be loaded.
+    pub fn start_with(
+        store: Box<dyn Store>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+        fatal: impl Fn(Fatal) + Send + Sync + 'static,
+    ) -> Result<Self, OpenError> {
         let hub = Arc::<Hub>::default();
         let keeps = store.keeps();
-        let engine = Engine::new(store, clock.clone(), anonymous_ttl, &hub)?;
+        let engine = Engine::with(store, clock.clone(), settings, &hub)?;
         let mode = match keeps {
             true => Mode::Grouped(Group::start(engine, clock, hub.clone(), fatal)?),
             false => {
@@ -75,12 +129,23 @@ impl Coordinator {
     /// # Cancel safety
     /// Dropped, the command may still be carried out.
     pub async fn call(&self, thread: ThreadId, command: Command) -> Result<crate::core::Answer, Refusal> {
+        self.call_by(Call { thread, command, by: None }).await
+    }
+
+    /// As [`Coordinator::call`], with who calls.
+    ///
+    /// # Errors
+    /// It is refused; nothing was changed.
+    ///
+    /// # Cancel safety
+    /// Dropped, the command may still be carried out.
+    pub async fn call_by(&self, call: Call) -> Result<crate::core::Answer, Refusal> {
         match &self.mode {
             Mode::Inline { engine, earlier_due, .. } => {
-                let outcome = process_inline(engine, &self.hub, &[(thread, command)], earlier_due);
+                let outcome = process_inline(engine, &self.hub, &[call], earlier_due);
                 outcome.unwrap_or(Err(STOPPING))
             }
-            Mode::Grouped(group) => group.call((thread, command)).await,
+            Mode::Grouped(group) => group.call(call).await,
         }
     }
 }

@@ -1,4 +1,5 @@
 //! Why a call is refused: one variant for each thing that its caller does next. A refused call has changed nothing.
+use super::limit::Exceeded;
 use super::types::{InvalidField, MAX_OPEN, ThreadId};
 
 /// A call that was refused, and nothing was changed.
@@ -67,4 +68,7 @@ pub enum Refusal {
         /// What is wrong with the store.
         why: &'static str,
     },
+    /// Have less, or wait.
+    #[error(transparent)]
+    LimitExceeded(Exceeded),
 }

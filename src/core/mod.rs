@@ -6,10 +6,13 @@
 mod accounting;
 #[cfg(feature = "server")]
 mod error;
+mod limit;
 #[cfg(feature = "server")]
 mod memory;
 #[cfg(feature = "server")]
 mod record;
+#[cfg(feature = "server")]
+pub mod scope;
 #[cfg(feature = "server")]
 mod thread;
 pub mod types;
@@ -18,6 +21,7 @@ pub mod types;
 pub use accounting::{Moment, Pause};
 #[cfg(feature = "server")]
 pub use error::Refusal;
+pub use limit::{Exceeded, Limit};
 #[cfg(feature = "server")]
 pub use memory::{Closing, MEMORY_SPAN, Memory, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc};
 #[cfg(feature = "server")]

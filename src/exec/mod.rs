@@ -32,6 +32,8 @@ mod supervise;
 #[cfg(feature = "exec-server")]
 pub(crate) mod sweep;
 mod verdict;
+#[cfg(feature = "exec-server")]
+pub(crate) mod warden;
 
 pub use signal::{Signal, UnknownSignal};
 pub use spawn::{Program, SpawnError};

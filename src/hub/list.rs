@@ -1,17 +1,18 @@
 //! Reading many threads, a page at a time, in the order of their ids.
 use super::{Hub, State, View};
+use crate::core::scope::Scope;
 use crate::core::types::ThreadId;
 use std::collections::BinaryHeap;
 use std::ops::Bound;
 
 impl Hub {
-    /// The first `size` threads after `after`: the paused ones, or with `include_running` all that are known. And
-    /// whether there are more.
-    pub fn list(&self, after: Option<&str>, size: usize, include_running: bool) -> (Vec<View>, bool) {
+    /// The first `size` threads of `scope` after `after`: the paused ones, or with `include_running` all that are known.
+    /// And whether there are more.
+    pub fn list(&self, after: Option<&str>, size: usize, include_running: bool, scope: &Scope) -> (Vec<View>, bool) {
         let state = self.lock();
         let mut ids = match include_running {
-            true => state.known_after(after, size + 1),
-            false => state.paused_after(after, size + 1),
+            true => state.known_after(after, size + 1, scope),
+            false => state.paused_after(after, size + 1, scope),
         };
         let more = ids.len() > size;
         ids.truncate(size);
@@ -24,19 +25,39 @@ impl Hub {
 }
 
 impl State {
-    fn known_after(&self, after: Option<&str>, size: usize) -> Vec<ThreadId> {
+    fn known_after(&self, after: Option<&str>, size: usize, scope: &Scope) -> Vec<ThreadId> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.known.range::<str, _>((from, Bound::Unbounded)).take(size).cloned().collect()
+        let Some(areas) = scope.areas() else {
+            return self.known.range::<str, _>((from, Bound::Unbounded)).take(size).cloned().collect();
+        };
+        // Area by area: what a narrow scope costs does not depend on how many threads there are.
+        let within = areas.iter().flat_map(|area| {
+            let from =
+                after.filter(|&after| after >= area.text()).map_or(Bound::Included(area.text()), Bound::Excluded);
+            self.known.range::<str, _>((from, Bound::Unbounded)).take_while(|thread| area.contains(thread.as_str()))
+        });
+        within.take(size).cloned().collect()
+    }
+
+    fn is_paused(&self, thread: &ThreadId) -> bool {
+        self.find(thread).is_some_and(|key| self.topics[key as usize].is_paused())
     }
 
     /// The smallest of an unordered list: one pass with a heap of `size`. Keeping an order instead would cost every
     /// pause and resume.
-    fn paused_after(&self, after: Option<&str>, size: usize) -> Vec<ThreadId> {
+    fn paused_after(&self, after: Option<&str>, size: usize, scope: &Scope) -> Vec<ThreadId> {
+        if let Some(threads) = scope.threads() {
+            let later = threads.into_iter().filter(|thread| after.is_none_or(|after| thread.as_str() > after));
+            return later.filter(|thread| self.is_paused(thread)).take(size).collect();
+        }
         let mut smallest = BinaryHeap::with_capacity(size + 1);
         for &key in &self.paused {
             let thread = &self.topics[key as usize].thread;
             let wanted = after.is_none_or(|after| thread.as_str() > after);
-            if wanted && (smallest.len() < size || smallest.peek().is_some_and(|&largest| thread < largest)) {
+            if wanted
+                && (smallest.len() < size || smallest.peek().is_some_and(|&largest| thread < largest))
+                && scope.contains(thread)
+            {
                 smallest.push(thread);
                 if smallest.len() > size {
                     smallest.pop();

@@ -10,11 +10,13 @@
 //! - H3: what a watcher holds is bounded by its threads; waking it needs no memory.
 //!
 //! One lock, held for short and never while a waker runs.
+mod figures;
 mod horizon;
 mod list;
 mod topic;
 mod watcher;
 
+pub use figures::Figures;
 pub use horizon::Horizon;
 pub use topic::{Frame, Shown, View};
 pub use watcher::{Interest, Sink, Subscription};
@@ -71,12 +73,20 @@ struct State {
     watchers: Slab<Watcher>,
     /// Keys of the watchers of every thread.
     watch_all: Vec<u32>,
+    /// Keys of the watchers of every thread that is in their scope.
+    watch_within: Vec<u32>,
     /// The known threads, in the order in which they are listed.
     known: BTreeSet<ThreadId>,
     /// Keys of the topics that are paused, in no order.
     paused: Vec<u32>,
     /// The revision of threads that are not known.
     floor: u64,
+    /// Open elicitations.
+    open: u64,
+    /// States that watchers were given.
+    deliveries: u64,
+    /// States that were overtaken before a watcher was given them.
+    conflations: u64,
     closed: bool,
 }
 
@@ -98,6 +108,7 @@ impl Hub {
             let shown =
                 record.open.iter().map(|open| Shown { elicitation: open.elicitation.clone(), ends: open.ends() });
             known.open = shown.collect();
+            state.open += known.open.len() as u64;
             state.topics[key as usize].known = Some(Box::new(known));
             state.set_header(key, record.header);
         }
@@ -121,7 +132,8 @@ impl Hub {
     pub fn watchers(&self, thread: &ThreadId) -> u32 {
         let state = self.lock();
         let own = state.find(thread).map_or(0, |key| state.topics[key as usize].subscribers.len());
-        u32::try_from(own + state.watch_all.len()).unwrap_or(u32::MAX)
+        let within = state.watch_within.iter().filter(|&&key| state.watchers[key as usize].sees(thread)).count();
+        u32::try_from(own + state.watch_all.len() + within).unwrap_or(u32::MAX)
     }
 
     /// The state of one thread.
@@ -224,6 +236,7 @@ impl State {
         }
         let key = self.know(&thread, header);
         let known = self.topics[key as usize].known.as_mut().expect("known by now");
+        let before = known.open.len();
         match event {
             Event::Opened(elicitation, ends) => known.open.push(Shown { elicitation, ends }),
             Event::Closed(id, _) => known.open.retain(|shown| shown.elicitation.id != id),
@@ -233,6 +246,7 @@ impl State {
             }
             Event::Forgotten => {}
         }
+        self.open = self.open + known.open.len() as u64 - before as u64;
         self.set_header(key, header);
         self.mark_changed(key, wakers);
     }

@@ -1,6 +1,7 @@
 //! H1 to H3, with a sink that writes down what it is given and a waker that counts.
 use super::*;
 use crate::core::Pause;
+use crate::core::scope::Scope;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake};
@@ -165,6 +166,35 @@ fn a_watch_of_every_thread_begins_with_the_paused_ones() {
     assert_eq!(watching.take(), [state("a", 1, 1), Given::Complete]);
     hub.publish([opened("b", 3), opened("new", 1)]);
     assert_eq!(watching.take(), [state("b", 3, 1), state("new", 1, 1)]);
+}
+
+fn scope(ids: &[&str], prefixes: &[&str]) -> Scope {
+    let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+    Scope::of(&owned(ids), &owned(prefixes)).unwrap()
+}
+
+/// G8: a watch of all that may be seen begins and goes on with that, and counts for nothing else.
+#[test]
+fn g8_a_watch_within_a_scope_sees_nothing_else() {
+    for (ids, prefixes) in [(&["a1", "a2", "ax", "idle"][..], &[][..]), (&[], &["a"]), (&["a1", "ax"], &["a2", "idle"])]
+    {
+        let hub = Arc::<Hub>::default();
+        hub.publish([opened("a1", 1), opened("b1", 1), opened("a2", 1), closed("a2", 2, 1)]);
+        let mut watching = watch(&hub, Interest::Within(scope(ids, prefixes)));
+        assert_eq!(watching.take(), [state("a1", 1, 1), Given::Complete], "{ids:?} {prefixes:?}");
+        hub.publish([opened("b1", 2), opened("b2", 1)]);
+        assert_eq!((watching.wakes(), watching.poll(9)), (0, Poll::Pending));
+        hub.publish([opened("a2", 3), opened("b1", 3), opened("ax", 1)]);
+        assert_eq!(watching.take(), [state("a2", 3, 1), state("ax", 1, 1)]);
+        assert_eq!(["a1", "ax", "b1"].map(|thread| hub.watchers(&id(thread))), [1, 1, 0]);
+        check(&hub);
+        drop(watching);
+        assert_eq!(hub.watchers(&id("a1")), 0);
+    }
+    let hub = Arc::<Hub>::default();
+    hub.publish([opened("a", 1)]);
+    assert_eq!(watch(&hub, Interest::Within(scope(&[], &[]))).take(), [Given::Complete], "of no thread");
+    assert_eq!(watch(&hub, Interest::Within(Scope::ALL)).take(), [state("a", 1, 1), Given::Complete]);
 }
 
 #[test]
@@ -387,10 +417,10 @@ fn pages_list_every_thread_once_in_the_order_of_their_ids() {
             hub.publish([closed(thread.as_str(), 2, 1)]);
         }
     }
-    let pages = |size, include_running| {
+    let pages = |size, include_running, scope: &Scope| {
         let (mut all, mut after) = (Vec::new(), None::<String>);
         loop {
-            let (views, more) = hub.list(after.as_deref(), size, include_running);
+            let (views, more) = hub.list(after.as_deref(), size, include_running, scope);
             assert!(views.len() <= size);
             all.extend(views.iter().map(|view| view.thread.to_string()));
             after = all.last().cloned();
@@ -402,8 +432,20 @@ fn pages_list_every_thread_once_in_the_order_of_their_ids() {
     let known: Vec<_> = (0..50).map(|i| numbered(i).to_string()).collect();
     let paused: Vec<_> = (0..50).filter(|i| i % 3 != 0).map(|i| numbered(i).to_string()).collect();
     for size in [1, 7, 50, 1_000] {
-        assert_eq!(pages(size, true), known);
-        assert_eq!(pages(size, false), paused);
+        assert_eq!(pages(size, true, &Scope::ALL), known);
+        assert_eq!(pages(size, false, &Scope::ALL), paused);
+        let scopes = [
+            scope(&["t00007", "t00003", "t00049", "none"], &[]),
+            scope(&["t00007", "t00031"], &["t0001", "t00044", "t", "x"]),
+            scope(&["t00007", "t00031"], &["t0001", "t00044", "x"]),
+            scope(&[], &[]),
+        ];
+        for scope in &scopes {
+            let of =
+                |all: &[String]| all.iter().filter(|thread| scope.contains(&id(thread))).cloned().collect::<Vec<_>>();
+            assert_eq!(pages(size, true, scope), of(&known), "{scope:?}");
+            assert_eq!(pages(size, false, scope), of(&paused), "{scope:?}");
+        }
     }
 }
 

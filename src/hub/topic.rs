@@ -62,6 +62,10 @@ impl Topic {
     pub(super) fn new(thread: ThreadId) -> Self {
         Topic { thread, subscribers: SmallVec::new(), known: None }
     }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.known.as_ref().is_some_and(|known| known.paused_place.is_some())
+    }
 }
 
 impl Known {

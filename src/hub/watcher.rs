@@ -1,7 +1,8 @@
 //! A watcher: which of its threads have changed since it looked, and how it is woken.
-use super::topic::{Frame, Subscriber};
+use super::topic::{Frame, Subscriber, Topic};
 use super::{Horizon, Hub, State, small};
 use crate::core::Header;
+use crate::core::scope::Scope;
 use crate::core::types::ThreadId;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -14,6 +15,8 @@ pub enum Interest {
     Threads(Vec<ThreadId>),
     /// Every thread.
     All,
+    /// Every thread of these.
+    Within(Scope),
 }
 
 /// Takes what a watcher is given.
@@ -58,6 +61,8 @@ struct Many {
 
 #[derive(Debug, Default)]
 struct All {
+    /// `None`: every thread.
+    within: Option<Scope>,
     queued: HashSet<ThreadId>,
     queue: VecDeque<ThreadId>,
 }
@@ -82,31 +87,13 @@ impl Hub {
         let mut state = self.lock();
         let key = small(state.watchers.vacant_key());
         let changed = match interest {
-            Interest::All => {
-                state.watch_all.push(key);
-                let paused = state.paused.iter().map(|&topic| state.topics[topic as usize].thread.clone());
-                let queue: VecDeque<_> = paused.collect();
-                Changed::All(Box::new(All { queued: queue.iter().cloned().collect(), queue }))
-            }
-            Interest::Threads(threads) => {
-                let mut seen = HashSet::with_capacity(threads.len());
-                let mut watched = Vec::with_capacity(threads.len());
-                for thread in threads.iter().filter(|&thread| seen.insert(thread)) {
-                    let topic = state.topic(thread);
-                    let subscribers = &mut state.topics[topic as usize].subscribers;
-                    let place = small(subscribers.len());
-                    subscribers.push(Subscriber { watcher: key, place: small(watched.len()) });
-                    watched.push(Watched { topic, place });
-                }
-                watched.shrink_to_fit();
-                match watched[..] {
-                    [thread] => Changed::One { thread, queued: true },
-                    _ => {
-                        let queue = (0..small(watched.len())).collect();
-                        Changed::Many(Box::new(Many { queued: vec![true; watched.len()], threads: watched, queue }))
-                    }
-                }
-            }
+            Interest::All => state.watch_all(key, None),
+            Interest::Threads(threads) => state.watch_threads(key, &threads, |_| true),
+            // As cheap for the others as if the threads were asked for, and still only the paused ones come first.
+            Interest::Within(scope) => match scope.threads() {
+                Some(threads) => state.watch_threads(key, &threads, Topic::is_paused),
+                None => state.watch_all(key, scope.areas().is_some().then_some(scope)),
+            },
         };
         let snapshot_left = small(changed.queue_len());
         let watcher = Watcher {
@@ -139,32 +126,72 @@ impl Hub {
 }
 
 impl State {
+    fn watch_all(&mut self, key: u32, within: Option<Scope>) -> Changed {
+        let keys = if within.is_none() { &mut self.watch_all } else { &mut self.watch_within };
+        keys.push(key);
+        let paused = self.paused.iter().map(|&topic| &self.topics[topic as usize].thread);
+        let seen = paused.filter(|thread| within.as_ref().is_none_or(|scope| scope.contains(thread)));
+        let queue: VecDeque<_> = seen.cloned().collect();
+        Changed::All(Box::new(All { within, queued: queue.iter().cloned().collect(), queue }))
+    }
+
+    /// `in_snapshot`: whether a thread is told at first.
+    fn watch_threads(&mut self, key: u32, threads: &[ThreadId], in_snapshot: impl Fn(&Topic) -> bool) -> Changed {
+        let mut seen = HashSet::with_capacity(threads.len());
+        let mut watched = Vec::with_capacity(threads.len());
+        let mut queued = Vec::with_capacity(threads.len());
+        for thread in threads.iter().filter(|&thread| seen.insert(thread)) {
+            let topic = self.topic(thread);
+            queued.push(in_snapshot(&self.topics[topic as usize]));
+            let subscribers = &mut self.topics[topic as usize].subscribers;
+            let place = small(subscribers.len());
+            subscribers.push(Subscriber { watcher: key, place: small(watched.len()) });
+            watched.push(Watched { topic, place });
+        }
+        watched.shrink_to_fit();
+        match watched[..] {
+            [thread] => Changed::One { thread, queued: queued[0] },
+            _ => {
+                queued.shrink_to_fit();
+                let queue = (0..small(watched.len())).filter(|&place| queued[place as usize]).collect();
+                Changed::Many(Box::new(Many { queued, threads: watched, queue }))
+            }
+        }
+    }
+
     /// Tells the subscribers of a topic, and the watchers of every thread, that it has changed.
     pub(super) fn mark_changed(&mut self, key: u32, wakers: &mut Vec<Waker>) {
         let topic = &self.topics[key as usize];
+        let mut overtaken = 0;
         wakers.reserve(topic.subscribers.len() + self.watch_all.len());
         for subscriber in &topic.subscribers {
             let watcher = &mut self.watchers[subscriber.watcher as usize];
             match &mut watcher.changed {
-                Changed::One { queued, .. } => *queued = true,
-                Changed::Many(many) => many.mark(subscriber.place),
+                Changed::One { queued, .. } => overtaken += u64::from(std::mem::replace(queued, true)),
+                Changed::Many(many) => overtaken += u64::from(!many.mark(subscriber.place)),
                 Changed::All(_) => {}
             }
             wakers.extend(watcher.waker.take());
         }
-        for &key in &self.watch_all {
+        for &key in self.watch_all.iter().chain(&self.watch_within) {
             let watcher = &mut self.watchers[key as usize];
-            if let Changed::All(all) = &mut watcher.changed
-                && all.queued.insert(topic.thread.clone())
-            {
-                all.queue.push_back(topic.thread.clone());
+            if !watcher.sees(&topic.thread) {
+                continue;
+            }
+            if let Changed::All(all) = &mut watcher.changed {
+                match all.queued.insert(topic.thread.clone()) {
+                    true => all.queue.push_back(topic.thread.clone()),
+                    false => overtaken += 1,
+                }
             }
             wakers.extend(watcher.waker.take());
         }
+        self.conflations += overtaken;
     }
 
     /// Gives the sink the state of a topic.
     fn give(&mut self, key: u32, sink: &mut impl Sink) {
+        self.deliveries += 1;
         let topic = &mut self.topics[key as usize];
         let known = topic.known.as_deref_mut();
         sink.state(&topic.thread, known.map(|known| (&known.header, &known.open[..], &mut known.frame)), self.floor);
@@ -189,7 +216,10 @@ impl State {
 
     fn remove_watcher(&mut self, key: u32) {
         match self.watchers.remove(key as usize).changed {
-            Changed::All(_) => self.watch_all.retain(|&other| other != key),
+            Changed::All(all) => {
+                let keys = if all.within.is_none() { &mut self.watch_all } else { &mut self.watch_within };
+                keys.retain(|&other| other != key);
+            }
             Changed::One { thread, .. } => self.unsubscribe(thread),
             Changed::Many(many) => many.threads.into_iter().for_each(|thread| self.unsubscribe(thread)),
         }
@@ -207,6 +237,16 @@ impl State {
             }
         }
         self.drop_if_unused(watched.topic);
+    }
+}
+
+impl Watcher {
+    /// Whether the thread is among all those that it watches.
+    pub(super) fn sees(&self, thread: &ThreadId) -> bool {
+        match &self.changed {
+            Changed::All(all) => all.within.as_ref().is_none_or(|scope| scope.contains(thread)),
+            _ => true,
+        }
     }
 }
 
@@ -234,10 +274,13 @@ impl Changed {
 }
 
 impl Many {
-    fn mark(&mut self, place: u32) {
-        if !std::mem::replace(&mut self.queued[place as usize], true) {
+    /// `false`: it is marked already.
+    fn mark(&mut self, place: u32) -> bool {
+        let new = !std::mem::replace(&mut self.queued[place as usize], true);
+        if new {
             self.queue.push_back(place);
         }
+        new
     }
 
     fn next(&mut self) -> Option<u32> {

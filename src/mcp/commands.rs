@@ -11,7 +11,10 @@ use super::{
     launch::{Launch, Streams},
     output::Output,
 };
-use crate::{exec::sweep::Sweeper, sandbox::Sandbox};
+use crate::{
+    exec::{sweep::Sweeper, warden::Warden},
+    sandbox::Sandbox,
+};
 use std::{
     collections::HashMap,
     fmt, io,
@@ -26,6 +29,7 @@ const TO_END: Duration = Duration::from_secs(3);
 pub(super) struct Commands {
     config: Config,
     sweeper: Sweeper,
+    warden: Option<Warden>,
     running: TaskTracker,
     all: Mutex<All>,
 }
@@ -68,7 +72,10 @@ impl fmt::Debug for Commands {
 impl Commands {
     pub(super) fn new(config: Config) -> Arc<Self> {
         let (sweeper, running) = (Sweeper::start(), TaskTracker::new());
-        Arc::new(Self { config, sweeper, running, all: Mutex::default() })
+        let warden = Warden::start(&config.launcher.program);
+        let warden =
+            warden.inspect_err(|error| tracing::warn!(%error, "nobody ends the commands if this server is killed"));
+        Arc::new(Self { config, sweeper, warden: warden.ok(), running, all: Mutex::default() })
     }
 
     pub(super) fn start(self: &Arc<Self>, start: Start) -> Result<Arc<Command>, StartError> {
@@ -83,6 +90,8 @@ impl Commands {
         let (line, workdir) = (&about.line, &about.workdir);
         let launch = Launch { line, login, workdir, env, streams, sandbox: sandbox.as_ref() };
         let mut launched = self.config.launcher.launch(launch)?;
+        let session = launched.session;
+        self.warden.iter().for_each(|warden| warden.watch(session));
         let limits = self.config.limits;
         let idle = Idle::new(self.config.controller.clone(), clock.thread_id().to_owned(), limits.idle);
         let output = Output::new(limits.output);
@@ -94,6 +103,7 @@ impl Commands {
         let (commands, supervised, sweeper) = (self.clone(), command.clone(), self.sweeper.clone());
         self.running.spawn(async move {
             supervised.supervise(launched, limits.kill_after, sweeper).await;
+            commands.warden.iter().for_each(|warden| warden.leave(session));
             commands.has_ended(&supervised);
         });
         Ok(command)

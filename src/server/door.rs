@@ -1,45 +1,64 @@
 //! How many connections there are at once, and who gives way when there is room for no more.
 //!
 //! Whoever connects and never asks for anything costs a file descriptor and some memory. Such a connection is closed, the
-//! oldest first, when it is in the way of a new one. Those that have made a request stay; when there is none but these,
-//! it is the new one that is closed.
-use crate::service::{Guest, Room};
+//! oldest first, when it is in the way of a new one: of the same caller if that has its share, of anybody if the server is
+//! full. Those that have made a request stay. When there is none but these, the new one is let in only to be told why
+//! its calls are refused, and is the next to give way; there are a few places for such.
+use crate::clock::Clock;
+use crate::core::{Exceeded, Limit};
+use crate::limits::{CallerKey, Most};
+use crate::service::{Guest, Room, Shop};
 use rustix::process::{Resource, getrlimit};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
-/// Connections at most, where the system allows as many files: about 1 GiB when each is idle.
-const MOST: usize = 65_536;
 /// File descriptors that are not for connections: the store, listeners, runtimes, and connections that are on their way
 /// out.
 const OTHER_FILES: u64 = 64;
+/// Connections that are told why they are refused, at once.
+const REFUSED: usize = 64;
+/// When one that was refused may try again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Lets connections in.
-#[derive(Debug)]
 pub(super) struct Door {
     room: Arc<Room>,
-    most: usize,
+    shop: Arc<Shop>,
+    clock: Arc<dyn Clock>,
+    most: Most,
     entered: AtomicU64,
     inside: Mutex<Inside>,
 }
 
 #[derive(Debug, Default)]
 struct Inside {
-    connections: usize,
+    connections: u64,
     /// Those that may not have made a request yet, in the order of their coming.
     silent: BTreeMap<u64, Arc<Guest>>,
+    of: HashMap<CallerKey, Own>,
+    /// Those that are only told why, in the order of their coming.
+    refused: BTreeMap<u64, Arc<Guest>>,
+}
+
+/// The connections of one caller.
+#[derive(Debug, Default)]
+struct Own {
+    connections: u64,
+    /// Their numbers among the silent ones.
+    silent: BTreeSet<u64>,
 }
 
 /// A place inside. Dropped, it is free.
-#[derive(Debug)]
 pub(super) struct Place {
     door: Arc<Door>,
     number: u64,
@@ -47,42 +66,118 @@ pub(super) struct Place {
 }
 
 impl Door {
-    /// A door for as many as the process may have files.
-    pub(super) fn new(room: Arc<Room>) -> Arc<Self> {
+    /// A door for so many as the limits say, where the process may have as many files.
+    pub(super) fn new(shop: Arc<Shop>, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let most = shop.limits.connections;
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         // A process that may have very few, such as one that a shell with `ulimit -n 64` started, still serves.
-        let most = usize::try_from(files - OTHER_FILES.min(files / 4)).unwrap_or(MOST).clamp(1, MOST);
-        Self::for_at_most(most, room)
-    }
-
-    fn for_at_most(most: usize, room: Arc<Room>) -> Arc<Self> {
-        Arc::new(Door { room, most, entered: AtomicU64::default(), inside: Mutex::default() })
+        let places = (files - OTHER_FILES.min(files / 4)).max(1);
+        let in_all = most.in_all.unwrap_or(u64::MAX).min(places);
+        // A caller that may have half of what was meant has half of what there is.
+        let fits =
+            |own: u64| if most.in_all.is_some_and(|most| most > places) { own.min(in_all / 2).max(1) } else { own };
+        let most = Most { in_all: Some(in_all), per_caller: most.per_caller.map(fits) };
+        Arc::new(Door {
+            room: Arc::default(),
+            shop,
+            clock,
+            most,
+            entered: AtomicU64::default(),
+            inside: Mutex::default(),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().expect("no panic while locked")
     }
 
-    /// A place for a connection; `None`: there is none, and nobody who has to give way.
-    pub(super) fn enter(self: &Arc<Self>) -> Option<Place> {
-        let mut inside = self.lock();
-        if inside.connections >= self.most {
-            // Who has asked in the meantime is looked at once, and never again.
-            let oldest = std::iter::from_fn(|| inside.silent.pop_first()).find(|(_, guest)| !guest.has_asked());
-            oldest?.1.closing().cancel();
-        }
-        inside.connections += 1;
-        let (number, guest) = (self.entered.fetch_add(1, Relaxed), self.room.guest());
-        inside.silent.insert(number, guest.clone());
-        Some(Place { door: self.clone(), number, guest })
+    /// Open connections.
+    pub(super) fn connections(&self) -> u64 {
+        self.lock().connections
     }
+
+    /// A place for a connection of this caller.
+    pub(super) fn enter(self: &Arc<Self>, key: CallerKey) -> Place {
+        self.shop.metrics.connections.add_one();
+        let account = self.shop.accounts.of(key.clone(), self.clock.awake());
+        let number = self.entered.fetch_add(1, Relaxed);
+        let mut inside = self.lock();
+        let refused = inside.make_room(self.most, &key).err();
+        let guest = self.room.guest(account, refused);
+        match guest.refused() {
+            None => {
+                inside.connections += 1;
+                inside.silent.insert(number, guest.clone());
+                let own = inside.of.entry(key).or_default();
+                own.connections += 1;
+                own.silent.insert(number);
+            }
+            Some(exceeded) => {
+                self.shop.metrics.refuse(exceeded.limit);
+                inside.refused.insert(number, guest.clone());
+                if inside.refused.len() > REFUSED
+                    && let Some((_, oldest)) = inside.refused.pop_first()
+                {
+                    oldest.closing().cancel();
+                }
+            }
+        }
+        Place { door: self.clone(), number, guest }
+    }
+}
+
+impl Inside {
+    /// Has a silent connection give way if there is no place for one more.
+    fn make_room(&mut self, most: Most, key: &CallerKey) -> Result<(), Exceeded> {
+        let has = self.of.get(key).map_or(0, |own| own.connections);
+        if let Some(allowed) = most.per_caller.filter(|&allowed| has >= allowed) {
+            let oldest = self.oldest_silent(|inside| inside.of.get_mut(key)?.silent.pop_first());
+            let refused = || exceeded(Limit::ConnectionsPerCaller, has, allowed, Some(key.name()));
+            oldest.ok_or_else(refused)?.closing().cancel();
+        } else if let Some(allowed) = most.in_all.filter(|&allowed| self.connections >= allowed) {
+            let oldest = self.oldest_silent(|inside| Some(*inside.silent.first_key_value()?.0));
+            let refused = || exceeded(Limit::Connections, allowed, allowed, None);
+            oldest.ok_or_else(refused)?.closing().cancel();
+        }
+        Ok(())
+    }
+
+    /// The first that `next` names and that has not asked for anything. Who has is looked at once, and never again.
+    fn oldest_silent(&mut self, next: impl Fn(&mut Inside) -> Option<u64>) -> Option<Arc<Guest>> {
+        loop {
+            let number = next(self)?;
+            let guest = self.silent.remove(&number);
+            if let Some(own) = guest.as_ref().and_then(|guest| self.of.get_mut(guest.account().key())) {
+                own.silent.remove(&number);
+            }
+            if guest.as_ref().is_some_and(|guest| !guest.has_asked()) {
+                return guest;
+            }
+        }
+    }
+}
+
+fn exceeded(limit: Limit, was: u64, allowed: u64, caller: Option<Box<str>>) -> Exceeded {
+    Exceeded { limit, was, allowed, caller, retry_after: RETRY_AFTER }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut inside = self.door.lock();
+        if self.guest.refused().is_some() {
+            inside.refused.remove(&self.number);
+            return;
+        }
         inside.connections -= 1;
         inside.silent.remove(&self.number);
+        let key = self.guest.account().key();
+        if let Some(own) = inside.of.get_mut(key) {
+            own.connections -= 1;
+            own.silent.remove(&self.number);
+            if own.connections == 0 {
+                inside.of.remove(key);
+            }
+        }
     }
 }
 
@@ -93,17 +188,19 @@ impl Place {
     }
 }
 
-/// A connection that can be closed from outside.
+/// A connection that can be closed from outside, and that is not read while its caller has had its share.
 pub(super) struct Connection<S> {
     stream: S,
     place: Place,
+    /// Until when nothing is read.
+    rest: Option<Pin<Box<Sleep>>>,
     closing: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 impl<S> Connection<S> {
     pub(super) fn new(stream: S, place: Place) -> Self {
         let closing = Box::pin(place.guest.closing().clone().cancelled_owned());
-        Connection { stream, place, closing }
+        Connection { stream, place, rest: None, closing }
     }
 
     /// An error when it is to be closed; else the task is woken when it is.
@@ -126,6 +223,13 @@ impl<S> Connected for Connection<S> {
 impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.check(cx)?;
+        if let Some(time) = self.place.guest.take_read_later() {
+            self.rest = Some(Box::pin(sleep(time)));
+        }
+        if let Some(rest) = &mut self.rest {
+            ready!(rest.as_mut().poll(cx));
+            self.rest = None;
+        }
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
@@ -161,31 +265,78 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::AsyncReadExt;
+    use crate::clock::System;
+    use crate::limits::Limits;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    const HOST: CallerKey = CallerKey::User(1);
+    const OTHER: CallerKey = CallerKey::User(2);
+
+    fn door(in_all: u64, per_caller: u64) -> Arc<Door> {
+        let connections = Most { in_all: Some(in_all), per_caller: Some(per_caller) };
+        let limits = Limits { connections, ..Limits::default() };
+        let shop = Shop { metrics: Arc::default(), accounts: Arc::default(), limits };
+        Door::new(Arc::new(shop), Arc::new(System::new()))
+    }
+
+    fn limit(place: &Place) -> Option<Limit> {
+        place.guest.refused().map(|refused| refused.limit)
+    }
 
     #[tokio::test]
     async fn g7_the_oldest_silent_connection_gives_way_to_a_new_one() {
-        let door = Door::for_at_most(2, Arc::default());
-        let enter = || door.enter().map(|place| Connection::new(tokio::io::empty(), place));
-        let (first, second) = (enter().expect("there is room"), enter().expect("there is room"));
+        let door = door(2, 2);
+        let enter = |key| Connection::new(tokio::io::empty(), door.enter(key));
+        let (first, second) = (enter(HOST), enter(OTHER));
         assert!(!first.place.guest.closing().is_cancelled());
-        let mut third = enter().expect("the first gives way");
+        let mut third = enter(OTHER);
         assert!(first.place.guest.closing().is_cancelled() && !second.place.guest.closing().is_cancelled());
         let (mut stream, _other) = tokio::io::duplex(1);
         let mut waiting = Connection::new(&mut stream, first.place);
         let closed = waiting.read_u8().await.expect_err("it was closed");
         assert_eq!(closed.kind(), io::ErrorKind::ConnectionAborted);
-        assert_eq!(third.read_u8().await.expect_err("nothing comes").kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(third.read(&mut [0; 8]).await.expect("it is open"), 0);
     }
 
     #[tokio::test]
     async fn who_has_asked_stays_and_who_leaves_makes_room() {
-        let door = Door::for_at_most(1, Arc::default());
-        let place = door.enter().expect("there is room");
+        let door = door(1, 1);
+        let place = door.enter(HOST);
         place.guest.asks();
-        assert!(door.enter().is_none() && !place.guest.closing().is_cancelled());
+        assert_eq!(limit(&door.enter(OTHER)), Some(Limit::Connections));
+        assert!(!place.guest.closing().is_cancelled());
         drop(place);
-        assert!(door.enter().is_some());
-        assert_eq!(door.lock().connections, 0);
+        assert_eq!(limit(&door.enter(OTHER)), None);
+        assert_eq!(door.connections(), 0);
+        assert!(door.lock().of.is_empty() && door.lock().refused.is_empty());
+    }
+
+    #[tokio::test]
+    async fn g7_a_caller_with_its_share_of_connections_is_in_nobodys_way() {
+        let door = door(4, 2);
+        let of_other = door.enter(OTHER);
+        let own: Vec<_> = (0..3).map(|_| door.enter(HOST)).collect();
+        assert!(own[0].guest.closing().is_cancelled() && own.iter().all(|place| limit(place).is_none()));
+        drop(own);
+        let own = [door.enter(HOST), door.enter(HOST)];
+        own.iter().for_each(|place| place.guest.asks());
+        let refused: Vec<_> = (0..=REFUSED).map(|_| door.enter(HOST)).collect();
+        assert!(refused.iter().all(|place| limit(place) == Some(Limit::ConnectionsPerCaller)));
+        assert!(refused[0].guest.closing().is_cancelled() && !refused[1].guest.closing().is_cancelled());
+        assert!(limit(&door.enter(OTHER)).is_none() && !of_other.guest.closing().is_cancelled());
+        assert_eq!(door.shop.metrics.refused(Limit::ConnectionsPerCaller), REFUSED as u64 + 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_whose_caller_had_its_share_is_read_later() {
+        let (mut other, stream) = tokio::io::duplex(8);
+        let mut connection = Connection::new(stream, door(1, 1).enter(HOST));
+        other.write_all(b"ab").await.unwrap();
+        assert_eq!(connection.read_u8().await.unwrap(), b'a');
+        let began = tokio::time::Instant::now();
+        connection.place.guest.read_later(Duration::from_millis(300));
+        connection.write_all(b"c").await.unwrap();
+        assert_eq!((other.read_u8().await.unwrap(), began.elapsed()), (b'c', Duration::ZERO));
+        assert_eq!((connection.read_u8().await.unwrap(), began.elapsed().as_millis()), (b'b', 300));
     }
 }

@@ -1,6 +1,7 @@
 //! Where a server listens, and who may connect there: TCP on loopback, Unix sockets of the same user.
 use super::door::Door;
 use super::worker::Entrance;
+use crate::limits::CallerKey;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -33,6 +34,12 @@ pub enum Listen {
 pub struct ListenError {
     address: String,
     why: String,
+}
+
+impl ListenError {
+    pub(super) fn new(address: &str, why: String) -> Self {
+        ListenError { address: address.to_owned(), why }
+    }
 }
 
 impl FromStr for Listen {
@@ -138,20 +145,14 @@ impl Listener {
     async fn accept_one(&self, entrance: &Entrance, door: &Arc<Door>) -> io::Result<()> {
         match self {
             Listener::Tcp(listener, _) => {
-                let (stream, _) = listener.accept().await?;
-                let Some(place) = door.enter() else {
-                    full();
-                    return Ok(());
-                };
+                let (stream, peer) = listener.accept().await?;
+                let place = door.enter(CallerKey::peer(peer.ip()));
                 stream.set_nodelay(true)?;
                 entrance.tcp(stream.into_std()?, place).await;
             }
             Listener::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
-                let Some(place) = door.enter() else {
-                    full();
-                    return Ok(());
-                };
+                let place = door.enter(CallerKey::User(stream.peer_cred()?.uid()));
                 entrance.unix(stream.into_std()?, place).await;
             }
         }
@@ -159,21 +160,24 @@ impl Listener {
     }
 }
 
-/// Not a warning: whoever connects could fill the log with it.
-fn full() {
-    tracing::debug!("a connection was closed at once: there are as many as the server takes");
-}
-
 async fn open_tcp(address: &str, tcp: Tcp) -> Result<TcpListener, String> {
-    let addresses: Vec<SocketAddr> =
-        tokio::net::lookup_host(address).await.map_err(|error| error.to_string())?.collect();
-    let address = *addresses.first().ok_or("the name has no address")?;
+    let address = resolve(address).await?;
     if tcp == Tcp::Plain && !address.ip().is_loopback() {
         return Err("plain text is served only on loopback and on Unix sockets. Listen there, or serve TLS with \
                     --tls-cert and --tls-key, or say --insecure: then whoever is on the network can read and change what \
                     is sent"
             .into());
     }
+    bind(address)
+}
+
+/// The address of `HOST:PORT`.
+pub(super) async fn resolve(address: &str) -> Result<SocketAddr, String> {
+    let addresses = tokio::net::lookup_host(address).await.map_err(|error| error.to_string())?;
+    addresses.into_iter().next().ok_or_else(|| "the name has no address".into())
+}
+
+pub(super) fn bind(address: SocketAddr) -> Result<TcpListener, String> {
     let open = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;

@@ -7,6 +7,7 @@ mod door;
 mod files;
 mod handshake;
 mod listen;
+mod scrape;
 mod tls;
 mod worker;
 
@@ -14,11 +15,14 @@ pub use files::Reload;
 pub use listen::{Listen, ListenError};
 pub use tls::TlsFiles;
 
+use crate::access::{Access, AccessConfig};
 use crate::clock::{Clock, System};
-use crate::coordinator::{Coordinator, Fatal};
-use crate::hub::Hub;
+use crate::coordinator::{Coordinator, Fatal, Settings};
+use crate::hub::{Figures, Hub};
+use crate::limits::{Accounts, Limits};
+use crate::metrics::{Metrics, State};
 use crate::proto::{DESCRIPTORS, v1::elicitation_service_server::SERVICE_NAME};
-use crate::service::{Bounded, Elicitations};
+use crate::service::{Authorized, Bounded, Elicitations, Gate, Shop};
 use crate::store::{self, OpenError, Store};
 use door::Door;
 use files::Source;
@@ -30,6 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tls::Tls;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinHandle;
 use tokio::time::{interval, timeout};
 use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
@@ -56,8 +61,16 @@ pub struct Config {
     pub insecure: bool,
     /// TLS on every TCP listener.
     pub tls: Option<TlsFiles>,
+    /// Who may do what, on every listener; `None`: everybody everything.
+    pub access: Option<AccessConfig>,
     /// Threads that serve connections.
     pub workers: usize,
+    /// What callers may have.
+    pub limits: Limits,
+    /// Where metrics are served, as HOST:PORT; `None`: nowhere.
+    pub metrics: Option<String>,
+    /// Serve metrics off loopback.
+    pub metrics_insecure: bool,
 }
 
 impl Default for Config {
@@ -69,7 +82,11 @@ impl Default for Config {
             anonymous_ttl: Some(Duration::from_secs(24 * 60 * 60)),
             insecure: false,
             tls: None,
+            access: None,
             workers: 1,
+            limits: Limits::default(),
+            metrics: None,
+            metrics_insecure: false,
         }
     }
 }
@@ -103,6 +120,9 @@ pub enum StartError {
 /// A server that listens.
 pub struct Server {
     coordinator: Arc<Coordinator>,
+    shop: Arc<Shop>,
+    clock: Arc<dyn Clock>,
+    scrape: Option<scrape::Listener>,
     listeners: Vec<Listener>,
     workers: Vec<Worker>,
     health: HealthReporter,
@@ -132,10 +152,28 @@ impl Server {
     /// See [`StartError`].
     pub async fn start_on(store: Box<dyn Store>, clock: Arc<dyn Clock>, config: Config) -> Result<Self, StartError> {
         let tls = config.tls.map(Tls::load).transpose().map_err(StartError::Security)?;
-        let coordinator = Arc::new(Coordinator::start(store, clock.clone(), config.anonymous_ttl, end_process)?);
+        let access = config.access.map(|access| Access::load(access, clock.clone())).transpose();
+        let access = access.map_err(StartError::Security)?;
+        if access.is_some() && tls.is_none() && config.insecure {
+            tracing::warn!("--insecure: whoever is on the network can read the tokens and use them; serve TLS instead");
+        }
+        let shop = Arc::new(Shop {
+            metrics: Arc::<Metrics>::default(),
+            accounts: Arc::<Accounts>::default(),
+            limits: config.limits,
+        });
+        let settings = Settings {
+            anonymous_ttl: config.anonymous_ttl,
+            limits: Some(config.limits),
+            metrics: shop.metrics.clone(),
+            witness: None,
+        };
+        let coordinator = Arc::new(Coordinator::start_with(store, clock.clone(), settings, end_process)?);
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_service_status(SERVICE_NAME, tonic_health::ServingStatus::Serving).await;
-        let routes = routes(&coordinator, clock).add_service(Bounded(health_service));
+        // Open to all: who probes a server has no token.
+        let health_service = Bounded(Authorized::new(health_service, None));
+        let routes = routes(&coordinator, &clock, &shop, access.clone()).add_service(health_service);
         let drain = CancellationToken::new();
         let mut listeners = Vec::new();
         let tcp = match (&tls, config.insecure) {
@@ -146,13 +184,28 @@ impl Server {
         for listen in &config.listen {
             listeners.push(Listener::open(listen, tcp).await?);
         }
-        let sources = tls.iter().cloned().map(certificates).collect();
+        let sources = tls.iter().cloned().map(certificates).chain(access.map(tokens)).collect();
+        let scrape = match &config.metrics {
+            Some(address) => Some(scrape::Listener::open(address, config.metrics_insecure).await?),
+            None => None,
+        };
         let mut workers = vec![Worker::here(Work { routes: routes.prepare(), tls, drain: drain.clone() })];
         for i in 1..config.workers {
             let worker = Worker::on_new_thread(i, workers[0].work());
             workers.push(worker.map_err(StartError::Worker)?);
         }
-        Ok(Server { coordinator, listeners, workers, health, drain, sources, reload: Reload::default() })
+        Ok(Server {
+            coordinator,
+            shop,
+            clock,
+            scrape,
+            listeners,
+            workers,
+            health,
+            drain,
+            sources,
+            reload: Reload::default(),
+        })
     }
 
     /// To have it read its files again while it runs.
@@ -165,14 +218,24 @@ impl Server {
         self.listeners.iter().map(Listener::address).collect()
     }
 
+    /// Where metrics are served, as a browser takes it.
+    pub fn metrics_address(&self) -> Option<String> {
+        self.scrape.as_ref().map(scrape::Listener::address)
+    }
+
     /// Serves until `shutdown`, then drains.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) {
         let hub = self.coordinator.hub().clone();
         let beats = tokio::spawn(beat(hub));
         let files = tokio::spawn(files::keep_current(self.sources, self.reload));
         let stop_accepting = CancellationToken::new();
         let entrances: Vec<_> = self.workers.iter().map(Worker::entrance).collect();
-        let door = Door::new(Arc::default());
+        let door = Door::new(self.shop.clone(), self.clock.clone());
+        let scraped = self.scrape.take().map(|scrape| {
+            let (shop, clock) = (self.shop.clone(), self.clock.clone());
+            let (hub, door) = (self.coordinator.hub().clone(), door.clone());
+            tokio::spawn(scrape.serve(move || shop.metrics.show(&state(&hub, &door, &*clock))))
+        });
         let accepting = self
             .listeners
             .into_iter()
@@ -200,6 +263,24 @@ impl Server {
         }
         beats.abort();
         files.abort();
+        // To the end, so that a drain that takes long can be watched.
+        scraped.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// What is now, for the metrics.
+fn state(hub: &Hub, door: &Door, clock: &dyn Clock) -> State {
+    let Figures { streams, threads, paused, open, deliveries, conflations } = hub.figures();
+    let oldest_pause = hub.oldest_pause().map(|since| clock.now().since(since)).unwrap_or_default();
+    State {
+        connections: door.connections(),
+        streams: streams as u64,
+        threads: threads as u64,
+        paused: paused as u64,
+        open,
+        oldest_pause,
+        deliveries,
+        conflations,
     }
 }
 
@@ -218,7 +299,7 @@ where
     IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
     let coordinator = Arc::new(Coordinator::start(store, clock.clone(), anonymous_ttl, end_process)?);
-    let server = worker::with_limits().add_routes(routes(&coordinator, clock));
+    let server = worker::with_limits().add_routes(routes(&coordinator, &clock, &Arc::default(), None));
     tokio::select! {
         served = server.serve_with_incoming(connections) => {
             if let Err(error) = served {
@@ -231,7 +312,12 @@ where
 }
 
 /// All that is served but health, which a listening server has.
-fn routes(coordinator: &Arc<Coordinator>, clock: Arc<dyn Clock>) -> Routes {
+fn routes(
+    coordinator: &Arc<Coordinator>,
+    clock: &Arc<dyn Clock>,
+    shop: &Arc<Shop>,
+    access: Option<Arc<Access>>,
+) -> Routes {
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -239,9 +325,13 @@ fn routes(coordinator: &Arc<Coordinator>, clock: Arc<dyn Clock>) -> Routes {
             // So that grpcurl can show the details of errors.
             .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
     };
-    Routes::new(Bounded(Elicitations::new(coordinator.clone(), clock)))
-        .add_service(Bounded(reflection().build_v1().expect("our descriptors are valid")))
-        .add_service(Bounded(reflection().build_v1alpha().expect("our descriptors are valid")))
+    let elicitations = Elicitations::new(coordinator.clone(), clock.clone(), shop.clone(), access.clone());
+    let v1 = reflection().build_v1().expect("our descriptors are valid");
+    let v1alpha = reflection().build_v1alpha().expect("our descriptors are valid");
+    // Whoever may call has a token, and tools send it with their questions for the descriptors too.
+    Routes::new(Bounded(Gate::new(elicitations, shop.clone(), clock.clone(), access.clone())))
+        .add_service(Bounded(Authorized::new(v1, access.clone())))
+        .add_service(Bounded(Authorized::new(v1alpha, access)))
 }
 
 fn certificates(tls: Arc<Tls>) -> Source {
@@ -250,6 +340,14 @@ fn certificates(tls: Arc<Tls>) -> Source {
         move || tls.reload()
     });
     Source { what: "certificates", files: tls.files(), reload }
+}
+
+fn tokens(access: Arc<Access>) -> Source {
+    let files = access.files();
+    if let Some(path) = access.secret_file() {
+        files::warn_if_open_to_others("--tokens", path);
+    }
+    Source { what: "tokens", files, reload: Box::new(move || access.reload()) }
 }
 
 /// Heartbeats for those who would hear nothing else.

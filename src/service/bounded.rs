@@ -51,7 +51,6 @@ where
         let Some(guest) = request.extensions().get::<Arc<Guest>>().cloned() else {
             return Answering { answer: self.0.call(request), guest: None };
         };
-        guest.asks();
         let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
         let size = AT_LEAST + headers.sum::<usize>();
         let receiving = |body| Body::new(Receiving { body, size, guest: guest.clone(), held: None });

@@ -2,21 +2,29 @@
 //!
 //! Unary calls go through tonic's generated server. `WatchPauseState` is served beside it (`watch.rs`): its messages
 //! are framed once and shared by all streams, where the generated code would encode them and keep a buffer per stream.
+mod authorize;
 mod bounded;
+mod caller;
 mod frame;
+mod gate;
 mod page;
 mod room;
 mod status;
 mod watch;
 mod wire;
 
+pub use authorize::Authorized;
 pub use bounded::Bounded;
+pub use gate::{Gate, Shop};
 pub use room::{Guest, Room};
 
+use crate::access::{Access, Role};
 use crate::clock::Clock;
-use crate::coordinator::Coordinator;
-use crate::core::{Answer, Moment};
+use crate::coordinator::{Call, Coordinator};
+use crate::core::types::ThreadId;
+use crate::core::{Answer, Command, Moment};
 use crate::proto::v1;
+use authorize::Rights;
 use bounded::Size;
 use prost::Message;
 use std::convert::Infallible;
@@ -44,10 +52,16 @@ pub struct Elicitations {
 }
 
 impl Elicitations {
-    /// Serves what `coordinator` keeps.
-    pub fn new(coordinator: Arc<Coordinator>, clock: Arc<dyn Clock>) -> Self {
-        let watch = watch::Watches::new(coordinator.hub().clone(), clock.clone());
-        let calls = Calls { coordinator, clock };
+    /// Serves what `coordinator` keeps. With `access`, it has to be behind a [`Gate`] that knows the same.
+    pub fn new(
+        coordinator: Arc<Coordinator>,
+        clock: Arc<dyn Clock>,
+        shop: Arc<Shop>,
+        access: Option<Arc<Access>>,
+    ) -> Self {
+        let is_open = access.is_none();
+        let watch = watch::Watches::new(coordinator.hub().clone(), clock.clone(), shop.clone(), access);
+        let calls = Calls { coordinator, clock, shop, is_open };
         Elicitations { unary: ElicitationServiceServer::new(calls).max_decoding_message_size(MAX_UNARY_REQUEST), watch }
     }
 }
@@ -85,9 +99,22 @@ fn sized<M: Message>(message: M) -> Response<M> {
 struct Calls {
     coordinator: Arc<Coordinator>,
     clock: Arc<dyn Clock>,
+    shop: Arc<Shop>,
+    /// Everybody may do everything.
+    is_open: bool,
 }
 
 impl Calls {
+    async fn call(&self, caller: &http::Extensions, thread: ThreadId, command: Command) -> Result<Answer, Status> {
+        let by = caller::account(&self.shop.accounts, caller, &*self.clock);
+        let outcome = self.coordinator.call_by(Call { thread, command, by }).await;
+        outcome.map_err(|refusal| status::of(&refusal))
+    }
+
+    fn rights<T>(&self, request: &Request<T>, role: Role) -> Result<Rights, Status> {
+        Rights::of(request.extensions(), self.is_open, role)
+    }
+
     /// Up to when lengths are told. To be asked for before the state is read.
     fn now(&self) -> Moment {
         self.coordinator.hub().horizon().limit(self.clock.now())
@@ -100,8 +127,11 @@ impl ElicitationService for Calls {
         &self,
         request: Request<v1::IncrementElicitationRequest>,
     ) -> Result<Response<v1::IncrementElicitationResponse>, Status> {
-        let (thread, command) = wire::increment(request.into_inner()).map_err(status::of_field)?;
-        match self.coordinator.call(thread.clone(), command).await.map_err(|refusal| status::of(&refusal))? {
+        let rights = self.rights(&request, Role::Holder)?;
+        let (_, caller, request) = request.into_parts();
+        let (thread, command) = wire::increment(request).map_err(status::of_field)?;
+        rights.open(&thread)?;
+        match self.call(&caller, thread.clone(), command).await? {
             Answer::Incremented { count, revision, elicitation, ends } => {
                 let watchers = self.coordinator.hub().watchers(&thread);
                 let elicitation = Some(wire::elicitation(&thread, &elicitation, ends));
@@ -121,8 +151,11 @@ impl ElicitationService for Calls {
         &self,
         request: Request<v1::DecrementElicitationRequest>,
     ) -> Result<Response<v1::DecrementElicitationResponse>, Status> {
-        let (thread, command) = wire::decrement(request.into_inner()).map_err(status::of_field)?;
-        match self.coordinator.call(thread, command).await.map_err(|refusal| status::of(&refusal))? {
+        let rights = self.rights(&request, Role::Holder)?;
+        let (_, caller, request) = request.into_parts();
+        let (thread, command) = wire::decrement(request).map_err(status::of_field)?;
+        rights.open(&thread)?;
+        match self.call(&caller, thread, command).await? {
             Answer::Decremented { count, revision } => {
                 Ok(Response::new(v1::DecrementElicitationResponse { count, paused: count > 0, revision }))
             }
@@ -134,8 +167,11 @@ impl ElicitationService for Calls {
         &self,
         request: Request<v1::RenewElicitationRequest>,
     ) -> Result<Response<v1::RenewElicitationResponse>, Status> {
-        let (thread, command) = wire::renew(request.into_inner()).map_err(status::of_field)?;
-        match self.coordinator.call(thread.clone(), command).await.map_err(|refusal| status::of(&refusal))? {
+        let rights = self.rights(&request, Role::Holder)?;
+        let (_, caller, request) = request.into_parts();
+        let (thread, command) = wire::renew(request).map_err(status::of_field)?;
+        rights.open(&thread)?;
+        match self.call(&caller, thread.clone(), command).await? {
             Answer::Renewed { elicitation, ends } => {
                 let elicitation = Some(wire::elicitation(&thread, &elicitation, ends));
                 Ok(Response::new(v1::RenewElicitationResponse { elicitation }))
@@ -148,7 +184,9 @@ impl ElicitationService for Calls {
         &self,
         request: Request<v1::GetPauseStateRequest>,
     ) -> Result<Response<v1::GetPauseStateResponse>, Status> {
+        let rights = self.rights(&request, Role::Watcher)?;
         let thread = wire::thread_id(&request.get_ref().thread_id).map_err(status::of_field)?;
+        rights.open(&thread)?;
         let now = self.now();
         let pause_state = Some(wire::view(&self.coordinator.hub().get(&thread), now));
         Ok(sized(v1::GetPauseStateResponse { pause_state }))
@@ -158,8 +196,9 @@ impl ElicitationService for Calls {
         &self,
         request: Request<v1::ListPauseStatesRequest>,
     ) -> Result<Response<v1::ListPauseStatesResponse>, Status> {
+        let rights = self.rights(&request, Role::Watcher)?;
         let page = page::Page::parse(request.into_inner()).map_err(status::of_field)?;
-        Ok(sized(page.read(self.coordinator.hub(), self.now())))
+        Ok(sized(page.read(self.coordinator.hub(), rights.scope(), self.now())))
     }
 
     type WatchPauseStateStream = tokio_stream::Empty<Result<v1::WatchPauseStateResponse, Status>>;

@@ -1,6 +1,7 @@
 //! A page of `ListPauseStates` (AIP-158), and its token: which listing it goes on with, and after which thread.
 use super::wire;
 use crate::core::Moment;
+use crate::core::scope::Scope;
 use crate::core::types::InvalidField;
 use crate::hub::Hub;
 use crate::proto::v1;
@@ -39,8 +40,8 @@ impl Page {
         Ok(Page { after, size, include_running })
     }
 
-    pub(super) fn read(&self, hub: &Hub, now: Moment) -> v1::ListPauseStatesResponse {
-        let (views, mut more) = hub.list(self.after.as_deref(), self.size, self.include_running);
+    pub(super) fn read(&self, hub: &Hub, scope: &Scope, now: Moment) -> v1::ListPauseStatesResponse {
+        let (views, mut more) = hub.list(self.after.as_deref(), self.size, self.include_running, scope);
         let mut bytes = 0;
         let mut pause_states = Vec::with_capacity(views.len());
         for view in &views {

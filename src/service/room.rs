@@ -4,9 +4,12 @@
 //! likes. Each alone is small, but a connection may have ten thousand, and a client many connections. So they are
 //! counted, all together; and when they take more than [`Room`] has, the connection that has the most of it is closed.
 //! Whoever sends and reads as usual has next to nothing here, and does not notice.
+use crate::core::Exceeded;
+use crate::limits::Account;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Bytes that half requests and answers on their way may take together: 80 of the largest answers.
@@ -39,6 +42,11 @@ pub struct Guest {
     room: Arc<Room>,
     closing: CancellationToken,
     has_asked: AtomicBool,
+    account: Arc<Account>,
+    /// Why none of its calls is let in.
+    refused: Option<Exceeded>,
+    /// Nanoseconds for which nothing is to be read from it.
+    read_later: AtomicU64,
 }
 
 /// Bytes of the room. Dropped, they are free again.
@@ -49,10 +57,11 @@ pub(super) struct Held {
 }
 
 impl Room {
-    /// A new connection.
-    pub fn guest(self: &Arc<Self>) -> Arc<Guest> {
-        let number = self.next_guest.fetch_add(1, Relaxed);
-        Arc::new(Guest { number, room: self.clone(), closing: CancellationToken::new(), has_asked: false.into() })
+    /// A new connection of this caller. `refused`: one that is only told why it is.
+    pub fn guest(self: &Arc<Self>, account: Arc<Account>, refused: Option<Exceeded>) -> Arc<Guest> {
+        let (number, room) = (self.next_guest.fetch_add(1, Relaxed), self.clone());
+        let (closing, has_asked, read_later) = (CancellationToken::new(), false.into(), 0.into());
+        Arc::new(Guest { number, room, closing, has_asked, account, refused, read_later })
     }
 
     fn lock(&self) -> MutexGuard<'_, Holdings> {
@@ -105,6 +114,27 @@ impl Guest {
         self.has_asked.load(Relaxed)
     }
 
+    /// Whose connection it is.
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    /// Why none of its calls is let in.
+    pub fn refused(&self) -> Option<&Exceeded> {
+        self.refused.as_ref()
+    }
+
+    /// Has the connection be read no sooner than after this time.
+    pub fn read_later(&self, time: Duration) {
+        self.read_later.fetch_max(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    /// How long nothing is to be read from now on. Told once.
+    pub fn take_read_later(&self) -> Option<Duration> {
+        let due = self.read_later.load(Relaxed) > 0;
+        due.then(|| Duration::from_nanos(self.read_later.swap(0, Relaxed)))
+    }
+
     /// The connection is to be closed when this is cancelled.
     pub fn closing(&self) -> &CancellationToken {
         &self.closing
@@ -127,11 +157,16 @@ impl Drop for Held {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::{Accounts, CallerKey};
+
+    fn guest(room: &Arc<Room>) -> Arc<Guest> {
+        room.guest(Accounts::default().of(CallerKey::Unknown, Duration::ZERO), None)
+    }
 
     #[test]
     fn g7_the_connection_that_holds_the_most_is_closed_and_the_others_are_not() {
         let room = Arc::<Room>::default();
-        let (greedy, modest, late) = (room.guest(), room.guest(), room.guest());
+        let (greedy, modest, late) = (guest(&room), guest(&room), guest(&room));
         let _modest = modest.hold(1 << 20);
         let mut held: Vec<_> = (0..MOST >> 20).map(|_| greedy.hold((1 << 20) - 1)).collect();
         held[0].grow(1);
@@ -146,7 +181,7 @@ mod tests {
     #[test]
     fn what_is_given_back_is_free() {
         let room = Arc::<Room>::default();
-        let guest = room.guest();
+        let guest = guest(&room);
         for _ in 0..10 {
             let mut held = guest.hold(MOST / 2);
             held.grow(MOST / 2);

@@ -1,6 +1,7 @@
 //! Refusals as gRPC statuses: code, `ErrorInfo` with every dynamic part (AIP-193), and the detail that goes with each.
-use crate::core::Refusal;
-use crate::core::types::{InvalidField, MAX_OPEN};
+use crate::access::{Denial, Role};
+use crate::core::types::{InvalidField, MAX_OPEN, ThreadId};
+use crate::core::{Exceeded, Refusal};
 use std::collections::HashMap;
 use std::time::Duration;
 use tonic::{Code, Status};
@@ -13,6 +14,10 @@ const RETRY_STORE_AFTER: Duration = Duration::from_secs(1);
 
 pub(super) fn of_field(invalid: InvalidField) -> Status {
     of(&Refusal::InvalidField(invalid))
+}
+
+pub(super) fn of_limit(exceeded: Exceeded) -> Status {
+    of(&Refusal::LimitExceeded(exceeded))
 }
 
 pub(super) fn of(refusal: &Refusal) -> Status {
@@ -40,6 +45,16 @@ pub(super) fn of(refusal: &Refusal) -> Status {
             let metadata = &[("why", (*why).to_owned())];
             return with_details(refusal, Code::Unavailable, "STORE_UNAVAILABLE", metadata, |details| {
                 details.set_retry_info(Some(RETRY_STORE_AFTER));
+            });
+        }
+        Refusal::LimitExceeded(exceeded) => {
+            let Exceeded { limit, was, allowed, caller, retry_after } = exceeded;
+            let caller = caller.as_ref().map(|caller| ("caller", caller.to_string()));
+            let numbers =
+                [("limit", limit.name().to_owned()), ("was", was.to_string()), ("allowed", allowed.to_string())];
+            let metadata: Vec<_> = numbers.into_iter().chain(caller).collect();
+            return with_details(refusal, Code::ResourceExhausted, "LIMIT_EXCEEDED", &metadata, |details| {
+                details.set_retry_info(Some(*retry_after));
             });
         }
         Refusal::RequestIdReused { thread, request_id } => (
@@ -92,9 +107,45 @@ fn with_details(
     Status::with_error_details(code, refusal.to_string(), details)
 }
 
+/// Who calls is not known.
+pub(super) fn of_denial(denial: &Denial) -> Status {
+    let (reason, why) = match denial {
+        Denial::Missing => ("TOKEN_MISSING", None),
+        Denial::Invalid(why) => ("TOKEN_INVALID", Some(*why)),
+        Denial::Expired => ("TOKEN_EXPIRED", None),
+    };
+    let metadata = why.map(|why| ("why".to_owned(), why.to_owned()));
+    let details = ErrorDetails::with_error_info(reason, DOMAIN, metadata.into_iter().collect::<HashMap<_, _>>());
+    Status::with_error_details(Code::Unauthenticated, denial.to_string(), details)
+}
+
+/// The caller's role does not do this.
+pub(super) fn forbidden_to_role(role: Role, needed: Role) -> Status {
+    let (role, needed) = (role.name(), needed.name());
+    let message = format!("the token has the role {role}, and this call needs {needed}: get a token with that role");
+    forbidden(message, "ROLE_FORBIDDEN", [("role", role), ("needed", needed)])
+}
+
+/// The caller's token does not open this thread. Says nothing of the thread: who asks is not to learn whether it is there.
+pub(super) fn forbidden_thread(thread: &ThreadId) -> Status {
+    let message = format!("the token does not open thread {thread:?}: get one that does");
+    forbidden(message, "THREAD_FORBIDDEN", [("thread_id", thread.as_str())])
+}
+
+fn forbidden<const N: usize>(message: String, reason: &str, metadata: [(&str, &str); N]) -> Status {
+    let metadata: HashMap<_, _> = metadata.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    let details = ErrorDetails::with_error_info(reason, DOMAIN, metadata);
+    Status::with_error_details(Code::PermissionDenied, message, details)
+}
+
 /// An answer of another kind than its call: a bug of ours.
 pub(super) fn mixed_up() -> Status {
     Status::internal("the answer does not belong to the call; please report this")
+}
+
+/// Where access is controlled, a call came by without it: a bug of ours, and nothing is let through by it.
+pub(super) fn unguarded() -> Status {
+    Status::internal("the call was not authorized; please report this")
 }
 
 /// How a watch ends when the server stops.

@@ -2,12 +2,18 @@
 //!
 //! The body holds nothing but its subscription. It is polled only when the connection can take more, so that a client
 //! that does not read costs what its threads cost, and no more.
+use super::authorize::Rights;
 use super::bounded::{Counts, counted};
+use super::caller::account;
 use super::frame::Batch;
+use super::gate::Shop;
 use super::room::Guest;
 use super::{MAX_WATCH_REQUEST, status, wire};
+use crate::access::{Access, Denial, Role};
 use crate::clock::Clock;
 use crate::hub::{Hub, Subscription};
+use crate::limits::Share;
+use crate::metrics::Rpc;
 use crate::proto::v1;
 use bytes::Bytes;
 use http_body::Frame;
@@ -15,14 +21,12 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tonic::Status;
 use tonic::body::Body;
 use tonic::codec::{Codec, Streaming};
 use tonic::codegen::http;
+use tonic::{Code, Status};
 use tonic_prost::ProstCodec;
 
-/// Streams of all connections, at most: about 1.5 KB each while they are idle.
-const MAX_STREAMS: usize = 262_144;
 /// States that are sent at once and are larger count as the memory of their connection until they are sent.
 const LARGE: usize = 2 << 10;
 
@@ -31,11 +35,16 @@ const LARGE: usize = 2 << 10;
 pub(super) struct Watches {
     hub: Arc<Hub>,
     clock: Arc<dyn Clock>,
+    shop: Arc<Shop>,
+    access: Option<Arc<Access>>,
 }
 
+/// Is there when a caller has no right to its watch any more.
+type End = Pin<Box<dyn Future<Output = Denial> + Send>>;
+
 impl Watches {
-    pub(super) fn new(hub: Arc<Hub>, clock: Arc<dyn Clock>) -> Self {
-        Watches { hub, clock }
+    pub(super) fn new(hub: Arc<Hub>, clock: Arc<dyn Clock>, shop: Arc<Shop>, access: Option<Arc<Access>>) -> Self {
+        Watches { hub, clock, shop, access }
     }
 
     pub(super) async fn serve(self, request: http::Request<Body>) -> Result<http::Response<Body>, Infallible> {
@@ -44,13 +53,19 @@ impl Watches {
 
     async fn open(self, request: http::Request<Body>) -> Result<http::Response<Body>, Status> {
         let guest = request.extensions().get::<Arc<Guest>>().cloned();
+        let account = account(&self.shop.accounts, request.extensions(), &*self.clock);
+        let rights = Rights::of(request.extensions(), self.access.is_none(), Role::Watcher)?;
         let request = read(request).await?;
         let (interest, include_elicitations) = wire::watch(request).map_err(status::of_field)?;
-        if self.hub.streams() >= MAX_STREAMS {
-            return Err(Status::resource_exhausted(format!("the server has {MAX_STREAMS} watches, and takes no more")));
-        }
+        let interest = rights.within(interest)?;
+        let end = self.access.zip(rights.caller()).map(|(access, caller)| Box::pin(access.end_of(caller)) as End);
+        let share = self.shop.accounts.stream(account, self.shop.limits.streams).map_err(|exceeded| {
+            self.shop.metrics.refuse(exceeded.limit);
+            status::of_limit(exceeded)
+        })?;
         let subscription = Some(self.hub.watch(interest));
-        let states = States { subscription, include_elicitations, clock: self.clock, guest };
+        let ends = Ends { shop: self.shop, code: Code::Cancelled };
+        let states = States { subscription, include_elicitations, clock: self.clock, guest, end, ends, _share: share };
         let mut response = http::Response::new(Body::new(states));
         response.extensions_mut().insert(Counts);
         response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/grpc"));
@@ -77,9 +92,34 @@ struct States {
     include_elicitations: bool,
     clock: Arc<dyn Clock>,
     guest: Option<Arc<Guest>>,
+    end: Option<End>,
+    ends: Ends,
+    _share: Share,
+}
+
+/// Counts the end of a stream when it is dropped.
+struct Ends {
+    shop: Arc<Shop>,
+    code: Code,
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.shop.metrics.calls.ended(Rpc::Watch, self.code as i32);
+    }
 }
 
 impl States {
+    /// The last thing that is sent.
+    fn end_with(&mut self, status: &Status) -> Result<Frame<Bytes>, Status> {
+        self.subscription = None;
+        self.end = None;
+        self.ends.code = status.code();
+        let mut trailers = http::HeaderMap::new();
+        status.add_header(&mut trailers)?;
+        Ok(Frame::trailers(trailers))
+    }
+
     /// Small ones are not worth counting, and most are shared.
     fn counted(&self, bytes: Bytes) -> Bytes {
         match &self.guest {
@@ -98,6 +138,11 @@ impl http_body::Body for States {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = self.get_mut();
+        if let Some(end) = &mut this.end
+            && let Poll::Ready(denial) = end.as_mut().poll(cx)
+        {
+            return Poll::Ready(Some(this.end_with(&status::of_denial(&denial))));
+        }
         loop {
             let Some(subscription) = &mut this.subscription else { return Poll::Ready(None) };
             let now = subscription.horizon().limit(this.clock.now());
@@ -109,12 +154,7 @@ impl http_body::Body for States {
                     empty if empty.is_empty() => {}
                     bytes => return Poll::Ready(Some(Ok(Frame::data(this.counted(bytes))))),
                 },
-                Poll::Ready(false) => {
-                    this.subscription = None;
-                    let mut trailers = http::HeaderMap::new();
-                    status::draining().add_header(&mut trailers)?;
-                    return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
-                }
+                Poll::Ready(false) => return Poll::Ready(Some(this.end_with(&status::draining()))),
             }
         }
     }

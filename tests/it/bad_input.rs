@@ -78,6 +78,11 @@ fn run(name: &str) {
 }
 
 #[test]
+fn access_is_given_to_nobody_by_chance() {
+    run("access");
+}
+
+#[test]
 fn address_is_read_back_as_printed_or_refused() {
     run("address");
 }

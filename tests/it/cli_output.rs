@@ -5,11 +5,28 @@ use std::{fs::File, io::pipe};
 
 #[test]
 fn help_is_as_it_was() {
-    for command in ["", "run", "hold", "increment", "decrement", "renew", "get", "list", "watch", "exec-server"] {
+    for command in [
+        "",
+        "run",
+        "hold",
+        "increment",
+        "decrement",
+        "renew",
+        "get",
+        "list",
+        "watch",
+        "exec-server",
+        "token create",
+        "token key",
+        "token add",
+    ] {
         let args = command.split_whitespace().chain(["--help"]);
         let help = ended(program().args(args).env("COLUMNS", "100"));
         assert_eq!((help.code, help.err.as_str()), (Some(0), ""));
-        assert_snapshot(&format!("help{}{command}.txt", if command.is_empty() { "" } else { "-" }), &help.out);
+        assert_snapshot(
+            &format!("help{}{}.txt", if command.is_empty() { "" } else { "-" }, command.replace(' ', "-")),
+            &help.out,
+        );
     }
 }
 

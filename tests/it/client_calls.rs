@@ -4,6 +4,7 @@ use pausewatch::client::*;
 use std::time::Duration;
 use tokio::time::Instant;
 use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
 
 fn increment(thread_id: &str) -> IncrementElicitationRequest {
     IncrementElicitationRequest { thread_id: thread_id.to_owned(), ..Default::default() }
@@ -51,6 +52,27 @@ async fn a_refusal_is_not_retried() {
     let error = fake.client().increment_elicitation(increment("t")).await.unwrap_err();
     assert_eq!((error.code(), error.to_string().as_str()), (Code::ResourceExhausted, "full"));
     assert_eq!(fake.calls("increment").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_call_that_came_too_soon_is_made_again_and_not_before_it_may() {
+    let met = |limit: &str| {
+        let metadata = [("limit".to_owned(), limit.to_owned())];
+        let mut details = ErrorDetails::with_error_info("LIMIT_EXCEEDED", "pausewatch", metadata);
+        details.set_retry_info(Some(Duration::from_millis(700)));
+        Status::with_error_details(Code::ResourceExhausted, "too much", details)
+    };
+    let fake = Fake::start();
+    fake.script().refuse = vec![met("calls-per-second-per-caller")];
+    let start = Instant::now();
+    fake.client().increment_elicitation(increment("t")).await.unwrap();
+    assert!(start.elapsed() >= Duration::from_millis(700), "{:?}", start.elapsed());
+    assert_eq!((fake.calls("increment").len(), fake.count("t")), (2, 1));
+
+    fake.script().refuse = vec![met("open-elicitations")];
+    let error = fake.client().increment_elicitation(increment("t")).await.unwrap_err();
+    assert!(matches!(&error, Error::LimitExceeded { limit, .. } if limit == "open-elicitations"), "{error:?}");
+    assert_eq!(fake.calls("increment").len(), 3);
 }
 
 #[tokio::test(start_paused = true)]

@@ -59,7 +59,8 @@ impl Rig {
     }
 
     fn try_batch(&mut self, calls: &[(&str, Command)]) -> Result<Vec<Outcome>, Fatal> {
-        let calls: Vec<Call> = calls.iter().map(|(thread, command)| (thread_id(thread), command.clone())).collect();
+        let calls: Vec<Call> =
+            calls.iter().map(|(thread, command)| (thread_id(thread), command.clone()).into()).collect();
         let (mut outcomes, mut committed) = (Vec::new(), Vec::new());
         self.engine.process(&calls, &mut outcomes, &mut committed)?;
         assert_eq!(outcomes.len(), calls.len());

@@ -1,10 +1,12 @@
 //! One binary for all integration tests: they link once.
 #![allow(clippy::unwrap_used)] // The lint's own exception for tests does not see what tests share.
+mod access;
 mod architecture;
 mod bad_input;
 mod cli_calls;
 mod cli_hold;
 mod cli_output;
+mod cli_token;
 mod cli_watch;
 mod client_calls;
 mod client_hold;
@@ -20,7 +22,9 @@ mod fake;
 mod full_disk;
 mod hostile;
 mod leases;
+mod limits;
 mod listeners;
+mod metrics;
 mod policy;
 mod power_loss;
 mod program;

@@ -71,7 +71,9 @@ impl Coordinator {
 /// The program without anything of ours in its environment.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
-    for variable in ["ADDRESS", "THREAD_ID", "TOKEN", "TLS_CA", "TLS_CERT", "TLS_KEY", "CONFIG", "DATA_DIR"] {
+    for variable in
+        ["ADDRESS", "THREAD_ID", "TOKEN", "TLS_CA", "TLS_CERT", "TLS_KEY", "TOKEN_KEY", "CONFIG", "DATA_DIR"]
+    {
         command.env_remove(format!("PAUSEWATCH_{variable}"));
     }
     command.env_remove("XDG_CONFIG_HOME").env("HOME", "/nonexistent").env("TZ", "UTC").stdin(Stdio::null());

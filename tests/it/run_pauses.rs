@@ -1,7 +1,7 @@
 //! `pausewatch run` and the pauses of its thread. The command reads its standard input, so that a test says when it ends.
 use crate::shell::{End, Run, pausewatch};
 use pausewatch::{
-    client::{Client, Config, IncrementElicitationRequest},
+    client::{Client, Config, IncrementElicitationRequest, Token},
     server::{self, Listen, Server, StoreConfig},
 };
 use std::{
@@ -13,7 +13,8 @@ use std::{
 };
 
 /// Tells where to ask for pauses, and ends when it is told to, or when its standard input is closed.
-const TELL_AND_READ: &str = "echo $PAUSEWATCH_ADDRESS; echo $PAUSEWATCH_THREAD_ID; read code; exit $code";
+const TELL_AND_READ: &str =
+    "echo $PAUSEWATCH_ADDRESS; echo $PAUSEWATCH_THREAD_ID; echo $PAUSEWATCH_TOKEN; read code; exit $code";
 
 /// A command under `run`, and a client of its coordinator.
 struct Told {
@@ -21,14 +22,15 @@ struct Told {
     client: Client,
     address: String,
     thread_id: String,
+    token: String,
 }
 
 impl Told {
     fn start(run: &mut Command) -> Self {
         let mut run = Run::spawn_with_input(run);
-        let (address, thread_id) = (run.line(), run.line());
-        let client = Client::with_config(&Config { address: address.parse().unwrap(), ..Config::default() }).unwrap();
-        Self { run, client, address, thread_id }
+        let (address, thread_id, token) = (run.line(), run.line(), run.line());
+        let config = Config { address: address.parse().unwrap(), token: Token::new(&token).ok(), ..Config::default() };
+        Self { run, client: Client::with_config(&config).unwrap(), address, thread_id, token }
     }
 
     async fn pause(&self) {
@@ -110,11 +112,12 @@ async fn a_configured_coordinator_is_used_and_passed_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_within_a_run_is_of_the_same_thread() {
     let program = env!("CARGO_BIN_EXE_pausewatch");
-    let script = "echo $PAUSEWATCH_ADDRESS; echo $PAUSEWATCH_THREAD_ID; exec \"$@\"";
+    let script = "echo $PAUSEWATCH_ADDRESS; echo $PAUSEWATCH_THREAD_ID; echo $PAUSEWATCH_TOKEN; exec \"$@\"";
     let mut told =
         Told::start(&mut run(&["60", "sh", "-c", script, "sh", program, "run", "60", "sh", "-c", TELL_AND_READ]));
     told.run.expect(&told.address.clone());
     told.run.expect(&told.thread_id.clone());
+    told.run.expect(&told.token.clone());
     told.run.write("3\n");
     assert_eq!(told.run.ended(), End::Code(3));
 }

@@ -104,7 +104,7 @@ impl<S: System> Tested<S> {
     fn call(&mut self, step: &Step, expected: &[Result<service::Answer, service::Refusal>]) {
         let mut outcomes = Vec::new();
         for batch in step.batches() {
-            let calls = batch.iter().map(|(name, call)| (thread(name), self.command(call))).collect::<Vec<_>>();
+            let calls = batch.iter().map(|(name, call)| (thread(name), self.command(call)).into()).collect::<Vec<_>>();
             outcomes.extend(self.system.process(&calls));
         }
         for (outcome, expected) in outcomes.into_iter().zip(expected) {

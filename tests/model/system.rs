@@ -85,7 +85,7 @@ impl System for Rules {
         for (thread, elicitation) in ended {
             self.judge(&thread, &Command::Expire { elicitation }).expect("it has ended");
         }
-        calls.iter().map(|(thread, command)| self.judge(thread, command)).collect()
+        calls.iter().map(|call| self.judge(&call.thread, &call.command)).collect()
     }
 
     fn next_due(&self) -> i64 {

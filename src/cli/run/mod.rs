@@ -6,18 +6,20 @@
 //!    `--` may stand before DURATION and one before COMMAND.
 //! 2. The command starts before anything is connected, and the time counts from then.
 //! 3. The command finds where to ask for pauses in its environment. A `run` within a `run` finds it too, and is a command
-//!    of the same thread: who pauses the inner one pauses both, or the outer limit would end the wait.
+//!    of the same thread: who pauses the inner one pauses both, or the outer limit would end the wait. What it finds to prove
+//!    itself with opens that thread alone, unless we have nothing better to give than what we have ourselves.
 //! 4. Whatever goes wrong with the coordinator costs a warning; the command runs, and its limit holds.
 pub mod duration;
 mod quote;
 
 use super::{
     connection::{Connection, Thread},
-    coordinator::Coordinator,
+    coordinator::{self, Coordinator},
     exit, failure,
+    token::Key,
 };
 use crate::{
-    client::{Address, ConfigError, Settings, check_thread_id},
+    client::{Address, ConfigError, Settings, Token, check_thread_id},
     exec::{Policy, Program, Signal, Supervisor, Verdict},
     stopwatch::{Link, Stopwatch, StopwatchController},
 };
@@ -34,6 +36,7 @@ use tokio::sync::watch;
     after_help = AFTER_HELP,
     mut_arg("address", |arg| arg.help(ADDRESS_HELP)),
     mut_arg("thread_id", |arg| arg.help(THREAD_HELP)),
+    mut_arg("token_key", |arg| arg.help(KEY_HELP)),
 )]
 pub struct Args {
     /// Also send KILL if COMMAND still runs this long after the first signal was sent.
@@ -58,6 +61,8 @@ pub struct Args {
     thread: Thread,
     #[command(flatten)]
     connection: Connection,
+    #[command(flatten)]
+    key: Key,
     // One list, not three arguments: the first that is no option must end the options.
     #[arg(value_name = "DURATION COMMAND [ARG]", required = true, trailing_var_arg = true, hide = true)]
     operands: Vec<OsString>,
@@ -68,6 +73,10 @@ const ADDRESS_HELP: &str = "\
 Where the coordinator listens: HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:PATH [env: PAUSEWATCH_ADDRESS] [default: a private one, \
 for as long as COMMAND runs]";
 const THREAD_HELP: &str = "The thread whose pauses count [env: PAUSEWATCH_THREAD_ID] [default: a new one]";
+
+const KEY_HELP: &str = "\
+Give COMMAND a token of its own that opens its thread alone, signed with this private key, a PEM file, instead of the token \
+that we have [env: PAUSEWATCH_TOKEN_KEY]";
 
 const AFTER_HELP: &str = "\
 DURATION is a number with an optional unit: s (the default), m, h or d. 0 is no limit.
@@ -112,6 +121,8 @@ struct Plan {
     policy: Policy,
     verbose: bool,
     settings: Settings,
+    /// For the command alone.
+    token: Option<Token>,
     thread_id: String,
     disconnect_grace: Duration,
 }
@@ -122,6 +133,11 @@ impl Plan {
         let settings = args.connection.settings().map_err(|why| why.to_string())?;
         let thread_id = args.thread.or(&settings).unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
         check_thread_id(&thread_id).map_err(|error| error.to_string())?;
+        let token = match args.key.signer()? {
+            // A private coordinator has its own.
+            Some(signer) if settings.address.is_some() => Some(coordinator::sign(&signer, &thread_id, limit)?),
+            _ => None,
+        };
         Ok(Self {
             limit,
             program,
@@ -133,6 +149,7 @@ impl Plan {
             },
             verbose: args.verbose,
             settings,
+            token,
             thread_id,
             disconnect_grace: args.disconnect_grace,
         })
@@ -178,9 +195,9 @@ impl Plan {
 
     async fn coordinator(&self) -> Result<Option<Coordinator>, ConfigError> {
         if self.settings.address.is_some() {
-            return Coordinator::configured(self.settings.clone()).map(Some);
+            return Coordinator::configured(self.settings.clone(), self.token.clone()).map(Some);
         }
-        match Coordinator::private().await {
+        match Coordinator::private(&self.thread_id).await {
             Ok(coordinator) => Ok(Some(coordinator)),
             Err(why) => {
                 say(&format!("warning: no private coordinator: {why}. The time limit holds, and nobody can pause it"));

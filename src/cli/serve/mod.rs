@@ -1,4 +1,6 @@
 //! `pausewatch serve`: the coordinator.
+mod access;
+mod insight;
 mod options;
 
 pub use options::Args;
@@ -41,6 +43,9 @@ fn serve(config: Config) -> Result<(), String> {
         for address in server.addresses() {
             // Whoever started us may not care to read it.
             let _ = writeln!(out, "listening {address}");
+        }
+        if let Some(address) = server.metrics_address() {
+            let _ = writeln!(out, "metrics {address}");
         }
         let _ = out.flush();
         drop(out);

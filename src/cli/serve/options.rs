@@ -1,6 +1,8 @@
 //! The options of `serve`. One field is all that an option takes: its flag, its variable, its key in the config file, what
 //! `config check` says of it and its paragraph in the manual come from there (`cli/layers.rs`). A field whose value is
 //! a secret says `hide_env_values = true`.
+use super::access::Access;
+use super::insight::{InsightArgs, LimitArgs};
 use crate::cli::{duration, layers::Origin};
 use crate::server::{Config, Listen, StoreConfig, TlsFiles};
 use std::path::PathBuf;
@@ -22,6 +24,8 @@ pub struct Args {
     insecure: bool,
     #[command(flatten)]
     tls: Tls,
+    #[command(flatten)]
+    access: Access,
     /// Where the state is kept. `memory` forgets it when the server ends.
     #[arg(long, value_name = "STORE", default_value = "embedded")]
     store: Store,
@@ -34,6 +38,10 @@ pub struct Args {
     /// Threads that serve connections [default: half the cores, at most 8].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: Option<u16>,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    insight: InsightArgs,
     /// The config file, TOML: these options under their names in its table `[serve]` [env: PAUSEWATCH_CONFIG] [default:
     /// $XDG_CONFIG_HOME/pausewatch/config.toml, else ~/.config/pausewatch/config.toml].
     #[arg(long, value_name = "FILE")]
@@ -104,8 +112,11 @@ impl Args {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = self.workers.map_or((cores / 2).clamp(1, 8), usize::from);
         let anonymous_ttl = Some(self.anonymous_ttl).filter(|ttl| !ttl.is_zero());
-        let tls = self.tls.files()?;
-        Ok(Config { listen: self.listen, store, anonymous_ttl, insecure: self.insecure, tls, workers })
+        let (tls, access) = (self.tls.files()?, self.access.config()?);
+        let (listen, insecure, limits) = (self.listen, self.insecure, self.limits.limits());
+        let config =
+            Config { listen, store, anonymous_ttl, insecure, tls, access, workers, limits, ..Config::default() };
+        Ok(self.insight.apply(config))
     }
 }
 

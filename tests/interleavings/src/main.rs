@@ -24,6 +24,12 @@ mod core;
 #[path = "../../../src/hub/mod.rs"]
 #[allow(dead_code)]
 mod hub;
+#[path = "../../../src/limits/mod.rs"]
+#[allow(dead_code, unused_imports)]
+mod limits;
+#[path = "../../../src/metrics/mod.rs"]
+#[allow(dead_code, unused_imports)]
+mod metrics;
 #[path = "../../../src/stopwatch/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod stopwatch;

@@ -142,7 +142,7 @@ fn nobody_is_answered_and_nothing_is_published_by_a_store_that_is_broken() {
     let mut rig = Rig::new(store.clone(), clock());
     store.orders().fatal = true;
     let (mut outcomes, mut committed) = (Vec::new(), Vec::new());
-    let calls = [(thread_id("t"), increment("", None))];
+    let calls = [(thread_id("t"), increment("", None)).into()];
     assert!(rig.engine.process(&calls, &mut outcomes, &mut committed).is_err());
     assert!(committed.is_empty(), "G5: nothing is published before it is durable");
 }

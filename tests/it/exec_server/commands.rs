@@ -1,5 +1,6 @@
 //! What the tools run, what they answer, and that nothing stays behind.
 use super::client::{Client, exec_server, process_with, until_gone};
+use crate::program::{Coordinator, ended};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -223,6 +224,18 @@ fn nothing_stays_behind_when_the_client_hangs_up_or_the_server_is_told_to_end() 
     }
 }
 
+/// Removed (the warden), the sleepers stay: their shells die with the server, they do not.
+#[test]
+fn nothing_stays_behind_when_the_server_is_killed() {
+    let (mut client, mark) = (client(), mark());
+    let line = format!("(trap '' TERM HUP; sleep {mark} >/dev/null 2>&1) & sleep {mark}; true");
+    client.begin("shell", "t", shell(&line));
+    client.call("exec_command", json!({"command": line, "tty": true, "yield_time_ms": 300}));
+    while process_with(&mark).is_none() {}
+    drop(client);
+    until_gone(&mark);
+}
+
 #[test]
 fn requests_that_were_written_before_the_end_are_answered() {
     let mut client = client();
@@ -273,4 +286,30 @@ fn another_caller_and_another_thread_are_kept_apart() {
     let mut named = Client::start(exec_server(["--thread-id", "named"]));
     let id = named.request("tools/call", json!({"name": "shell", "arguments": shell(line)}));
     assert_eq!(named.answer(id)["output"], "named\n");
+}
+
+/// G8. Not only with the private coordinator: with a key to sign tokens, a configured one is opened as narrowly.
+#[test]
+fn a_command_can_pause_its_own_thread_alone() {
+    let program = env!("CARGO_BIN_EXE_pausewatch");
+    let directory = tempfile::tempdir().unwrap();
+    let [private, public] = ["key.pem", "key.pem.pub"].map(|name| directory.path().join(name));
+    let made = ended(crate::program::program().args(["token", "key"]).arg(&private));
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let keys = ["--listen", "127.0.0.1:0", "--store", "memory", "--jwt-keys", public.to_str().unwrap()];
+    let coordinator = Coordinator::start_with(keys);
+    let mut configured = exec_server([]);
+    configured.env("PAUSEWATCH_ADDRESS", &coordinator.address).env("PAUSEWATCH_TOKEN_KEY", &private);
+    for command in [exec_server([]), configured] {
+        let mut client = Client::start(command);
+        let line = format!(
+            "{program} hold --require -- sleep 0.5 || exit 9; \
+             {program} get --thread-id other && exit 8; echo key: $PAUSEWATCH_TOKEN_KEY"
+        );
+        let answer = client.call("shell", json!({"command": line, "workdir": "/", "timeout_ms": 20_000}));
+        let output = answer["output"].as_str().unwrap();
+        assert_eq!(answer["exit_code"], 0, "{answer}");
+        assert!(output.contains("PERMISSION_DENIED") && output.ends_with("key:\n"), "{output}");
+        assert!(milliseconds(&answer, "paused_ms") >= 490, "{answer}");
+    }
 }

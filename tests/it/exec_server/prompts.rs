@@ -293,3 +293,18 @@ fn a_bad_file_of_rules_is_refused_with_its_place() {
     assert_eq!(refused.code, Some(1));
     assert!(refused.err.contains("bad.rules:2:"), "{}", refused.err);
 }
+
+#[test]
+fn the_rules_of_the_page_load_and_do_what_it_says() {
+    let page = include_str!("../../../docs/exec-server.md");
+    let example = page.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let (directory, _) = rules();
+    let path = directory.path().join("page.rules");
+    fs::write(&path, example).unwrap();
+    let mut client = Client::with(server(path.to_str().unwrap()), "2025-06-18", json!({}));
+    for (line, denied) in [("git push origin", "needs approval"), ("rm -rf x", "Use trash-put.")] {
+        let answer = client.call("shell", shell(line, directory.path(), 60_000));
+        assert!(answer["denied_reason"].as_str().unwrap().contains(denied), "{answer}");
+    }
+    assert_eq!(client.call("shell", shell("rm x; true", directory.path(), 60_000))["denied"], false);
+}

@@ -7,11 +7,13 @@ pub(crate) mod http2;
 pub(crate) mod model;
 mod process;
 mod random;
+mod scrape;
 
 pub(crate) use calls::{Api, api, detail, event, narrow, states, timed};
 pub(crate) use honest::{Report, beside};
 pub(crate) use process::{Process, children};
 pub(crate) use random::Random;
+pub(crate) use scrape::{Samples, ask, scrape};
 
 use pausewatch::server::{Config, Listen, Server, StoreConfig};
 use std::path::Path;

@@ -2,6 +2,7 @@
 //!
 //! `tests/it/bad_input.rs` calls them with a few thousand inputs in every `cargo test`; `fuzz/run` lets libFuzzer search
 //! for as long as one likes, guided by what the inputs reach.
+mod access;
 mod address;
 mod config;
 mod duration;
@@ -20,7 +21,8 @@ pub(crate) struct Target {
     pub(crate) rounds: u64,
 }
 
-pub(crate) const TARGETS: [Target; 6] = [
+pub(crate) const TARGETS: [Target; 7] = [
+    Target { name: "access", check: access::check, seeds: access::seeds, rounds: 4_000 },
     Target { name: "address", check: address::check, seeds: address::seeds, rounds: 20_000 },
     Target { name: "duration", check: duration::check, seeds: duration::seeds, rounds: 50_000 },
     Target { name: "config", check: config::check, seeds: config::seeds, rounds: 4_000 },

@@ -7,6 +7,7 @@ use http_body::Frame;
 use pausewatch::clock::Manual;
 use pausewatch::coordinator::Coordinator;
 use pausewatch::core::Moment;
+use pausewatch::core::scope::Scope;
 use pausewatch::proto::v1;
 use pausewatch::service::Elicitations;
 use pausewatch::store::Memory;
@@ -46,7 +47,7 @@ async fn check_calls(mut input: &[u8]) {
     let day = Some(Duration::from_secs(24 * 60 * 60));
     let coordinator = Coordinator::start(Box::new(Memory), clock.clone(), day, |_| unreachable!("nothing is kept"));
     let coordinator = Arc::new(coordinator.expect("nothing has to be loaded"));
-    let mut service = Elicitations::new(coordinator.clone(), clock.clone());
+    let mut service = Elicitations::new(coordinator.clone(), clock.clone(), Arc::default(), None);
     while let [which, high, low, rest @ ..] = input {
         let (message, rest) = rest.split_at(rest.len().min(usize::from(u16::from_be_bytes([*high, *low]))));
         input = rest;
@@ -156,7 +157,7 @@ fn check_outcome(call: &str, message: &[u8], outcome: &Result<(), Status>) {
 
 /// All that the server now holds is within the limits.
 fn check_state(coordinator: &Coordinator) {
-    let (views, more) = coordinator.hub().list(None, 10_000, true);
+    let (views, more) = coordinator.hub().list(None, 10_000, true, &Scope::ALL);
     assert!(!more);
     for view in views {
         assert!(is_thread(view.thread.as_str()), "{:?}", view.thread);

@@ -14,6 +14,14 @@
 //   ELICITATION_EXPIRED         NOT_FOUND            the named elicitation was closed by the end of its lease
 //   TOO_MANY_ELICITATIONS       RESOURCE_EXHAUSTED   the thread has 1,000 open elicitations
 //   STORE_UNAVAILABLE           UNAVAILABLE          the change could not be stored: call again with the same request id
+//   TOKEN_MISSING               UNAUTHENTICATED      the server wants a token, and the call has none
+//   TOKEN_INVALID               UNAUTHENTICATED      the token is not accepted, or not any more
+//   TOKEN_EXPIRED               UNAUTHENTICATED      the token has expired
+//   ROLE_FORBIDDEN              PERMISSION_DENIED    the role of the token may not make this call
+//   THREAD_FORBIDDEN            PERMISSION_DENIED    the token does not open this thread
+//
+// The last five come from every call of a server that wants tokens (`authorization: Bearer TOKEN`), and say nothing of
+// whether a thread is there.
 //
 // A call that is refused with one of these has changed nothing. After any other UNAVAILABLE and after
 // DEADLINE_EXCEEDED the outcome is unknown: call again with the same `request_id`, and it counts once.
@@ -668,7 +676,8 @@ func (x *ListPauseStatesResponse) GetNextPageToken() string {
 type WatchPauseStateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The threads to watch: at most 10,000, each 1 to 256 bytes of UTF-8 without control characters. An id that is named
-	// twice is watched once. Empty: every thread that the caller may see.
+	// twice is watched once. Empty: every thread that the caller may see, now and later. One that it may not see:
+	// THREAD_FORBIDDEN, and no watch.
 	ThreadIds []string `protobuf:"bytes,1,rep,name=thread_ids,json=threadIds,proto3" json:"thread_ids,omitempty"`
 	// Fill `elicitations` of each state.
 	IncludeElicitations bool `protobuf:"varint,2,opt,name=include_elicitations,json=includeElicitations,proto3" json:"include_elicitations,omitempty"`

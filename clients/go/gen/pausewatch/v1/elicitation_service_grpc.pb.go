@@ -14,6 +14,14 @@
 //   ELICITATION_EXPIRED         NOT_FOUND            the named elicitation was closed by the end of its lease
 //   TOO_MANY_ELICITATIONS       RESOURCE_EXHAUSTED   the thread has 1,000 open elicitations
 //   STORE_UNAVAILABLE           UNAVAILABLE          the change could not be stored: call again with the same request id
+//   TOKEN_MISSING               UNAUTHENTICATED      the server wants a token, and the call has none
+//   TOKEN_INVALID               UNAUTHENTICATED      the token is not accepted, or not any more
+//   TOKEN_EXPIRED               UNAUTHENTICATED      the token has expired
+//   ROLE_FORBIDDEN              PERMISSION_DENIED    the role of the token may not make this call
+//   THREAD_FORBIDDEN            PERMISSION_DENIED    the token does not open this thread
+//
+// The last five come from every call of a server that wants tokens (`authorization: Bearer TOKEN`), and say nothing of
+// whether a thread is there.
 //
 // A call that is refused with one of these has changed nothing. After any other UNAVAILABLE and after
 // DEADLINE_EXCEEDED the outcome is unknown: call again with the same `request_id`, and it counts once.
@@ -82,7 +90,7 @@ type ElicitationServiceClient interface {
 	GetPauseState(ctx context.Context, in *GetPauseStateRequest, opts ...grpc.CallOption) (*GetPauseStateResponse, error)
 	// Lists threads by `thread_id` in byte order, with their open elicitations, a page at a time (AIP-158): the paused
 	// ones, or with `include_running` all that are known. A thread that stays as it is while the pages are read is listed
-	// exactly once.
+	// exactly once. With a token, only the threads that it opens are listed.
 	//
 	// Errors: INVALID_FIELD.
 	ListPauseStates(ctx context.Context, in *ListPauseStatesRequest, opts ...grpc.CallOption) (*ListPauseStatesResponse, error)
@@ -93,8 +101,9 @@ type ElicitationServiceClient interface {
 	// revisions rise. A reader that is slow gets the latest state, not every one in between; `paused_total` tells how much
 	// pause it missed. After at most 15 s of silence comes a `heartbeat`: no message for longer means a dead connection.
 	//
-	// The stream never ends by itself. When the server drains, it ends with UNAVAILABLE. There is no cursor: to resume,
-	// call again, and the snapshot brings what was missed.
+	// The stream never ends by itself. When the server drains, it ends with UNAVAILABLE; when the token that opened it ends
+	// or is taken back, with UNAUTHENTICATED. There is no cursor: to resume, call again, and the snapshot brings what was
+	// missed.
 	//
 	// Errors: INVALID_FIELD.
 	WatchPauseState(ctx context.Context, in *WatchPauseStateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchPauseStateResponse], error)
@@ -212,7 +221,7 @@ type ElicitationServiceServer interface {
 	GetPauseState(context.Context, *GetPauseStateRequest) (*GetPauseStateResponse, error)
 	// Lists threads by `thread_id` in byte order, with their open elicitations, a page at a time (AIP-158): the paused
 	// ones, or with `include_running` all that are known. A thread that stays as it is while the pages are read is listed
-	// exactly once.
+	// exactly once. With a token, only the threads that it opens are listed.
 	//
 	// Errors: INVALID_FIELD.
 	ListPauseStates(context.Context, *ListPauseStatesRequest) (*ListPauseStatesResponse, error)
@@ -223,8 +232,9 @@ type ElicitationServiceServer interface {
 	// revisions rise. A reader that is slow gets the latest state, not every one in between; `paused_total` tells how much
 	// pause it missed. After at most 15 s of silence comes a `heartbeat`: no message for longer means a dead connection.
 	//
-	// The stream never ends by itself. When the server drains, it ends with UNAVAILABLE. There is no cursor: to resume,
-	// call again, and the snapshot brings what was missed.
+	// The stream never ends by itself. When the server drains, it ends with UNAVAILABLE; when the token that opened it ends
+	// or is taken back, with UNAUTHENTICATED. There is no cursor: to resume, call again, and the snapshot brings what was
+	// missed.
 	//
 	// Errors: INVALID_FIELD.
 	WatchPauseState(*WatchPauseStateRequest, grpc.ServerStreamingServer[WatchPauseStateResponse]) error

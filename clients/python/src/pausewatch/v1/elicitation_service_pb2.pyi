@@ -17,6 +17,14 @@ Errors carry google.rpc.ErrorInfo with domain "pausewatch". Match on its `reason
   ELICITATION_EXPIRED         NOT_FOUND            the named elicitation was closed by the end of its lease
   TOO_MANY_ELICITATIONS       RESOURCE_EXHAUSTED   the thread has 1,000 open elicitations
   STORE_UNAVAILABLE           UNAVAILABLE          the change could not be stored: call again with the same request id
+  TOKEN_MISSING               UNAUTHENTICATED      the server wants a token, and the call has none
+  TOKEN_INVALID               UNAUTHENTICATED      the token is not accepted, or not any more
+  TOKEN_EXPIRED               UNAUTHENTICATED      the token has expired
+  ROLE_FORBIDDEN              PERMISSION_DENIED    the role of the token may not make this call
+  THREAD_FORBIDDEN            PERMISSION_DENIED    the token does not open this thread
+
+The last five come from every call of a server that wants tokens (`authorization: Bearer TOKEN`), and say nothing of
+whether a thread is there.
 
 A call that is refused with one of these has changed nothing. After any other UNAVAILABLE and after
 DEADLINE_EXCEEDED the outcome is unknown: call again with the same `request_id`, and it counts once.
@@ -368,7 +376,8 @@ class WatchPauseStateRequest(_message.Message):
     @_builtins.property
     def thread_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The threads to watch: at most 10,000, each 1 to 256 bytes of UTF-8 without control characters. An id that is named
-        twice is watched once. Empty: every thread that the caller may see.
+        twice is watched once. Empty: every thread that the caller may see, now and later. One that it may not see:
+        THREAD_FORBIDDEN, and no watch.
         """
 
     def __init__(

@@ -124,7 +124,7 @@ class ElicitationServiceServicer(object):
     def ListPauseStates(self, request, context):
         """Lists threads by `thread_id` in byte order, with their open elicitations, a page at a time (AIP-158): the paused
         ones, or with `include_running` all that are known. A thread that stays as it is while the pages are read is listed
-        exactly once.
+        exactly once. With a token, only the threads that it opens are listed.
 
         Errors: INVALID_FIELD.
         """
@@ -140,8 +140,9 @@ class ElicitationServiceServicer(object):
         revisions rise. A reader that is slow gets the latest state, not every one in between; `paused_total` tells how much
         pause it missed. After at most 15 s of silence comes a `heartbeat`: no message for longer means a dead connection.
 
-        The stream never ends by itself. When the server drains, it ends with UNAVAILABLE. There is no cursor: to resume,
-        call again, and the snapshot brings what was missed.
+        The stream never ends by itself. When the server drains, it ends with UNAVAILABLE; when the token that opened it ends
+        or is taken back, with UNAUTHENTICATED. There is no cursor: to resume, call again, and the snapshot brings what was
+        missed.
 
         Errors: INVALID_FIELD.
         """

@@ -17,6 +17,14 @@ Errors carry google.rpc.ErrorInfo with domain "pausewatch". Match on its `reason
   ELICITATION_EXPIRED         NOT_FOUND            the named elicitation was closed by the end of its lease
   TOO_MANY_ELICITATIONS       RESOURCE_EXHAUSTED   the thread has 1,000 open elicitations
   STORE_UNAVAILABLE           UNAVAILABLE          the change could not be stored: call again with the same request id
+  TOKEN_MISSING               UNAUTHENTICATED      the server wants a token, and the call has none
+  TOKEN_INVALID               UNAUTHENTICATED      the token is not accepted, or not any more
+  TOKEN_EXPIRED               UNAUTHENTICATED      the token has expired
+  ROLE_FORBIDDEN              PERMISSION_DENIED    the role of the token may not make this call
+  THREAD_FORBIDDEN            PERMISSION_DENIED    the token does not open this thread
+
+The last five come from every call of a server that wants tokens (`authorization: Bearer TOKEN`), and say nothing of
+whether a thread is there.
 
 A call that is refused with one of these has changed nothing. After any other UNAVAILABLE and after
 DEADLINE_EXCEEDED the outcome is unknown: call again with the same `request_id`, and it counts once.
@@ -87,7 +95,7 @@ class ElicitationServiceStub:
     ListPauseStates: _grpc.UnaryUnaryMultiCallable[_elicitation_service_pb2.ListPauseStatesRequest, _elicitation_service_pb2.ListPauseStatesResponse]
     """Lists threads by `thread_id` in byte order, with their open elicitations, a page at a time (AIP-158): the paused
     ones, or with `include_running` all that are known. A thread that stays as it is while the pages are read is listed
-    exactly once.
+    exactly once. With a token, only the threads that it opens are listed.
 
     Errors: INVALID_FIELD.
     """
@@ -99,8 +107,9 @@ class ElicitationServiceStub:
     revisions rise. A reader that is slow gets the latest state, not every one in between; `paused_total` tells how much
     pause it missed. After at most 15 s of silence comes a `heartbeat`: no message for longer means a dead connection.
 
-    The stream never ends by itself. When the server drains, it ends with UNAVAILABLE. There is no cursor: to resume,
-    call again, and the snapshot brings what was missed.
+    The stream never ends by itself. When the server drains, it ends with UNAVAILABLE; when the token that opened it ends
+    or is taken back, with UNAUTHENTICATED. There is no cursor: to resume, call again, and the snapshot brings what was
+    missed.
 
     Errors: INVALID_FIELD.
     """
@@ -145,7 +154,7 @@ class ElicitationServiceAsyncStub(ElicitationServiceStub):
     ListPauseStates: _aio.UnaryUnaryMultiCallable[_elicitation_service_pb2.ListPauseStatesRequest, _elicitation_service_pb2.ListPauseStatesResponse]  # type: ignore[assignment]
     """Lists threads by `thread_id` in byte order, with their open elicitations, a page at a time (AIP-158): the paused
     ones, or with `include_running` all that are known. A thread that stays as it is while the pages are read is listed
-    exactly once.
+    exactly once. With a token, only the threads that it opens are listed.
 
     Errors: INVALID_FIELD.
     """
@@ -157,8 +166,9 @@ class ElicitationServiceAsyncStub(ElicitationServiceStub):
     revisions rise. A reader that is slow gets the latest state, not every one in between; `paused_total` tells how much
     pause it missed. After at most 15 s of silence comes a `heartbeat`: no message for longer means a dead connection.
 
-    The stream never ends by itself. When the server drains, it ends with UNAVAILABLE. There is no cursor: to resume,
-    call again, and the snapshot brings what was missed.
+    The stream never ends by itself. When the server drains, it ends with UNAVAILABLE; when the token that opened it ends
+    or is taken back, with UNAUTHENTICATED. There is no cursor: to resume, call again, and the snapshot brings what was
+    missed.
 
     Errors: INVALID_FIELD.
     """
@@ -230,7 +240,7 @@ class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_elicitation_service_pb2.ListPauseStatesResponse, _abc.Awaitable[_elicitation_service_pb2.ListPauseStatesResponse]]:
         """Lists threads by `thread_id` in byte order, with their open elicitations, a page at a time (AIP-158): the paused
         ones, or with `include_running` all that are known. A thread that stays as it is while the pages are read is listed
-        exactly once.
+        exactly once. With a token, only the threads that it opens are listed.
 
         Errors: INVALID_FIELD.
         """
@@ -248,8 +258,9 @@ class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
         revisions rise. A reader that is slow gets the latest state, not every one in between; `paused_total` tells how much
         pause it missed. After at most 15 s of silence comes a `heartbeat`: no message for longer means a dead connection.
 
-        The stream never ends by itself. When the server drains, it ends with UNAVAILABLE. There is no cursor: to resume,
-        call again, and the snapshot brings what was missed.
+        The stream never ends by itself. When the server drains, it ends with UNAVAILABLE; when the token that opened it ends
+        or is taken back, with UNAUTHENTICATED. There is no cursor: to resume, call again, and the snapshot brings what was
+        missed.
 
         Errors: INVALID_FIELD.
         """

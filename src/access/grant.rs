@@ -1,0 +1,95 @@
+//! What a token grants: a role on some threads until some time.
+use crate::core::scope::Scope;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What may be done. Each role may do what those before it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Reads: get, list, watch. For exec servers, and for those who look on.
+    Watcher,
+    /// Also opens, renews and closes elicitations. For tools that ask people.
+    Holder,
+    /// Everything, on every thread.
+    Admin,
+}
+
+impl Role {
+    /// As files and tokens write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Watcher => "watcher",
+            Role::Holder => "holder",
+            Role::Admin => "admin",
+        }
+    }
+}
+
+/// What a token grants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    subject: Box<str>,
+    role: Role,
+    scope: Scope,
+    /// Nanoseconds since 1970, by the wall clock; `None`: it does not end by itself.
+    expires: Option<i64>,
+}
+
+/// The part of a grant that tokens of both kinds write in the same way.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rights {
+    pub(super) role: Role,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) threads: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) prefixes: Option<Vec<String>>,
+}
+
+impl Grant {
+    /// A grant for ever.
+    pub fn new(subject: &str, role: Role, scope: Scope) -> Self {
+        Grant { subject: subject.into(), role, scope, expires: None }
+    }
+
+    /// # Errors
+    /// It does not say which threads, or says so of an admin; or a name is none.
+    pub(super) fn parse(subject: &str, rights: &Rights, expires: Option<i64>) -> Result<Self, String> {
+        if subject.is_empty() || subject.len() > 256 || subject.chars().any(char::is_control) {
+            return Err("the subject is to have 1 to 256 bytes of UTF-8 without control characters".into());
+        }
+        let scope = match (&rights.threads, &rights.prefixes, rights.role) {
+            (None, None, Role::Admin) => Scope::ALL,
+            (_, _, Role::Admin) => {
+                return Err("an admin has every thread: leave threads and prefixes out, or make it a holder".into());
+            }
+            (None, None, _) => {
+                return Err("no threads: name them by threads or prefixes; the prefix \"\" is every thread".into());
+            }
+            (threads, prefixes, _) => {
+                let [threads, prefixes] = [threads, prefixes].map(|texts| texts.as_deref().unwrap_or_default());
+                Scope::of(threads, prefixes).map_err(|invalid| invalid.to_string())?
+            }
+        };
+        Ok(Grant { subject: subject.into(), role: rights.role, scope, expires })
+    }
+
+    pub(super) fn subject(&self) -> &str {
+        &self.subject
+    }
+
+    pub(super) fn role(&self) -> Role {
+        self.role
+    }
+
+    pub(super) fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// How long it still holds at `wall`; [`Duration::MAX`]: for ever.
+    pub(super) fn left(&self, wall: i64) -> Duration {
+        self.expires
+            .map_or(Duration::MAX, |expires| Duration::from_nanos(expires.saturating_sub(wall).max(0).unsigned_abs()))
+    }
+}

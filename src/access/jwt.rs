@@ -1,0 +1,118 @@
+//! JSON web tokens (RFC 7519) signed by a key of ours (RFC 7515, compact form).
+//!
+//! | claim | |
+//! | --- | --- |
+//! | `sub` | who it is, for logs: 1 to 256 bytes |
+//! | `aud` | has to be the audience of the server, or have it in it |
+//! | `exp` | required; not an instant more |
+//! | `nbf` | if there: not before, but for [`LEEWAY`] |
+//! | `iss` | looked at when the server was told which it has to be |
+//! | `pausewatch` | `{"role": "holder", "threads": ["t"], "prefixes": ["team-a/"]}`; what else stands in it makes the token invalid |
+//!
+//! The signature is looked at before anything that it signs. The library of the field, `jsonwebtoken`, has no backend that
+//! we could link (`ring`), and reads the clock itself; here `now` is an argument.
+use super::Denial;
+use super::grant::{Grant, Rights};
+use super::keys::Key;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// How much the clock of who made the token may be ahead of ours, in nanoseconds: machines that keep their clocks are within.
+pub(super) const LEEWAY: i64 = 5 * SECOND;
+const SECOND: i64 = 1_000_000_000;
+
+const UNKNOWN: Denial =
+    Denial::Invalid("it is none of the tokens of this server, and not signed by a key that it trusts");
+
+/// What a token has to say.
+#[derive(Clone, Debug)]
+pub(super) struct Expected {
+    pub(super) audience: String,
+    pub(super) issuer: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    kid: Option<String>,
+    /// Extensions that have to be understood: we understand none.
+    crit: Option<serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+struct Claims {
+    sub: Option<String>,
+    aud: Option<Audience>,
+    iss: Option<String>,
+    exp: Option<f64>,
+    nbf: Option<f64>,
+    pausewatch: Option<Rights>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Audience {
+    One(String),
+    Many(Vec<String>),
+}
+
+/// What `token` grants at `wall`, and the key that says so.
+pub(super) fn verify(
+    token: &[u8],
+    keys: &[Arc<Key>],
+    expected: &Expected,
+    wall: i64,
+) -> Result<(Grant, Arc<Key>), Denial> {
+    let (key, claims) = signed(token, keys).ok_or(UNKNOWN)?;
+    let claims: Claims = serde_json::from_slice(&claims).map_err(|_| Denial::Invalid("its claims cannot be read"))?;
+    let expires = nanos(claims.exp.ok_or(Denial::Invalid("it has no `exp`"))?);
+    if expires <= wall {
+        return Err(Denial::Expired);
+    }
+    if claims.nbf.is_some_and(|from| nanos(from).saturating_sub(LEEWAY) > wall) {
+        return Err(Denial::Invalid("it is not valid yet (`nbf`)"));
+    }
+    let is_for_us = match &claims.aud {
+        Some(Audience::One(one)) => *one == expected.audience,
+        Some(Audience::Many(many)) => many.contains(&expected.audience),
+        None => false,
+    };
+    if !is_for_us {
+        return Err(Denial::Invalid("it is for another audience (`aud`)"));
+    }
+    if expected.issuer.is_some() && claims.iss != expected.issuer {
+        return Err(Denial::Invalid("it is of another issuer (`iss`)"));
+    }
+    let rights = claims.pausewatch.ok_or(Denial::Invalid("it has no claim `pausewatch`"))?;
+    let subject = claims.sub.ok_or(Denial::Invalid("it has no `sub`"))?;
+    let grant = Grant::parse(&subject, &rights, Some(expires));
+    Ok((grant.map_err(|_| Denial::Invalid("its `sub` or its claim `pausewatch` is wrong"))?, key))
+}
+
+/// The claims, as they were signed, and by which key.
+fn signed(token: &[u8], keys: &[Arc<Key>]) -> Option<(Arc<Key>, Vec<u8>)> {
+    let token = std::str::from_utf8(token).ok()?;
+    let (message, signature) = token.rsplit_once('.')?;
+    let (header, claims) = message.split_once('.')?;
+    let [header, claims, signature] = [header, claims, signature].map(|part| URL_SAFE_NO_PAD.decode(part).ok());
+    let header: Header = serde_json::from_slice(&header?).ok()?;
+    if header.crit.is_some() {
+        return None;
+    }
+    let (claims, signature) = (claims?, signature?);
+    let may_be = |key: &&Arc<Key>| key.algorithm() == header.alg && key.may_be(header.kid.as_deref());
+    let key = keys.iter().filter(may_be).find(|key| key.verifies(message.as_bytes(), &signature))?;
+    Some((key.clone(), claims))
+}
+
+/// Seconds, of which there may be parts, since 1970.
+fn nanos(seconds: f64) -> i64 {
+    // Saturates: a time that far away is the end of time.
+    (seconds * SECOND as f64) as i64
+}
+
+#[cfg(test)]
+#[path = "jwt_tests.rs"]
+mod tests;

@@ -1,0 +1,144 @@
+//! Which tokens are accepted now. New files make new rules; nothing of the old ones is left.
+use super::grant::Grant;
+use super::jwt::{self, Expected};
+use super::keys::{self, Key};
+use super::tokens::{self, Digest, Tokens};
+use super::{AUDIENCE, Caller, Denial};
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// JSON web tokens whose signature was found right, so that it is not computed for each call: about 500 bytes each.
+const REMEMBERED: usize = 10_000;
+/// Tokens are neither as large as files can be; a file that is, was named by mistake.
+const LARGEST_FILE: u64 = 16 << 20;
+
+/// Where tokens come from.
+#[derive(Clone, Debug, Default)]
+pub struct AccessConfig {
+    /// A file of static tokens.
+    pub tokens: Option<PathBuf>,
+    /// JSON web tokens.
+    pub jwt: Option<JwtConfig>,
+    /// Tokens that are in no file, and what they grant.
+    pub given: Vec<(String, Grant)>,
+}
+
+/// Which JSON web tokens are accepted.
+#[derive(Clone, Debug)]
+pub struct JwtConfig {
+    /// Public keys: PEM, or a JWKS file.
+    pub keys: PathBuf,
+    /// What `aud` has to be, or to have in it.
+    pub audience: String,
+    /// What `iss` has to be, if it matters.
+    pub issuer: Option<String>,
+}
+
+impl JwtConfig {
+    /// The keys of a file, and all else as `pausewatch token create` writes it.
+    pub fn new(keys: impl Into<PathBuf>) -> Self {
+        JwtConfig { keys: keys.into(), audience: AUDIENCE.into(), issuer: None }
+    }
+}
+
+impl AccessConfig {
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        self.tokens.iter().chain(self.jwt.as_ref().map(|jwt| &jwt.keys)).cloned().collect()
+    }
+}
+
+/// What a caller was known by.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Origin {
+    Static(Digest),
+    /// The key that has signed it.
+    Jwt(Arc<Key>),
+}
+
+pub(super) struct Rules {
+    tokens: HashMap<Digest, Arc<Caller>>,
+    keys: Vec<Arc<Key>>,
+    expected: Expected,
+    /// By the digest of the token.
+    verified: Mutex<HashMap<Digest, Arc<Caller>>>,
+}
+
+impl Rules {
+    pub(super) fn load(config: &AccessConfig) -> Result<Self, String> {
+        let mut tokens = match &config.tokens {
+            Some(path) => {
+                read(path).and_then(|text| tokens::parse(&text)).map_err(|why| named("--tokens", path, &why))?
+            }
+            None => Tokens::new(),
+        };
+        tokens.extend(config.given.iter().map(|(token, grant)| (Digest::of(token.as_bytes()), grant.clone())));
+        let known = |(digest, grant)| (digest, Arc::new(Caller { grant, origin: Origin::Static(digest) }));
+        let keys = match &config.jwt {
+            Some(JwtConfig { keys, .. }) => {
+                read(keys).and_then(|text| keys::parse(&text)).map_err(|why| named("--jwt-keys", keys, &why))?
+            }
+            None => Vec::new(),
+        };
+        let expected = Expected {
+            audience: config.jwt.as_ref().map_or_else(|| AUDIENCE.into(), |jwt| jwt.audience.clone()),
+            issuer: config.jwt.as_ref().and_then(|jwt| jwt.issuer.clone()),
+        };
+        Ok(Rules {
+            tokens: tokens.into_iter().map(known).collect(),
+            keys: keys.into_iter().map(Arc::new).collect(),
+            expected,
+            verified: Mutex::default(),
+        })
+    }
+
+    /// Who has this token, at `wall`.
+    pub(super) fn caller(&self, token: &[u8], wall: i64) -> Result<Arc<Caller>, Denial> {
+        let digest = Digest::of(token);
+        let remembered = || self.verified.lock().expect("no panic while locked").get(&digest).cloned();
+        let caller = match self.tokens.get(&digest).cloned().or_else(remembered) {
+            Some(caller) => caller,
+            None => self.verify(token, digest, wall)?,
+        };
+        if caller.grant.left(wall) == Duration::ZERO {
+            return Err(Denial::Expired);
+        }
+        Ok(caller)
+    }
+
+    fn verify(&self, token: &[u8], digest: Digest, wall: i64) -> Result<Arc<Caller>, Denial> {
+        let (grant, key) = jwt::verify(token, &self.keys, &self.expected, wall)?;
+        let caller = Arc::new(Caller { grant, origin: Origin::Jwt(key.clone()) });
+        let mut verified = self.verified.lock().expect("no panic while locked");
+        if verified.len() >= REMEMBERED {
+            verified.retain(|_, caller| !caller.grant.left(wall).is_zero());
+        }
+        if verified.len() >= REMEMBERED {
+            verified.clear();
+        }
+        verified.insert(digest, caller.clone());
+        Ok(caller)
+    }
+
+    /// Whether a caller that older rules have accepted is accepted by these, its time aside.
+    pub(super) fn still_accept(&self, caller: &Caller) -> bool {
+        match &caller.origin {
+            Origin::Static(digest) => self.tokens.get(digest).is_some_and(|known| known.grant == caller.grant),
+            Origin::Jwt(key) => self.keys.contains(key),
+        }
+    }
+}
+
+fn named(flag: &str, path: &Path, why: &str) -> String {
+    format!("{flag} {}: {why}", path.display())
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let size = fs::metadata(path).map_err(|error| error.to_string())?.len();
+    if size > LARGEST_FILE {
+        return Err(format!("it has {size} bytes, too many for its kind"));
+    }
+    fs::read_to_string(path).map_err(|error| error.to_string())
+}

@@ -1,0 +1,102 @@
+//! The options of `serve` for those who look after it: limits, metrics.
+use crate::limits::{Limits, Most};
+use crate::server::Config;
+
+/// What callers may have of a server.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Limits (0: none; docs/limits.md)")]
+pub(super) struct LimitArgs {
+    /// Connections; fewer where the system allows fewer open files [default: 65536].
+    #[arg(long, value_name = "N")]
+    max_connections: Option<u64>,
+    /// Connections of one address or user [default: half of all].
+    #[arg(long, value_name = "N")]
+    max_connections_per_caller: Option<u64>,
+    /// Watches [default: 262144].
+    #[arg(long, value_name = "N")]
+    max_streams: Option<u64>,
+    /// Watches of one caller [default: half of all].
+    #[arg(long, value_name = "N")]
+    max_streams_per_caller: Option<u64>,
+    /// Open elicitations [default: 1000000].
+    #[arg(long, value_name = "N")]
+    max_open_elicitations: Option<u64>,
+    /// Open elicitations that one caller has opened [default: half of all].
+    #[arg(long, value_name = "N")]
+    max_open_elicitations_per_caller: Option<u64>,
+    /// Threads that are paused, or were within a day [default: 1000000].
+    #[arg(long, value_name = "N")]
+    max_threads: Option<u64>,
+    /// Such threads that one caller was the first to pause [default: half of all].
+    #[arg(long, value_name = "N")]
+    max_threads_per_caller: Option<u64>,
+    /// Calls a second [default: 0].
+    #[arg(long, value_name = "N")]
+    max_calls_per_second: Option<u64>,
+    /// Calls a second of one caller [default: 0].
+    #[arg(long, value_name = "N")]
+    max_calls_per_second_per_caller: Option<u64>,
+}
+
+impl LimitArgs {
+    /// The limits that are meant.
+    pub(super) fn limits(&self) -> Limits {
+        let default = Limits::default();
+        let most = |in_all: Option<u64>, per_caller: Option<u64>, default: Most| {
+            let told = |told: Option<u64>, default| told.map_or(default, |most| Some(most).filter(|&most| most > 0));
+            let in_all = told(in_all, default.in_all);
+            // Of what one may have alone there is no half.
+            let half = default.per_caller.and(in_all).map(|all| (all / 2).max(1));
+            Most { in_all, per_caller: told(per_caller, half) }
+        };
+        Limits {
+            connections: most(self.max_connections, self.max_connections_per_caller, default.connections),
+            streams: most(self.max_streams, self.max_streams_per_caller, default.streams),
+            open: most(self.max_open_elicitations, self.max_open_elicitations_per_caller, default.open),
+            threads: most(self.max_threads, self.max_threads_per_caller, default.threads),
+            calls: most(self.max_calls_per_second, self.max_calls_per_second_per_caller, default.calls),
+        }
+    }
+}
+
+/// What is told of a server.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Insight (docs/observability.md)")]
+pub(super) struct InsightArgs {
+    /// Serve metrics for Prometheus at http://HOST:PORT/metrics.
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics_listen: Option<String>,
+    /// Serve them off loopback too: whoever reaches the port can read them.
+    #[arg(long, requires = "metrics_listen")]
+    metrics_insecure: bool,
+}
+
+impl InsightArgs {
+    /// `config`, with these.
+    pub(super) fn apply(self, config: Config) -> Config {
+        Config { metrics: self.metrics_listen, metrics_insecure: self.metrics_insecure, ..config }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        limits: LimitArgs,
+    }
+
+    #[test]
+    fn a_caller_has_half_of_what_there_is_unless_told_otherwise() {
+        let limits = |args: &[&str]| Program::parse_from(["x"].iter().chain(args)).limits.limits();
+        assert_eq!(limits(&[]), Limits::default());
+        assert_eq!(limits(&["--max-streams", "10"]).streams, Most { in_all: Some(10), per_caller: Some(5) });
+        let own = limits(&["--max-streams", "0", "--max-streams-per-caller", "3"]).streams;
+        assert_eq!(own, Most { in_all: None, per_caller: Some(3) });
+        assert_eq!(limits(&["--max-threads", "0"]).threads, Most { in_all: None, per_caller: None });
+        assert_eq!(limits(&["--max-calls-per-second", "9"]).calls, Most { in_all: Some(9), per_caller: None });
+    }
+}

@@ -1,0 +1,47 @@
+//! `pausewatch token add`: a static token.
+use super::{Grants, Problem, failed, now};
+use crate::access::mint;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The arguments of `token add`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The file has the digest of the token and not the token: what is printed is not to be had again. A running server reads the \
+file again by itself. To take a token back, take its [[token]] out of the file:
+  pausewatch serve --tokens tokens.toml &
+  export PAUSEWATCH_TOKEN=$(pausewatch token add --prefix team-a/ tokens.toml)")]
+pub(super) struct Args {
+    #[command(flatten)]
+    grants: Grants,
+    /// How long it is valid, such as 10m, 1h or 30d [default: until it is taken out of the file].
+    #[arg(long, value_name = "DURATION", value_parser = super::super::duration::parse)]
+    ttl: Option<Duration>,
+    /// The server's file of tokens (serve --tokens). It is made if it is not there.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+pub(super) fn run(args: Args) -> Result<String, Problem> {
+    let token = args.grants.token()?;
+    let expires = args.ttl.map(|ttl| {
+        let seconds = i64::try_from(now().saturating_add(ttl).as_secs()).unwrap_or(i64::MAX);
+        let time = jiff::Timestamp::from_second(seconds);
+        time.map(|time| time.to_string())
+            .map_err(|_| Problem::Usage("--ttl: wanted less than thousands of years".into()))
+    });
+    let secret = mint::secret().map_err(Problem::Failed)?;
+    let mut entry = mint::entry(&secret, &token, expires.transpose()?.as_deref()).map_err(Problem::Usage)?;
+    let wrong = |error| failed("write", &args.file, &error);
+    let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&args.file).map_err(wrong)?;
+    if fs::metadata(&args.file).map_err(wrong)?.len() > 0 {
+        // Also behind a line that somebody has not ended.
+        entry.insert(0, '\n');
+    }
+    // In one write: a server that reads meanwhile sees all of it or nothing.
+    file.write_all(entry.as_bytes()).and_then(|()| file.sync_all()).map_err(wrong)?;
+    Ok(secret)
+}

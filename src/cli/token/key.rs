@@ -1,0 +1,27 @@
+//! `pausewatch token key`: a key pair, for those who have no other tool for it.
+use super::{Problem, failed, new_file};
+use crate::access::mint::Pair;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// The arguments of `token key`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+FILE is for who makes tokens, and for nobody else; FILE.pub is for servers (serve --jwt-keys FILE.pub). Prints the name of the \
+latter. Ed25519; `openssl genpkey` makes keys that do as well.")]
+pub(super) struct Args {
+    /// Where to put the private key. It must not be there yet.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+pub(super) fn run(args: &Args) -> Result<String, Problem> {
+    let pair = Pair::generate().map_err(Problem::Failed)?;
+    let mut public_path = args.file.clone().into_os_string();
+    public_path.push(".pub");
+    let public_path = PathBuf::from(public_path);
+    for (path, text, mode) in [(&args.file, &pair.private, 0o600), (&public_path, &pair.public, 0o644)] {
+        new_file(path, mode)?.write_all(text.as_bytes()).map_err(|error| failed("write", path, &error))?;
+    }
+    Ok(public_path.display().to_string())
+}

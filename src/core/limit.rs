@@ -1,0 +1,103 @@
+//! What there may be only so much of, and that there is: the refusal that says so.
+use std::time::Duration;
+
+/// A limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Connections.
+    Connections,
+    /// Connections of one peer.
+    ConnectionsPerCaller,
+    /// Watches.
+    Streams,
+    /// Watches of one caller.
+    StreamsPerCaller,
+    /// Open elicitations.
+    OpenElicitations,
+    /// Open elicitations that one caller has opened.
+    OpenElicitationsPerCaller,
+    /// Known threads.
+    Threads,
+    /// Known threads that one caller was the first to name.
+    ThreadsPerCaller,
+    /// Calls a second.
+    CallsPerSecond,
+    /// Calls a second of one caller.
+    CallsPerSecondPerCaller,
+}
+
+impl Limit {
+    /// All, in the order of their declaration.
+    pub const ALL: [Limit; 10] = [
+        Limit::Connections,
+        Limit::ConnectionsPerCaller,
+        Limit::Streams,
+        Limit::StreamsPerCaller,
+        Limit::OpenElicitations,
+        Limit::OpenElicitationsPerCaller,
+        Limit::Threads,
+        Limit::ThreadsPerCaller,
+        Limit::CallsPerSecond,
+        Limit::CallsPerSecondPerCaller,
+    ];
+
+    /// Its name: that of the option of `serve`, without `--max-`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Limit::Connections => "connections",
+            Limit::ConnectionsPerCaller => "connections-per-caller",
+            Limit::Streams => "streams",
+            Limit::StreamsPerCaller => "streams-per-caller",
+            Limit::OpenElicitations => "open-elicitations",
+            Limit::OpenElicitationsPerCaller => "open-elicitations-per-caller",
+            Limit::Threads => "threads",
+            Limit::ThreadsPerCaller => "threads-per-caller",
+            Limit::CallsPerSecond => "calls-per-second",
+            Limit::CallsPerSecondPerCaller => "calls-per-second-per-caller",
+        }
+    }
+}
+
+/// A limit that was met.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} ({was} of {allowed}): {}", limit.name(), self.advice())]
+pub struct Exceeded {
+    /// Which.
+    pub limit: Limit,
+    /// How much there is already.
+    pub was: u64,
+    /// How much there may be.
+    pub allowed: u64,
+    /// Whose it is; `None`: everybody's.
+    pub caller: Option<Box<str>>,
+    /// When another try may help.
+    pub retry_after: Duration,
+}
+
+impl Exceeded {
+    fn advice(&self) -> String {
+        let what = match self.limit {
+            Limit::Connections | Limit::ConnectionsPerCaller => "close connections that are not needed",
+            Limit::Streams | Limit::StreamsPerCaller => "close watches, or watch several threads on one stream",
+            Limit::OpenElicitations | Limit::OpenElicitationsPerCaller => "close elicitations first",
+            Limit::Threads | Limit::ThreadsPerCaller => {
+                "use fewer threads; one is forgotten after a day without a change"
+            }
+            Limit::CallsPerSecond | Limit::CallsPerSecondPerCaller => "call less often",
+        };
+        match &self.caller {
+            Some(caller) => format!("the caller {caller} is at its limit; {what}"),
+            None => format!("the server is at its limit; {what}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_has_the_place_of_its_number() {
+        Limit::ALL.into_iter().enumerate().for_each(|(number, limit)| assert_eq!(limit as usize, number));
+    }
+}

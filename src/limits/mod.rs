@@ -1,0 +1,56 @@
+//! How much one caller, and all together, may have of a server.
+//!
+//! By default one caller may have half of what there is, so that the other half is always there for the others; how many
+//! calls a second is not limited, since a caller may be the proxy in front of a whole fleet. Who a caller is:
+//! [`CallerKey`].
+mod account;
+mod rate;
+
+pub use account::{Account, Accounts, CallerKey, Share};
+pub use rate::Rate;
+
+pub use crate::core::{Exceeded, Limit};
+
+/// What is in all, and what one caller may have of it; `None`: as much as there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Most {
+    /// Of all callers together.
+    pub in_all: Option<u64>,
+    /// Of each.
+    pub per_caller: Option<u64>,
+}
+
+impl Most {
+    /// So much, half of it for each caller.
+    pub const fn halves(in_all: u64) -> Self {
+        Most { in_all: Some(in_all), per_caller: Some(in_all / 2) }
+    }
+}
+
+/// The limits of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections; fewer where the system allows fewer files.
+    pub connections: Most,
+    /// Watches.
+    pub streams: Most,
+    /// Open elicitations.
+    pub open: Most,
+    /// Known threads: those that are paused, or were within a day.
+    pub threads: Most,
+    /// Calls a second.
+    pub calls: Most,
+}
+
+impl Default for Limits {
+    /// What takes about 1 GiB: 65,536 idle connections, 262,144 idle watches, a million open elicitations or threads.
+    fn default() -> Self {
+        Limits {
+            connections: Most::halves(65_536),
+            streams: Most::halves(262_144),
+            open: Most::halves(1_000_000),
+            threads: Most::halves(1_000_000),
+            calls: Most { in_all: None, per_caller: None },
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! So many calls a second, with bursts of as many: the generic cell rate algorithm, one number and no queue.
+//!
+//! The number is the moment at which all that was let in would be over if each call took its share of the second. It may
+//! lie a second ahead. A call that would push it further is refused, and told when it would not be.
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::Duration;
+
+const SECOND: i64 = 1_000_000_000;
+
+/// What is left of the calls of this second.
+#[derive(Debug)]
+pub struct Rate {
+    /// On the clock that the caller reads, in nanoseconds.
+    over_at: AtomicI64,
+}
+
+impl Default for Rate {
+    fn default() -> Self {
+        Rate { over_at: AtomicI64::new(i64::MIN) }
+    }
+}
+
+impl Rate {
+    /// Takes one call of `per_second` at `now`.
+    ///
+    /// # Errors
+    /// There is none left; one will be after this time.
+    pub fn take(&self, per_second: u64, now: Duration) -> Result<(), Duration> {
+        let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX / 2);
+        let share = SECOND / i64::try_from(per_second.max(1)).unwrap_or(SECOND).min(SECOND);
+        let mut over_at = self.over_at.load(Relaxed);
+        loop {
+            let next = over_at.max(now).saturating_add(share);
+            let ahead = next.saturating_sub(now);
+            if ahead > SECOND.max(share) {
+                return Err(Duration::from_nanos((ahead - SECOND.max(share)).unsigned_abs()));
+            }
+            match self.over_at.compare_exchange_weak(over_at, next, Relaxed, Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(other) => over_at = other,
+            }
+        }
+    }
+
+    /// Takes one call of `per_second` at `now`, whether there is one or not; how long it will be until all that was taken
+    /// is over, a second at most.
+    pub fn charge(&self, per_second: u64, now: Duration) -> Duration {
+        let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX / 2);
+        let share = SECOND / i64::try_from(per_second.max(1)).unwrap_or(SECOND).min(SECOND);
+        let charged = |over_at: i64| over_at.max(now).saturating_add(share).min(now.saturating_add(SECOND));
+        let before = self.over_at.fetch_update(Relaxed, Relaxed, |over_at| Some(charged(over_at)));
+        let over_at = charged(before.unwrap_or_else(|over_at| over_at));
+        Duration::from_nanos((over_at - now).unsigned_abs())
+    }
+
+    /// Whether it is as if nobody had ever called.
+    pub(super) fn is_idle(&self, now: Duration) -> bool {
+        i128::from(self.over_at.load(Relaxed)) <= now.as_nanos().cast_signed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_has_its_calls_and_the_next_one_as_many() {
+        let rate = Rate::default();
+        let at = |ms| Duration::from_millis(ms);
+        let taken = |now| (0..100).filter(|_| rate.take(10, now).is_ok()).count();
+        assert_eq!(taken(at(5_000)), 10);
+        assert_eq!(rate.take(10, at(5_000)), Err(at(100)));
+        assert_eq!(rate.take(10, at(5_060)), Err(at(40)));
+        assert_eq!((taken(at(5_100)), taken(at(5_350)), taken(at(9_000))), (1, 2, 10));
+        assert!(!rate.is_idle(at(9_999)) && rate.is_idle(at(10_000)));
+    }
+
+    #[test]
+    fn who_calls_on_is_put_off_for_longer_and_a_second_at_most() {
+        let (rate, now) = (Rate::default(), Duration::from_secs(5));
+        assert_eq!(rate.charge(4, now), Duration::from_millis(250));
+        assert_eq!(rate.charge(4, now), Duration::from_millis(500));
+        assert_eq!((0..9).map(|_| rate.charge(4, now)).max(), Some(Duration::from_secs(1)));
+        assert_eq!(rate.charge(4, 2 * now), Duration::from_millis(250));
+    }
+
+    #[test]
+    fn one_a_second_is_one_a_second() {
+        let rate = Rate::default();
+        let second = Duration::from_secs(1);
+        assert_eq!((rate.take(1, second), rate.take(1, second)), (Ok(()), Err(second)));
+        assert_eq!(rate.take(1, 2 * second), Ok(()));
+    }
+}

@@ -1,0 +1,392 @@
+//! Who may do what (G8): every RPC, every role, every thread; every token that is none.
+use crate::support::{Running, api, config, detail, event, states, timed, unix};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use pausewatch::access::mint::{Pair, Signer, Token};
+use pausewatch::access::{AccessConfig, JwtConfig, Role};
+use pausewatch::proto::v1;
+use pausewatch::server::{Config, Server};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tempfile::TempDir;
+use tonic::metadata::AsciiMetadataValue;
+use tonic::transport::Channel;
+use tonic::{Code, Request, Status};
+use v1::elicitation_service_client::ElicitationServiceClient;
+use v1::watch_pause_state_response::Event;
+
+type Client = ElicitationServiceClient<Channel>;
+
+const RPCS: [&str; 7] = ["increment", "decrement", "renew", "get", "watch", "list", "watch all"];
+/// One that its token opens, one that another's does, and one that nobody has ever named. As long as each other, so that
+/// what a caller is told can be compared byte by byte.
+const OWN: &str = "thread-a";
+const OTHER: &str = "thread-b";
+const NOBODYS: &str = "thread-c";
+
+/// A server that wants tokens, and who makes them.
+struct Guarded {
+    running: Running,
+    reload: pausewatch::server::Reload,
+    signer: Signer,
+    directory: TempDir,
+}
+
+impl Guarded {
+    async fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let pair = Pair::generate().unwrap();
+        let (tokens, keys) = (directory.path().join("tokens"), directory.path().join("keys"));
+        std::fs::write(&keys, &pair.public).unwrap();
+        std::fs::write(&tokens, entry("static")).unwrap();
+        let access = AccessConfig { tokens: Some(tokens), jwt: Some(JwtConfig::new(keys)), given: Vec::new() };
+        let listen = vec!["127.0.0.1:0".parse().unwrap(), unix(&directory.path().join("p.sock"))];
+        let server = Server::start(Config { access: Some(access), listen, ..config() }).await.unwrap();
+        let reload = server.reload();
+        let signer = Signer::from_pem(&pair.private).unwrap();
+        Self { running: Running::of(server), reload, signer, directory }
+    }
+
+    async fn client(&self) -> Client {
+        self.running.api().await.0
+    }
+
+    fn token_for(&self, role: Role, threads: &[&str], prefixes: &[&str], ttl: Duration) -> String {
+        let [threads, prefixes] = [threads, prefixes].map(|texts| texts.iter().map(|&text| text.to_owned()).collect());
+        let token = Token { subject: "s".into(), role, threads, prefixes };
+        format!("Bearer {}", self.signer.sign(&token, now(), ttl).unwrap())
+    }
+
+    fn token(&self, role: Role) -> String {
+        let threads: &[&str] = if role == Role::Admin { &[] } else { &[OWN] };
+        self.token_for(role, threads, &[], Duration::from_secs(3_600))
+    }
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
+}
+
+fn entry(name: &str) -> String {
+    format!(
+        "[[token]]\nsubject = \"{name}\"\nrole = \"holder\"\nthreads = [\"{OWN}\"]\nsecret = \"a-secret-that-is-{name}\"\n"
+    )
+}
+
+fn with<T>(message: T, authorization: &[String]) -> Request<T> {
+    let mut request = Request::new(message);
+    for value in authorization {
+        request.metadata_mut().append("authorization", AsciiMetadataValue::try_from(value).unwrap());
+    }
+    request
+}
+
+/// Makes the call `rpc` on `thread`: which threads the answer is about.
+async fn call(client: &mut Client, rpc: &str, thread: &str, authorization: &[String]) -> Result<Vec<String>, Status> {
+    let thread_id = thread.to_owned();
+    let one = vec![thread.to_owned()];
+    let ids = |states: Vec<v1::PauseState>| states.into_iter().map(|state| state.thread_id).collect();
+    let elicitation_id = "00000000000000000000000000000000".to_owned();
+    let watch = |thread_ids| with(v1::WatchPauseStateRequest { thread_ids, ..Default::default() }, authorization);
+    Ok(match rpc {
+        "increment" => {
+            let request = v1::IncrementElicitationRequest { thread_id, ..Default::default() };
+            client.increment_elicitation(with(request, authorization)).await.map(|_| one)?
+        }
+        "decrement" => {
+            let request = v1::DecrementElicitationRequest { thread_id, ..Default::default() };
+            client.decrement_elicitation(with(request, authorization)).await.map(|_| one)?
+        }
+        "renew" => {
+            let request = v1::RenewElicitationRequest { thread_id, elicitation_id, ttl: None };
+            client.renew_elicitation(with(request, authorization)).await.map(|_| one)?
+        }
+        "get" => {
+            let request = v1::GetPauseStateRequest { thread_id };
+            client.get_pause_state(with(request, authorization)).await.map(|_| one)?
+        }
+        "list" => {
+            let request = v1::ListPauseStatesRequest { include_running: true, ..Default::default() };
+            ids(client.list_pause_states(with(request, authorization)).await?.into_inner().pause_states)
+        }
+        "watch" => ids(states(&mut client.watch_pause_state(watch(one)).await?.into_inner()).await),
+        _ => ids(states(&mut client.watch_pause_state(watch(vec![])).await?.into_inner()).await),
+    })
+}
+
+/// All that a caller is told, but for the thread that it named itself, and the order of the details' metadata, which is by
+/// chance.
+fn told(status: &Status, thread: &str) -> String {
+    let (reason, details) = detail(status);
+    let details = (reason, std::collections::BTreeMap::from_iter(details), status.details().len());
+    let mut metadata = status.metadata().clone().into_headers();
+    metadata.remove("date");
+    format!("{:?} {} {details:?} {metadata:?}", status.code(), status.message()).replace(thread, "THREAD")
+}
+
+/// G8: a token for one thread opens that thread alone, for what its role may do.
+#[tokio::test]
+async fn g8_every_rpc_role_and_thread() {
+    let guarded = Guarded::start().await;
+    let mut client = guarded.client().await;
+    let admin = [guarded.token(Role::Admin)];
+    for thread in [OWN, OTHER] {
+        call(&mut client, "increment", thread, &admin).await.unwrap();
+    }
+    let other = |client: &mut Client| {
+        let mut client = client.clone();
+        let request = with(v1::GetPauseStateRequest { thread_id: OTHER.into() }, &admin);
+        async move { client.get_pause_state(request).await.unwrap().into_inner().pause_state.unwrap().revision }
+    };
+    let before = other(&mut client).await;
+    for role in [Role::Watcher, Role::Holder] {
+        for rpc in RPCS {
+            let mut refusals = Vec::new();
+            for thread in [OWN, OTHER, NOBODYS] {
+                let answer = call(&mut client, rpc, thread, &[guarded.token(role)]).await;
+                let case = format!("{role:?} {rpc} {thread}: {answer:?}");
+                let changes = ["increment", "decrement", "renew"].contains(&rpc);
+                let of_all = ["list", "watch all"].contains(&rpc);
+                match answer {
+                    Ok(threads) => {
+                        assert!((thread == OWN || of_all) && !(changes && role == Role::Watcher), "{case}");
+                        assert_eq!(threads, [OWN], "{case}");
+                    }
+                    Err(refused) => match detail(&refused).0.as_str() {
+                        "ROLE_FORBIDDEN" => {
+                            assert!(changes && role == Role::Watcher, "{case}");
+                            assert_eq!(refused.code(), Code::PermissionDenied);
+                            refusals.push(told(&refused, thread));
+                        }
+                        "THREAD_FORBIDDEN" => {
+                            assert!(thread != OWN && !of_all, "{case}");
+                            assert_eq!(refused.code(), Code::PermissionDenied);
+                            assert_eq!(detail(&refused).1["thread_id"], thread);
+                            refusals.push(told(&refused, thread));
+                        }
+                        // The call was let in: there is no such elicitation.
+                        reason => assert!(reason == "ELICITATION_UNKNOWN" && rpc == "renew" && thread == OWN, "{case}"),
+                    },
+                }
+            }
+            assert!(
+                refusals.windows(2).all(|two| two[0] == two[1]),
+                "the same whether it is there or not: {refusals:?}"
+            );
+        }
+    }
+    assert_eq!(other(&mut client).await, before, "nobody has touched it");
+    for rpc in RPCS {
+        for thread in [OWN, OTHER, NOBODYS] {
+            let answer = call(&mut client, rpc, thread, &admin).await;
+            let let_in = answer.as_ref().map_or_else(|refused| refused.code() == Code::NotFound, |_| true);
+            assert!(let_in, "admin {rpc} {thread}: {answer:?}");
+        }
+    }
+}
+
+/// G8: who has no good token is told which it is, and nothing of any thread.
+#[tokio::test]
+async fn g8_every_token_that_is_none() {
+    let guarded = Guarded::start().await;
+    let mut client = guarded.client().await;
+    call(&mut client, "increment", OWN, &[guarded.token(Role::Holder)]).await.unwrap();
+    let holder = guarded.token(Role::Holder);
+    let token = Token { subject: "s".into(), role: Role::Holder, threads: vec![OWN.into()], prefixes: vec![] };
+    let signed = |signer: &Signer, now, ttl| format!("Bearer {}", signer.sign(&token, now, ttl).unwrap());
+    let hour = Duration::from_secs(3_600);
+    let mut for_another = Signer::from_pem(&Pair::generate().unwrap().private).unwrap();
+    let stranger = signed(&for_another, now(), hour);
+    for_another.audience = "another".into();
+    let header = |header: &str| {
+        let (_, rest) = holder.strip_prefix("Bearer ").unwrap().split_once('.').unwrap();
+        format!("Bearer {}.{rest}", URL_SAFE_NO_PAD.encode(header))
+    };
+    let cases = [
+        ("none at all", vec![], "TOKEN_MISSING"),
+        ("unknown", vec!["Bearer a-secret-that-is-another".into()], "TOKEN_INVALID"),
+        ("of another scheme", vec!["Basic a-secret-that-is-static".into()], "TOKEN_INVALID"),
+        ("no token behind the scheme", vec!["Bearer".into()], "TOKEN_INVALID"),
+        ("two", vec![holder.clone(), holder.clone()], "TOKEN_INVALID"),
+        ("expired", vec![signed(&guarded.signer, now() - 2 * hour, hour)], "TOKEN_EXPIRED"),
+        ("signed by a stranger", vec![stranger], "TOKEN_INVALID"),
+        ("for another audience, of a stranger", vec![signed(&for_another, now(), hour)], "TOKEN_INVALID"),
+        ("of no algorithm", vec![header(r#"{"alg":"none"}"#)], "TOKEN_INVALID"),
+        ("of another algorithm", vec![header(r#"{"alg":"RS256"}"#)], "TOKEN_INVALID"),
+        ("of an algorithm with a shared secret", vec![header(r#"{"alg":"HS256"}"#)], "TOKEN_INVALID"),
+        ("cut", vec![holder[..holder.len() - 1].to_owned()], "TOKEN_INVALID"),
+    ];
+    for (what, authorization, expected) in cases {
+        for rpc in RPCS {
+            let mut refusals = Vec::new();
+            for thread in [OWN, OTHER, NOBODYS] {
+                let refused = call(&mut client, rpc, thread, &authorization).await.expect_err(what);
+                assert_eq!(refused.code(), Code::Unauthenticated, "{what} {rpc}");
+                assert_eq!(detail(&refused).0, expected, "{what} {rpc}: {refused:?}");
+                refusals.push(told(&refused, thread));
+            }
+            assert!(refusals.iter().all(|told| *told == refusals[0] && !told.contains("THREAD")), "{refusals:?}");
+        }
+    }
+    // The claims that only an authentic token can have wrong: see the unit tests for each.
+    let mut signer = guarded.signer;
+    signer.audience = "another".into();
+    let refused = call(&mut client, "get", OWN, &[signed(&signer, now(), hour)]).await.expect_err("another audience");
+    assert!(detail(&refused).1["why"].contains("`aud`"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_prefix_opens_what_begins_with_it() {
+    let guarded = Guarded::start().await;
+    let mut client = guarded.client().await;
+    let token = [guarded.token_for(Role::Holder, &["x"], &["team/"], Duration::from_secs(3_600))];
+    for thread in ["x", "team/", "team/a"] {
+        call(&mut client, "increment", thread, &token).await.unwrap();
+    }
+    for thread in ["xx", "team", "tea", "Team/a"] {
+        let refused = call(&mut client, "increment", thread, &token).await.expect_err(thread);
+        assert_eq!(detail(&refused).0, "THREAD_FORBIDDEN");
+    }
+    call(&mut client, "increment", "zoo", &[guarded.token(Role::Admin)]).await.unwrap();
+    for rpc in ["list", "watch all"] {
+        let mut seen = call(&mut client, rpc, "", &token).await.unwrap();
+        seen.sort();
+        assert_eq!(seen, ["team/", "team/a", "x"], "{rpc}");
+    }
+}
+
+#[tokio::test]
+async fn a_watch_with_one_forbidden_thread_is_refused() {
+    let guarded = Guarded::start().await;
+    let mut client = guarded.client().await;
+    let thread_ids = vec![OWN.into(), OTHER.into()];
+    let request = v1::WatchPauseStateRequest { thread_ids, ..Default::default() };
+    let refused = client.watch_pause_state(with(request, &[guarded.token(Role::Watcher)])).await.expect_err("refused");
+    let (reason, metadata) = detail(&refused);
+    assert_eq!((reason.as_str(), metadata["thread_id"].as_str()), ("THREAD_FORBIDDEN", OTHER));
+}
+
+#[tokio::test]
+async fn g8_a_watch_of_all_goes_on_with_what_may_be_seen() {
+    let guarded = Guarded::start().await;
+    let (mut client, admin) = (guarded.client().await, [guarded.token(Role::Admin)]);
+    let request = with(v1::WatchPauseStateRequest::default(), &[guarded.token(Role::Watcher)]);
+    let mut watch = client.watch_pause_state(request).await.unwrap().into_inner();
+    assert_eq!(states(&mut watch).await, []);
+    for thread in [OTHER, OWN] {
+        call(&mut client, "increment", thread, &admin).await.unwrap();
+    }
+    let Event::PauseState(state) = event(&mut watch).await else { panic!("a state comes first") };
+    assert_eq!(state.thread_id, OWN);
+}
+
+/// Waits for the end of a watch of `OWN` that `authorization` has opened, whatever comes before.
+async fn end_of_watch(client: &mut Client, authorization: &str, then: impl AsyncFnOnce()) -> Status {
+    let request = v1::WatchPauseStateRequest { thread_ids: vec![OWN.into()], ..Default::default() };
+    let mut watch = client.watch_pause_state(with(request, &[authorization.to_owned()])).await.unwrap().into_inner();
+    states(&mut watch).await;
+    then().await;
+    loop {
+        if let Err(status) = timed("the end of the watch", watch.message()).await {
+            return status;
+        }
+    }
+}
+
+#[tokio::test]
+async fn g8_a_watch_ends_when_its_token_does() {
+    let guarded = Guarded::start().await;
+    let mut client = guarded.client().await;
+    let short = guarded.token_for(Role::Watcher, &[OWN], &[], Duration::from_secs(1));
+    let ended = end_of_watch(&mut client, &short, async || ()).await;
+    assert_eq!((ended.code(), detail(&ended).0.as_str()), (Code::Unauthenticated, "TOKEN_EXPIRED"));
+    let refused = call(&mut client, "get", OWN, &[short]).await.expect_err("it has expired");
+    assert_eq!(detail(&refused).0, "TOKEN_EXPIRED");
+}
+
+#[tokio::test]
+async fn g8_a_token_that_is_taken_back_opens_nothing_and_its_watches_end() {
+    let guarded = Guarded::start().await;
+    let mut client = guarded.client().await;
+    let authorization = "Bearer a-secret-that-is-static";
+    let take_back = async || {
+        std::fs::write(guarded.directory.path().join("tokens"), entry("new")).unwrap();
+        guarded.reload.now();
+    };
+    let ended = end_of_watch(&mut client, authorization, take_back).await;
+    assert_eq!((ended.code(), detail(&ended).0.as_str()), (Code::Unauthenticated, "TOKEN_INVALID"));
+    let refused = call(&mut client, "get", OWN, &[authorization.to_owned()]).await.expect_err("it was taken back");
+    assert_eq!(detail(&refused).0, "TOKEN_INVALID");
+    call(&mut client, "get", OWN, &["Bearer a-secret-that-is-new".to_owned()]).await.unwrap();
+}
+
+/// The Rust client, over TLS: what each refusal is to it.
+#[tokio::test]
+async fn a_client_is_told_what_its_token_lacks() {
+    use pausewatch::client::{self, Error, GetPauseStateRequest, Tls};
+    let directory = tempfile::tempdir().unwrap();
+    let authority = crate::support::certs::Authority::new("one");
+    let ca = authority.write(&directory.path().join("ca.crt"));
+    let (cert, key) = authority.issue().write(directory.path(), "server");
+    let tls = pausewatch::server::TlsFiles { cert, key, client_ca: None };
+    let thread = pausewatch::core::types::ThreadId::parse("", OWN).unwrap();
+    let grant = pausewatch::access::Grant::new("s", Role::Watcher, pausewatch::core::scope::Scope::one(&thread));
+    let access = AccessConfig { given: vec![("a-token".into(), grant)], ..AccessConfig::default() };
+    let running = Running::start(Config { tls: Some(tls), access: Some(access), ..config() }).await;
+    let client = |token: Option<&str>| {
+        let token = token.map(|token| client::Token::new(token).unwrap());
+        let tls = Some(Tls::load(Some(&ca), None).unwrap());
+        let address = running.address.parse().unwrap();
+        client::Client::with_config(&client::Config { address, token, tls, ..Default::default() }).unwrap()
+    };
+    let get = |thread: &str| GetPauseStateRequest { thread_id: thread.into() };
+    client(Some("a-token")).get_pause_state(get(OWN)).await.unwrap();
+    let refused = client(Some("a-token")).get_pause_state(get(OTHER)).await.unwrap_err();
+    assert!(matches!(&refused, Error::PermissionDenied(_)), "{refused:?}");
+    for token in [None, Some("another")] {
+        let refused = client(token).get_pause_state(get(OWN)).await.unwrap_err();
+        assert!(matches!(&refused, Error::Unauthenticated(_)) && !refused.is_transient(), "{refused:?}");
+    }
+}
+
+/// A Unix socket belongs to a user, and not all that a user runs may do everything.
+#[tokio::test]
+async fn a_unix_socket_wants_a_token_too() {
+    let guarded = Guarded::start().await;
+    let mut client = api(&format!("unix:{}", guarded.directory.path().join("p.sock").display())).await.0;
+    let refused = call(&mut client, "get", OWN, &[]).await.expect_err("no token");
+    assert_eq!(detail(&refused).0, "TOKEN_MISSING");
+    call(&mut client, "get", OWN, &[guarded.token(Role::Watcher)]).await.unwrap();
+}
+
+#[tokio::test]
+async fn health_is_open_to_all_and_reflection_to_who_has_a_token() {
+    use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+    use tonic_reflection::pb::v1::{
+        ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+        server_reflection_request::MessageRequest,
+    };
+    let guarded = Guarded::start().await;
+    let channel = Channel::from_shared(format!("http://{}", guarded.running.address)).unwrap().connect().await.unwrap();
+    HealthClient::new(channel.clone()).check(HealthCheckRequest::default()).await.unwrap();
+    let mut reflection = ServerReflectionClient::new(channel);
+    for (authorization, is_let_in) in [(vec![], false), (vec![guarded.token(Role::Watcher)], true)] {
+        let message_request = Some(MessageRequest::ListServices(String::new()));
+        let ask = tokio_stream::once(ServerReflectionRequest { host: String::new(), message_request });
+        let answer = reflection.server_reflection_info(with(ask, &authorization)).await;
+        assert_eq!(answer.map(|_| ()).map_err(|refused| refused.code()).is_ok(), is_let_in);
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_tokens_that_is_wrong_is_refused_at_the_start_by_its_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    std::fs::write(&path, "\n[[token]]\nsubject = \"s\"\n").unwrap();
+    let tokens = AccessConfig { tokens: Some(path.clone()), ..AccessConfig::default() };
+    let keys = AccessConfig { jwt: Some(JwtConfig::new(&path)), ..AccessConfig::default() };
+    for (access, why) in [(tokens, "--tokens"), (keys, "--jwt-keys")] {
+        let refused =
+            Server::start(Config { access: Some(access), ..config() }).await.map(|_| ()).unwrap_err().to_string();
+        assert!(refused.starts_with(&format!("{why} {}: ", path.display())), "{refused}");
+    }
+}

@@ -1,0 +1,135 @@
+//! `pausewatch token`, and what `run` gives its command: from nothing to a token that opens one thread.
+use crate::program::{Coordinator, ended, program};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+struct Site(TempDir);
+
+impl Site {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).into_os_string().into_string().unwrap()
+    }
+
+    /// `pausewatch token ARGS`: what it prints.
+    fn token(&self, args: &[&str]) -> String {
+        let made = ended(program().arg("token").args(args).current_dir(self.0.path()));
+        assert_eq!((made.code, made.err.as_str()), (Some(0), ""), "{made:?}");
+        let line = made.out.strip_suffix('\n').unwrap();
+        assert!(!line.contains('\n'), "one line: {line}");
+        line.to_owned()
+    }
+
+    fn refused(&self, args: &[&str], code: i32, why: &str) {
+        let made = ended(program().arg("token").args(args).current_dir(self.0.path()));
+        assert!(made.code == Some(code) && made.out.is_empty() && made.err.contains(why), "{args:?}: {made:?}");
+    }
+
+    fn mode(&self, name: &str) -> u32 {
+        std::fs::metadata(self.path(name)).unwrap().permissions().mode() & 0o777
+    }
+}
+
+fn get(coordinator: &Coordinator, token: &str, thread: &str) -> (Option<i32>, String) {
+    let mut command = coordinator.command(["get", "--thread-id", thread]);
+    let got = ended(command.env("PAUSEWATCH_TOKEN", token));
+    assert!(token.is_empty() || !got.err.contains(token), "{got:?}");
+    (got.code, got.err)
+}
+
+#[test]
+fn g8_a_key_signs_tokens_that_a_server_takes() {
+    let site = Site::new();
+    assert_eq!(site.token(&["key", "issuer.key"]), "issuer.key.pub");
+    assert_eq!((site.mode("issuer.key"), site.mode("issuer.key.pub")), (0o600, 0o644));
+    let keys = site.path("issuer.key.pub");
+    let coordinator = Coordinator::start_with(["--store", "memory", "--listen", "127.0.0.1:0", "--jwt-keys", &keys]);
+    let token = site.token(&["create", "--token-key", "issuer.key", "--thread-id", "mine", "--ttl", "1h"]);
+    assert_eq!(get(&coordinator, &token, "mine").0, Some(0));
+    let (code, refused) = get(&coordinator, &token, "another");
+    assert!(code == Some(1) && refused.contains("(PERMISSION_DENIED THREAD_FORBIDDEN)"), "{refused}");
+    let (_, missing) = get(&coordinator, "", "mine");
+    assert!(missing.contains("(UNAUTHENTICATED TOKEN_MISSING)") && missing.contains("PAUSEWATCH_TOKEN"), "{missing}");
+    let expired = site.token(&["create", "--token-key", "issuer.key", "--thread-id", "mine", "--ttl", "0s"]);
+    std::thread::sleep(std::time::Duration::from_millis(1_001));
+    let (_, refused) = get(&coordinator, &expired, "mine");
+    assert!(refused.contains("TOKEN_EXPIRED"), "{refused}");
+    let audience = ["create", "--token-key", "issuer.key", "--role", "admin", "--token-audience", "another"];
+    let (_, refused) = get(&coordinator, &site.token(&audience), "mine");
+    assert!(refused.contains("TOKEN_INVALID") && refused.contains("audience"), "{refused}");
+}
+
+#[test]
+fn g8_a_static_token_is_added_to_the_file_by_its_digest() {
+    let site = Site::new();
+    let first = site.token(&["add", "--thread-id", "mine", "--role", "watcher", "tokens.toml"]);
+    assert_eq!(site.mode("tokens.toml"), 0o600);
+    let tokens = site.path("tokens.toml");
+    let coordinator = Coordinator::start_with(["--store", "memory", "--listen", "127.0.0.1:0", "--tokens", &tokens]);
+    assert_eq!(get(&coordinator, &first, "mine").0, Some(0));
+    let second = site.token(&["add", "--prefix", "team/", "--subject", "the \"team\"", "--ttl", "1d", "tokens.toml"]);
+    let file = std::fs::read_to_string(&tokens).unwrap();
+    assert!(!file.contains(&first) && !file.contains(&second) && file.contains("expires = 2"), "{file}");
+    // The server looks at its files every 2 s.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while get(&coordinator, &second, "team/a").0 != Some(0) {
+        assert!(std::time::Instant::now() < deadline, "the new token is not taken");
+    }
+    assert!(get(&coordinator, &second, "mine").1.contains("THREAD_FORBIDDEN"));
+    let increment = ended(coordinator.command(["increment", "--thread-id", "mine"]).env("PAUSEWATCH_TOKEN", &first));
+    assert!(increment.err.contains("ROLE_FORBIDDEN") && increment.err.contains("needs holder"), "{increment:?}");
+}
+
+#[test]
+fn what_cannot_be_made_is_refused_with_what_to_do() {
+    let site = Site::new();
+    site.token(&["key", "k"]);
+    let create = |more: &'static [&'static str]| [&["create", "--token-key", "k"], more].concat();
+    site.refused(&create(&[]), 2, "--thread-id or --prefix");
+    site.refused(&create(&["--role", "admin", "--thread-id", "t"]), 2, "an admin has every thread");
+    site.refused(&create(&["--role", "owner", "--thread-id", "t"]), 2, "wanted watcher, holder or admin");
+    site.refused(&create(&["--thread-id", "", "--subject", "s"]), 2, "threads[0] is empty");
+    site.refused(&["create", "--thread-id", "t"], 2, "PAUSEWATCH_TOKEN_KEY");
+    site.refused(&["create", "--token-key", "k.pub", "--thread-id", "t"], 1, "no private key in it");
+    site.refused(&["create", "--token-key", "none", "--thread-id", "t"], 1, "token key none: No such file");
+    site.refused(&["key", "k"], 1, "make k: File exists");
+    site.refused(&["add", "--thread-id", "t", "no/such/file"], 1, "write no/such/file: No such file");
+    site.refused(&["add", "tokens"], 2, "--thread-id or --prefix");
+    assert!(!PathBuf::from(site.path("tokens")).exists());
+}
+
+/// G8: also by a coordinator that nobody else can reach.
+#[test]
+fn g8_a_command_under_run_has_a_token_that_opens_its_own_thread_alone() {
+    let script = "\"$0\" get >/dev/null && \"$0\" increment >/dev/null && \"$0\" list | head -2 | tail -1; \
+                  \"$0\" get --thread-id other; PAUSEWATCH_TOKEN= \"$0\" get; exit 7";
+    let binary = env!("CARGO_BIN_EXE_pausewatch");
+    let run = ended(program().args(["run", "--thread-id", "mine", "10s", "sh", "-c", script, binary]));
+    assert!(run.code == Some(7) && run.out.starts_with("mine "), "{run:?}");
+    assert!(run.err.contains("THREAD_FORBIDDEN") && run.err.contains("TOKEN_MISSING"), "{run:?}");
+}
+
+#[test]
+fn g8_run_signs_a_token_for_its_command_and_keeps_the_key_to_itself() {
+    let site = Site::new();
+    site.token(&["key", "k"]);
+    let keys = site.path("k.pub");
+    let coordinator = Coordinator::start_with(["--store", "memory", "--listen", "127.0.0.1:0", "--jwt-keys", &keys]);
+    let script = "\"$0\" get >/dev/null && echo own; \"$0\" get --thread-id other; echo [$PAUSEWATCH_TOKEN_KEY]";
+    let binary = env!("CARGO_BIN_EXE_pausewatch");
+    let args = ["run", "10s", "sh", "-c", script, binary];
+    let mut with_key = coordinator.command(args);
+    let run = ended(with_key.env("PAUSEWATCH_TOKEN_KEY", site.path("k")));
+    assert_eq!(run.out, "own\n[]\n", "{run:?}");
+    assert!(run.err.contains("THREAD_FORBIDDEN") && !run.err.contains("warning"), "{run:?}");
+    // Without a key it passes on what it has.
+    let admin = site.token(&["create", "--token-key", "k", "--role", "admin"]);
+    let passed = ended(coordinator.command(args).env("PAUSEWATCH_TOKEN", &admin));
+    assert!(passed.out.starts_with("own\n") && !passed.err.contains("FORBIDDEN"), "{passed:?}");
+    let wrong = ended(coordinator.command(args).env("PAUSEWATCH_TOKEN_KEY", &keys));
+    assert!(wrong.code == Some(125) && wrong.err.contains("no private key in it"), "{wrong:?}");
+}

@@ -1,0 +1,199 @@
+//! What callers may have: refusals come with what, how much and how long, and the others are served as before.
+use crate::support::{Api, Process, Running, api, config, detail, embedded, states, timed, unix};
+use pausewatch::limits::{Limits, Most};
+use pausewatch::server::Config;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+const fn most(in_all: Option<u64>, per_caller: Option<u64>) -> Most {
+    Most { in_all, per_caller }
+}
+
+/// `limit`, how much there was, how much may be, and whose.
+fn exceeded(status: Status) -> (String, u64, u64, Option<String>) {
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+    let wait = status.get_details_retry_info().and_then(|info| info.retry_delay);
+    assert!(wait.is_some_and(|wait| !wait.is_zero()), "it says when to try again: {status:?}");
+    let (reason, metadata) = detail(&status);
+    assert_eq!(reason, "LIMIT_EXCEEDED");
+    let number = |key: &str| metadata[key].parse().unwrap();
+    assert!(status.message().contains(&metadata["limit"]), "{}", status.message());
+    (metadata["limit"].clone(), number("was"), number("allowed"), metadata.get("caller").cloned())
+}
+
+fn refused<T: std::fmt::Debug>(what: &str, outcome: Result<T, Status>) -> (String, Option<String>) {
+    let (limit, was, allowed, caller) = exceeded(outcome.expect_err(what));
+    assert_eq!(was, allowed);
+    (limit, caller)
+}
+
+/// A server with these limits, and two callers: an address, and the user of a Unix socket.
+async fn two_callers(limits: Limits, config: Config) -> (Running, [Api; 2], tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p.sock");
+    let listen = vec!["127.0.0.1:0".parse().unwrap(), unix(&path)];
+    let running = Running::start(Config { limits, listen, ..config }).await;
+    let callers = [running.api().await, api(&format!("unix:{}", path.display())).await];
+    (running, callers, directory)
+}
+
+const ADDRESS: Option<&str> = Some("127.0.0.1");
+
+#[tokio::test]
+async fn g7_open_elicitations_are_limited_for_each_caller_and_in_all() {
+    let limits = Limits { open: most(Some(3), Some(2)), ..Limits::default() };
+    let directory = tempfile::tempdir().unwrap();
+    let (_running, [mut one, mut other], _socket) = two_callers(limits, embedded(directory.path())).await;
+    let first = one.increment("a", None).await.elicitation.unwrap();
+    let again = one.try_increment("b", "r", None).await.unwrap();
+    let (limit, caller) = refused("a third one", one.try_increment("c", "", None).await);
+    assert_eq!((limit.as_str(), caller.as_deref()), ("open-elicitations-per-caller", ADDRESS));
+    assert_eq!(one.try_increment("b", "r", None).await.unwrap().elicitation, again.elicitation, "it was made before");
+    other.increment("a", None).await;
+    assert_eq!(refused("a fourth", other.try_increment("a", "", None).await), ("open-elicitations".into(), None));
+    // It is its opener's until it is closed, whoever closes it.
+    other.try_decrement("a", "", Some(&first.elicitation_id)).await.unwrap();
+    one.increment("a", None).await;
+    assert_eq!(one.get("c").await.count, 0, "what was refused has changed nothing");
+}
+
+#[tokio::test]
+async fn g7_the_end_of_a_lease_makes_room_and_a_restart_counts_for_nobody_alone() {
+    let limits = Limits { open: most(Some(2), Some(1)), ..Limits::default() };
+    let directory = tempfile::tempdir().unwrap();
+    let config = || Config { limits, ..embedded(directory.path()) };
+    let running = Running::start(config()).await;
+    let mut api = running.api().await;
+    api.increment("a", Some(Duration::from_secs(1))).await;
+    let room = async {
+        while let Err(status) = api.try_increment("b", "", None).await {
+            assert_eq!(exceeded(status).0, "open-elicitations-per-caller");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timed("the end of the lease", room).await;
+    running.stop().await.unwrap();
+
+    let running = Running::start(config()).await;
+    let mut api = running.api().await;
+    api.increment("c", None).await;
+    let (limit, _) = refused("a third one", api.try_increment("d", "", None).await);
+    assert_eq!(limit, "open-elicitations", "the one from before counts in all");
+}
+
+#[tokio::test]
+async fn g7_known_threads_are_limited_for_each_caller_and_in_all() {
+    let limits = Limits { threads: most(Some(3), Some(2)), ..Limits::default() };
+    let (_running, [mut one, mut other], _socket) = two_callers(limits, config()).await;
+    for thread in ["a", "b"] {
+        one.increment(thread, None).await;
+        one.try_decrement(thread, "", None).await.unwrap();
+    }
+    let (limit, caller) = refused("a third thread", one.try_increment("c", "", None).await);
+    assert_eq!((limit.as_str(), caller.as_deref()), ("threads-per-caller", ADDRESS));
+    one.increment("a", None).await;
+    other.increment("c", None).await;
+    assert_eq!(refused("a fourth", other.try_increment("d", "", None).await).0, "threads");
+    one.increment("c", None).await;
+}
+
+#[tokio::test]
+async fn g7_watches_are_limited_for_each_caller_and_in_all() {
+    let limits = Limits { streams: most(Some(3), Some(2)), ..Limits::default() };
+    let (_running, [mut one, mut other], _socket) = two_callers(limits, config()).await;
+    let mut watches = vec![one.watch(&["a"]).await, one.watch(&["a"]).await];
+    let (limit, caller) = refused("a third watch", one.try_watch(vec!["a".into()], false).await);
+    assert_eq!((limit.as_str(), caller.as_deref()), ("streams-per-caller", ADDRESS));
+    let mut of_other = other.watch(&["a"]).await;
+    assert_eq!(refused("a fourth", other.try_watch(vec!["a".into()], false).await).0, "streams");
+    states(&mut of_other).await;
+    watches.pop();
+    let room = async { while one.try_watch(vec!["a".into()], false).await.is_err() {} };
+    timed("room for one more", room).await;
+}
+
+#[tokio::test]
+async fn g7_who_calls_too_often_is_told_how_long_to_wait_and_the_others_are_served() {
+    let limits = Limits { calls: most(None, Some(20)), ..Limits::default() };
+    let (_running, [mut one, mut other], _socket) = two_callers(limits, config()).await;
+    let began = Instant::now();
+    let mut status = None;
+    while status.is_none() {
+        status = one.try_increment("a", "", None).await.err();
+    }
+    let status = status.unwrap();
+    let wait = status.get_details_retry_info().unwrap().retry_delay.unwrap();
+    assert!(wait <= Duration::from_millis(50), "a twentieth of a second at most: {wait:?}");
+    let (limit, was, allowed, caller) = exceeded(status);
+    assert_eq!((limit.as_str(), was, allowed), ("calls-per-second-per-caller", 20, 20));
+    assert_eq!(caller.as_deref(), ADDRESS);
+    for _ in 0..10 {
+        other.get("a").await;
+    }
+    // As many as there are in a second beside those of the burst, and not one more.
+    let mut served = 0;
+    while began.elapsed() < Duration::from_secs(1) {
+        served += u32::from(one.try_increment("a", "", None).await.is_ok());
+    }
+    assert!(served <= 21, "{served} calls were served");
+}
+
+#[tokio::test]
+async fn g7_a_caller_with_its_share_of_connections_is_told_so() {
+    let limits = Limits { connections: most(Some(4), Some(2)), ..Limits::default() };
+    let (running, [mut one, mut other], _socket) = two_callers(limits, config()).await;
+    let mut second = running.api().await;
+    one.get("a").await;
+    second.get("a").await;
+    let (limit, caller) = refused("a third", running.api().await.try_increment("a", "", None).await);
+    assert_eq!((limit.as_str(), caller.as_deref()), ("connections-per-caller", ADDRESS));
+    assert_eq!(other.get("a").await.count, 0);
+    drop(second);
+    let room = async { while running.api().await.try_increment("a", "", None).await.is_err() {} };
+    timed("room for one more", room).await;
+    one.get("a").await;
+}
+
+/// A caller that sends as fast as it can, over many connections, against one that calls now and then. What it may cost the
+/// other is measured by `benches/run hostile`; here the other is served, and the memory stays where it was.
+#[tokio::test]
+async fn g7_a_flood_of_calls_is_refused_beside_an_honest_caller() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p.sock");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
+    command.args(["serve", "--store", "memory", "--max-calls-per-second-per-caller", "100", "--listen", "127.0.0.1:0"]);
+    command.arg("--listen").arg(format!("unix:{}", path.display()));
+    let server = Process::start(command);
+    let mut honest = api(&format!("unix:{}", path.display())).await;
+    let before = server.memory();
+    let mut flood = tokio::task::JoinSet::new();
+    for caller in 0..8 {
+        let api = server.api().await;
+        for task in 0..16 {
+            let mut api = api.clone();
+            flood.spawn(async move {
+                let mut refused = 0_u64;
+                let end = Instant::now() + Duration::from_secs(1);
+                while Instant::now() < end {
+                    refused += u64::from(api.try_increment(&format!("{caller}-{task}"), "", None).await.is_err());
+                }
+                refused
+            });
+        }
+    }
+    let (mut calls, mut refused) = (0, 0);
+    let mut now_and_then = tokio::time::interval(Duration::from_millis(20));
+    while !flood.is_empty() {
+        now_and_then.tick().await;
+        timed("an honest call", honest.get("honest")).await;
+        calls += 1;
+        while let Some(ended) = flood.try_join_next() {
+            refused += ended.unwrap();
+        }
+    }
+    assert!(calls > 0 && refused > 0, "{calls} honest calls beside {refused} that were refused");
+    let grown = server.memory().saturating_sub(before);
+    assert!(grown < 16 << 20, "memory grew by {grown} bytes");
+}

@@ -1,0 +1,180 @@
+//! What `/metrics` shows: each metric moves with what it counts, the format is read by a strict reader, and the page that
+//! explains them names them all.
+use crate::support::{Running, Samples, ask, config, embedded, event, scrape, states, timed};
+use pausewatch::server::{Config, Server};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tonic::Code;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A server, and where its metrics are.
+async fn start(config: Config) -> (Running, String) {
+    let config = Config { metrics: Some("127.0.0.1:0".into()), ..config };
+    let server = Server::start(config).await.expect("the server starts");
+    let url = server.metrics_address().expect("it has metrics");
+    (Running::of(server), url)
+}
+
+/// Asks until it is so: what a stream or a connection leaves behind takes a moment.
+async fn until(url: &str, what: &str, so: impl Fn(&Samples) -> bool) -> Samples {
+    timed(what, async {
+        loop {
+            let samples = scrape(url).await;
+            if so(&samples) {
+                return samples;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn each_metric_moves_with_its_cause() {
+    let directory = tempfile::tempdir().unwrap();
+    let (server, url) = start(embedded(directory.path())).await;
+    let mut api = server.api().await;
+    let before = scrape(&url).await;
+    assert_eq!(before.get("pausewatch_calls_total{rpc=\"IncrementElicitation\",code=\"OK\"}"), 0.0);
+    assert_eq!(before.get("pausewatch_oldest_pause_seconds"), 0.0);
+
+    let mut watch = api.watch(&["a"]).await;
+    states(&mut watch).await;
+    api.increment("a", None).await;
+    event(&mut watch).await;
+    api.increment("a", Some(SECOND)).await;
+    api.increment("b", None).await;
+    api.try_decrement("b", "", None).await.unwrap();
+    assert_eq!(api.try_decrement("b", "", None).await.unwrap_err().code(), Code::FailedPrecondition);
+    api.get("a").await;
+    let after =
+        until(&url, "the end of a lease", |now| now.get("pausewatch_elicitations_closed_total{by=\"lease\"}") > 0.0);
+    let after = after.await;
+    let is = |sample: &str, value: f64| assert_eq!(after.get(&format!("pausewatch_{sample}")), value, "{sample}");
+    is("calls_total{rpc=\"IncrementElicitation\",code=\"OK\"}", 3.0);
+    is("calls_total{rpc=\"DecrementElicitation\",code=\"OK\"}", 1.0);
+    is("calls_total{rpc=\"DecrementElicitation\",code=\"FAILED_PRECONDITION\"}", 1.0);
+    is("calls_total{rpc=\"WatchPauseState\",code=\"OK\"}", 0.0);
+    is("call_duration_seconds_count{rpc=\"DecrementElicitation\"}", 2.0);
+    is("call_duration_seconds_count{rpc=\"GetPauseState\"}", 1.0);
+    is("call_duration_seconds_count{rpc=\"WatchPauseState\"}", 1.0);
+    assert!(after.get("pausewatch_call_duration_seconds_sum{rpc=\"IncrementElicitation\"}") > 0.0);
+    is("watchers", 1.0);
+    is("connections", 1.0);
+    is("connections_accepted_total", 1.0);
+    is("threads", 2.0);
+    is("paused_threads", 1.0);
+    is("open_elicitations", 1.0);
+    is("elicitations_opened_total", 3.0);
+    is("elicitations_closed_total{by=\"decrement\"}", 1.0);
+    is("elicitations_closed_total{by=\"lease\"}", 1.0);
+    is("pause_duration_seconds_count", 1.0);
+    // Three increments and a decrement one by one, and the end of a lease.
+    is("commit_batch_size_sum", 5.0);
+    is("commit_batch_size_count", 5.0);
+    is("commit_duration_seconds_count", 5.0);
+    assert!(after.get("pausewatch_commit_duration_seconds_sum") > 0.0);
+    is("store_writable", 1.0);
+    assert!(after.get("pausewatch_oldest_pause_seconds") >= 1.0, "the lease of a second has ended since");
+
+    // Of what comes while nobody reads, a watch is given the last state.
+    assert!(after.get("pausewatch_deliveries_total") >= 2.0);
+    drop(watch);
+    let closed = until(&url, "the end of the watch", |now| now.get("pausewatch_watchers") == 0.0).await;
+    assert_eq!(closed.get("pausewatch_calls_total{rpc=\"WatchPauseState\",code=\"CANCELLED\"}"), 1.0);
+    drop(api);
+    until(&url, "the end of the connection", |now| now.get("pausewatch_connections") == 0.0).await;
+}
+
+#[tokio::test]
+async fn a_watch_that_is_not_read_has_states_overtaken() {
+    let (server, url) = start(config()).await;
+    let mut slow = crate::support::narrow(&server.address).await;
+    // More than its window takes.
+    let threads: Vec<_> = (0..2_000).map(|i| format!("{i:0>200}")).collect();
+    let _unread = slow.try_watch(threads.clone(), true).await.unwrap();
+    let mut api = server.api().await;
+    let last = threads.last().unwrap();
+    api.increment(last, None).await;
+    let before = scrape(&url).await;
+    api.increment(last, None).await;
+    let after = scrape(&url).await;
+    let rise = |name| after.get(name) - before.get(name);
+    assert_eq!((rise("pausewatch_conflations_total"), rise("pausewatch_deliveries_total")), (1.0, 0.0));
+}
+
+#[tokio::test]
+async fn a_drain_ends_watches_as_unavailable_and_can_be_scraped() {
+    let (server, url) = start(config()).await;
+    let mut watch = server.api().await.watch(&[]).await;
+    states(&mut watch).await;
+    let Running { address, .. } = &server;
+    // In the middle of a call that never comes whole, the drain waits.
+    let mut raw = crate::support::http2::Raw::open(address, &[]).await.unwrap();
+    let head = crate::support::http2::call("GetPauseState");
+    let begun =
+        crate::support::http2::frame(crate::support::http2::HEADERS, crate::support::http2::END_HEADERS, 1, &head);
+    raw.send(&begun).await.unwrap();
+    raw.wait_for_pong().await.unwrap();
+    let served = server.stop();
+    let ended = "pausewatch_calls_total{rpc=\"WatchPauseState\",code=\"UNAVAILABLE\"}";
+    until(&url, "the drain", |now| now.values.get(ended) == Some(&1.0)).await;
+    drop(raw);
+    timed("the end of the drain", served).await.unwrap();
+}
+
+#[tokio::test]
+async fn metrics_are_served_on_loopback_unless_told_otherwise() {
+    let off = || Config { metrics: Some("0.0.0.0:0".into()), ..config() };
+    let Err(refused) = Server::start(off()).await else { panic!("it listens off loopback") };
+    assert!(refused.to_string().contains("--metrics-insecure"), "{refused}");
+    let told = Server::start(Config { metrics_insecure: true, ..off() }).await.expect("it was told");
+    assert!(told.metrics_address().is_some_and(|url| url.starts_with("http://0.0.0.0:")));
+    assert_eq!(Server::start(config()).await.unwrap().metrics_address(), None);
+}
+
+#[tokio::test]
+async fn g7_whoever_holds_connections_to_the_metrics_is_hung_up_on() {
+    let (_server, url) = start(config()).await;
+    let host = url.strip_prefix("http://").and_then(|url| url.split('/').next()).unwrap();
+    let mut silent = Vec::new();
+    for _ in 0..30 {
+        silent.push(TcpStream::connect(host).await.unwrap());
+    }
+    scrape(&url).await;
+    for (method, path, status) in
+        [("GET", "", 404), ("GET", "metrics/x", 404), ("POST", "metrics", 405), ("HEAD", "metrics", 200)]
+    {
+        let (head, body) = ask(method, &format!("http://{host}/{path}")).await;
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{method} /{path}: {head}");
+        assert_eq!(body.is_empty(), method == "HEAD");
+    }
+}
+
+#[tokio::test]
+async fn the_page_names_every_metric_and_no_other() {
+    let (server, url) = start(config()).await;
+    server.api().await.increment("a", None).await;
+    let Samples { families, values } = scrape(&url).await;
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/observability.md")).unwrap();
+    let rows = page.lines().filter(|line| line.starts_with("| `pausewatch_") || line.starts_with("| `process_"));
+    let named: BTreeMap<String, String> = rows
+        .map(|row| {
+            let cells: Vec<_> = row.split('|').map(|cell| cell.trim().trim_matches('`').to_owned()).collect();
+            (cells[1].split('{').next().unwrap().to_owned(), cells[2].clone())
+        })
+        .collect();
+    assert_eq!(named, families);
+    let labels: BTreeSet<_> = values
+        .keys()
+        .flat_map(|sample| sample.split_once('{').map_or("", |(_, labels)| labels).split("\","))
+        .filter_map(|label| label.split_once('=').map(|(name, _)| name))
+        .collect();
+    assert_eq!(
+        labels,
+        BTreeSet::from(["by", "code", "le", "limit", "rpc", "version"]),
+        "nothing without end is a label"
+    );
+}
