@@ -2,15 +2,20 @@
 //!
 //! tree-sitter's grammar proposes how a line is to be read. It is made for editors: it goes on after errors and it is lenient
 //! where bash is not. So it is not believed: every byte of the line must belong to a token that says, looked at alone, what
-//! the grammar takes it for ([`token`]), and nothing but blanks may lie between tokens ([`tree`]). What does not hold is a doubt.
+//! the grammar takes it for ([`token`]), and nothing but blanks may lie between tokens ([`blanks`]). What does not hold is a doubt.
 //!
 //! 1. A word is a text only if bash makes exactly this text of it, whatever the variables and files are.
 //! 2. Commands are found wherever they stand: which of them run, nobody knows before.
 //! 3. A command that runs its arguments is followed by the command that it runs ([`wrapper`]); if how is not known, it is a doubt.
+mod blanks;
+mod commands;
+mod heredoc;
 mod names;
 mod options;
+mod programs;
 mod token;
 mod tree;
+mod values;
 mod word;
 mod wrapper;
 

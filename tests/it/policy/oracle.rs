@@ -61,10 +61,18 @@ fn run(lines: &[String]) -> Option<Vec<bool>> {
     }
     stage(&directory("bin"))?;
     symlink(directory("bin").join("rm"), directory("work").join("rm")).unwrap();
+    let sandbox = Sandbox::new([directory("work"), directory("notes")]);
+    // Not before it is seen that the program itself holds: a broken sandbox would let the lines at this machine.
+    let escape = format!("echo > {}", directory("escaped").display());
+    let tried =
+        Command::new(env!("CARGO_BIN_EXE_pausewatch")).args(sandbox.arguments("bash", ["-c", &escape])).output();
+    assert!(
+        !tried.expect("the program starts").status.success() && !directory("escaped").exists(),
+        "the sandbox holds"
+    );
     for (i, line) in lines.iter().enumerate() {
         fs::write(directory("lines").join(format!("{i:06}")), line).unwrap();
     }
-    let sandbox = Sandbox::new([directory("work"), directory("notes")]);
     let arguments =
         ["-c", DRIVER, "driver"].map(PathBuf::from).into_iter().chain(["work", "bin", "lines", "notes"].map(directory));
     let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
