@@ -10,6 +10,7 @@
 mod calls;
 mod clients;
 mod grpc;
+mod hostile;
 mod idle;
 mod limit;
 mod link;
@@ -32,7 +33,8 @@ use std::process::ExitCode;
 /// Whatever went wrong: a benchmark has nobody who could do anything about it but read it.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-const NAMES: [&str; 8] = ["calls", "propagation", "watch", "idle", "start", "stores", "stopwatch", "clients"];
+const NAMES: [&str; 9] =
+    ["calls", "hostile", "propagation", "watch", "idle", "start", "stores", "stopwatch", "clients"];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -60,6 +62,7 @@ fn run(name: &str) -> Result<()> {
     let settings = Settings::from_environment()?;
     let table = match name {
         "calls" => calls::run(&settings),
+        "hostile" => hostile::run(&settings),
         "propagation" => propagation::run(&settings),
         "watch" => watch::run(&settings),
         "idle" => idle::run(&settings),

@@ -17,6 +17,8 @@
 //! commands), `exec-server` (the program with its command of this name; default).
 #[cfg(feature = "server")]
 pub mod access;
+#[cfg(all(feature = "server", unix))]
+pub mod audit;
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "client")]
@@ -36,6 +38,8 @@ pub mod limits;
 pub mod mcp;
 #[cfg(feature = "server")]
 pub mod metrics;
+#[cfg(feature = "server")]
+mod outlet;
 #[cfg(feature = "policy")]
 pub mod policy;
 pub mod proto;
@@ -51,3 +55,12 @@ pub mod stopwatch;
 pub mod store;
 #[cfg(any(feature = "client", feature = "server"))]
 mod sync;
+#[cfg(any(feature = "client", feature = "server"))]
+mod trace;
+
+/// The Rust of the pages is compiled with the documentation tests.
+#[cfg(all(doctest, feature = "client"))]
+#[allow(rustdoc::invalid_codeblock_attributes)] // Those for tests/docs, behind `sh` and `console`.
+#[doc = include_str!("../README.md")]
+#[doc = include_str!("../clients/README.md")]
+mod pages {}

@@ -25,8 +25,8 @@ var ErrClosed = errors.New("the client is closed")
 //
 // What a caller may want to do something about has a type of its own around it: [*InvalidFieldError],
 // [*RequestIDReusedError], [*NoOutstandingElicitationError], [*ElicitationUnknownError], [*ElicitationReleasedError],
-// [*ElicitationExpiredError], [*TooManyElicitationsError], [*StoreUnavailableError], [*UnavailableError],
-// [*DeadlineExceededError]. They are told apart by the reason that the coordinator sends, never by a text.
+// [*ElicitationExpiredError], [*TooManyElicitationsError], [*UnauthenticatedError], [*PermissionDeniedError],
+// [*StoreUnavailableError], [*UnavailableError], [*DeadlineExceededError]. They are told apart by the reason that the coordinator sends, never by a text.
 //
 // It unwraps to what ended the call on this side, if anything did: [context.Canceled], [context.DeadlineExceeded],
 // [ErrClosed].
@@ -84,6 +84,13 @@ type ElicitationExpiredError struct{ *CallError }
 // when one closes.
 type TooManyElicitationsError struct{ *CallError }
 
+// UnauthenticatedError: the token is missing, wrong or has expired; the reason says which. Nothing changed.
+type UnauthenticatedError struct{ *CallError }
+
+// PermissionDeniedError: the token does not open this thread, or its role may not do this; the reason says which.
+// Nothing changed.
+type PermissionDeniedError struct{ *CallError }
+
 // StoreUnavailableError: the coordinator could not store the change, and trying again until the deadline did not help.
 // Call again with the same request id: it counts once.
 type StoreUnavailableError struct{ *CallError }
@@ -105,6 +112,8 @@ func (e *ElicitationUnknownError) Unwrap() error       { return e.CallError }
 func (e *ElicitationReleasedError) Unwrap() error      { return e.CallError }
 func (e *ElicitationExpiredError) Unwrap() error       { return e.CallError }
 func (e *TooManyElicitationsError) Unwrap() error      { return e.CallError }
+func (e *UnauthenticatedError) Unwrap() error          { return e.CallError }
+func (e *PermissionDeniedError) Unwrap() error         { return e.CallError }
 func (e *StoreUnavailableError) Unwrap() error         { return e.CallError }
 func (e *UnavailableError) Unwrap() error              { return e.CallError }
 func (e *DeadlineExceededError) Unwrap() error         { return e.CallError }
@@ -162,6 +171,11 @@ func fromStatus(sent *status.Status) error {
 	switch sent.Code() {
 	case codes.Unavailable:
 		return &UnavailableError{base}
+	// By their code: a proxy in front of the server may ask for tokens as well.
+	case codes.Unauthenticated:
+		return &UnauthenticatedError{base}
+	case codes.PermissionDenied:
+		return &PermissionDeniedError{base}
 	case codes.DeadlineExceeded:
 		base.cause = context.DeadlineExceeded
 		return &DeadlineExceededError{base}

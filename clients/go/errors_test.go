@@ -60,6 +60,16 @@ func TestAStoreThatCannotWriteAndALostConnectionAreToldApartAndBothTransient(t *
 	}
 }
 
+func TestWhoNeedsAnotherTokenIsToldSo(t *testing.T) {
+	expired := fromStatus(refused(t, codes.Unauthenticated, "TOKEN_EXPIRED", domain))
+	if !is[*UnauthenticatedError](expired) || !is[*CallError](expired) || IsTransient(expired) {
+		t.Errorf("%T", expired)
+	}
+	if forbidden := fromStatus(refused(t, codes.PermissionDenied, "THREAD_FORBIDDEN", domain)); !is[*PermissionDeniedError](forbidden) {
+		t.Errorf("%T", forbidden)
+	}
+}
+
 func TestARefusalMadeHereReadsAsTheServersDoes(t *testing.T) {
 	var refusal *InvalidFieldError
 	if err := invalidField("thread_id", "thread_id is empty"); !errors.As(err, &refusal) {

@@ -106,8 +106,12 @@ func usualPlace() string {
 }
 
 func parseSettings(text []byte) (settings, error) {
-	var file settings
-	err := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(&file)
+	var document struct {
+		settings
+		// The server's part of the file, which is not ours to judge.
+		Serve any `toml:"serve"`
+	}
+	err := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(&document)
 	var unknown *toml.StrictMissingError
 	var wrong *toml.DecodeError
 	switch {
@@ -121,6 +125,7 @@ func parseSettings(text []byte) (settings, error) {
 	case err != nil:
 		return settings{}, err
 	}
+	file := document.settings
 	if file.Address != "" {
 		if _, err := parseAddress(file.Address); err != nil {
 			return settings{}, err

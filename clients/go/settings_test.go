@@ -84,6 +84,13 @@ func TestANamedConfigFileMustBeThere(t *testing.T) {
 	}
 }
 
+func TestThePartOfTheServerIsPassedOver(t *testing.T) {
+	got, err := parseSettings([]byte("thread_id = \"t\"\n[serve]\nlisten = [7]\n"))
+	if err != nil || got.ThreadID != "t" {
+		t.Errorf("got %q, %v", got.ThreadID, err)
+	}
+}
+
 func TestWhatIsWrongInAConfigFileIsNamedWithItsLine(t *testing.T) {
 	for text, why := range map[string]string{
 		"thread_id = \"t\"\nadress = \"h:1\"\n": `line 2: unknown key "adress", expected address, thread_id, token`,

@@ -1,5 +1,6 @@
 //! Which coordinator, and which thread: a flag wins over the environment, that over the config file.
 use crate::client::{Address, Client, Config, ConfigError, Settings, Token};
+use crate::trace::Parent;
 use std::path::PathBuf;
 
 /// Tries again after a connection that was refused: they outlast a server that restarts in half a second, and somebody
@@ -64,7 +65,11 @@ impl Connection {
 /// # Errors
 /// The settings do not go together.
 pub(crate) fn client(settings: &Settings) -> Result<Client, ConfigError> {
-    Client::with_config(&Config { retries: RETRIES, ..settings.config()? })
+    let client = Client::with_config(&Config { retries: RETRIES, ..settings.config()? })?;
+    Ok(match Parent::of_environment() {
+        Some(parent) => client.within(parent),
+        None => client,
+    })
 }
 
 /// What to say when a command needs a thread and has none.

@@ -19,7 +19,7 @@ use crate::{
     stopwatch::StopwatchController,
 };
 use std::{
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     path::PathBuf,
     process::ExitCode,
     sync::Arc,
@@ -100,7 +100,7 @@ The thread of calls that name none in `_meta` [env: PAUSEWATCH_THREAD_ID] [defau
 
 /// Serves until the client hangs up, SIGTERM, SIGINT or SIGHUP.
 pub fn run(args: Args) -> ExitCode {
-    super::serve::log("warn");
+    log();
     super::serve::raise_open_files();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -212,6 +212,16 @@ fn policy(args: &Args) -> Result<Policy, String> {
         Unable::Escalate => WhenUnable::Escalate,
     };
     Ok(Policy { rules: Arc::new(rules), when_unable, sandbox })
+}
+
+/// To standard error, as RUST_LOG says, else only what is wrong: clients show it to people.
+fn log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env();
+    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,rmcp=error"));
+    let out = std::io::stderr;
+    // Already set: then somebody else sees to it.
+    let _ =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(out).with_ansi(out().is_terminal()).try_init();
 }
 
 fn fail(why: &str) -> ExitCode {

@@ -1,8 +1,8 @@
 //! Where the value of an option comes from: the command line, the environment, the config file, or its default, in this
 //! order. For the commands of [`COMMANDS`]; the others have little but what all clients share (`connection.rs`).
 //!
-//! What the environment and the file say becomes the option's default before the command line is parsed: so there is one
-//! parser, one set of rules and one text for what is wrong.
+//! What the environment and the file say to an option that the command line does not have is put there before it is parsed:
+//! so there is one parser, one set of rules, also for what goes together, and one text for what is wrong.
 use super::config_file::{COMMANDS, ConfigFile, Problem, Said, complaint, options};
 use super::{Program, exit, failure};
 use clap::builder::ArgAction;
@@ -34,6 +34,9 @@ impl fmt::Display for Origin {
     }
 }
 
+/// An option's key, its values, and where they are from.
+pub(crate) type Effective = (String, Vec<String>, Origin);
+
 /// What the environment and the file say to the options of one command, by their keys.
 #[derive(Debug, Default)]
 pub(crate) struct Layers(BTreeMap<String, (Vec<String>, Origin)>);
@@ -42,27 +45,54 @@ pub(crate) struct Layers(BTreeMap<String, (Vec<String>, Origin)>);
 ///
 /// # Errors
 /// The exit code; what is to be said was said.
-pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Program, ExitCode> {
-    let mut command = Program::command().mut_subcommands(without_variables);
+pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Program, ExitCode> {
+    let mut program = Program::command().mut_subcommands(without_variables);
     let usage = |error: clap::Error| exit::usage(&error);
-    let mut matches = command.clone().try_get_matches_from(&arguments).map_err(usage)?;
+    let first = arguments.get(1).and_then(|name| name.to_str());
     let mut origins = Vec::new();
-    if let Some((name, given)) = matches.subcommand().filter(|(name, _)| COMMANDS.contains(name)) {
+    if let Some(name) = COMMANDS.into_iter().find(|name| first == Some(*name)) {
+        // What is missing may come from the file, and what is wrong is told below.
+        let given = program.clone().ignore_errors(true).try_get_matches_from(&arguments).map_err(usage)?;
+        let given = given.subcommand_matches(name).cloned().unwrap_or_default();
         let layers = Layers::find(name, given.get_one::<PathBuf>("config").map(PathBuf::as_path)).map_err(|why| {
             why.iter().for_each(|why| failure::say(name, why));
             ExitCode::from(exit::USAGE)
         })?;
-        command = command.mut_subcommand(name, |command| layers.under(command));
-        matches = command.clone().try_get_matches_from(&arguments).map_err(usage)?;
-        if let Some((name, given)) = matches.subcommand() {
-            origins = layers.origins(command.find_subcommand(name).unwrap_or(&command), given);
-        }
+        let command = program.find_subcommand(name).expect("it is one of ours");
+        arguments.splice(2..2, layers.arguments(command, &given));
+        let matches = program.clone().try_get_matches_from(&arguments).map_err(usage)?;
+        let complete = matches.subcommand_matches(name).cloned().unwrap_or_default();
+        origins = layers.origins(command, &given, &complete);
     }
-    let mut program = Program::from_arg_matches_mut(&mut matches).map_err(|error| usage(error.format(&mut command)))?;
+    let mut matches = program.clone().try_get_matches_from(&arguments).map_err(usage)?;
+    let mut program = Program::from_arg_matches_mut(&mut matches).map_err(|error| usage(error.format(&mut program)))?;
     if let super::Command::Serve(args) = &mut program.command {
         args.origins = origins;
     }
     Ok(program)
+}
+
+/// All options of a command when its command line is empty, with where each is from.
+///
+/// # Errors
+/// Each line says what is wrong, and where; or what does not go together.
+pub(crate) fn complete(name: &str, file: Option<&Path>) -> Result<Vec<Effective>, Vec<String>> {
+    let layers = Layers::find(name, file)?;
+    let program = Program::command().mut_subcommands(without_variables);
+    let command = program.find_subcommand(name).expect("only commands of ours are looked up");
+    let given = ArgMatches::default();
+    let arguments = ["pausewatch".into(), name.into()].into_iter().chain(layers.arguments(command, &given));
+    let told = |error: clap::Error| {
+        let text = error.to_string();
+        let lines = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
+        vec![format!("{name}: {}", lines.collect::<Vec<_>>().join(" "))]
+    };
+    let matches = program.clone().try_get_matches_from(arguments).map_err(told)?;
+    let parsed = Program::from_arg_matches(&matches).map_err(told)?;
+    if let super::Command::Serve(args) = parsed.command {
+        args.config().map_err(|why| vec![format!("{name}: {why}")])?;
+    }
+    Ok(layers.origins(command, &given, matches.subcommand_matches(name).unwrap_or(&given)))
 }
 
 /// Lets clap look at no variable of ours: it would not tell one that is wrong from a flag, nor one that is empty from
@@ -72,6 +102,12 @@ fn without_variables(command: Command) -> Command {
         true => command.mut_args(|arg| arg.env(None::<&str>)),
         false => command,
     }
+}
+
+fn is_given(given: &ArgMatches, arg: &clap::Arg) -> bool {
+    // clap panics when it is asked for what it never parsed.
+    given.ids().any(|id| id == arg.get_id())
+        && given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
 }
 
 /// The variable of an option.
@@ -122,30 +158,38 @@ impl Layers {
         if wrong.is_empty() { Ok(Layers(layers)) } else { Err(wrong) }
     }
 
-    /// The command, with what is here as the defaults of its options.
-    pub(crate) fn under(&self, mut command: Command) -> Command {
-        let ids: Vec<_> = options(&command).map(|(key, arg)| (key, arg.get_id().clone())).collect();
-        for (key, id) in ids {
-            if let Some((values, _)) = self.0.get(&key) {
-                command = command.mut_arg(id, |arg| arg.default_values(values.iter().map(OsString::from)));
-            }
-        }
-        command
+    /// What is said to an option that takes one value.
+    pub(crate) fn value(&self, key: &str) -> Option<&str> {
+        self.0.get(key)?.0.first().map(String::as_str)
     }
 
-    /// Each option of `command` with its value in `matches` and where that is from. A secret is not shown.
-    pub(crate) fn origins(&self, command: &Command, matches: &ArgMatches) -> Vec<(String, Vec<String>, Origin)> {
+    /// What is here and not among the `given` options, as arguments.
+    pub(crate) fn arguments(&self, command: &Command, given: &ArgMatches) -> Vec<OsString> {
+        let mut arguments = Vec::new();
+        for (key, arg) in options(command).filter(|(_, arg)| !is_given(given, arg)) {
+            let (Some(long), Some((values, _))) = (arg.get_long(), self.0.get(&key)) else { continue };
+            match arg.get_action() {
+                ArgAction::SetTrue if values == &["true"] => arguments.push(format!("--{long}").into()),
+                ArgAction::SetTrue => {}
+                _ => arguments.extend(values.iter().map(|value| OsString::from(format!("--{long}={value}")))),
+            }
+        }
+        arguments
+    }
+
+    /// Each option of `command` with its value in the `complete` ones, and where that is from. A secret is not shown.
+    pub(crate) fn origins(&self, command: &Command, given: &ArgMatches, complete: &ArgMatches) -> Vec<Effective> {
         let told = |(key, arg): (String, &clap::Arg)| {
             let id = arg.get_id().as_str();
-            let raw = matches.get_raw(id).into_iter().flatten();
+            let raw = complete.get_raw(id).into_iter().flatten();
             let values = match arg.is_hide_env_values_set() {
                 true => raw.map(|_| "(hidden)".to_owned()).collect(),
                 false => raw.map(|value| value.to_string_lossy().into_owned()).collect(),
             };
-            let origin = match (matches.value_source(id), self.0.get(&key)) {
-                (Some(ValueSource::CommandLine), _) => Origin::Flag,
-                (_, Some((_, origin))) => origin.clone(),
-                _ => Origin::Default,
+            let origin = match self.0.get(&key) {
+                _ if is_given(given, arg) => Origin::Flag,
+                Some((_, origin)) => origin.clone(),
+                None => Origin::Default,
             };
             (key, values, origin)
         };

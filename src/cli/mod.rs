@@ -3,9 +3,11 @@
 //! A command is an `Args` (what clap parses) and a function that runs it and returns the exit code. `run` and `hold`
 //! promise 125 for bad usage (as GNU `timeout` does), all others 2.
 mod call;
+pub mod config;
 mod config_file;
 mod connection;
 mod coordinator;
+mod data_dir;
 pub mod decrement;
 pub mod duration;
 mod escape;
@@ -18,17 +20,21 @@ pub mod exec_warden;
 pub mod exit;
 mod failure;
 pub mod get;
+pub mod health;
 pub mod hold;
 pub mod increment;
 mod layers;
 pub mod list;
+pub mod manual;
 mod output;
 pub mod renew;
 pub mod run;
 pub mod sandbox_exec;
 pub mod serve;
+pub mod store;
 mod table;
 pub mod token;
+mod traces;
 pub mod watch;
 mod wire;
 
@@ -50,10 +56,10 @@ pub enum Command {
     /// Run a command with a time limit that stands still while its thread is paused.
     Run(run::Args),
     /// Serve the pause state of threads to tools and exec servers.
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     /// Serve MCP tools that run commands under such limits.
     #[cfg(feature = "exec-server")]
-    ExecServer(exec_server::Args),
+    ExecServer(Box<exec_server::Args>),
     /// Become a command of the exec server.
     #[cfg(feature = "exec-server")]
     #[command(hide = true)]
@@ -81,6 +87,20 @@ pub enum Command {
     SandboxExec(sandbox_exec::Args),
     /// Make tokens, and the keys that sign them.
     Token(token::Args),
+    /// Ask whether the coordinator serves.
+    Health(health::Args),
+    /// Copy the store of a server into a file, while it runs.
+    Backup(store::backup::Args),
+    /// Make a store of a backup.
+    Restore(store::restore::Args),
+    /// Check a store, or a backup, without a change to it.
+    Check(store::check::Args),
+    /// Check the config file.
+    Config(config::Args),
+    /// Print the completions of a shell.
+    Completions(manual::CompletionsArgs),
+    /// Print or write the manual pages.
+    Man(manual::ManArgs),
 }
 
 /// Parses the arguments, runs the command, and returns its exit code.
@@ -91,9 +111,9 @@ pub fn main() -> ExitCode {
     };
     match program.command {
         Command::Run(args) => run::run(args),
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => serve::run(*args),
         #[cfg(feature = "exec-server")]
-        Command::ExecServer(args) => exec_server::run(args),
+        Command::ExecServer(args) => exec_server::run(*args),
         #[cfg(feature = "exec-server")]
         Command::ExecChild(args) => exec_child::run(args),
         #[cfg(feature = "exec-server")]
@@ -107,5 +127,12 @@ pub fn main() -> ExitCode {
         Command::Watch(args) => watch::run(args),
         Command::SandboxExec(args) => sandbox_exec::run(args),
         Command::Token(args) => token::run(args),
+        Command::Health(args) => health::run(args),
+        Command::Backup(args) => store::backup::run(args),
+        Command::Restore(args) => store::restore::run(args),
+        Command::Check(args) => store::check::run(args),
+        Command::Config(args) => config::run(args),
+        Command::Completions(args) => manual::completions(args),
+        Command::Man(args) => manual::man(args),
     }
 }

@@ -8,6 +8,7 @@ use super::{
     RenewElicitationResponse, Token, Watch, WatchPauseStateRequest, WatchPauseStateResponse, connect, retry,
 };
 use crate::proto::v1::elicitation_service_client::ElicitationServiceClient;
+use crate::trace::Parent;
 use hyper::rt::{Read, Write};
 use std::{fmt, time::Duration};
 use tokio_stream::{Stream, StreamExt};
@@ -30,6 +31,8 @@ pub struct Client {
     stub: Stub,
     patience: retry::Patience,
     token: Option<Token>,
+    /// The span that its calls are made within; `None`: whatever goes on when they are made.
+    within: Option<Parent>,
 }
 
 type Stub = ElicitationServiceClient<Channel>;
@@ -79,7 +82,7 @@ impl Client {
     /// A client over a channel of your own making; `config.address` and `config.tls` are not used.
     pub fn with_channel(channel: Channel, config: &Config) -> Self {
         let patience = retry::Patience { deadline: config.deadline, retries: config.retries };
-        Self { stub: Stub::new(channel), patience, token: config.token.clone() }
+        Self { stub: Stub::new(channel), patience, token: config.token.clone(), within: None }
     }
 
     /// A client whose connections `connector` makes, over a transport of your own; `config.address` and `config.tls` are
@@ -103,13 +106,34 @@ impl Client {
         F: Future<Output = Result<Response<R>, Status>>,
     {
         let authorization = self.token.as_ref().map(Token::header);
+        let parent = self.parent();
         let call = |mut request: Request<M>| {
             if let Some(authorization) = &authorization {
                 request.metadata_mut().insert("authorization", authorization.clone());
             }
+            parent.write(request.metadata_mut());
             send(self.stub.clone(), request)
         };
         retry::unary(self.patience, message, call).await
+    }
+
+    /// The span that a call would be made within.
+    pub(super) fn parent(&self) -> Parent {
+        self.within.clone().unwrap_or_else(Parent::current)
+    }
+
+    /// The same connection, for calls within this span.
+    #[must_use]
+    pub(crate) fn within(&self, parent: Parent) -> Self {
+        Self { within: Some(parent), ..self.clone() }
+    }
+
+    /// The same connection, for calls within this context: its span is passed on to the coordinator. Otherwise that is the
+    /// context that is current when a call is made.
+    #[cfg(feature = "otel")]
+    #[must_use]
+    pub fn with_context(&self, context: opentelemetry::Context) -> Self {
+        self.within(Parent::of(context))
     }
 
     /// The same connection with another deadline.

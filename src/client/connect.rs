@@ -56,7 +56,7 @@ impl Config {
     }
 
     /// Whether this may be: no token to strangers, and no TLS that would not be used.
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let Self { address, .. } = self;
         let encrypted = matches!(address, Address::Tls(_));
         if self.tls.is_some() && !encrypted {
@@ -74,7 +74,7 @@ impl Config {
 }
 
 /// A channel that connects at the first call, and again whenever the connection is lost.
-pub(super) fn channel(config: &Config) -> Result<Channel, ConfigError> {
+pub(crate) fn channel(config: &Config) -> Result<Channel, ConfigError> {
     let endpoint = |scheme: &str, authority: &str| {
         let endpoint = Endpoint::from_shared(format!("{scheme}://{authority}"));
         endpoint_settings(endpoint.expect("an Address holds a valid authority"))
@@ -99,7 +99,7 @@ fn endpoint_settings(endpoint: Endpoint) -> Endpoint {
 }
 
 /// A channel whose connections `connector` makes, with the settings of all others.
-pub(super) fn channel_over<C>(connector: C) -> Channel
+pub(crate) fn channel_over<C>(connector: C) -> Channel
 where
     C: Service<Uri> + Send + 'static,
     C::Response: Read + Write + Send + Unpin,

@@ -10,6 +10,7 @@ use super::{
     Client, DecrementElicitationRequest, DecrementElicitationResponse, Elicitation, Error, IncrementElicitationRequest,
     IncrementElicitationResponse, RenewElicitationRequest, retry,
 };
+use crate::trace::WaitSpan;
 use std::{env, path::Path, process, time::Duration};
 use tokio::{
     runtime::Handle,
@@ -64,13 +65,16 @@ impl HoldBuilder {
     /// Dropped, what is opened is closed again in the background.
     pub async fn open(self) -> Result<Hold, Error> {
         let (opened, result) = oneshot::channel();
+        // Here, since the task does not know what goes on where it was opened.
+        let span = WaitSpan::begin(&self.client.parent(), &self.thread_id, &self.reason);
         // If nobody waits for it any more, the hold comes back, is dropped right there, and its drop releases it.
-        tokio::spawn(async move { drop(opened.send(self.increment().await)) });
+        tokio::spawn(async move { drop(opened.send(self.increment(span).await)) });
         result.await.expect("the task sends before it ends, and nobody aborts it")
     }
 
-    async fn increment(self) -> Result<Hold, Error> {
+    async fn increment(self, span: WaitSpan) -> Result<Hold, Error> {
         let Self { client, thread_id, reason, holder, ttl } = self;
+        let client = client.within(span.within());
         let request = IncrementElicitationRequest {
             thread_id: thread_id.clone(),
             request_id: Uuid::new_v4().to_string(),
@@ -79,7 +83,8 @@ impl HoldBuilder {
             ttl: Some(duration_to_wire(ttl)),
         };
         let sent = Instant::now();
-        let mut response = client.increment_elicitation(request).await?;
+        let answer = client.increment_elicitation(request).await;
+        let mut response = answer.inspect_err(|error| span.fail(&error.to_string()))?;
         let Some(elicitation) = response.elicitation.take() else {
             let status = tonic::Status::internal("the server's answer to the increment has no elicitation");
             return Err(Error::Other(Box::new(status)));
@@ -104,6 +109,7 @@ impl HoldBuilder {
             renewer,
             ending: OnceCell::new(),
             runtime,
+            span,
         })
     }
 }
@@ -160,6 +166,8 @@ pub struct Hold {
     renewer: AbortHandle,
     ending: OnceCell<Release>,
     runtime: Handle,
+    /// From before it is opened until it is closed, or dropped.
+    span: WaitSpan,
 }
 
 impl Hold {
@@ -205,9 +213,16 @@ impl Hold {
         let ending = self.ending.get_or_try_init(|| async {
             let ending = read_ending(self.client.decrement_elicitation(self.decrement()).await)?;
             self.renewer.abort();
+            self.span.end();
             Ok(ending)
         });
         ending.await.copied()
+    }
+
+    /// The context of its span, as a child process takes it from `TRACEPARENT`.
+    #[cfg(feature = "otlp")]
+    pub(crate) fn traceparent(&self) -> Option<String> {
+        self.span.within().text()
     }
 
     fn decrement(&self) -> DecrementElicitationRequest {

@@ -55,6 +55,8 @@ pub use crate::proto::v1::{
     WatchPauseStateResponse,
 };
 
+#[cfg(feature = "cli")]
+pub(crate) use connect::{channel, channel_over};
 pub(crate) use retry::after;
 #[cfg(feature = "cli")]
 pub(crate) use settings::config_file;

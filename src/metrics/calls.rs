@@ -22,17 +22,20 @@ pub enum Rpc {
     List,
     /// `WatchPauseState`.
     Watch,
-    /// What the service does not have.
-    Unknown,
+    /// Health, reflection, and what the service does not have.
+    Other,
 }
 
 impl Rpc {
     /// All, in the order of their declaration.
-    pub const ALL: [Rpc; 7] =
-        [Rpc::Increment, Rpc::Decrement, Rpc::Renew, Rpc::Get, Rpc::List, Rpc::Watch, Rpc::Unknown];
+    pub const ALL: [Rpc; 7] = [Rpc::Increment, Rpc::Decrement, Rpc::Renew, Rpc::Get, Rpc::List, Rpc::Watch, Rpc::Other];
 
-    /// The RPC of this name.
-    pub fn named(method: &str) -> Self {
+    /// The RPC that a request with this path is for.
+    pub fn of_path(path: &str) -> Self {
+        path.strip_prefix("/pausewatch.v1.ElicitationService/").map_or(Rpc::Other, Rpc::named)
+    }
+
+    fn named(method: &str) -> Self {
         match method {
             "IncrementElicitation" => Rpc::Increment,
             "DecrementElicitation" => Rpc::Decrement,
@@ -40,7 +43,7 @@ impl Rpc {
             "GetPauseState" => Rpc::Get,
             "ListPauseStates" => Rpc::List,
             "WatchPauseState" => Rpc::Watch,
-            _ => Rpc::Unknown,
+            _ => Rpc::Other,
         }
     }
 
@@ -53,7 +56,7 @@ impl Rpc {
             Rpc::Get => "GetPauseState",
             Rpc::List => "ListPauseStates",
             Rpc::Watch => "WatchPauseState",
-            Rpc::Unknown => "unknown",
+            Rpc::Other => "other",
         }
     }
 }

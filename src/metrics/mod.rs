@@ -39,6 +39,9 @@ const COMMITS: &[u64] = &[
 /// How long people take, in seconds: from at once to a day.
 const PAUSES: &[u64] = &[1, 3, 10, 30, 60, 180, 600, 1_800, 3_600, 10_800, 43_200, 86_400];
 
+/// Lines of the log that nobody took in time. The log is the process's, not a server's.
+pub static LOG_LINES_LOST: Counter = Counter::new();
+
 /// What is counted.
 #[derive(Debug)]
 pub struct Metrics {
@@ -62,8 +65,6 @@ pub struct Metrics {
     pub expired: Counter,
     /// How long the pauses were that are over, in seconds.
     pub pauses: Histogram,
-    /// Lines of the log that nobody took in time.
-    pub log_lost: Counter,
     /// Lines of the audit trail that could not be written.
     pub audit_lost: Counter,
     started: SystemTime,
@@ -82,7 +83,6 @@ impl Default for Metrics {
             released: Counter::default(),
             expired: Counter::default(),
             pauses: Histogram::new(PAUSES),
-            log_lost: Counter::default(),
             audit_lost: Counter::default(),
             started: SystemTime::now(),
         }
@@ -132,7 +132,7 @@ impl Metrics {
             text.sample("pausewatch_refused_total", &[("limit", limit.name())], self.refused(limit));
         }
         let help = "Lines of the log dropped because nobody took them.";
-        text.single("pausewatch_log_lines_lost_total", Kind::Counter, help, self.log_lost.get());
+        text.single("pausewatch_log_lines_lost_total", Kind::Counter, help, LOG_LINES_LOST.get());
         let help = "Lines of the audit trail that could not be written.";
         text.single("pausewatch_audit_lines_lost_total", Kind::Counter, help, self.audit_lost.get());
         text.family("pausewatch_build_info", Kind::Gauge, "Always 1; the version of the program.");
@@ -148,7 +148,7 @@ impl Metrics {
             for (code, label) in CODES.iter().enumerate() {
                 match self.calls.count(rpc, code) {
                     // There from the start, so that the first failure is a rise; the other codes come as they do.
-                    0 if !(label == &"OK" && rpc != Rpc::Unknown) => {}
+                    0 if !(label == &"OK" && rpc != Rpc::Other) => {}
                     count => text.sample(name, &[("rpc", rpc.name()), ("code", label)], count),
                 }
             }

@@ -7,6 +7,11 @@ use std::time::Duration;
 pub struct Counter(AtomicU64);
 
 impl Counter {
+    /// From 0.
+    pub(super) const fn new() -> Self {
+        Counter(AtomicU64::new(0))
+    }
+
     /// One more.
     pub fn add_one(&self) {
         self.add(1);

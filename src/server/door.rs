@@ -275,7 +275,7 @@ mod tests {
     fn door(in_all: u64, per_caller: u64) -> Arc<Door> {
         let connections = Most { in_all: Some(in_all), per_caller: Some(per_caller) };
         let limits = Limits { connections, ..Limits::default() };
-        let shop = Shop { metrics: Arc::default(), accounts: Arc::default(), limits };
+        let shop = Shop { limits, ..Shop::default() };
         Door::new(Arc::new(shop), Arc::new(System::new()))
     }
 

@@ -192,7 +192,7 @@ pub(super) fn bind(address: SocketAddr) -> Result<TcpListener, String> {
     })
 }
 
-async fn open_unix(path: &Path) -> Result<(UnixListener, SocketFile), String> {
+pub(super) async fn open_unix(path: &Path) -> Result<(UnixListener, SocketFile), String> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
     remove_stale(path).await?;
     let open = || -> io::Result<_> {

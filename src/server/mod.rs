@@ -3,30 +3,38 @@
 //! [`Server::start`] opens the store and then the listeners, so that who can connect is served. [`Server::run`] ends
 //! after a drain: health turns NOT_SERVING, watches end with UNAVAILABLE, calls in flight are answered, the store is
 //! closed.
+mod control;
 mod door;
 mod files;
 mod handshake;
+mod inside;
 mod listen;
+mod pauses;
 mod scrape;
 mod tls;
 mod worker;
 
+pub use control::ask_for_backup;
 pub use files::Reload;
+pub use inside::Inside;
 pub use listen::{Listen, ListenError};
 pub use tls::TlsFiles;
 
 use crate::access::{Access, AccessConfig};
+use crate::audit::{self, Trail};
 use crate::clock::{Clock, System};
-use crate::coordinator::{Coordinator, Fatal, Settings};
+use crate::coordinator::{Coordinator, Fatal, Settings, Witness};
 use crate::hub::{Figures, Hub};
 use crate::limits::{Accounts, Limits};
 use crate::metrics::{Metrics, State};
 use crate::proto::{DESCRIPTORS, v1::elicitation_service_server::SERVICE_NAME};
 use crate::service::{Authorized, Bounded, Elicitations, Gate, Shop};
 use crate::store::{self, OpenError, Store};
+use control::Control;
 use door::Door;
 use files::Source;
 use listen::{Listener, Tcp};
+use pauses::{PauseLog, Witnesses};
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
@@ -71,6 +79,12 @@ pub struct Config {
     pub metrics: Option<String>,
     /// Serve metrics off loopback.
     pub metrics_insecure: bool,
+    /// Where the audit trail is written; `None`: nowhere.
+    pub audit: Option<audit::Config>,
+    /// Log every pause and its end, however many there are.
+    pub log_every_pause: bool,
+    /// Make a span of each call, with the global tracer of OpenTelemetry (feature `otel`).
+    pub trace_calls: bool,
 }
 
 impl Default for Config {
@@ -87,6 +101,9 @@ impl Default for Config {
             limits: Limits::default(),
             metrics: None,
             metrics_insecure: false,
+            audit: None,
+            log_every_pause: false,
+            trace_calls: false,
         }
     }
 }
@@ -112,6 +129,9 @@ pub enum StartError {
     /// A listener.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The audit trail.
+    #[error("open the audit trail {0}: {1}")]
+    Audit(String, #[source] io::Error),
     /// The system.
     #[error("start a worker: {0}")]
     Worker(#[source] io::Error),
@@ -129,6 +149,7 @@ pub struct Server {
     drain: CancellationToken,
     sources: Vec<Source>,
     reload: Reload,
+    control: Option<Control>,
 }
 
 impl Server {
@@ -138,11 +159,21 @@ impl Server {
     /// See [`StartError`].
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let clock = Arc::new(System::new());
-        let store: Box<dyn Store> = match &config.store {
-            StoreConfig::Memory => Box::new(store::Memory),
-            StoreConfig::Embedded(directory) => Box::new(store::Embedded::open(directory, clock.boot_id())?),
+        let directory = match &config.store {
+            StoreConfig::Memory => return Self::start_on(Box::new(store::Memory), clock, config).await,
+            StoreConfig::Embedded(directory) => directory.clone(),
         };
-        Self::start_on(store, clock, config).await
+        let store = store::Embedded::open(&directory, clock.boot_id())?;
+        let snapshots = store.snapshots();
+        let mut server = Self::start_on(Box::new(store), clock, config).await?;
+        match Control::open(&directory, snapshots).await {
+            Ok(control) => server.control = Some(control),
+            // Not every file system has sockets.
+            Err(why) => {
+                tracing::warn!(why, "no control socket: the store can be backed up only while the server is down")
+            }
+        }
+        Ok(server)
     }
 
     /// Starts on a store that is open already; `config.store` is not looked at. `clock`: the one that the store was
@@ -161,18 +192,26 @@ impl Server {
             metrics: Arc::<Metrics>::default(),
             accounts: Arc::<Accounts>::default(),
             limits: config.limits,
+            trace_calls: config.trace_calls,
         });
+        let mut witnesses: Vec<Box<dyn Witness>> = vec![Box::new(PauseLog::new(config.log_every_pause))];
+        if let Some(audit) = &config.audit {
+            let trail = Trail::open(audit, shop.metrics.clone(), clock.now());
+            let trail = trail.map_err(|error| StartError::Audit(audit.path.display().to_string(), error))?;
+            witnesses.push(Box::new(trail));
+        }
         let settings = Settings {
             anonymous_ttl: config.anonymous_ttl,
             limits: Some(config.limits),
             metrics: shop.metrics.clone(),
-            witness: None,
+            witness: Some(Box::new(Witnesses(witnesses))),
         };
         let coordinator = Arc::new(Coordinator::start_with(store, clock.clone(), settings, end_process)?);
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_service_status(SERVICE_NAME, tonic_health::ServingStatus::Serving).await;
         // Open to all: who probes a server has no token.
-        let health_service = Bounded(Authorized::new(health_service, None));
+        let health_service = Authorized::new(health_service, None);
+        let health_service = Bounded(Gate::new(health_service, shop.clone(), clock.clone(), None));
         let routes = routes(&coordinator, &clock, &shop, access.clone()).add_service(health_service);
         let drain = CancellationToken::new();
         let mut listeners = Vec::new();
@@ -205,12 +244,18 @@ impl Server {
             drain,
             sources,
             reload: Reload::default(),
+            control: None,
         })
     }
 
     /// To have it read its files again while it runs.
     pub fn reload(&self) -> Reload {
         self.reload.clone()
+    }
+
+    /// A way to each worker that no listener is on.
+    pub fn inside(&self) -> Vec<Inside> {
+        self.workers.iter().map(|worker| Inside::of(worker.entrance())).collect()
     }
 
     /// Where it listens, as clients take it: with the port that the system gave for port 0.
@@ -228,6 +273,7 @@ impl Server {
         let hub = self.coordinator.hub().clone();
         let beats = tokio::spawn(beat(hub));
         let files = tokio::spawn(files::keep_current(self.sources, self.reload));
+        let control = self.control.take().map(|control| tokio::spawn(control.answer(self.clock.clone())));
         let stop_accepting = CancellationToken::new();
         let entrances: Vec<_> = self.workers.iter().map(Worker::entrance).collect();
         let door = Door::new(self.shop.clone(), self.clock.clone());
@@ -262,6 +308,7 @@ impl Server {
             tracing::warn!(seconds = DRAIN.as_secs(), "calls were still in flight at the end of the drain");
         }
         beats.abort();
+        control.iter().for_each(tokio::task::JoinHandle::abort);
         files.abort();
         // To the end, so that a drain that takes long can be watched.
         scraped.iter().for_each(JoinHandle::abort);
@@ -330,8 +377,8 @@ fn routes(
     let v1alpha = reflection().build_v1alpha().expect("our descriptors are valid");
     // Whoever may call has a token, and tools send it with their questions for the descriptors too.
     Routes::new(Bounded(Gate::new(elicitations, shop.clone(), clock.clone(), access.clone())))
-        .add_service(Bounded(Authorized::new(v1, access.clone())))
-        .add_service(Bounded(Authorized::new(v1alpha, access)))
+        .add_service(Bounded(Gate::new(Authorized::new(v1, access.clone()), shop.clone(), clock.clone(), None)))
+        .add_service(Bounded(Gate::new(Authorized::new(v1alpha, access), shop.clone(), clock.clone(), None)))
 }
 
 fn certificates(tls: Arc<Tls>) -> Source {

@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::core::{Exceeded, Limit};
 use crate::limits::{Account, Accounts, CallerKey, Limits};
 use crate::metrics::{Metrics, Rpc};
+use crate::trace::CallSpan;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -37,6 +38,8 @@ pub struct Shop {
     pub accounts: Arc<Accounts>,
     /// How much there may be.
     pub limits: Limits,
+    /// Whether each has a span.
+    pub trace_calls: bool,
 }
 
 /// Counts the calls of `S`, and refuses those that are too many.
@@ -117,12 +120,13 @@ where
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
         let began = self.clock.awake();
-        let rpc = Rpc::named(request.uri().path().rsplit('/').next().unwrap_or_default());
+        let rpc = Rpc::of_path(request.uri().path());
+        let span = CallSpan::begin(self.shop.trace_calls, request.headers(), rpc.name());
         let answer = match self.pass(&mut request, began) {
             Ok(()) => Answer::Coming(self.inner.call(request)),
             Err(status) => Answer::Refused(Some(status)),
         };
-        Passing { answer, rpc, began, clock: self.clock.clone(), counted: false, shop: self.shop.clone() }
+        Passing { answer, rpc, span, began, clock: self.clock.clone(), counted: false, shop: self.shop.clone() }
     }
 }
 
@@ -130,6 +134,7 @@ where
 pub struct Passing<F> {
     answer: Answer<F>,
     rpc: Rpc,
+    span: CallSpan,
     began: Duration,
     clock: Arc<dyn Clock>,
     shop: Arc<Shop>,
@@ -156,6 +161,7 @@ where
         // An error is told by the headers; what comes with a message ends well.
         let status = answer.headers().get(Status::GRPC_STATUS);
         let code = status.map_or(Code::Ok, |status| Code::from_bytes(status.as_bytes()));
+        self.span.end(code as i32);
         self.shop.metrics.calls.took(self.rpc, self.clock.awake().saturating_sub(self.began));
         if self.rpc != Rpc::Watch || code != Code::Ok {
             self.shop.metrics.calls.ended(self.rpc, code as i32);
@@ -167,6 +173,7 @@ where
 impl<F> Drop for Passing<F> {
     fn drop(&mut self) {
         if !self.counted {
+            self.span.end(Code::Cancelled as i32);
             self.shop.metrics.calls.ended(self.rpc, Code::Cancelled as i32);
         }
     }

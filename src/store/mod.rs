@@ -11,7 +11,11 @@
 mod embedded;
 mod memory;
 
-pub use embedded::{Disk, Embedded, FORMAT, RESERVE_BYTES};
+pub use embedded::{
+    Disk, Embedded, FORMAT, RESERVE_BYTES, Restored, Snapshot, Snapshots, Summary, copy_backup, restore,
+};
+#[cfg(unix)]
+pub use embedded::{Inspection, inspect, look_at};
 pub use memory::Memory;
 
 use crate::core::types::ThreadId;

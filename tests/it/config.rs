@@ -1,5 +1,6 @@
 //! The options of `serve` from the command line, the environment and the config file.
 use crate::program::{Coordinator, Process, ended, program};
+use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 
 /// A directory with a config file.
@@ -104,4 +105,29 @@ fn clients_and_the_server_share_a_file() {
     let got = ended(command.args(["get", "--config"]).arg(place.file()));
     assert_eq!(got.code, Some(0), "{got:?}");
     assert_eq!(listening(place.serve()), "listening unix:p.sock");
+}
+
+#[test]
+fn a_hangup_does_not_end_the_server() {
+    let place = Place::with("[serve]\nstore = 'memory'\nlisten = 'unix:p.sock'\n");
+    let server = Process::start(place.serve());
+    server.line();
+    server.signal(Signal::HUP);
+    while !server.error_line().contains("SIGHUP") {}
+    let mut command = program();
+    let address = format!("unix:{}", place.0.path().join("p.sock").display());
+    let got = ended(command.args(["get", "--thread-id", "t", "--address", &address]));
+    assert_eq!(got.code, Some(0), "{got:?}");
+    server.signal(Signal::TERM);
+    assert_eq!(server.end().code, Some(0));
+}
+
+#[test]
+fn what_goes_together_may_come_from_different_places() {
+    let place = Place::with("[serve]\nstore = 'memory'\nlisten = '127.0.0.1:0'\ntls_cert = 'cert.pem'\n");
+    let refused = ended(&mut place.serve());
+    assert_eq!((refused.code, refused.err.contains("--tls-cert wants --tls-key too")), (Some(2), true), "{refused:?}");
+    let mut command = place.serve();
+    let started = ended(command.args(["--tls-key", "key.pem"]));
+    assert_eq!((started.code, started.err.contains("cert.pem: No such file")), (Some(1), true), "{started:?}");
 }

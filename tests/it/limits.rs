@@ -1,9 +1,12 @@
 //! What callers may have: refusals come with what, how much and how long, and the others are served as before.
 use crate::support::{Api, Process, Running, api, config, detail, embedded, states, timed, unix};
+use pausewatch::access::AccessConfig;
 use pausewatch::limits::{Limits, Most};
+use pausewatch::proto::v1::IncrementElicitationRequest;
 use pausewatch::server::Config;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use tonic::transport::Endpoint;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -140,6 +143,25 @@ async fn g7_who_calls_too_often_is_told_how_long_to_wait_and_the_others_are_serv
     assert!(served <= 21, "{served} calls were served");
 }
 
+/// Else one would flood the server by asking whether it is well.
+#[tokio::test]
+async fn g7_questions_for_health_are_calls_too() {
+    use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+    let limits = Limits { calls: most(None, Some(5)), ..Limits::default() };
+    let running = Running::start(Config { limits, ..config() }).await;
+    let endpoint = Endpoint::from_shared(format!("http://{}", running.address)).unwrap();
+    let mut health = HealthClient::new(endpoint.connect().await.unwrap());
+    health.check(HealthCheckRequest::default()).await.unwrap();
+    let flood = async {
+        loop {
+            if let Err(status) = health.check(HealthCheckRequest::default()).await {
+                break status;
+            }
+        }
+    };
+    assert_eq!(exceeded(timed("the limit", flood).await).0, "calls-per-second-per-caller");
+}
+
 #[tokio::test]
 async fn g7_a_caller_with_its_share_of_connections_is_told_so() {
     let limits = Limits { connections: most(Some(4), Some(2)), ..Limits::default() };
@@ -196,4 +218,38 @@ async fn g7_a_flood_of_calls_is_refused_beside_an_honest_caller() {
     assert!(calls > 0 && refused > 0, "{calls} honest calls beside {refused} that were refused");
     let grown = server.memory().saturating_sub(before);
     assert!(grown < 16 << 20, "memory grew by {grown} bytes");
+}
+
+/// Behind one address are many callers: each token has a share of its own, and the trail says whose it was.
+#[tokio::test]
+async fn g7_the_subject_of_a_token_is_a_caller_wherever_it_calls_from() {
+    let directory = tempfile::tempdir().unwrap();
+    let (tokens, trail) = (directory.path().join("tokens"), directory.path().join("audit.log"));
+    let entry = |subject: &str| {
+        format!("[[token]]\nsubject = \"{subject}\"\nrole = \"admin\"\nsecret = \"a-long-secret-of-{subject}\"\n")
+    };
+    std::fs::write(&tokens, entry("ann") + &entry("bob")).unwrap();
+    let access = AccessConfig { tokens: Some(tokens), jwt: None, given: Vec::new() };
+    let audit = pausewatch::audit::Config { path: trail.clone(), max_size: 1 << 20, keep: 1 };
+    let limits = Limits { open: most(None, Some(1)), streams: most(None, Some(1)), ..Limits::default() };
+    let config = Config { access: Some(access), audit: Some(audit), limits, ..config() };
+    let running = Running::start(config).await;
+    let mut api = running.api().await.0;
+    let request = |subject: &str, thread: &str| {
+        let mut request =
+            tonic::Request::new(IncrementElicitationRequest { thread_id: thread.into(), ..Default::default() });
+        let token = format!("Bearer a-long-secret-of-{subject}");
+        request.metadata_mut().insert("authorization", token.parse().unwrap());
+        request
+    };
+    api.increment_elicitation(request("ann", "a")).await.unwrap();
+    let (limit, caller) = refused("a second one of Ann's", api.increment_elicitation(request("ann", "b")).await);
+    assert_eq!((limit.as_str(), caller.as_deref()), ("open-elicitations-per-caller", Some("ann")));
+    api.increment_elicitation(request("bob", "b")).await.unwrap();
+    drop(api);
+    running.stop().await.unwrap();
+    let text = std::fs::read_to_string(&trail).unwrap();
+    let by: Vec<_> = text.lines().filter_map(|line| line.split("\"by\":\"").nth(1)?.split('"').next()).collect();
+    assert_eq!(by, ["ann", "bob"]);
+    assert!(!text.contains("a-long-secret"), "tokens are in no trail");
 }

@@ -12,6 +12,8 @@ import { parseAddress } from "./address.js";
 import { ConfigError, within } from "./errors.js";
 
 export const KEYS = ["address", "thread_id", "token", "tls_ca", "tls_cert", "tls_key"] as const;
+/** The server's part of the file, which is not ours to judge. */
+const SERVER = "serve";
 export type Key = (typeof KEYS)[number];
 /** What a config file says. */
 export type Values = { readonly [key in Key]?: string };
@@ -40,6 +42,7 @@ export function loadConfigFile(named: string | undefined, environment: Environme
 export function parseConfigFile(text: string): Values {
   const values: { [key in Key]?: string } = {};
   for (const [key, value] of Object.entries(parseToml(text))) {
+    if (key === SERVER) continue;
     const line = `line ${lineOf(key, text)}`;
     const wrong = (why: string) => new ConfigError(`${line}: ${why}`);
     if (!isKey(key))

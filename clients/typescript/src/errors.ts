@@ -104,6 +104,16 @@ export class TooManyElicitationsError extends CallError {
   override name = "TooManyElicitationsError";
 }
 
+/** The token is missing, wrong or has expired: see `reason`. Nothing changed. */
+export class UnauthenticatedError extends CallError {
+  override name = "UnauthenticatedError";
+}
+
+/** The token does not open this thread, or its role may not do this: see `reason`. Nothing changed. */
+export class PermissionDeniedError extends CallError {
+  override name = "PermissionDeniedError";
+}
+
 /** The outcome may be unknown: call again with the same request id, and it counts once. */
 class TransientError extends CallError {
   override get transient(): boolean {
@@ -144,6 +154,9 @@ const BY_REASON: ReadonlyMap<string, new (status: ConnectError) => CallError> = 
 export function fromStatus(status: ConnectError): CallError {
   const named = BY_REASON.get(errorInfo(status)?.reason ?? "");
   if (named !== undefined) return new named(status);
+  // By their code: a proxy in front of the server may ask for tokens as well.
+  if (status.code === Code.Unauthenticated) return new UnauthenticatedError(status);
+  if (status.code === Code.PermissionDenied) return new PermissionDeniedError(status);
   if (status.code === Code.DeadlineExceeded) return new DeadlineExceededError(status);
   if (nobodyAnswered(status)) return new UnavailableError(broken(status));
   return status.code === Code.Unavailable ? new UnavailableError(status) : new CallError(status);

@@ -22,9 +22,11 @@ export {
   InvalidFieldError,
   NoOutstandingElicitationError,
   PausewatchError,
+  PermissionDeniedError,
   RequestIdReusedError,
   StoreUnavailableError,
   TooManyElicitationsError,
+  UnauthenticatedError,
   UnavailableError,
 } from "./errors.js";
 export type { Hold, HoldOptions, Release } from "./hold.js";

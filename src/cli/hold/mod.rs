@@ -10,8 +10,8 @@ mod command;
 mod lease;
 
 use super::connection::{self, Connection, NO_THREAD, Thread};
-use super::exit;
 use super::failure::{Called, say, without_number};
+use super::{exit, traces};
 use crate::client::{Error, Hold, Settings};
 use crate::exec::{Program, Verdict};
 use command::Running;
@@ -65,15 +65,23 @@ pub fn run(args: Args) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("start: {error}")),
     };
-    let ended = runtime.block_on(hold(args, &settings));
+    let traces = traces::endpoint().and_then(|endpoint| match traces::start(&endpoint) {
+        Ok(traces) => traces,
+        Err(why) => {
+            say("hold", &format!("no traces are sent to {endpoint}: {why}"));
+            None
+        }
+    });
+    let ended = runtime.block_on(hold(args, &settings, traces.is_some()));
     runtime.shutdown_background();
+    drop(traces);
     match ended {
         Ok(verdict) => verdict.carry_out(),
         Err(code) => code,
     }
 }
 
-async fn hold(args: Args, settings: &Settings) -> Result<Verdict, ExitCode> {
+async fn hold(args: Args, settings: &Settings, traced: bool) -> Result<Verdict, ExitCode> {
     let hold = match open(&args, settings).await {
         Ok(hold) => Some(hold),
         Err(NotOpen::Refused(why)) => return Err(fail(&why)),
@@ -83,17 +91,20 @@ async fn hold(args: Args, settings: &Settings) -> Result<Verdict, ExitCode> {
             None
         }
     };
-    let ended = run_under(hold.as_ref(), args).await;
+    let ended = run_under(hold.as_ref(), args, traced).await;
     if let Some(hold) = hold {
         lease::close(&hold).await;
     }
     ended
 }
 
-async fn run_under(hold: Option<&Hold>, args: Args) -> Result<Verdict, ExitCode> {
+async fn run_under(hold: Option<&Hold>, args: Args, traced: bool) -> Result<Verdict, ExitCode> {
     let mut command = args.command.into_iter();
     let name = command.next().expect("clap requires one");
-    let program = Program { name: name.clone(), args: command.collect(), env: Vec::new() };
+    // What COMMAND does belongs to the span of the hold.
+    let traceparent = hold.filter(|_| traced).and_then(Hold::traceparent);
+    let env = traceparent.map(|parent| ("TRACEPARENT".into(), parent.into())).into_iter().collect();
+    let program = Program { name: name.clone(), args: command.collect(), env };
     let running = Running::start(&program).map_err(|error| {
         let cause = error.cause().to_string();
         say("hold", &format!("failed to run {}: {}", name.display(), without_number(&cause)));

@@ -1,6 +1,9 @@
-//! The options of `serve` for those who look after it: limits, metrics.
+//! The options of `serve` for those who look after it: limits, metrics, the log, the audit trail.
+use super::log::Format;
+use crate::cli::traces::{self, Traces};
 use crate::limits::{Limits, Most};
 use crate::server::Config;
+use std::path::PathBuf;
 
 /// What callers may have of a server.
 #[derive(Debug, clap::Args)]
@@ -69,12 +72,57 @@ pub(super) struct InsightArgs {
     /// Serve them off loopback too: whoever reaches the port can read them.
     #[arg(long, requires = "metrics_listen")]
     metrics_insecure: bool,
+    /// How the log is written to standard error; RUST_LOG says what is in it.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(super) log_format: Format,
+    /// Log every pause of a thread and its end, also when there are more than 100 a second.
+    #[arg(long)]
+    log_every_pause: bool,
+    /// Append a line of JSON for each change, and who made it, to this file.
+    #[arg(long, value_name = "FILE")]
+    audit_log: Option<PathBuf>,
+    /// Begin another file at this size: a number of bytes, or with KiB, MiB or GiB.
+    #[arg(long, value_name = "SIZE", default_value = "100MiB", value_parser = size)]
+    audit_max_size: u64,
+    /// Keep so many full files beside it, as FILE.1, FILE.2 and so on.
+    #[arg(long, value_name = "N", default_value = "10")]
+    audit_keep: u32,
+    /// Send a span for each call by OTLP over gRPC to this collector, such as http://127.0.0.1:4317.
+    #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
+    pub(super) otlp_endpoint: Option<String>,
+}
+
+impl InsightArgs {
+    /// Begins to send spans, if anybody has said where to.
+    pub(super) fn start_traces(&self) -> Result<Option<Traces>, String> {
+        let Some(endpoint) = self.otlp_endpoint.clone().or_else(traces::endpoint) else { return Ok(None) };
+        traces::start(&endpoint).map_err(|error| format!("send traces to {endpoint}: {error}"))
+    }
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("", 0)];
+    let (digits, shift) =
+        units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift))).expect("all end with nothing");
+    let size = digits.trim().parse::<u64>().ok().and_then(|count| count.checked_mul(1 << shift));
+    size.filter(|&size| size >= 1 << 10).ok_or_else(|| "wanted 1KiB or more, such as 100MiB".into())
 }
 
 impl InsightArgs {
     /// `config`, with these.
     pub(super) fn apply(self, config: Config) -> Config {
-        Config { metrics: self.metrics_listen, metrics_insecure: self.metrics_insecure, ..config }
+        let audit = self.audit_log.map(|path| crate::audit::Config {
+            path,
+            max_size: self.audit_max_size,
+            keep: self.audit_keep,
+        });
+        Config {
+            metrics: self.metrics_listen,
+            metrics_insecure: self.metrics_insecure,
+            audit,
+            log_every_pause: self.log_every_pause,
+            ..config
+        }
     }
 }
 
@@ -87,6 +135,14 @@ mod tests {
     struct Program {
         #[command(flatten)]
         limits: LimitArgs,
+    }
+
+    #[test]
+    fn a_size_has_a_unit_or_is_in_bytes() {
+        assert_eq!((size("100MiB"), size("1 KiB"), size("5000")), (Ok(100 << 20), Ok(1 << 10), Ok(5_000)));
+        for bad in ["", "MiB", "1", "-1KiB", "1.5MiB", "1MB", "99999999999GiB"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! `pausewatch serve`: the coordinator.
 mod access;
 mod insight;
+mod log;
+mod notify;
 mod options;
+mod watchdog;
 
 pub use options::Args;
 
@@ -13,9 +16,23 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Serves until SIGTERM or SIGINT; reads its files again on SIGHUP.
 pub fn run(args: Args) -> ExitCode {
-    log("info");
+    let _log = match log::start(args.insight.log_format) {
+        Ok(log) => log,
+        Err(error) => {
+            eprintln!("pausewatch serve: start the log: {error}");
+            return ExitCode::from(exit::FAILED);
+        }
+    };
     args.log();
-    let (why, code) = match args.config().map(serve) {
+    let traces = match args.insight.start_traces() {
+        Ok(traces) => traces,
+        Err(why) => {
+            eprintln!("pausewatch serve: {why}");
+            return ExitCode::from(exit::USAGE);
+        }
+    };
+    let trace_calls = traces.is_some();
+    let (why, code) = match args.config().map(|config| serve(Config { trace_calls, ..config })) {
         Ok(Ok(())) => return ExitCode::SUCCESS,
         Ok(Err(why)) => (why, exit::FAILED),
         Err(why) => (why, exit::USAGE),
@@ -25,6 +42,7 @@ pub fn run(args: Args) -> ExitCode {
 }
 
 fn serve(config: Config) -> Result<(), String> {
+    tracing::info!(store = ?config.store, workers = config.workers, "serving from");
     raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("start: {error}"))?;
@@ -36,6 +54,7 @@ fn serve(config: Config) -> Result<(), String> {
         let reload = server.reload();
         tokio::spawn(async move {
             while hangup.recv().await.is_some() {
+                tracing::info!("SIGHUP: reading files again");
                 reload.now();
             }
         });
@@ -49,11 +68,16 @@ fn serve(config: Config) -> Result<(), String> {
         }
         let _ = out.flush();
         drop(out);
+        let manager = notify::Manager::find();
+        manager.tell(&format!("READY=1\nSTATUS=Serving at {}", server.addresses().join(", ")));
+        let workers = server.inside();
         let shutdown = async move {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
+                () = watchdog::keep_alive(&manager, workers) => {}
             }
+            manager.tell("STOPPING=1\nSTATUS=Answering what is in flight");
         };
         server.run(shutdown).await;
         Ok(())
@@ -61,17 +85,6 @@ fn serve(config: Config) -> Result<(), String> {
     // What the drain did not wait for must not hold the process.
     runtime.shutdown_background();
     served
-}
-
-/// To standard error, as RUST_LOG says, or else `usual`; standard output is for what others read.
-pub(super) fn log(usual: &str) {
-    use std::io::IsTerminal;
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env();
-    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(usual));
-    let out = std::io::stderr;
-    // Already set: then somebody else sees to it.
-    let _ =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(out).with_ansi(out().is_terminal()).try_init();
 }
 
 /// A watcher is a connection or a part of one: the usual soft limit of 1,024 files is for programs that use select(2).

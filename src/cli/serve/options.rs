@@ -3,7 +3,7 @@
 //! a secret says `hide_env_values = true`.
 use super::access::Access;
 use super::insight::{InsightArgs, LimitArgs};
-use crate::cli::{duration, layers::Origin};
+use crate::cli::{data_dir, duration, layers::Effective};
 use crate::server::{Config, Listen, StoreConfig, TlsFiles};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,17 +38,17 @@ pub struct Args {
     /// Threads that serve connections [default: half the cores, at most 8].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: Option<u16>,
-    #[command(flatten)]
-    limits: LimitArgs,
-    #[command(flatten)]
-    insight: InsightArgs,
     /// The config file, TOML: these options under their names in its table `[serve]` [env: PAUSEWATCH_CONFIG] [default:
     /// $XDG_CONFIG_HOME/pausewatch/config.toml, else ~/.config/pausewatch/config.toml].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    pub(super) insight: InsightArgs,
     /// Each option with its values and where they are from, secrets hidden.
     #[arg(skip)]
-    pub(crate) origins: Vec<(String, Vec<String>, Origin)>,
+    pub(crate) origins: Vec<Effective>,
 }
 
 /// With it, every TCP listener speaks TLS, and Unix sockets stay as they are. What belongs together may come from several
@@ -89,7 +89,7 @@ enum Store {
 impl Args {
     /// Says what it runs with, and why, for whoever wonders later.
     pub(super) fn log(&self) {
-        let told = |(key, values, origin): &(String, Vec<String>, Origin)| match values[..] {
+        let told = |(key, values, origin): &Effective| match values[..] {
             [] => None,
             _ => Some(format!("{key}={} ({origin})", values.join(","))),
         };
@@ -101,13 +101,10 @@ impl Args {
     ///
     /// # Errors
     /// The options do not go together, or something that has no default is missing.
-    pub(super) fn config(self) -> Result<Config, String> {
+    pub(crate) fn config(self) -> Result<Config, String> {
         let store = match self.store {
             Store::Memory => StoreConfig::Memory,
-            Store::Embedded => StoreConfig::Embedded(match self.data_dir {
-                Some(directory) => directory,
-                None => default_data_dir().ok_or("neither XDG_STATE_HOME nor HOME is set: say --data-dir")?,
-            }),
+            Store::Embedded => StoreConfig::Embedded(data_dir::or_default(self.data_dir)?),
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = self.workers.map_or((cores / 2).clamp(1, 8), usize::from);
@@ -118,10 +115,4 @@ impl Args {
             Config { listen, store, anonymous_ttl, insecure, tls, access, workers, limits, ..Config::default() };
         Ok(self.insight.apply(config))
     }
-}
-
-fn default_data_dir() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let state = set("XDG_STATE_HOME").filter(|path| path.is_absolute());
-    Some(state.or_else(|| Some(set("HOME")?.join(".local/state")))?.join("pausewatch"))
 }

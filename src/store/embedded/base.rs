@@ -262,6 +262,79 @@ impl Base {
     }
 }
 
+/// The database as it was at one moment, for as long as one looks at it.
+pub(super) struct View {
+    transaction: redb::ReadTransaction,
+    /// The number of the last journal entry that is in it.
+    pub(super) applied: u64,
+}
+
+/// Takes a row: its table, key and value.
+type PutRow<'a> = dyn FnMut(Table, &[u8], &[u8]) -> io::Result<()> + 'a;
+
+impl Base {
+    /// What is committed now.
+    pub(super) fn view(&self, name: &str) -> Result<View, OpenError> {
+        let view = || -> Result<View, redb::Error> {
+            let transaction = self.database.begin_read()?;
+            let applied = transaction.open_table(META)?.get(APPLIED_KEY)?.map_or(0, |applied| applied.value());
+            Ok(View { transaction, applied })
+        };
+        view().map_err(|error| damaged(name, &error))
+    }
+}
+
+impl View {
+    /// All rows under `changes`, in the order of tables and keys. What only this store needs to know is left out.
+    pub(super) fn merged(&self, changes: &Changes<'_>, put: &mut PutRow<'_>) -> io::Result<()> {
+        let failed = |error: redb::Error| io::Error::other(error.to_string());
+        let floor = changes.get(&(Table::Meta, FLOOR_KEY.as_bytes())).copied().flatten().map(<[u8]>::to_vec);
+        let stored = || -> Result<_, redb::Error> {
+            let meta = self.transaction.open_table(META)?;
+            Ok(meta.get(FLOOR_KEY)?.map(|floor| floor.value().to_be_bytes().to_vec()))
+        };
+        if let Some(floor) = floor.map_or_else(stored, |floor| Ok(Some(floor))).map_err(failed)? {
+            put(Table::Meta, FLOOR_KEY.as_bytes(), &floor)?;
+        }
+        let open = |error: redb::TableError| failed(error.into());
+        let threads = self.transaction.open_table(THREADS).map_err(open)?;
+        let rows = threads.iter().map_err(|error| failed(error.into()))?;
+        let rows = rows.map(|row| row.map(|(key, value)| (key.value().as_bytes().to_vec(), value.value().to_vec())));
+        merge(Table::Threads, rows, changes, put)?;
+        for (table, definition) in [(Table::Elicitations, ELICITATIONS), (Table::Memory, MEMORY)] {
+            let opened = self.transaction.open_table(definition).map_err(open)?;
+            let rows = opened.iter().map_err(|error| failed(error.into()))?;
+            let rows =
+                rows.map(|row| row.map(|(key, value)| (key.value().to_be_bytes().to_vec(), value.value().to_vec())));
+            merge(table, rows, changes, put)?;
+        }
+        Ok(())
+    }
+}
+
+/// The rows of one table, with what `changes` makes of them. Both come in the order of their keys.
+fn merge(
+    table: Table,
+    rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), StorageError>>,
+    changes: &Changes<'_>,
+    put: &mut PutRow<'_>,
+) -> io::Result<()> {
+    let mut changed =
+        changes.iter().filter(|((of, _), _)| *of == table).map(|((_, key), value)| (*key, *value)).peekable();
+    for row in rows {
+        let (key, value) = row.map_err(|error| io::Error::other(error.to_string()))?;
+        while let Some((new, value)) = changed.next_if(|(changed, _)| *changed < &key[..]) {
+            value.map_or(Ok(()), |value| put(table, new, value))?;
+        }
+        match changed.next_if(|(changed, _)| *changed == &key[..]) {
+            Some((_, Some(value))) => put(table, &key, value)?,
+            Some((_, None)) => {}
+            None => put(table, &key, &value)?,
+        }
+    }
+    changed.try_for_each(|(key, value)| value.map_or(Ok(()), |value| put(table, key, value)))
+}
+
 /// Runs `work`, in which redb may panic over what it reads. The error is what the panic said.
 pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     // What it leaves half-changed is not used again: the database is closed.
@@ -285,7 +358,7 @@ impl ReadError {
 /// What is read is not what was written.
 pub(super) fn damaged(name: &str, error: &(impl Display + ?Sized)) -> OpenError {
     OpenError::Corrupt(format!(
-        "{name}: {error}. The store is damaged or not of pausewatch, and was left as it is. Restore a copy of the directory, \
-         or move it away to start with nothing: every thread then runs, at count 0"
+        "{name}: {error}. The store is damaged or not of pausewatch, and was left as it is. Restore a backup (`pausewatch restore`) \
+         or a copy of the directory, or move it away to start with nothing: every thread then runs, at count 0"
     ))
 }

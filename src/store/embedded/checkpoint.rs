@@ -5,7 +5,7 @@
 //! is told to try again; the writer then runs out of files, and refuses.
 //!
 //! - K1: the writer waits only for a thread that is at work, and that ends in a free file, or in saying why not.
-use super::base::{ApplyError, Base, caught};
+use super::base::{ApplyError, Base, View, caught};
 use super::disk::{Disk, Health, is_no_space};
 use super::journal::{self, Journal, ReadError};
 use super::rows::Stamper;
@@ -14,9 +14,13 @@ use crate::store::{Contents, OpenError};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread;
+use std::time::Duration;
 
 /// Full files that are worth a transaction, while the writer has others.
 const ENOUGH: usize = 4;
+
+/// How long a view of the database is waited for: far longer than a transaction takes.
+const VIEW_WITHIN: Duration = Duration::from_secs(30);
 
 /// Of nice(1): a third of the share of those who serve. Not less: the writer may have to wait for a file, and on a busy
 /// machine the lowest priority gets no time for seconds.
@@ -62,6 +66,10 @@ struct State {
 }
 
 impl State {
+    fn is_closed(&self) -> bool {
+        self.finishing || self.abandoned
+    }
+
     /// Whether the thread has something to do now.
     fn has_work(&self) -> bool {
         let wanted = match self.out_of_space {
@@ -102,6 +110,10 @@ impl Checkpoints {
     /// Reads everything that the database has.
     pub(super) fn read(&self, stamper: Stamper, name: &str) -> Result<Contents, OpenError> {
         self.shared.lock().base.as_ref().expect("nothing is written before all is read").read(stamper, name)
+    }
+
+    pub(super) fn viewer(&self) -> Viewer {
+        Viewer(self.shared.clone())
     }
 
     /// Why the database cannot be trusted any more.
@@ -170,6 +182,29 @@ impl Checkpoints {
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
+        }
+    }
+}
+
+/// Takes views of the database, from any thread.
+#[derive(Clone)]
+pub(super) struct Viewer(Arc<Shared>);
+
+impl Viewer {
+    /// The database as it is after its latest transaction. Waits for the one at work.
+    pub(super) fn view(&self, name: &str) -> Result<View, OpenError> {
+        let unusable = |why: &str| OpenError::Io(format!("{name}: {why}"));
+        let busy = |state: &mut State| {
+            state.base.is_none() && !state.is_closed() && !state.out_of_space && self.0.broken.get().is_none()
+        };
+        let waited = self.0.changed.wait_timeout_while(self.0.lock(), VIEW_WITHIN, busy);
+        let (state, _) = waited.expect("nothing panics while it holds the pool");
+        match (&state.base, self.0.broken.get()) {
+            (_, Some(why)) => Err(unusable(why)),
+            _ if state.is_closed() => Err(unusable("the store was closed")),
+            (Some(base), _) => base.view(name),
+            _ if state.out_of_space => Err(unusable("the disk is full: make room, and try again")),
+            _ => Err(unusable("the database has been busy for too long: try again")),
         }
     }
 }

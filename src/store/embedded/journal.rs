@@ -12,7 +12,11 @@ use super::disk::{Disk, durable};
 use super::entry;
 use super::ops::{self, Changes};
 use super::segments::{self, SEGMENT, Segment};
+use std::collections::BTreeMap;
 use std::io;
+
+/// A file is cut at most once in a round: twice in a row while it is read is not to be expected.
+const TRIES_OF_A_FILE: u32 = 10;
 
 /// All files of the journal that the writer has; those that the database is taking up are elsewhere.
 pub(super) struct Journal {
@@ -72,6 +76,38 @@ pub(super) fn read(disk: &dyn Disk, seed: u64, applied: u64) -> Result<(Vec<Vec<
     Ok((payloads, last))
 }
 
+/// What is in the files at this moment, while others write to them.
+pub(super) fn files(disk: &dyn Disk) -> io::Result<Vec<Vec<u8>>> {
+    let contents = |number| {
+        for _ in 0..TRIES_OF_A_FILE {
+            match segments::contents(disk, number) {
+                // It was cut after its length was read: nothing in it was needed.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+                done => return done,
+            }
+        }
+        segments::contents(disk, number)
+    };
+    segments::numbers(disk)?.into_iter().map(contents).collect()
+}
+
+/// The payloads behind entry `applied`, as long as their numbers follow each other, and the number of the last one. What
+/// was being written while the files were read, and what is of an earlier round, does not.
+pub(super) fn follow(files: &[Vec<u8>], seed: u64, applied: u64) -> (Vec<Vec<u8>>, u64) {
+    let mut entries = BTreeMap::new();
+    for bytes in files {
+        let (mut end, mut expected) = (0, None);
+        while let Some(entry) = entry::decode(seed, bytes, end, expected) {
+            entries.insert(entry.sequence, entry.payload);
+            (end, expected) = (entry.end, Some(entry.sequence + 1));
+        }
+    }
+    let payloads: Vec<_> =
+        (applied + 1..).map_while(|number| entries.get(&number).map(|bytes| bytes.to_vec())).collect();
+    let last = applied + payloads.len() as u64;
+    (payloads, last)
+}
+
 /// The payloads of a file that was just written.
 pub(super) fn payloads(segment: &Segment, seed: u64) -> Result<Vec<Vec<u8>>, ReadError> {
     let bytes = segment.read()?;
@@ -115,6 +151,11 @@ impl Journal {
     /// Whether one of the next entries may have to go to another file.
     pub(super) fn is_half_full(&self) -> bool {
         self.active.end > SEGMENT / 2
+    }
+
+    /// The number of the last entry.
+    pub(super) fn last(&self) -> u64 {
+        self.next - 1
     }
 
     /// Whether nothing was written since the last [`Journal::rotate`].

@@ -27,17 +27,35 @@ pub(super) fn take(directory: &Path) -> Result<File, OpenError> {
     match locked {
         Ok(()) => {}
         Err(TryLockError::Error(error)) => return Err(failed(error)),
-        Err(TryLockError::WouldBlock) => {
-            let mut holder = String::new();
-            let _ = file.read_to_string(&mut holder);
-            return Err(OpenError::InUse(format!(
-                "{}: another pausewatch has this data directory open (process {}). Stop it, or give another --data-dir",
-                directory.display(),
-                holder.trim()
-            )));
-        }
+        Err(TryLockError::WouldBlock) => return Err(in_use(directory, &mut file)),
     }
     // Only for the message above: a full disk must not keep the server from starting.
     let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
     Ok(file)
+}
+
+/// Keeps others from opening the directory for as long as the file lives, without a change there. `None`: no process ever
+/// had it open.
+pub(super) fn look(directory: &Path) -> Result<Option<File>, OpenError> {
+    let path = directory.join("lock");
+    let failed = |error: io::Error| OpenError::Io(format!("lock {}: {error}", path.display()));
+    let mut file = match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(failed)?,
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+        Err(TryLockError::WouldBlock) => Err(in_use(directory, &mut file)),
+    }
+}
+
+fn in_use(directory: &Path, lock: &mut File) -> OpenError {
+    let mut holder = String::new();
+    let _ = lock.read_to_string(&mut holder);
+    OpenError::InUse(format!(
+        "{}: another pausewatch has this data directory open (process {}). Stop it, or give another --data-dir",
+        directory.display(),
+        holder.trim()
+    ))
 }

@@ -3,18 +3,30 @@
 //! A batch is one entry of the journal: one write and one fdatasync, and it is durable. Behind the back of the callers
 //! a thread carries what the journal has into the database, many changes of a key as one. Opening takes up what the
 //! journal still has; closing leaves it empty. `docs/decisions/` says why there are two.
+mod backup;
 mod base;
 mod checkpoint;
 mod disk;
 mod entry;
+#[cfg(unix)]
+mod glass;
 mod journal;
 mod lock;
+#[cfg(unix)]
+mod offline;
 mod ops;
+mod restore;
 mod rows;
 mod segments;
+mod snapshot;
 
+pub use backup::{Summary, copy as copy_backup};
 pub use base::FORMAT;
 pub use disk::{Disk, RESERVE_BYTES};
+#[cfg(unix)]
+pub use offline::{Inspection, inspect, look_at};
+pub use restore::{Restored, restore};
+pub use snapshot::{Snapshot, Snapshots};
 
 use super::{CommitError, Contents, OpenError, Store, Write};
 use crate::core::Moment;
@@ -26,7 +38,10 @@ use rows::Stamper;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 
 /// A store in a directory.
 pub struct Embedded {
@@ -40,6 +55,7 @@ pub struct Embedded {
     payload: Vec<u8>,
     /// Bytes of the batch that was refused last.
     refused: usize,
+    snapshots: Snapshots,
     _lock: Option<File>,
 }
 
@@ -52,6 +68,7 @@ impl Embedded {
         let name = directory.display().to_string();
         disk::create_directory(directory).map_err(|error| OpenError::Io(format!("create {name}: {error}")))?;
         let lock = lock::take(directory)?;
+        restore::none_unfinished(directory)?;
         let mut store = Self::on(Arc::new(Directory::new(directory)), &name, boot_id)?;
         store._lock = Some(lock);
         Ok(store)
@@ -85,10 +102,18 @@ impl Embedded {
         let pool = segments::take(&*disk);
         let mut pool = pool.map_err(|error| OpenError::Io(format!("open the journal in {name}: {error}")))?;
         let active = pool.free.pop().expect("a journal has files");
-        let journal = Some(Journal::new(active, base.seed, last));
+        let (seed, durable) = (base.seed, Arc::new(AtomicU64::new(last)));
+        let journal = Some(Journal::new(active, seed, last));
         let checkpoints = Checkpoints::start(base, pool, disk.clone(), health.clone(), name)?;
         let (name, payload) = (name.to_owned(), Vec::new());
-        Ok(Embedded { disk, health, journal, checkpoints, boot_id, name, payload, refused: 0, _lock: None })
+        let viewer = checkpoints.viewer();
+        let snapshots = Snapshots { viewer, disk: disk.clone(), durable, seed, name: name.clone() };
+        Ok(Embedded { disk, health, journal, checkpoints, boot_id, name, payload, refused: 0, snapshots, _lock: None })
+    }
+
+    /// What makes copies of it while it is in use.
+    pub fn snapshots(&self) -> Snapshots {
+        self.snapshots.clone()
     }
 
     fn fatal(&self, why: &str) -> CommitError {
@@ -158,6 +183,7 @@ impl Store for Embedded {
         if !batch.is_empty() {
             let appended = journal.append(&self.payload);
             appended.map_err(|error| self.fatal(&format!("write the journal and make it durable: {error}")))?;
+            self.snapshots.durable.store(journal.last(), SeqCst);
         }
         self.journal = Some(journal);
         Ok(())

@@ -68,6 +68,11 @@ fn put(table: Table, name: &[u8], out: &mut Vec<u8>, value: impl FnOnce(&mut Vec
     out[at..at + 4].copy_from_slice(&length.to_be_bytes());
 }
 
+/// Appends one row as it is.
+pub(super) fn put_row(table: Table, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    put(table, key, out, |out| out.extend_from_slice(value));
+}
+
 /// Adds what [`encode`] wrote to `changes`. `None`: it is no such thing.
 pub(super) fn decode<'a>(mut bytes: &'a [u8], changes: &mut Changes<'a>) -> Option<()> {
     while let Some((&tag, rest)) = bytes.split_first() {

@@ -33,6 +33,17 @@ pub(super) struct ThreadRow {
     changed: Stamp,
 }
 
+impl ThreadRow {
+    pub(super) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The row with another revision.
+    pub(super) fn at(self, revision: u64) -> Self {
+        Self { revision, ..self }
+    }
+}
+
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct ElicitationRow {
     #[prost(string, tag = "1")]

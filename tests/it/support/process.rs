@@ -4,12 +4,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 /// A running server. Dropped, it is killed.
 pub(crate) struct Process {
     child: Child,
     out: BufReader<ChildStdout>,
+    /// What it says on standard error, if that is read while it runs.
+    heard: Option<JoinHandle<String>>,
     pub(crate) address: String,
 }
 
@@ -38,7 +41,13 @@ impl Process {
                 break address.trim().to_owned();
             }
         };
-        Process { child, out, address }
+        Process { child, out, heard: None, address }
+    }
+
+    /// Reads its standard error from now on: a pipe takes 64 KiB.
+    pub(crate) fn listen(&mut self) {
+        let mut stderr = self.child.stderr.take().expect("standard error is piped");
+        self.heard = Some(std::thread::spawn(move || read_all(&mut stderr)));
     }
 
     pub(crate) async fn api(&self) -> Api {
@@ -76,12 +85,19 @@ impl Process {
             assert!(Instant::now() < deadline, "the server does not end");
             std::thread::sleep(std::time::Duration::from_millis(5));
         };
-        let mut error = String::new();
-        let mut stderr = self.child.stderr.take().expect("standard error is piped");
-        stderr.read_to_string(&mut error).expect("standard error can be read");
+        let error = match self.heard.take() {
+            Some(heard) => heard.join().expect("the reader does not panic"),
+            None => read_all(self.child.stderr.as_mut().expect("standard error is piped")),
+        };
         _ = self.out.read_to_string(&mut String::new());
         (status, error)
     }
+}
+
+fn read_all(from: &mut impl Read) -> String {
+    let mut text = String::new();
+    from.read_to_string(&mut text).expect("it is text");
+    text
 }
 
 impl Drop for Process {

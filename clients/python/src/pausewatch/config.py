@@ -26,6 +26,8 @@ DEADLINE: Seconds = 5.0
 """How long a call may take, retries included, unless told otherwise."""
 
 _KEYS = ("address", "thread_id", "token", "tls_ca", "tls_cert", "tls_key")
+# The server's part of the file, which is not ours to judge.
+_SERVER = "serve"
 _CONFIG_VARIABLE = "PAUSEWATCH_CONFIG"
 
 
@@ -109,6 +111,7 @@ def _file(named: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> d
         raise ConfigError(f"config file {path}: {error.strerror}") from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"config file {path}: {error}") from None
+    settings.pop(_SERVER, None)
     for key, value in settings.items():
         if key not in _KEYS:
             raise ConfigError(f"config file {path}: unknown key {key!r}; known: {', '.join(_KEYS)}")

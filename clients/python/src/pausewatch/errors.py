@@ -128,6 +128,14 @@ class TooManyElicitations(CallError):
     """The thread has as many open elicitations as are allowed. Nothing changed; there is room when one closes."""
 
 
+class Unauthenticated(CallError):
+    """The token is missing, wrong or has expired: the reason says which. Nothing changed."""
+
+
+class PermissionDenied(CallError):
+    """The token does not open this thread, or its role may not do this: the reason says which. Nothing changed."""
+
+
 class TransientError(CallError):
     """The same call may succeed if it is made again, with the same request id: it counts once."""
 

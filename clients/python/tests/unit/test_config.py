@@ -46,6 +46,12 @@ def test_the_file_is_looked_for_in_its_usual_places(tmp_path: Path) -> None:
     assert Config.load(environ={"HOME": str(tmp_path / "nobody")}) == Config()
 
 
+def test_the_part_of_the_server_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('thread_id = "t"\n[serve]\nlisten = [7]\n')
+    assert Config.load(config_file=path, environ={}).thread_id == "t"
+
+
 def test_a_file_that_was_named_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"config file .*missing\.toml: No such file"):
         Config.load(config_file=tmp_path / "missing.toml", environ={})

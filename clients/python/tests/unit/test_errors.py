@@ -56,6 +56,18 @@ def test_the_type_follows_the_reason(reason: str, kind: type[pw.CallError]) -> N
     assert (error.code, error.reason, error.metadata) == (StatusCode.NOT_FOUND, reason, {"thread_id": "t"})
 
 
+@pytest.mark.parametrize(
+    ("code", "reason", "kind"),
+    [
+        (StatusCode.UNAUTHENTICATED, "TOKEN_EXPIRED", pw.Unauthenticated),
+        (StatusCode.PERMISSION_DENIED, "THREAD_FORBIDDEN", pw.PermissionDenied),
+    ],
+)
+def test_who_needs_another_token_is_told_so(code: StatusCode, reason: str, kind: type[pw.CallError]) -> None:
+    error = status.read(refused(code, reason))
+    assert (type(error), error.reason, isinstance(error, pw.TransientError)) == (kind, reason, False)
+
+
 def test_a_reason_of_another_domain_is_none_of_ours() -> None:
     error = status.read(refused(StatusCode.NOT_FOUND, "ELICITATION_EXPIRED", "example.com"))
     assert (type(error), error.reason, str(error)) == (pw.CallError, None, "in words")

@@ -38,6 +38,13 @@ test("every reason has its class", () => {
   }
 });
 
+test("who needs another token is told so", () => {
+  const expired = errors.fromStatus(refused(Code.Unauthenticated, "TOKEN_EXPIRED"));
+  assert.ok(expired instanceof errors.UnauthenticatedError && !expired.transient);
+  const forbidden = errors.fromStatus(refused(Code.PermissionDenied, "THREAD_FORBIDDEN"));
+  assert.deepEqual([forbidden.name, forbidden.reason], ["PermissionDeniedError", "THREAD_FORBIDDEN"]);
+});
+
 test("a store that cannot write and a lost connection are told apart, and both transient", () => {
   const store = errors.fromStatus(refused(Code.Unavailable, "STORE_UNAVAILABLE"));
   assert.ok(store instanceof errors.StoreUnavailableError && store.transient);

@@ -78,6 +78,8 @@ test("what is wrong in a config file is named with its line, and no value is", (
     refused(() => parseConfigFile(text), why);
   }
   assert.deepEqual(parseConfigFile("# nothing yet\n"), {});
+  const withServer = 'thread_id = "t"\n[serve]\nlisten = [7]\n';
+  assert.deepEqual(parseConfigFile(withServer), { thread_id: "t" }, "the server's part is passed over");
 });
 
 test("an address that is none is told with its source, unless a better one wins", () => {

@@ -22,10 +22,12 @@ from ..errors import (
     ElicitationUnknown,
     InvalidField,
     NoOutstandingElicitation,
+    PermissionDenied,
     RequestIdReused,
     Status,
     StoreUnavailable,
     TooManyElicitations,
+    Unauthenticated,
     Unavailable,
 )
 
@@ -49,6 +51,9 @@ _BY_REASON: dict[str | None, type[CallError]] = {
 _BY_CODE: dict[StatusCode, type[CallError]] = {
     StatusCode.UNAVAILABLE: Unavailable,
     StatusCode.DEADLINE_EXCEEDED: DeadlineExceeded,
+    # A proxy in front of the server may ask for tokens as well.
+    StatusCode.UNAUTHENTICATED: Unauthenticated,
+    StatusCode.PERMISSION_DENIED: PermissionDenied,
 }
 _OF_A_BROKEN_CONNECTION = frozenset({StatusCode.UNKNOWN, StatusCode.INTERNAL, StatusCode.CANCELLED})
 

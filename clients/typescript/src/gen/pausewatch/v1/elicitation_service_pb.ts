@@ -14,6 +14,7 @@
 //   ELICITATION_EXPIRED         NOT_FOUND            the named elicitation was closed by the end of its lease
 //   TOO_MANY_ELICITATIONS       RESOURCE_EXHAUSTED   the thread has 1,000 open elicitations
 //   STORE_UNAVAILABLE           UNAVAILABLE          the change could not be stored: call again with the same request id
+//   LIMIT_EXCEEDED              RESOURCE_EXHAUSTED   the caller, or all callers, have as much as may be (with google.rpc.RetryInfo)
 //   TOKEN_MISSING               UNAUTHENTICATED      the server wants a token, and the call has none
 //   TOKEN_INVALID               UNAUTHENTICATED      the token is not accepted, or not any more
 //   TOKEN_EXPIRED               UNAUTHENTICATED      the token has expired

@@ -26,6 +26,8 @@ import org.tomlj.TomlPosition;
  */
 final class ConfigFile {
     private static final String VARIABLE = "PAUSEWATCH_CONFIG";
+    /** The server's part of the file, which is not ours to judge. */
+    private static final String SERVER = "serve";
 
     private ConfigFile() {}
 
@@ -58,6 +60,9 @@ final class ConfigFile {
         }
         Map<Setting, String> settings = new EnumMap<>(Setting.class);
         for (String key : file.keySet()) {
+            if (key.equals(SERVER)) {
+                continue;
+            }
             TomlPosition position = Objects.requireNonNull(file.inputPositionOf(List.of(key)));
             Setting setting = setting(key)
                     .orElseThrow(() -> at(position, "unknown field `" + key + "`, expected one of " + Setting.KEYS));

@@ -86,6 +86,9 @@ record Failure(Status status, Optional<String> reason, Map<String, String> metad
         return switch (failure.status.getCode()) {
             case UNAVAILABLE -> new UnavailableException(failure);
             case DEADLINE_EXCEEDED -> new DeadlineExceededException(failure);
+            // By their code: a proxy in front of the server may ask for tokens as well.
+            case UNAUTHENTICATED -> new UnauthenticatedException(failure);
+            case PERMISSION_DENIED -> new PermissionDeniedException(failure);
             default ->
                 failure.isBrokenConnection()
                         ? new UnavailableException(failure.unavailable())

@@ -16,6 +16,8 @@ public abstract sealed class PausewatchException extends RuntimeException
                 ElicitationReleasedException,
                 ElicitationExpiredException,
                 TooManyElicitationsException,
+                UnauthenticatedException,
+                PermissionDeniedException,
                 StoreUnavailableException,
                 UnavailableException,
                 DeadlineExceededException,

@@ -94,6 +94,12 @@ class ConfigTest {
     }
 
     @Test
+    void thePartOfTheServerIsPassedOver() throws IOException {
+        file("thread_id = \"t\"\n[serve]\nlisten = [7]\n");
+        assertEquals(Optional.of("t"), config().build().threadId());
+    }
+
+    @Test
     void aSyntaxErrorDoesNotRepeatTheToken() throws IOException {
         file("token = \"" + SECRET + "\n");
         assertFalse(error(config()).contains(SECRET), error(config()));

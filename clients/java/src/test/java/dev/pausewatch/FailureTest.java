@@ -55,6 +55,17 @@ class FailureTest {
         assertSame(cause, error.getCause());
     }
 
+    @ParameterizedTest
+    @CsvSource({
+        "UNAUTHENTICATED, TOKEN_EXPIRED, UnauthenticatedException",
+        "PERMISSION_DENIED, THREAD_FORBIDDEN, PermissionDeniedException",
+    })
+    void whoNeedsAnotherTokenIsToldSo(Status.Code code, String reason, String type) {
+        PausewatchException error = Failure.of(refusal(code, reason, "pausewatch"));
+        assertEquals(type, error.getClass().getSimpleName());
+        assertEquals(Optional.of(reason), error.reason());
+    }
+
     @Test
     void aForeignReasonAndAReasonInTheTextAreNone() {
         PausewatchException foreign = Failure.of(refusal(Status.Code.NOT_FOUND, "ELICITATION_EXPIRED", "example.com"));

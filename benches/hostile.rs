@@ -1,0 +1,116 @@
+//! `hostile`: what a caller that calls as fast as it can costs one that calls now and then.
+//!
+//! The server lets each caller make 1,000 calls a second. The hostile one has 16 connections with 64 calls on each at any
+//! time, from 127.0.0.1; the honest one calls 500 times a second over one connection, from 127.0.0.2.
+use crate::measure::{Latencies, cpu_seconds};
+use crate::process::Process;
+use crate::settings::Settings;
+use crate::table::Table;
+use crate::{Result, target};
+use pausewatch::proto::v1::elicitation_service_client::ElicitationServiceClient;
+use pausewatch::proto::v1::{DecrementElicitationRequest, IncrementElicitationRequest};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tonic::transport::{Channel, Endpoint};
+
+const LIMIT: &str = "1000";
+const HONEST_EVERY: Duration = Duration::from_millis(2);
+const CONNECTIONS: usize = 16;
+const CALLS_AT_ONCE: usize = 64;
+const WARM_UP: Duration = Duration::from_secs(1);
+const ALONE: &str = "alone";
+const BESIDE: &str = "beside a hostile caller";
+
+type Stub = ElicitationServiceClient<Channel>;
+
+pub(crate) fn run(settings: &Settings) -> Result<Table> {
+    let title = "hostile: an honest caller's calls, durable, alone and beside one that floods the server";
+    let mut table = Table::new(title, [ALONE, BESIDE]);
+    for run in 1..=settings.runs {
+        eprintln!("hostile: run {run} of {}", settings.runs);
+        for column in [ALONE, BESIDE] {
+            measure(column, settings, &mut table)?;
+        }
+    }
+    table.goal_at_most_times("p99 of the honest caller", ("honest", "p99, us", BESIDE), 1.5, ALONE);
+    Ok(table)
+}
+
+fn measure(column: &str, settings: &Settings, table: &mut Table) -> Result<()> {
+    let data = settings.data_dir()?;
+    let mut command = target::serve(&settings.program, &["--max-calls-per-second-per-caller", LIMIT, "--data-dir"]);
+    command.arg(data.path());
+    let server = Process::listening(command)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (served, refused) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+    let mut cpu = 0.0;
+    let mut latencies = runtime.block_on(async {
+        if column == BESIDE {
+            flood(&server.address, &served, &refused).await?;
+        }
+        tokio::time::sleep(WARM_UP).await;
+        let (before, counted) = (cpu_seconds(server.pid())?, [served.load(Relaxed), refused.load(Relaxed)]);
+        let latencies = call_now_and_then(&server.address, settings.per_case).await?;
+        cpu = cpu_seconds(server.pid())? - before;
+        for (count, before) in [&served, &refused].into_iter().zip(counted) {
+            count.fetch_sub(before, Relaxed);
+        }
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(latencies)
+    })?;
+    let seconds = settings.per_case.as_secs_f64();
+    let [p50, p99] = latencies.percentiles([50.0, 99.0]);
+    table.add(("honest", "p50, us", column), p50);
+    table.add(("honest", "p99, us", column), p99);
+    table.add(("server", "CPU, %", column), cpu / seconds * 100.0);
+    if column == BESIDE {
+        table.add(("hostile", "served/s", column), served.load(Relaxed) as f64 / seconds);
+        table.add(("hostile", "refused/s", column), refused.load(Relaxed) as f64 / seconds);
+    }
+    Ok(())
+}
+
+async fn connect(address: &str, from: [u8; 4]) -> Result<Stub> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}"))?.local_address(Some(IpAddr::from(from)));
+    Ok(Stub::new(endpoint.connect().await?))
+}
+
+/// Calls for as long as the runtime lives.
+async fn flood(address: &str, served: &Arc<AtomicU64>, refused: &Arc<AtomicU64>) -> Result<()> {
+    for connection in 0..CONNECTIONS {
+        let stub = connect(address, [127, 0, 0, 1]).await?;
+        for task in 0..CALLS_AT_ONCE {
+            let (mut stub, served, refused) = (stub.clone(), served.clone(), refused.clone());
+            tokio::spawn(async move {
+                let thread_id = format!("hostile {connection} {task}");
+                loop {
+                    let request = IncrementElicitationRequest { thread_id: thread_id.clone(), ..Default::default() };
+                    let answered = stub.increment_elicitation(request).await;
+                    if answered.is_ok() { &served } else { &refused }.fetch_add(1, Relaxed);
+                }
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Every call has its turn, however long the one before takes.
+async fn call_now_and_then(address: &str, time: Duration) -> Result<Latencies> {
+    let mut stub = connect(address, [127, 0, 0, 2]).await?;
+    let mut latencies = Latencies::default();
+    let mut ticks = interval(HONEST_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    let end = Instant::now() + time;
+    while ticks.tick().await < end {
+        let (thread_id, sent) = ("honest".to_owned(), Instant::now());
+        if (latencies.count() as u64).is_multiple_of(2) {
+            stub.increment_elicitation(IncrementElicitationRequest { thread_id, ..Default::default() }).await?;
+        } else {
+            stub.decrement_elicitation(DecrementElicitationRequest { thread_id, ..Default::default() }).await?;
+        }
+        latencies.record(sent.elapsed());
+    }
+    Ok(latencies)
+}

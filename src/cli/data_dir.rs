@@ -1,0 +1,41 @@
+//! Which data directory: the one that `serve` would use.
+use super::layers::Layers;
+use std::path::{Path, PathBuf};
+
+/// The options that name it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct DataDir {
+    /// The data directory of the server [env: PAUSEWATCH_DATA_DIR] [default: what the config file says in its table
+    /// `[serve]`, else $XDG_STATE_HOME/pausewatch, else ~/.local/state/pausewatch].
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// The config file [env: PAUSEWATCH_CONFIG] [default: $XDG_CONFIG_HOME/pausewatch/config.toml, else
+    /// ~/.config/pausewatch/config.toml].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl DataDir {
+    /// The directory.
+    ///
+    /// # Errors
+    /// The environment or the config file is wrong, or nobody names one.
+    pub(crate) fn find(self) -> Result<PathBuf, String> {
+        if let Some(directory) = self.data_dir {
+            return Ok(directory);
+        }
+        let layers = Layers::find("serve", self.config.as_deref()).map_err(|problems| problems.join("\n"))?;
+        or_default(layers.value("data_dir").map(PathBuf::from))
+    }
+}
+
+/// `named`, else where the state of programs of this user lives.
+///
+/// # Errors
+/// The environment does not say where that is.
+pub(crate) fn or_default(named: Option<PathBuf>) -> Result<PathBuf, String> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let state = set("XDG_STATE_HOME").filter(|path| Path::is_absolute(path));
+    let usual = || Some(state.or_else(|| Some(set("HOME")?.join(".local/state")))?.join("pausewatch"));
+    named.or_else(usual).ok_or_else(|| "neither XDG_STATE_HOME nor HOME is set: say --data-dir".into())
+}

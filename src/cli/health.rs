@@ -1,0 +1,121 @@
+//! `pausewatch health`: whether a coordinator serves, as an exit code: for a container's health check, or a script that waits.
+use super::connection::Connection;
+use super::escape::escaped;
+use super::{exit, failure};
+use crate::client::{self, Address, Settings};
+use std::process::ExitCode;
+use std::time::Duration;
+use tonic::{Code, Request, Status};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+
+/// The arguments of `health`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Prints `serving`, or on standard error why not. Exit code: 0 serving, 1 not, 2 bad usage. With --watch it prints each change, \
+and ends with 1 when the connection does.")]
+pub struct Args {
+    /// The service to ask for, such as pausewatch.v1.ElicitationService [default: the server as a whole].
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    service: String,
+    /// How long to wait for an answer.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = super::duration::parse)]
+    timeout: Duration,
+    /// Go on, and print each change.
+    #[arg(long)]
+    watch: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Asks once, or until the connection ends.
+pub fn run(args: Args) -> ExitCode {
+    let settings = match args.connection.settings() {
+        Ok(settings) => settings,
+        Err(why) => return usage(&why.to_string()),
+    };
+    let address = settings.address.clone().unwrap_or_default();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return refused(&format!("start: {error}")),
+    };
+    let asked = runtime.block_on(ask(&args, &settings));
+    runtime.shutdown_background();
+    match asked {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Unhealthy::Settings(why)) => usage(&why),
+        Err(Unhealthy::Status(status)) => refused(&told(&status, &address)),
+        Err(Unhealthy::NotServing(what)) => refused(&format!("the coordinator at {address} {what}")),
+    }
+}
+
+fn usage(why: &str) -> ExitCode {
+    failure::say("health", why);
+    ExitCode::from(exit::USAGE)
+}
+
+fn refused(why: &str) -> ExitCode {
+    failure::say("health", why);
+    ExitCode::from(exit::FAILED)
+}
+
+enum Unhealthy {
+    Settings(String),
+    Status(Status),
+    NotServing(&'static str),
+}
+
+impl From<Status> for Unhealthy {
+    fn from(status: Status) -> Self {
+        Unhealthy::Status(status)
+    }
+}
+
+async fn ask(args: &Args, settings: &Settings) -> Result<(), Unhealthy> {
+    let wrong = |why: client::ConfigError| Unhealthy::Settings(why.to_string());
+    let config = settings.config().map_err(wrong)?;
+    config.check().map_err(wrong)?;
+    let mut health = HealthClient::new(client::channel(&config).map_err(wrong)?);
+    let question = HealthCheckRequest { service: args.service.clone() };
+    let late = |_| Status::deadline_exceeded("no answer in time");
+    if !args.watch {
+        let mut request = Request::new(question);
+        request.set_timeout(args.timeout);
+        let answer = tokio::time::timeout(args.timeout, health.check(request)).await.map_err(late)??;
+        return said(answer.into_inner().status()).map(|text| println!("{text}"));
+    }
+    let changes = tokio::time::timeout(args.timeout, health.watch(question)).await.map_err(late)??;
+    let mut changes = changes.into_inner();
+    while let Some(change) = changes.message().await? {
+        match said(change.status()) {
+            Ok(text) => println!("{text}"),
+            Err(Unhealthy::NotServing(_)) => println!("not serving"),
+            Err(other) => return Err(other),
+        }
+    }
+    Err(Status::unavailable("the connection ended").into())
+}
+
+fn said(status: tonic_health::pb::health_check_response::ServingStatus) -> Result<&'static str, Unhealthy> {
+    use tonic_health::pb::health_check_response::ServingStatus as Wire;
+    match status {
+        Wire::Serving => Ok("serving"),
+        Wire::NotServing => Err(Unhealthy::NotServing("does not serve: it is being stopped")),
+        Wire::Unknown | Wire::ServiceUnknown => Err(Unhealthy::NotServing("has no such service: look at --service")),
+    }
+}
+
+fn told(status: &Status, address: &Address) -> String {
+    match status.code() {
+        Code::NotFound => format!("the coordinator at {address} has no such service: look at --service"),
+        Code::Unavailable | Code::DeadlineExceeded => {
+            let mut cause = status.message().to_owned();
+            let mut source = std::error::Error::source(status);
+            while let Some(deeper) = source {
+                (cause, source) = (deeper.to_string(), deeper.source());
+            }
+            format!("no answer from a coordinator at {address}: {}", failure::without_number(&cause))
+        }
+        code => format!("{} ({code:?})", escaped(status.message())),
+    }
+}

@@ -1,0 +1,73 @@
+//! The sign of life that a service manager waits for: each worker has answered a health check, over a connection of its own,
+//! by the same way as those of clients. A timer alone would go on while nothing is served.
+use super::notify::Manager;
+use crate::client::channel_over;
+use crate::server::Inside;
+use hyper_util::rt::TokioIo;
+use std::time::Duration;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tonic::transport::Channel;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+/// Signs of life in the time after which the manager gives up: one may be late.
+const SIGNS: u32 = 3;
+
+/// Sends signs of life for as long as all workers answer, for ever.
+pub(super) async fn keep_alive(manager: &Manager, workers: Vec<Inside>) {
+    let Some(patience) = manager.patience() else { return std::future::pending().await };
+    let mut workers: Vec<_> = workers.into_iter().map(client).collect();
+    let mut ticks = interval(patience / SIGNS);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        match all_answer(&mut workers, patience / SIGNS).await {
+            Ok(()) => manager.tell("WATCHDOG=1"),
+            Err(why) => tracing::error!(why, "no sign of life for the service manager"),
+        }
+    }
+}
+
+fn client(worker: Inside) -> HealthClient<Channel> {
+    let connect = move |_| {
+        let worker = worker.clone();
+        async move { worker.connect().await.map(TokioIo::new) }
+    };
+    HealthClient::new(channel_over(tower::service_fn(connect)))
+}
+
+async fn all_answer(workers: &mut [HealthClient<Channel>], within: Duration) -> Result<(), String> {
+    for (number, worker) in workers.iter_mut().enumerate() {
+        let answer = timeout(within, worker.check(HealthCheckRequest::default())).await;
+        match answer {
+            Ok(Ok(answer)) if answer.get_ref().status() == ServingStatus::Serving => {}
+            Ok(Ok(_)) => return Err(format!("worker {number} is being stopped")),
+            Ok(Err(status)) => return Err(format!("worker {number}: {status}")),
+            Err(_) => return Err(format!("worker {number} does not answer")),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::{Config, Server};
+
+    #[tokio::test]
+    async fn a_server_that_answers_no_more_gives_no_sign_of_life() {
+        let listen = vec!["127.0.0.1:0".parse().unwrap()];
+        let server = Server::start(Config { listen, workers: 2, ..Config::default() }).await.unwrap();
+        let mut workers: Vec<_> = server.inside().into_iter().map(client).collect();
+        assert_eq!(workers.len(), 2);
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let served = tokio::spawn(server.run(async move { _ = stopped.await }));
+        assert_eq!(all_answer(&mut workers, Duration::from_secs(30)).await, Ok(()));
+        drop(stop);
+        served.await.unwrap();
+        for worker in workers.iter_mut() {
+            assert!(all_answer(std::slice::from_mut(worker), Duration::from_secs(1)).await.is_err());
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! `pausewatch backup`: a copy of the store in one file, while the server runs or while it is down.
+//!
+//! 1. What is under the name that was asked for is a whole backup: it is written beside it, read to its end, made durable,
+//!    and then given its name.
+use super::{count, failed, moment};
+use crate::cli::data_dir::DataDir;
+use crate::cli::{exit, failure};
+use crate::clock::{Clock, System};
+use crate::server::ask_for_backup;
+use crate::store::{OpenError, Summary, copy_backup, look_at};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The arguments of `backup`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Has everything that was acknowledged before it was asked for, as it was at one moment. The server goes on meanwhile. To be run as \
+the user of the server, on its machine. `pausewatch restore` makes a store of it.")]
+pub struct Args {
+    /// The file to write, which only its owner may read; `-`: standard output. One that is there is replaced.
+    #[arg(value_name = "FILE")]
+    out: PathBuf,
+    #[command(flatten)]
+    data_dir: DataDir,
+}
+
+/// Makes a backup.
+pub fn run(args: Args) -> ExitCode {
+    let directory = match args.data_dir.find() {
+        Ok(directory) => directory,
+        Err(why) => {
+            failure::say("backup", &why);
+            return ExitCode::from(exit::USAGE);
+        }
+    };
+    let to_stdout = args.out == Path::new("-");
+    let made = match to_stdout {
+        true => copy(&directory, &mut io::stdout().lock()),
+        false => into_file(&directory, &args.out),
+    };
+    match made {
+        Ok(summary) => {
+            let Summary { threads, elicitations, bytes, taken, .. } = summary;
+            let told = format!(
+                "{} of {}: {}, {}, {bytes} bytes",
+                args.out.display(),
+                moment(taken),
+                count(threads, "thread"),
+                count(elicitations, "open elicitation")
+            );
+            match to_stdout {
+                true => failure::say("backup", &told),
+                false => println!("{told}"),
+            }
+            ExitCode::SUCCESS
+        }
+        Err(why) => failed("backup", &why),
+    }
+}
+
+/// Copies the store to `out`, from the server that has it open, or if none has, from its files.
+fn copy(directory: &Path, out: &mut dyn Write) -> Result<Summary, String> {
+    let clock = System::new();
+    let closed = match look_at(directory, clock.boot_id()) {
+        Ok(store) => store,
+        Err(in_use @ OpenError::InUse(_)) => {
+            let mut from = ask_for_backup(directory).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                    format!("{in_use}, and it does not take questions (its socket `control` in the directory): back up when it is down")
+                }
+                _ => format!("the server that has {} open: {error}", directory.display()),
+            })?;
+            return copy_backup(&mut from, out).map_err(|error| format!("the server's copy: {error}"));
+        }
+        Err(why) => return Err(why.to_string()),
+    };
+    let taken = clock.now().wall;
+    let snapshot = closed.snapshots().take().map_err(|why| why.to_string())?;
+    snapshot.write(taken, out).map_err(|error| error.to_string())
+}
+
+fn into_file(directory: &Path, path: &Path) -> Result<Summary, String> {
+    let told = |error: io::Error| format!("{}: {error}", path.display());
+    let mut name = path.file_name().ok_or_else(|| format!("{}: wanted the name of a file", path.display()))?.to_owned();
+    name.push(".partial");
+    let draft = path.with_file_name(name);
+    let mut options = OpenOptions::new();
+    // What the reasons and holders of elicitations say is for nobody else.
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft).map_err(told)?;
+    let write = || {
+        let mut out = BufWriter::with_capacity(256 << 10, &file);
+        let summary = copy(directory, &mut out)?;
+        out.flush().map_err(told)?;
+        drop(out);
+        file.sync_all().map_err(told)?;
+        let mut written = File::open(&draft).map_err(told)?;
+        let mut reader = io::BufReader::with_capacity(256 << 10, &mut written);
+        let read = copy_backup(&mut reader, &mut io::sink()).map_err(told)?;
+        if read != summary {
+            return Err(format!("{}: what was read back is not what was written: the disk fails", path.display()));
+        }
+        std::fs::rename(&draft, path).map_err(told)?;
+        let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        File::open(parent).and_then(|parent| parent.sync_all()).map_err(told)?;
+        Ok(summary)
+    };
+    write().inspect_err(|_| _ = std::fs::remove_file(&draft))
+}

@@ -1,0 +1,26 @@
+//! The commands on the store of a server: `backup`, `restore` and `check`.
+pub mod backup;
+pub mod check;
+pub mod restore;
+
+use super::{exit, failure};
+use std::process::ExitCode;
+
+/// Says why, and returns the exit code.
+fn failed(command: &str, why: &str) -> ExitCode {
+    failure::say(command, why);
+    ExitCode::from(exit::FAILED)
+}
+
+/// A number of things, in words.
+fn count(number: u64, of: &str) -> String {
+    format!("{number} {of}{}", if number == 1 { "" } else { "s" })
+}
+
+/// A moment of the wall clock, for people.
+fn moment(nanos: i64) -> String {
+    match jiff::Timestamp::from_nanosecond(nanos.into()) {
+        Ok(moment) => format!("{:.0}", moment),
+        Err(_) => "an unknown time".into(),
+    }
+}

@@ -1,0 +1,73 @@
+//! Spans on their way to a collector, by OTLP over gRPC, on a thread and a runtime of their own: a collector that is slow or
+//! away costs nobody anything but the spans that do not fit its queue of 2,048.
+//!
+//! All else is as the environment of OpenTelemetry says: `OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER`, `OTEL_EXPORTER_OTLP_HEADERS`
+//! and so on.
+use opentelemetry_otlp::{SpanExporter, WithExportConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+/// How long the end of the process waits for the last spans.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Exports for as long as it lives.
+pub(crate) struct Traces {
+    provider: SdkTracerProvider,
+    /// Dropped, it ends the runtime of the exporter.
+    _stop: tokio::sync::oneshot::Sender<()>,
+}
+
+/// Where the environment says that spans go.
+pub(crate) fn endpoint() -> Option<String> {
+    let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    set("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(|| set("OTEL_EXPORTER_OTLP_ENDPOINT"))
+}
+
+/// Starts to export to `endpoint`, such as `http://127.0.0.1:4317`. `None`: the environment disables it
+/// (`OTEL_SDK_DISABLED`).
+///
+/// # Errors
+/// The endpoint makes no sense, or the system has no thread for it.
+pub(crate) fn start(endpoint: &str) -> Result<Option<Traces>, String> {
+    if std::env::var("OTEL_SDK_DISABLED").is_ok_and(|value| value.eq_ignore_ascii_case("true")) {
+        return Ok(None);
+    }
+    let (built, provider) = mpsc::channel();
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    let endpoint = endpoint.to_owned();
+    let export = move || {
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => return drop(built.send(Err(error.to_string()))),
+        };
+        runtime.block_on(async {
+            let exporter = SpanExporter::builder().with_tonic().with_endpoint(endpoint).build();
+            let _ = built.send(exporter.map(provide).map_err(|error| error.to_string()));
+            let _ = stopped.await;
+        });
+    };
+    thread::Builder::new().name("traces".into()).spawn(export).map_err(|error| error.to_string())?;
+    let provider = provider.recv().map_err(|_| "its thread ended".to_owned())??;
+    opentelemetry::global::set_tracer_provider(provider.clone());
+    Ok(Some(Traces { provider, _stop: stop }))
+}
+
+fn provide(exporter: SpanExporter) -> SdkTracerProvider {
+    let resource = Resource::builder();
+    let resource = match std::env::var_os("OTEL_SERVICE_NAME").is_some_and(|name| !name.is_empty()) {
+        true => resource,
+        false => resource.with_service_name("pausewatch"),
+    };
+    SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource.build()).build()
+}
+
+impl Drop for Traces {
+    fn drop(&mut self) {
+        if let Err(error) = self.provider.shutdown_with_timeout(LAST_WORDS) {
+            tracing::debug!(%error, "the last spans were not exported");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What who owns the data directory may ask of the server that has it open: a copy of the store.
+//!
+//! A Unix socket in the directory, for its owner alone. It is asked by one line and answers by one: `ok`, and then what was
+//! asked for, or `error` and why. It is no part of the API: program and server are of one version, or tell each other so.
+//!
+//! 1. One copy at a time, made by a thread of its own: callers wait for none of it.
+//! 2. Who does not read what was asked for is left: a copy keeps space in the database from being used again.
+use super::listen::{SocketFile, open_unix};
+use crate::clock::Clock;
+use crate::store::Snapshots;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixListener;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// The socket.
+const SOCKET: &str = "control";
+/// Asks for a copy of the store.
+const BACKUP: &str = "backup 1";
+/// A line has no more bytes.
+const LINE: u64 = 64;
+/// How long a question may take to come.
+const QUESTION_WITHIN: Duration = Duration::from_secs(5);
+/// How long nothing may be read of an answer.
+const READ_WITHIN: Duration = Duration::from_secs(30);
+/// Of nice(1): a third of the share of those who serve.
+#[cfg(target_os = "linux")]
+const STAND_BACK: i32 = 5;
+/// Paths of sockets that are longer do not fit everywhere (sun_path).
+const LONGEST_PATH: usize = 100;
+
+/// The socket, as it can be named in few bytes: through the directory, which has to stay open.
+fn socket(directory: &Path) -> io::Result<(PathBuf, Option<File>)> {
+    let path = directory.join(SOCKET);
+    if path.as_os_str().len() <= LONGEST_PATH {
+        return Ok((path, None));
+    }
+    let open = File::open(directory)?;
+    Ok((PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", open.as_raw_fd())), Some(open)))
+}
+
+/// An open socket. Dropped, its file is removed.
+pub(super) struct Control {
+    listener: UnixListener,
+    snapshots: Snapshots,
+    _file: SocketFile,
+    _directory: Option<File>,
+}
+
+impl Control {
+    /// Opens the socket of a directory that nobody else has open.
+    pub(super) async fn open(directory: &Path, snapshots: Snapshots) -> Result<Self, String> {
+        let (path, directory) = socket(directory).map_err(|error| error.to_string())?;
+        let (listener, file) = open_unix(&path).await?;
+        Ok(Control { listener, snapshots, _file: file, _directory: directory })
+    }
+
+    /// Answers, until it is dropped.
+    pub(super) async fn answer(self, clock: Arc<dyn Clock>) {
+        let one = Arc::new(Semaphore::new(1));
+        loop {
+            let connection = match self.listener.accept().await {
+                Ok((connection, _)) => connection,
+                Err(error) => {
+                    tracing::warn!(%error, "accept a connection of the control socket");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    continue;
+                }
+            };
+            let (one, snapshots, clock) = (one.clone(), self.snapshots.clone(), clock.clone());
+            tokio::spawn(async move {
+                let mut connection = BufReader::new(connection);
+                let mut line = String::new();
+                let asked = timeout(QUESTION_WITHIN, (&mut connection).take(LINE).read_line(&mut line)).await;
+                let mut connection = connection.into_inner();
+                let refusal = match (asked.is_ok_and(|read| read.is_ok()), line.trim_end()) {
+                    (true, BACKUP) => match one.try_acquire_owned() {
+                        Ok(turn) => {
+                            let Ok(connection) = connection.into_std() else { return };
+                            let work = move || {
+                                back_up(connection, &snapshots, &*clock);
+                                drop(turn);
+                            };
+                            if let Err(error) = thread::Builder::new().name("backup".into()).spawn(work) {
+                                tracing::warn!(%error, "start a thread for a backup");
+                            }
+                            return;
+                        }
+                        Err(_) => "a backup is being made already",
+                    },
+                    _ => "the server is of another version: use the program that it was started with",
+                };
+                let _ = connection.write_all(format!("error {refusal}\n").as_bytes()).await;
+            });
+        }
+    }
+}
+
+/// Writes a copy of the store to `connection`.
+fn back_up(connection: UnixStream, snapshots: &Snapshots, clock: &dyn Clock) {
+    let write = |mut connection: UnixStream| -> io::Result<_> {
+        connection.set_nonblocking(false)?;
+        connection.set_write_timeout(Some(READ_WITHIN))?;
+        let taken = clock.now().wall;
+        match snapshots.take() {
+            Err(why) => writeln!(connection, "error {}", why.to_string().replace('\n', " ")).map(|()| None),
+            Ok(snapshot) => {
+                stand_back();
+                writeln!(connection, "ok")?;
+                snapshot.write(taken, &mut BufWriter::with_capacity(64 << 10, connection)).map(Some)
+            }
+        }
+    };
+    match write(connection) {
+        Ok(Some(summary)) => tracing::info!(threads = summary.threads, bytes = summary.bytes, "a backup was made"),
+        Ok(None) => {}
+        Err(error) => tracing::warn!(%error, "a backup was not finished"),
+    }
+}
+
+/// From here on nobody waits for this thread, and those who are served must not wait for a core. On Linux this is the
+/// thread's own priority (setpriority(2), notes); elsewhere it would be that of the process.
+fn stand_back() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, STAND_BACK);
+}
+
+/// Asks the server that has `directory` open for a copy of its store, and returns what it is to be read from.
+///
+/// # Errors
+/// Nobody answers, or with a refusal.
+pub fn ask_for_backup(directory: &Path) -> io::Result<impl io::Read + use<>> {
+    use std::io::{BufRead, Read};
+    let (path, _directory) = socket(directory)?;
+    let mut connection = UnixStream::connect(path)?;
+    connection.set_read_timeout(Some(READ_WITHIN * 2))?;
+    connection.write_all(format!("{BACKUP}\n").as_bytes())?;
+    let mut connection = std::io::BufReader::new(connection);
+    let mut line = String::new();
+    (&mut connection).take(4_096).read_line(&mut line)?;
+    match line.trim_end() {
+        "ok" => Ok(connection),
+        "" => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server ended")),
+        refused => Err(io::Error::other(refused.strip_prefix("error ").unwrap_or(refused).to_owned())),
+    }
+}

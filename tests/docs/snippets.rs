@@ -1,0 +1,64 @@
+//! Code that a page shows and does not run is at least of its language.
+use crate::links::{pages, root};
+use crate::page::{Block, blocks};
+use crate::tools;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+/// Every block of this language, with the page that it stands on.
+fn snippets(language: &str) -> Vec<(String, Block)> {
+    let of = |page: String| {
+        let text = std::fs::read_to_string(root().join(&page)).unwrap();
+        blocks(&text).into_iter().map(move |block| (page.clone(), block))
+    };
+    pages().into_iter().flat_map(of).filter(|(_, block)| block.language == language).collect()
+}
+
+fn check(language: &str, wrong: impl Fn(&str) -> Option<String>) {
+    let mut found = Vec::new();
+    for (page, block) in snippets(language) {
+        found.extend(wrong(&block.text.join("\n")).map(|why| format!("{page}:{}: {why}", block.line)));
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn toml_and_json_can_be_read() {
+    check("toml", |text| text.parse::<toml::Table>().err().map(|error| error.to_string()));
+    // One value, or one after the other, as in a log.
+    let values = |text: &str| {
+        serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>().collect::<Result<Vec<_>, _>>()
+    };
+    check("json", |text| values(text).err().map(|error| error.to_string()));
+}
+
+#[test]
+fn rust_is_compiled_with_the_documentation_tests() {
+    let library = std::fs::read_to_string(root().join("src/lib.rs")).unwrap();
+    for (page, block) in snippets("rust") {
+        let included = library.contains(&format!("#[doc = include_str!(\"../{page}\")]"));
+        assert!(
+            included,
+            "{page}:{}: name the page in `mod pages` of src/lib.rs, or say `rust,ignore` and why",
+            block.line
+        );
+    }
+}
+
+#[test]
+fn python_can_be_parsed() {
+    if let Some(reason) = tools::lacks("python3") {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{reason}");
+        return println!("skipped: {reason}");
+    }
+    check("python", |text| {
+        // Snippets await where a program would not.
+        let parse = "import ast, sys; compile(sys.stdin.read(), 'it', 'exec', ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)";
+        let mut python = Command::new("python3");
+        python.args(["-c", parse]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut python = python.spawn().unwrap();
+        python.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let ended = python.wait_with_output().unwrap();
+        (!ended.status.success()).then(|| String::from_utf8_lossy(&ended.stderr).into_owned())
+    });
+}

@@ -1,0 +1,99 @@
+//! The audit trail: who changed what, all of it and nothing else.
+use crate::support::{Running, api, config, detail, embedded, event, states, unix};
+use pausewatch::audit;
+use pausewatch::proto::v1::IncrementElicitationRequest;
+use pausewatch::server::{Config, Server};
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+use tonic::Code;
+
+fn to(path: &Path) -> Option<audit::Config> {
+    Some(audit::Config { path: path.to_owned(), max_size: 100 << 20, keep: 10 })
+}
+
+fn read(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect()
+}
+
+#[tokio::test]
+async fn each_change_has_a_line_with_who_made_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let (trail, socket) = (directory.path().join("audit.log"), directory.path().join("p.sock"));
+    let listen = vec!["127.0.0.1:0".parse().unwrap(), unix(&socket)];
+    let config = Config { listen, audit: to(&trail), ..embedded(&directory.path().join("data")) };
+    let running = Running::start(config).await;
+    let (mut one, mut other) = (running.api().await, api(&format!("unix:{}", socket.display())).await);
+    let opened = one.try_increment("t", "r1", None).await.unwrap().elicitation.unwrap();
+    let id = opened.elicitation_id.as_str();
+    one.try_increment("t", "r1", None).await.expect("the same again is no change");
+    other.try_renew("t", id, Some(Duration::from_secs(60))).await.unwrap();
+    other.try_decrement("t", "r2", Some(id)).await.unwrap();
+    other.try_decrement("t", "", None).await.expect_err("a refusal is no change");
+    let mut watch = one.watch(&["t"]).await;
+    states(&mut watch).await;
+    one.increment("t", Some(Duration::from_secs(1))).await;
+    event(&mut watch).await;
+    event(&mut watch).await;
+    drop((one, other, watch));
+    running.stop().await.unwrap();
+
+    let lines = read(&trail);
+    let who = format!("uid:{}", rustix::process::getuid().as_raw());
+    let said = |line: &Value, key: &str| line[key].as_str().unwrap_or_default().to_owned();
+    let told: Vec<_> =
+        lines.iter().map(|line| (said(line, "event"), said(line, "by"), line["revision"].as_u64())).collect();
+    let line = |event: &str, by: &str, revision| (event.to_owned(), by.to_owned(), revision);
+    let expected = [
+        line("server_started", "", None),
+        line("opened", "127.0.0.1", Some(1)),
+        line("renewed", &who, None),
+        line("closed", &who, Some(2)),
+        line("opened", "127.0.0.1", Some(3)),
+        line("lease_ended", "", Some(4)),
+    ];
+    assert_eq!(told, expected);
+    let first = &lines[1];
+    assert_eq!([said(first, "thread_id"), said(first, "elicitation_id"), said(first, "request_id")], ["t", id, "r1"]);
+    assert_eq!([said(first, "holder"), said(first, "reason")], ["a holder", "a reason"]);
+    assert_eq!((first["paused"].as_bool(), lines[3]["paused"].as_bool()), (Some(true), Some(false)));
+    assert_eq!(said(&lines[3], "request_id"), "r2");
+    assert!(lines.iter().all(|line| said(line, "time").ends_with('Z')));
+    let mode = std::fs::metadata(&trail).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "for its owner alone");
+}
+
+#[tokio::test]
+async fn a_trail_that_cannot_be_opened_stops_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("missing/audit.log");
+    let Err(error) = Server::start(Config { audit: to(&path), ..config() }).await else { panic!("it starts") };
+    assert!(error.to_string().contains("missing/audit.log"), "{error}");
+}
+
+/// A disk that is full: first lines wait, then increments are refused, and who is asked something is let go all the same.
+#[tokio::test]
+async fn a_trail_that_cannot_be_written_refuses_increments_and_nothing_else() {
+    let running = Running::start(Config { audit: to(Path::new("/dev/full")), ..config() }).await;
+    let mut api = running.api().await;
+    let request = |i: usize| IncrementElicitationRequest {
+        thread_id: format!("t{i}"),
+        reason: "r".repeat(1_024),
+        ..Default::default()
+    };
+    let mut opened = 0;
+    let status = loop {
+        match api.0.increment_elicitation(request(opened)).await {
+            Ok(_) => opened += 1,
+            Err(status) => break status,
+        }
+    };
+    assert!((1_000..10_000).contains(&opened), "{opened} lines of 1.3 KB wait");
+    let (reason, metadata) = detail(&status);
+    assert_eq!((status.code(), reason.as_str()), (Code::Unavailable, "STORE_UNAVAILABLE"));
+    assert_eq!(metadata["why"], "the audit trail cannot be written");
+    api.try_decrement("t0", "", None).await.expect("there is room for it");
+    assert_eq!(api.get("t0").await.count, 0);
+}

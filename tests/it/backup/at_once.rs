@@ -1,0 +1,171 @@
+//! Snapshots of a store while it commits as fast as it can: each is what the store was after one of its commits.
+use crate::support::disk::FakeDisk;
+use pausewatch::core::types::{ElicitationId, ThreadId};
+use pausewatch::core::{Elicitation, Header, Moment, Open, Pause};
+use pausewatch::store::{Disk, Embedded, Snapshot, Store, Write, restore};
+use redb::StorageBackend;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+const NOW: Moment = Moment { boot: 5_000_000_000, wall: 1_800_000_000_000_000_000 };
+const BOOT: u64 = 7;
+/// Elicitations that are open after each commit.
+const OPEN: u64 = 5;
+const SNAPSHOTS: usize = 25;
+/// Commits that are more than all files of the journal hold.
+const MORE: u64 = (10 << 20) / 2_048;
+
+fn open(row: u64) -> Open {
+    // So long that the journal goes round and round.
+    let reason = "r".repeat(1_024).into();
+    let elicitation = Elicitation { id: ElicitationId(row.into()), reason, holder: "".into(), created: NOW };
+    Open { elicitation: Arc::new(elicitation), lease: None, anonymous: true, row }
+}
+
+/// Commit `n` opens elicitation `n` and closes the one that is `OPEN` before it.
+fn commit(store: &mut Embedded, n: u64) {
+    let thread = ThreadId::parse("", "t").unwrap();
+    let pause = Pause { since: Some(NOW), ..Pause::default() };
+    let (header, new) = (Header { revision: n, pause, changed: NOW }, open(n));
+    let mut batch = vec![Write::PutThread(&thread, &header), Write::PutElicitation(&thread, &new)];
+    batch.extend(n.checked_sub(OPEN).map(Write::DeleteElicitation));
+    store.commit(&batch).unwrap();
+}
+
+/// The latest commit of a snapshot, of which no other is missing.
+fn newest(snapshot: &Snapshot) -> u64 {
+    let mut backup = Vec::new();
+    snapshot.write(0, &mut backup).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    restore(&mut &backup[..], directory.path(), false, BOOT, NOW).unwrap();
+    let records = Embedded::open(directory.path(), BOOT).unwrap().load(NOW).unwrap().records;
+    let rows: Vec<_> = records[0].open.iter().map(|open| open.row).collect();
+    let newest = *rows.last().unwrap();
+    assert_eq!(rows, (newest + 1 - OPEN..=newest).collect::<Vec<_>>(), "a part of a commit");
+    newest
+}
+
+type Meddle = Box<dyn FnOnce() + Send>;
+
+/// A disk on which something happens before the journal is looked at.
+#[derive(Clone, Default)]
+struct Meddled {
+    disk: FakeDisk,
+    meddle: Arc<Mutex<Option<Meddle>>>,
+}
+
+impl std::fmt::Debug for Meddled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.disk.fmt(f)
+    }
+}
+
+impl Disk for Meddled {
+    fn has_database(&self) -> io::Result<bool> {
+        self.disk.has_database()
+    }
+    fn database(&self) -> io::Result<Box<dyn StorageBackend>> {
+        self.disk.database()
+    }
+    fn draft(&self) -> io::Result<Box<dyn StorageBackend>> {
+        self.disk.draft()
+    }
+    fn adopt_draft(&self) -> io::Result<()> {
+        self.disk.adopt_draft()
+    }
+    fn segment(&self, number: u64) -> io::Result<Box<dyn StorageBackend>> {
+        self.disk.segment(number)
+    }
+    fn make_segment(&self, number: u64, zeros: u64) -> io::Result<()> {
+        self.disk.make_segment(number, zeros)
+    }
+    fn has_segment(&self, number: u64) -> io::Result<bool> {
+        let meddle = self.meddle.lock().unwrap().take();
+        meddle.into_iter().for_each(|meddle| meddle());
+        self.disk.has_segment(number)
+    }
+    fn is_low(&self) -> bool {
+        self.disk.is_low()
+    }
+    fn release_reserve(&self) -> bool {
+        self.disk.release_reserve()
+    }
+    fn restore_reserve(&self) -> io::Result<()> {
+        self.disk.restore_reserve()
+    }
+}
+
+/// N1: what was in the journal alone is in the copy also when all of it is carried over and written over meanwhile.
+#[test]
+fn a_journal_that_goes_round_while_it_is_copied_takes_nothing_from_the_copy() {
+    let disk = Meddled::default();
+    let mut store = Embedded::on(Arc::new(disk.clone()), "the disk of the test", BOOT).unwrap();
+    store.load(NOW).unwrap();
+    for n in 1..=OPEN {
+        commit(&mut store, n);
+    }
+    let snapshots = store.snapshots();
+    *disk.meddle.lock().unwrap() = Some(Box::new(move || {
+        (OPEN + 1..=OPEN + MORE).for_each(|n| commit(&mut store, n));
+        // It outlives the snapshot: a store that is closed has none.
+        std::mem::forget(store);
+    }));
+    let newest = newest(&snapshots.take().unwrap());
+    assert!((OPEN..=OPEN + MORE).contains(&newest), "{newest}");
+}
+
+/// Who is slow to read a copy holds up no commit, and gets the moment that was asked for.
+#[test]
+fn a_copy_that_nobody_reads_holds_up_nothing() {
+    let mut store = Embedded::on(Arc::new(FakeDisk::default()), "the disk of the test", BOOT).unwrap();
+    store.load(NOW).unwrap();
+    (1..=OPEN).for_each(|n| commit(&mut store, n));
+    let snapshot = store.snapshots().take().unwrap();
+    (OPEN + 1..=OPEN + 2 * MORE).for_each(|n| commit(&mut store, n));
+    assert_eq!(newest(&snapshot), OPEN);
+    drop(store);
+    let mut backup = Vec::new();
+    let closed = snapshot.write(0, &mut backup);
+    assert!(closed.is_err(), "what is left of a closed database is no copy");
+}
+
+/// N1 to N3 of `store/embedded/snapshot.rs`.
+#[test]
+fn a_snapshot_is_the_store_after_one_commit_and_not_before_the_last_that_was_acknowledged() {
+    let mut store = Embedded::on(Arc::new(FakeDisk::default()), "the disk of the test", BOOT).unwrap();
+    store.load(NOW).unwrap();
+    for n in 1..=OPEN {
+        commit(&mut store, n);
+    }
+    let snapshots = store.snapshots();
+    let (acknowledged, over) = (Arc::new(AtomicU64::new(OPEN)), Arc::<AtomicBool>::default());
+    let committing = std::thread::spawn({
+        let (acknowledged, over) = (acknowledged.clone(), over.clone());
+        move || {
+            let mut n = OPEN;
+            while !over.load(SeqCst) {
+                n += 1;
+                commit(&mut store, n);
+                acknowledged.store(n, SeqCst);
+            }
+            n
+        }
+    });
+    let mut last = 0;
+    for _ in 0..SNAPSHOTS {
+        // Else some would be of the same moment.
+        while acknowledged.load(SeqCst) == last {
+            std::hint::spin_loop();
+        }
+        let before = acknowledged.load(SeqCst);
+        let newest = newest(&snapshots.take().unwrap());
+        assert!(newest >= before, "{newest}, and {before} was acknowledged");
+        last = newest;
+    }
+    over.store(true, SeqCst);
+    let commits = committing.join().unwrap();
+    println!("{commits} commits, {SNAPSHOTS} snapshots");
+    assert!(commits * 2_048 > 9 << 20, "the journal was written over: {commits} commits");
+    assert!(snapshots.take().is_err_and(|why| why.to_string().contains("the store was closed")));
+}

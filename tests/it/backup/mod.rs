@@ -1,0 +1,281 @@
+//! `backup`, `restore` and `check`: a copy of one moment, of a store in use; and nothing is lost by a bad one.
+mod at_once;
+mod fixture;
+
+use crate::program::{Ended, ended, program};
+use crate::support::{Api, Process, Random, timed};
+use rustix::process::Signal;
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+
+/// Runs the program on a data directory.
+fn pausewatch(command: &str, directory: &Path, arguments: &[&str]) -> Ended {
+    ended(program().arg(command).arg("--data-dir").arg(directory).args(arguments))
+}
+
+fn succeeds(ended: Ended) -> String {
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ended.out
+}
+
+fn fails(ended: Ended, why: &str) {
+    assert!(ended.code == Some(1) && ended.err.contains(why), "{why:?}: {ended:?}");
+}
+
+async fn serve(directory: &Path) -> Process {
+    let listen = format!("unix:{}", directory.with_extension("sock").display());
+    let directory = directory.to_owned();
+    tokio::task::spawn_blocking(move || Process::serve(&directory, &listen)).await.unwrap()
+}
+
+/// The files beneath a directory, with a hash of what is in them: but the one that says who had it open last.
+fn files(directory: &Path) -> BTreeMap<PathBuf, u64> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap()) {
+        let (path, kind) = (entry.path(), entry.file_type().unwrap());
+        match kind {
+            kind if kind.is_dir() => found.extend(files(&path)),
+            kind if kind.is_file() && entry.file_name() != "lock" => {
+                let mut hasher = std::hash::DefaultHasher::new();
+                std::fs::read(&path).unwrap().hash(&mut hasher);
+                found.insert(path, hasher.finish());
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// A place for data directories and backups.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+}
+
+/// Callers at a time.
+const CALLERS: usize = 8;
+/// Elicitations that a thread may have.
+const MOST: u32 = 990;
+
+/// What one caller has asked for and what it was told: increments of its threads `a` and `b`, in turn.
+#[derive(Default)]
+struct Book {
+    asked: AtomicU32,
+    told: AtomicU32,
+}
+
+async fn call(mut api: Api, caller: usize, book: Arc<Book>, over: Arc<AtomicBool>) {
+    for turn in 0..2 * MOST {
+        if over.load(SeqCst) {
+            break;
+        }
+        book.asked.fetch_add(1, SeqCst);
+        let thread = format!("{}{caller}", if turn % 2 == 0 { 'a' } else { 'b' });
+        if api.try_increment(&thread, "", None).await.is_err() {
+            break;
+        }
+        book.told.fetch_add(1, SeqCst);
+    }
+}
+
+/// G5: a backup made under load, of a server that is then killed, has all that was acknowledged before it was asked for, and
+/// nothing without what came before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_under_load_is_the_store_at_one_moment() {
+    let mut random = Random::new(std::process::id().into());
+    for round in 0..4 {
+        let place = Place::new();
+        let server = serve(&place.path("data")).await;
+        let (over, mut callers) = (Arc::<AtomicBool>::default(), tokio::task::JoinSet::new());
+        let books: Vec<_> = (0..CALLERS).map(|_| Arc::<Book>::default()).collect();
+        for (caller, book) in books.iter().enumerate() {
+            callers.spawn(call(server.api().await, caller, book.clone(), over.clone()));
+        }
+        let until = 20 + random.below(300) as u32;
+        while books[0].told.load(SeqCst) < until {
+            tokio::task::yield_now().await;
+        }
+        let told: Vec<_> = books.iter().map(|book| book.told.load(SeqCst)).collect();
+        let (data, backup) = (place.path("data"), place.text("backup"));
+        let made = tokio::task::spawn_blocking(move || pausewatch("backup", &data, &[&backup])).await.unwrap();
+        let asked: Vec<_> = books.iter().map(|book| book.asked.load(SeqCst)).collect();
+        succeeds(made);
+        server.kill();
+        over.store(true, SeqCst);
+        timed("the callers", callers.join_all()).await;
+
+        succeeds(pausewatch("restore", &place.path("restored"), &[&place.text("backup")]));
+        let restored = serve(&place.path("restored")).await;
+        let mut api = restored.api().await;
+        for caller in 0..CALLERS {
+            let a = api.get(&format!("a{caller}")).await.count;
+            let b = api.get(&format!("b{caller}")).await.count;
+            let what =
+                format!("round {round}, caller {caller}: {a} and {b}; {} told, {} asked", told[caller], asked[caller]);
+            assert!(a == b || a == b + 1, "a change without the one before: {what}");
+            assert!((told[caller]..=asked[caller]).contains(&(a + b)), "{what}");
+        }
+        // And the store that was backed up is as good as ever.
+        succeeds(pausewatch("check", &place.path("data"), &[]));
+    }
+}
+
+/// A server that is killed while it is backed up leaves no backup that is none.
+#[tokio::test]
+async fn half_a_backup_gets_no_name() {
+    let place = Place::new();
+    let server = serve(&place.path("data")).await;
+    let mut api = server.api().await;
+    api.increment("t", None).await;
+    // A server of another version, or one that breaks off.
+    std::fs::remove_file(place.path("data").join("control")).unwrap();
+    let listener = std::os::unix::net::UnixListener::bind(place.path("data").join("control")).unwrap();
+    let answers = std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        for answer in [&b"ok\npausewatch backup\nh"[..], b"error it does not like to\n", b""] {
+            let (mut connection, _) = listener.accept().unwrap();
+            let _ = connection.read(&mut [0; 64]).unwrap();
+            connection.write_all(answer).unwrap();
+        }
+    });
+    std::fs::write(place.path("backup"), "what was there before").unwrap();
+    for why in ["the backup was cut off", "it does not like to", "the server ended"] {
+        fails(pausewatch("backup", &place.path("data"), &[&place.text("backup")]), why);
+    }
+    answers.join().unwrap();
+    assert_eq!(std::fs::read(place.path("backup")).unwrap(), b"what was there before");
+    assert!(!place.path("backup.partial").exists());
+    std::fs::remove_file(place.path("data").join("control")).unwrap();
+    fails(pausewatch("backup", &place.path("data"), &[&place.text("backup")]), "it does not take questions");
+}
+
+/// G6: who has seen the time after the backup takes what the restored server says for news.
+#[tokio::test]
+async fn g6_revisions_go_on_above_what_was_seen_after_the_backup() {
+    let place = Place::new();
+    let server = serve(&place.path("data")).await;
+    let mut api = server.api().await;
+    api.increment("t", None).await;
+    let backup = place.text("backup");
+    succeeds(pausewatch("backup", &place.path("data"), &[&backup]));
+    let mut seen = 0;
+    for _ in 0..20 {
+        seen = api.increment("t", None).await.revision;
+    }
+    server.kill();
+    let mut last = seen;
+    for _ in 0..2 {
+        succeeds(pausewatch("restore", &place.path("data"), &[&backup, "--force"]));
+        let server = serve(&place.path("data")).await;
+        let mut api = server.api().await;
+        let restored = api.get("t").await;
+        assert_eq!((restored.count, restored.paused), (1, true));
+        assert!(restored.revision > last, "{} after {last}", restored.revision);
+        last = api.increment("t", None).await.revision;
+        assert_eq!(last, restored.revision + 1);
+        assert!(api.increment("never named before", None).await.revision > seen);
+        server.signal(Signal::TERM);
+        // The second restore begins at a later second than the first one.
+        let second = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+        tokio::task::spawn_blocking(|| server.end()).await.unwrap();
+        while std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() == second {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_there_or_in_use_is_not_restored_over() {
+    let place = Place::new();
+    let (data, backup) = (place.path("data"), place.text("backup"));
+    let server = serve(&data).await;
+    server.api().await.increment("t", None).await;
+    succeeds(pausewatch("backup", &data, &[&backup]));
+    for command in ["restore", "check"] {
+        let arguments: &[&str] = if command == "restore" { &[&backup, "--force"] } else { &[] };
+        fails(pausewatch(command, &data, arguments), "another pausewatch has this data directory open");
+    }
+    server.kill();
+    let before = files(&data);
+    fails(pausewatch("restore", &data, &[&backup]), "there is a store already");
+    let mut damaged = std::fs::read(&backup).unwrap();
+    let at = damaged.len() / 2;
+    damaged[at] ^= 1;
+    std::fs::write(place.path("damaged"), &damaged).unwrap();
+    fails(
+        pausewatch("restore", &data, &[&place.text("damaged"), "--force"]),
+        "the backup is damaged. Nothing was changed",
+    );
+    fails(ended(program().arg("check").arg(place.path("damaged"))), "the backup is damaged");
+    assert_eq!(files(&data), before, "nothing was changed");
+    // What is restored over is moved aside.
+    let told = succeeds(pausewatch("restore", &data, &[&backup, "--force"]));
+    let (_, aside) = told.trim().rsplit_once("what was there before is in ").unwrap();
+    succeeds(pausewatch("check", Path::new(aside), &[]));
+    let is_journal = |path: &Path| path.file_name().unwrap().to_string_lossy().starts_with("journal-");
+    for (path, contents) in files(Path::new(aside)) {
+        assert_eq!(before[&data.join(path.file_name().unwrap())], contents, "{}", path.display());
+    }
+    assert!(files(&data).keys().any(|path| is_journal(path)));
+}
+
+#[tokio::test]
+async fn a_restore_that_was_not_finished_is_not_served() {
+    let place = Place::new();
+    let data = place.path("data");
+    std::fs::create_dir_all(data.join("restoring")).unwrap();
+    let started = pausewatch("serve", &data, &["--listen", "127.0.0.1:0"]);
+    fails(started, "a restore was not finished. Run `pausewatch restore --force` again");
+    let server = serve(&place.path("other")).await;
+    server.api().await.increment("t", None).await;
+    let backup = place.text("backup");
+    succeeds(pausewatch("backup", &place.path("other"), &[&backup]));
+    succeeds(pausewatch("restore", &data, &[&backup]));
+    assert_eq!(serve(&data).await.api().await.get("t").await.count, 1);
+}
+
+#[tokio::test]
+async fn a_check_changes_nothing_and_says_what_is_wrong() {
+    let place = Place::new();
+    let data = place.path("data");
+    fails(pausewatch("check", &data, &[]), "there is no such directory");
+    std::fs::create_dir(&data).unwrap();
+    fails(pausewatch("check", &data, &[]), "there is no store in it");
+    assert_eq!(files(&data), BTreeMap::new());
+    let server = serve(&data).await;
+    let mut api = server.api().await;
+    for _ in 0..3 {
+        api.increment("t", None).await;
+    }
+    // With all of it in the journal, and a database that was not closed.
+    server.kill();
+    let before = files(&data);
+    let told = succeeds(pausewatch("check", &data, &[]));
+    for part in ["sound. Format 1", "1 thread, 1 paused", "3 open elicitations", "revisions up to 3"] {
+        assert!(told.contains(part), "{told:?} does not say {part:?}");
+    }
+    let backup = place.text("backup");
+    assert!(succeeds(pausewatch("backup", &data, &[&backup])).contains("1 thread, 3 open elicitations"));
+    assert_eq!(files(&data), before);
+    let whole = std::fs::read(data.join("journal-1")).unwrap();
+    std::fs::write(data.join("journal-1"), &whole[..whole.len() / 2]).unwrap();
+    let before = files(&data);
+    fails(pausewatch("check", &data, &[]), "file journal-1 was cut. The store is damaged");
+    std::fs::remove_file(data.join("pausewatch.redb")).unwrap();
+    fails(pausewatch("check", &data, &[]), "there is a journal, and the database is gone");
+    assert_eq!(files(&data).len(), before.len() - 1);
+}

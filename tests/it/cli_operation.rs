@@ -1,0 +1,121 @@
+//! The small commands of who operates a server: `health`, `config check`, `completions`, `man`.
+use crate::program::{Coordinator, Process, ended, program};
+use clap::CommandFactory;
+use pausewatch::cli::Program;
+use rustix::process::Signal;
+
+#[test]
+fn health_is_an_exit_code() {
+    let coordinator = Coordinator::start();
+    assert_eq!(coordinator.answer(["health"]), "serving\n");
+    assert_eq!(coordinator.answer(["health", "--service", "pausewatch.v1.ElicitationService"]), "serving\n");
+    let unknown = coordinator.run(["health", "--service", "other"]);
+    assert_eq!((unknown.code, unknown.err.contains("has no such service")), (Some(1), true), "{unknown:?}");
+    drop(coordinator);
+    let mut command = program();
+    let down = ended(command.args(["health", "--address", "unix:/nonexistent/p.sock"]));
+    assert_eq!((down.code, down.out.as_str()), (Some(1), ""));
+    assert!(down.err.contains("no answer from a coordinator at unix:/nonexistent/p.sock: No such file"), "{down:?}");
+    let mut command = program();
+    assert_eq!(ended(command.args(["health", "--address", "nowhere"])).code, Some(2));
+}
+
+#[test]
+fn health_watches_a_server_to_its_end() {
+    let mut command = program();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory"]);
+    let server = Process::start(command);
+    let address = server.line().strip_prefix("listening ").unwrap().to_owned();
+    let mut command = program();
+    command.args(["health", "--watch", "--address", &address]);
+    let watch = Process::start(command);
+    assert_eq!(watch.line(), "serving");
+    server.signal(Signal::TERM);
+    let end = watch.end();
+    assert_eq!((end.code, end.out.as_str()), (Some(1), "not serving\n"), "{end:?}");
+}
+
+fn config(text: &str, arguments: &[&str]) -> crate::program::Ended {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("c.toml"), text).unwrap();
+    let mut command = program();
+    ended(command.args(["config", "check", "c.toml"]).args(arguments).current_dir(directory.path()))
+}
+
+#[test]
+fn a_config_file_is_checked_as_a_whole() {
+    let sound = config("thread_id = 't'\n[serve]\nworkers = 2\n", &[]);
+    assert_eq!((sound.code, sound.out.as_str()), (Some(0), "c.toml: no problems\n"), "{sound:?}");
+    let wrong = config("adress = 'h:1'\n[serve]\nworkers = 0\nlisten = ['h']\n", &[]);
+    assert_eq!((wrong.code, wrong.err.lines().count()), (Some(1), 3), "{wrong:?}");
+    for part in [
+        "line 1, column 1: unknown field `adress`",
+        "line 3, column 11: workers: 0 is not in 1..=256",
+        "line 4, column 11: listen: wanted HOST:PORT",
+    ] {
+        assert!(wrong.err.contains(part), "{wrong:?} does not say {part:?}");
+    }
+    let half = config("[serve]\ntls_cert = 'c.pem'\n", &[]);
+    assert_eq!((half.code, half.err.contains("--tls-key")), (Some(1), true), "{half:?}");
+    let strangers = config("address = 'example.com:7420'\ntoken = 's3cret-s3cret'\n", &[]);
+    assert_eq!((strangers.code, strangers.err.contains("plain text")), (Some(1), true), "{strangers:?}");
+    assert!(!strangers.err.contains("s3cret"), "{strangers:?}");
+    let mut command = program();
+    let none = ended(command.args(["config", "check"]));
+    assert_eq!((none.code, none.out.contains("there is no config file")), (Some(0), true), "{none:?}");
+    let mut command = program();
+    assert_eq!(ended(command.args(["config", "check", "/nonexistent"])).code, Some(1));
+}
+
+#[test]
+fn what_holds_is_printed_with_its_origin_and_can_be_read_again() {
+    let text = "token = 's3cret-s3cret'\n[serve]\nlisten = ['127.0.0.1:0', \"unix:a\\\"b\"]\ninsecure = true\n";
+    let printed = config(text, &["--print"]);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    for part in [
+        "address = \"127.0.0.1:7420\"  # default\n",
+        "token = \"(hidden)\"  # config file\n",
+        "listen = [\"127.0.0.1:0\", \"unix:a\\\"b\"]  # c.toml, line 3\n",
+        "insecure = true  # c.toml, line 4\n",
+        "anonymous_ttl = \"24h\"  # default\n",
+    ] {
+        assert!(printed.out.contains(part), "{} does not say {part:?}", printed.out);
+    }
+    assert_eq!(config(&printed.out, &[]).code, Some(0), "{}", printed.out);
+}
+
+/// The names of all commands, those of `config` and the like included.
+fn commands() -> Vec<String> {
+    fn beneath(command: &clap::Command, names: &mut Vec<String>) {
+        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+            names.push(sub.get_name().to_owned());
+            beneath(sub, names);
+        }
+    }
+    let mut names = Vec::new();
+    beneath(&Program::command(), &mut names);
+    names
+}
+
+#[test]
+fn completions_and_manual_pages_know_every_command_and_option() {
+    let serve = Program::command().find_subcommand("serve").unwrap().clone();
+    let options: Vec<_> = serve.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect();
+    assert!(options.contains(&"anonymous-ttl".to_owned()) && commands().contains(&"check".to_owned()));
+    for shell in ["bash", "zsh", "fish"] {
+        let printed = ended(program().args(["completions", shell]));
+        assert_eq!(printed.code, Some(0), "{printed:?}");
+        let lacks = |name: &&String| !printed.out.contains(name.as_str());
+        assert_eq!(commands().iter().chain(&options).find(lacks), None, "{shell}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let written = ended(program().arg("man").arg(directory.path().join("pages")));
+    assert_eq!(written.code, Some(0), "{written:?}");
+    let page = |name: &str| std::fs::read_to_string(directory.path().join("pages").join(name)).unwrap();
+    for command in Program::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+        assert!(page(&format!("pausewatch-{}.1", command.get_name())).contains(".SH SYNOPSIS"));
+    }
+    let serve = page("pausewatch-serve.1").replace('\\', "");
+    assert_eq!(options.iter().find(|option| !serve.contains(&format!("--{option}"))), None);
+    assert_eq!(ended(program().arg("man")).out, page("pausewatch.1"));
+}

@@ -1,0 +1,90 @@
+//! What a server says of pauses, and that nobody waits for who should read it.
+use crate::support::{Process, timed};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::process::Command;
+use std::time::Duration;
+
+fn serve(options: &[&str]) -> Process {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory", "--log-format", "json"]).args(options);
+    command.env_remove("RUST_LOG");
+    Process::start(command)
+}
+
+/// What it said until it ended, by target.
+fn said(server: Process) -> Vec<Value> {
+    server.signal(Signal::TERM);
+    let (status, text) = server.end();
+    assert!(status.success(), "{text}");
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"))).collect()
+}
+
+fn of_pauses(lines: &[Value]) -> Vec<&Value> {
+    lines.iter().filter(|line| line["target"] == "pausewatch::pauses").collect()
+}
+
+#[tokio::test]
+async fn a_pause_and_its_end_are_a_line_each() {
+    let server = serve(&[]);
+    let mut api = server.api().await;
+    api.increment("t", None).await;
+    api.increment("t", Some(Duration::from_secs(1))).await;
+    api.try_decrement("t", "", None).await.unwrap();
+    timed("the end of the lease", async {
+        while api.get("t").await.paused {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    let lines = said(server);
+    let pauses = of_pauses(&lines);
+    let [paused, resumed] = pauses[..] else { panic!("{lines:#?}") };
+    for (line, message) in [(paused, "paused"), (resumed, "resumed")] {
+        assert_eq!(line["message"], message);
+        assert_eq!((&line["level"], &line["thread"]), (&"INFO".into(), &"t".into()));
+        assert_eq!((&line["holder"], &line["reason"]), (&"a holder".into(), &"a reason".into()));
+    }
+    assert_eq!((&paused["caller"], &resumed["caller"]), (&"127.0.0.1".into(), &Value::Null));
+    assert_eq!(resumed["ended_by"], "lease");
+    let length = resumed["paused_for"].as_f64().unwrap();
+    assert!((1.0..30.0).contains(&length), "{length} s, from the first increment to the end of the lease");
+}
+
+async fn pause(server: &Process, thread: &str, times: usize) {
+    let mut api = server.api().await;
+    for _ in 0..times {
+        api.increment(thread, None).await;
+        api.try_decrement(thread, "", None).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_is_left_out_of_many_pauses_a_second_is_counted() {
+    let mut server = serve(&[]);
+    server.listen();
+    pause(&server, "t", 500).await;
+    let lines = said(server);
+    let pauses = of_pauses(&lines);
+    let missing: u64 = pauses.iter().filter_map(|line| line["lines"].as_u64()).sum();
+    let logged = pauses.iter().filter(|line| line["message"] == "paused" || line["message"] == "resumed").count();
+    assert_eq!(logged as u64 + missing, 1_000);
+
+    let mut server = serve(&["--log-every-pause"]);
+    server.listen();
+    pause(&server, "t", 500).await;
+    assert_eq!(of_pauses(&said(server)).len(), 1_000);
+}
+
+/// Nobody reads standard error, whose pipe takes 64 KiB.
+#[tokio::test]
+async fn g7_a_log_that_nobody_reads_stops_nobody() {
+    let server = serve(&["--log-every-pause"]);
+    // Some 500 bytes each: with the pipe, 1.1 MB may wait.
+    let thread = "t".repeat(250);
+    for _ in 0..3 {
+        timed("1,000 calls", pause(&server, &thread, 500)).await;
+    }
+    let told = of_pauses(&said(server)).len();
+    assert!(told > 100 && told < 3_000, "{told}");
+}

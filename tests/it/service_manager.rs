@@ -1,0 +1,61 @@
+//! What a service manager (systemd, Type=notify) is told.
+use crate::program::{Process, program};
+use rustix::process::Signal;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+/// The manager, and a server that it has started.
+fn started(socket: &UnixDatagram, name: &str, watchdog: &str) -> Process {
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let mut command = program();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory", "--workers", "2"]);
+    command.env("NOTIFY_SOCKET", name).env("WATCHDOG_USEC", watchdog).env_remove("WATCHDOG_PID");
+    Process::start(command)
+}
+
+fn told(socket: &UnixDatagram) -> String {
+    let mut bytes = [0; 512];
+    let length = socket.recv(&mut bytes).expect("it is told something");
+    String::from_utf8(bytes[..length].to_vec()).unwrap()
+}
+
+#[test]
+fn it_is_told_of_the_start_of_every_sign_of_life_and_of_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    let server = started(&socket, path.to_str().unwrap(), "300000");
+    let address = server.line().strip_prefix("listening ").unwrap().to_owned();
+    assert_eq!(told(&socket), format!("READY=1\nSTATUS=Serving at {address}"));
+    for _ in 0..3 {
+        assert_eq!(told(&socket), "WATCHDOG=1");
+    }
+    server.signal(Signal::TERM);
+    let mut last = told(&socket);
+    while last == "WATCHDOG=1" {
+        last = told(&socket);
+    }
+    assert_eq!(last, "STOPPING=1\nSTATUS=Answering what is in flight");
+    assert_eq!(server.end().code, Some(0));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_socket_without_a_file_will_do() {
+    use std::os::linux::net::SocketAddrExt;
+    let name = format!("pausewatch-test-{}", std::process::id());
+    let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+    let server = started(&socket, &format!("@{name}"), "0");
+    assert!(told(&socket).starts_with("READY=1\n"));
+    server.signal(Signal::TERM);
+    assert!(told(&socket).starts_with("STOPPING=1\n"), "without a watchdog there are no signs of life");
+}
+
+#[test]
+fn a_manager_that_is_gone_does_not_keep_it_from_serving() {
+    let socket = UnixDatagram::unbound().unwrap();
+    let server = started(&socket, "/nonexistent/notify", "300000");
+    assert!(server.line().starts_with("listening "));
+    server.signal(Signal::TERM);
+    assert_eq!(server.end().code, Some(0));
+}
