@@ -100,7 +100,8 @@ impl Target {
 /// `pausewatch serve` on a free port of loopback.
 pub(crate) fn serve(program: &PathBuf, args: &[&str]) -> Command {
     let mut command = Command::new(program);
-    command.args(["serve", "--listen", "127.0.0.1:0"]).args(args);
+    // Logged as by default, and not to this terminal.
+    command.args(["serve", "--listen", "127.0.0.1:0"]).args(args).stderr(std::process::Stdio::null());
     command
 }
 

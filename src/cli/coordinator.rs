@@ -6,7 +6,7 @@
 use super::token::{KEY_VARIABLE, now};
 use crate::{
     access::{
-        AccessConfig, Grant, JwtConfig, Role,
+        AccessConfig, Grant, Role,
         mint::{self, Signer},
     },
     client::{Address, Client, ConfigError, Settings, Token},
@@ -25,14 +25,13 @@ use tempfile::TempDir;
 /// Ends an elicitation whose holder asked for no lease, as `serve` does by default: a lost decrement must not freeze a
 /// command for ever (G2).
 const ANONYMOUS_TTL: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long a command may be paused, its limit aside, before the token that was signed for it is of no use any more.
-const TOKEN_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long a command may be paused, its limit aside, before the token that was signed for it is of no use any more: a
+/// person may take a weekend. It opens one thread, so that there is little to gain by less.
+const TOKEN_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Of the token that an exec server signs for itself; it never leaves it but to the coordinator.
 #[cfg(feature = "exec-server")]
 const OUR_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// How long a command of an exec server may run and still ask.
-const SESSION: Duration = Duration::from_secs(6 * 24 * 60 * 60);
 /// Of the directory around the socket's own, in bytes.
 const LONGEST_BASE: usize = 80;
 
@@ -49,9 +48,8 @@ pub(crate) struct Coordinator {
 enum Commands {
     /// What we do.
     Same,
-    /// This.
-    Token(Token),
     /// What is signed for the thread of each.
+    #[cfg(feature = "exec-server")]
     Signed(Box<Signer>),
 }
 
@@ -113,27 +111,26 @@ impl Directory {
 }
 
 impl Coordinator {
-    /// The one that the user runs. `token`: for the command; we take it too if we have none. Needs a tokio runtime.
+    /// The one that the user runs. `token`: for the command and for us, instead of what `settings` has. Needs a tokio
+    /// runtime.
     ///
     /// # Errors
     /// The settings do not go together.
     pub(crate) fn configured(mut settings: Settings, token: Option<Token>) -> Result<Self, ConfigError> {
-        settings.token = settings.token.or_else(|| token.clone());
+        settings.token = token.or(settings.token);
         let config = settings.config()?;
-        let commands = token.map_or(Commands::Same, Commands::Token);
+        let commands = Commands::Same;
         Ok(Self { client: Client::with_config(&config)?, address: config.address, settings, commands, private: None })
     }
 
-    /// The same for commands of many threads. `signer`: signs for each of them, and for us if we have no token.
+    /// The same for commands of many threads. `signer`: signs for each of them and for us.
     ///
     /// # Errors
     /// The settings do not go together, or nothing can be signed.
     #[cfg(feature = "exec-server")]
-    pub(crate) fn configured_for_all(mut settings: Settings, signer: Option<Signer>) -> Result<Self, String> {
-        if let (None, Some(signer)) = (&settings.token, &signer) {
-            settings.token = Some(sign_for_all(signer)?);
-        }
-        let configured = Self::configured(settings, None).map_err(|error| error.to_string())?;
+    pub(crate) fn configured_for_all(settings: Settings, signer: Option<Signer>) -> Result<Self, String> {
+        let token = signer.as_ref().map(sign_for_all).transpose()?;
+        let configured = Self::configured(settings, token).map_err(|error| error.to_string())?;
         let commands = signer.map_or(Commands::Same, |signer| Commands::Signed(Box::new(signer)));
         Ok(Self { commands, ..configured })
     }
@@ -159,7 +156,7 @@ impl Coordinator {
         let directory = Directory::make()?;
         let keys = directory.0.path().join("keys.pem");
         std::fs::write(&keys, pair.public).map_err(|error| error.to_string())?;
-        let jwt = Some(JwtConfig::new(keys));
+        let jwt = Some(crate::access::JwtConfig::new(keys));
         let address = directory.serve(AccessConfig { jwt, ..AccessConfig::default() }).await?;
         let settings = Settings { address: Some(address), ..Settings::default() };
         let configured = Self::configured_for_all(settings, Some(Signer::from_pem(&pair.private)?))?;
@@ -184,8 +181,8 @@ impl Coordinator {
         let Settings { tls_ca, tls_cert, tls_key, .. } = &self.settings;
         let token = match &self.commands {
             Commands::Same => self.settings.token.clone(),
-            Commands::Token(token) => Some(token.clone()),
-            Commands::Signed(signer) => sign(signer, thread_id, SESSION)
+            #[cfg(feature = "exec-server")]
+            Commands::Signed(signer) => sign(signer, thread_id, Duration::ZERO)
                 .inspect_err(|why| tracing::warn!(thread_id, why, "a command has no token"))
                 .ok(),
         };

@@ -126,6 +126,10 @@ fn g8_run_signs_a_token_for_its_command_and_keeps_the_key_to_itself() {
     let run = ended(with_key.env("PAUSEWATCH_TOKEN_KEY", site.path("k")));
     assert_eq!(run.out, "own\n[]\n", "{run:?}");
     assert!(run.err.contains("THREAD_FORBIDDEN") && !run.err.contains("warning"), "{run:?}");
+    // Also when we have a token that does not open it.
+    let other = site.token(&["create", "--token-key", "k", "--thread-id", "other"]);
+    let run = ended(with_key.env("PAUSEWATCH_TOKEN", other));
+    assert!(run.out == "own\n[]\n" && run.err.contains("THREAD_FORBIDDEN") && !run.err.contains("warning"), "{run:?}");
     // Without a key it passes on what it has.
     let admin = site.token(&["create", "--token-key", "k", "--role", "admin"]);
     let passed = ended(coordinator.command(args).env("PAUSEWATCH_TOKEN", &admin));

@@ -121,7 +121,7 @@ struct Plan {
     policy: Policy,
     verbose: bool,
     settings: Settings,
-    /// For the command alone.
+    /// Signed for the command's thread.
     token: Option<Token>,
     thread_id: String,
     disconnect_grace: Duration,

@@ -6,6 +6,7 @@
 //!
 //! A case fails if an assertion does, if everybody waits and nobody is left to wake them (a lost wake-up, a deadlock),
 //! or if it takes far more steps than it should (a wait that turns in circles).
+mod access;
 mod cases;
 mod proto;
 mod runner;
@@ -22,7 +23,7 @@ mod coordinator;
 #[allow(dead_code, unused_imports)]
 mod core;
 #[path = "../../../src/hub/mod.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 mod hub;
 #[path = "../../../src/limits/mod.rs"]
 #[allow(dead_code, unused_imports)]
@@ -36,6 +37,9 @@ mod stopwatch;
 #[path = "../../../src/store/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod store;
+#[path = "../../../src/trace/mod.rs"]
+#[allow(dead_code, unused_imports)]
+mod trace;
 
 /// Where the sources look for it.
 use world::client;

@@ -16,6 +16,7 @@ pub(crate) use crate::proto::v1::{
     GetPauseStateResponse, IncrementElicitationRequest, IncrementElicitationResponse, PauseState,
     RenewElicitationRequest, RenewElicitationResponse,
 };
+use crate::trace::Parent;
 pub(crate) use error::Error;
 pub(crate) use hold::{HoldBuilder, Release};
 pub(crate) use retry::after;
@@ -60,6 +61,14 @@ impl Client {
     pub(crate) fn with_deadline(&self, deadline: Duration) -> Self {
         let patience = retry::Patience { deadline, ..self.patience };
         Self { patience, ..self.clone() }
+    }
+
+    pub(crate) fn parent(&self) -> Parent {
+        Parent::current()
+    }
+
+    pub(crate) fn within(&self, _span: Parent) -> Self {
+        self.clone()
     }
 
     pub(crate) fn deadline(&self) -> Duration {
