@@ -13,7 +13,8 @@
 //! wire -> service -> coordinator -> core::decide -> store.commit -> (committed changes) -> hub -> watch -> wire
 //! ```
 //!
-//! Features: `client` (client and stopwatches; no server, no database), `server`, `cli` (the program; default).
+//! Features: `client` (client and stopwatches; no server, no database), `server`, `cli` (the program), `policy` (rules about
+//! commands), `exec-server` (the program with its command of this name; default).
 #[cfg(feature = "server")]
 pub mod access;
 #[cfg(all(feature = "server", unix))]
@@ -33,11 +34,17 @@ pub mod exec;
 pub mod hub;
 #[cfg(feature = "server")]
 pub mod limits;
+#[cfg(all(feature = "exec-server", unix))]
+pub mod mcp;
 #[cfg(feature = "server")]
 pub mod metrics;
 #[cfg(feature = "server")]
 mod outlet;
+#[cfg(feature = "policy")]
+pub mod policy;
 pub mod proto;
+#[cfg(all(feature = "cli", unix))]
+pub mod sandbox;
 #[cfg(all(feature = "server", unix))]
 pub mod server;
 #[cfg(feature = "server")]

@@ -12,7 +12,7 @@ pub const OWN_FAILURE: u8 = 125;
 pub fn usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     let wraps_a_command =
-        matches!(std::env::args_os().nth(1).as_deref().and_then(|a| a.to_str()), Some("run" | "hold"));
+        matches!(std::env::args_os().nth(1).as_deref().and_then(|a| a.to_str()), Some("run" | "hold" | "sandbox-exec"));
     match error.use_stderr() {
         false => ExitCode::SUCCESS,
         true if wraps_a_command => ExitCode::from(OWN_FAILURE),

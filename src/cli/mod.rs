@@ -6,10 +6,17 @@ mod call;
 pub mod config;
 mod config_file;
 mod connection;
+mod coordinator;
 mod data_dir;
 pub mod decrement;
 pub mod duration;
 mod escape;
+#[cfg(feature = "exec-server")]
+pub mod exec_child;
+#[cfg(feature = "exec-server")]
+pub mod exec_server;
+#[cfg(feature = "exec-server")]
+pub mod exec_warden;
 pub mod exit;
 mod failure;
 pub mod get;
@@ -22,6 +29,7 @@ pub mod manual;
 mod output;
 pub mod renew;
 pub mod run;
+pub mod sandbox_exec;
 pub mod serve;
 pub mod store;
 mod table;
@@ -49,6 +57,17 @@ pub enum Command {
     Run(run::Args),
     /// Serve the pause state of threads to tools and exec servers.
     Serve(Box<serve::Args>),
+    /// Serve MCP tools that run commands under such limits.
+    #[cfg(feature = "exec-server")]
+    ExecServer(Box<exec_server::Args>),
+    /// Become a command of the exec server.
+    #[cfg(feature = "exec-server")]
+    #[command(hide = true)]
+    ExecChild(exec_child::Args),
+    /// End the commands of an exec server that was killed.
+    #[cfg(feature = "exec-server")]
+    #[command(hide = true)]
+    ExecWarden,
     /// Run a command, and pause its thread until the command has ended.
     Hold(hold::Args),
     /// Open an elicitation: its thread is paused until it is closed.
@@ -63,6 +82,9 @@ pub enum Command {
     List(list::Args),
     /// Show the states of threads as they change.
     Watch(watch::Args),
+    /// Restrict what a command can write, and become it.
+    #[command(hide = true)]
+    SandboxExec(sandbox_exec::Args),
     /// Make tokens, and the keys that sign them.
     Token(token::Args),
     /// Ask whether the coordinator serves.
@@ -90,6 +112,12 @@ pub fn main() -> ExitCode {
     match program.command {
         Command::Run(args) => run::run(args),
         Command::Serve(args) => serve::run(*args),
+        #[cfg(feature = "exec-server")]
+        Command::ExecServer(args) => exec_server::run(*args),
+        #[cfg(feature = "exec-server")]
+        Command::ExecChild(args) => exec_child::run(args),
+        #[cfg(feature = "exec-server")]
+        Command::ExecWarden => exec_warden::run(),
         Command::Hold(args) => hold::run(args),
         Command::Increment(args) => increment::run(args),
         Command::Decrement(args) => decrement::run(args),
@@ -97,6 +125,7 @@ pub fn main() -> ExitCode {
         Command::Get(args) => get::run(args),
         Command::List(args) => list::run(args),
         Command::Watch(args) => watch::run(args),
+        Command::SandboxExec(args) => sandbox_exec::run(args),
         Command::Token(args) => token::run(args),
         Command::Health(args) => health::run(args),
         Command::Backup(args) => store::backup::run(args),

@@ -24,10 +24,16 @@
 //! And what safe Rust cannot do: the standard library ignores SIGPIPE before `main`, so whether it was ignored cannot be
 //! known any more: the command starts with its default. Standard streams that were closed are `/dev/null`.
 mod inbox;
+#[cfg(feature = "exec-server")]
+pub(crate) mod session;
 mod signal;
 mod spawn;
 mod supervise;
+#[cfg(feature = "exec-server")]
+pub(crate) mod sweep;
 mod verdict;
+#[cfg(feature = "exec-server")]
+pub(crate) mod warden;
 
 pub use signal::{Signal, UnknownSignal};
 pub use spawn::{Program, SpawnError};

@@ -22,6 +22,7 @@ pages! {
     guide: "docs/guide.md",
     concepts: "docs/concepts.md",
     faq: "docs/faq.md",
+    exec_server: "docs/exec-server.md",
     operations: "docs/operations.md",
     observability: "docs/observability.md",
     security: "docs/security.md",

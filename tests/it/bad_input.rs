@@ -106,3 +106,8 @@ fn wire_accepts_what_is_within_the_limits_and_nothing_else() {
 fn store_gives_what_was_acknowledged_or_refuses_to_start() {
     run("store");
 }
+
+#[test]
+fn policy_never_loses_a_forbidden_command() {
+    run("policy");
+}

@@ -15,6 +15,7 @@ fn help_is_as_it_was() {
         "get",
         "list",
         "watch",
+        "exec-server",
         "token create",
         "token key",
         "token add",

@@ -9,12 +9,12 @@
 //!    of the same thread: who pauses the inner one pauses both, or the outer limit would end the wait. What it finds to prove
 //!    itself with opens that thread alone, unless we have nothing better to give than what we have ourselves.
 //! 4. Whatever goes wrong with the coordinator costs a warning; the command runs, and its limit holds.
-mod coordinator;
 pub mod duration;
 mod quote;
 
 use super::{
     connection::{Connection, Thread},
+    coordinator::{self, Coordinator},
     exit, failure,
     token::Key,
 };
@@ -24,7 +24,6 @@ use crate::{
     stopwatch::{Link, Stopwatch, StopwatchController},
 };
 use clap::{CommandFactory, error::ErrorKind};
-use coordinator::Coordinator;
 use std::{ffi::OsString, process::ExitCode, time::Duration};
 use tokio::sync::watch;
 

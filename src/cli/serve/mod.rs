@@ -88,7 +88,7 @@ fn serve(config: Config) -> Result<(), String> {
 }
 
 /// A watcher is a connection or a part of one: the usual soft limit of 1,024 files is for programs that use select(2).
-fn raise_open_files() {
+pub(super) fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });

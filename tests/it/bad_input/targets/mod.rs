@@ -6,6 +6,7 @@ mod access;
 mod address;
 mod config;
 mod duration;
+mod policy;
 mod store;
 mod wire;
 
@@ -20,12 +21,13 @@ pub(crate) struct Target {
     pub(crate) rounds: u64,
 }
 
-pub(crate) const TARGETS: [Target; 6] = [
+pub(crate) const TARGETS: [Target; 7] = [
     Target { name: "access", check: access::check, seeds: access::seeds, rounds: 4_000 },
     Target { name: "address", check: address::check, seeds: address::seeds, rounds: 20_000 },
     Target { name: "duration", check: duration::check, seeds: duration::seeds, rounds: 50_000 },
     Target { name: "config", check: config::check, seeds: config::seeds, rounds: 4_000 },
     Target { name: "wire", check: wire::check, seeds: wire::seeds, rounds: 4_000 },
+    Target { name: "policy", check: policy::check, seeds: policy::seeds, rounds: 1_000 },
     Target { name: "store", check: store::check, seeds: store::seeds, rounds: 120 },
 ];
 

@@ -1,0 +1,50 @@
+//! `pausewatch exec-child`, hidden: what the exec server starts, and what becomes the command.
+use super::{exit, failure};
+use crate::{
+    exec::{SpawnError, session},
+    sandbox::Sandbox,
+};
+use rustix::process::Pid;
+use std::{
+    ffi::OsString,
+    os::unix::process::CommandExt,
+    path::PathBuf,
+    process::{Command, ExitCode},
+};
+
+/// The arguments of `exec-child`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The exec server: the command ends with it.
+    #[arg(long)]
+    parent: i32,
+    /// Standard input is to be the terminal of the new session.
+    #[arg(long)]
+    terminal: bool,
+    /// Change no files but those that are writable.
+    #[arg(long)]
+    sandbox: bool,
+    /// A file or directory that the command may change.
+    #[arg(long)]
+    writable: Vec<PathBuf>,
+    #[arg(required = true, trailing_var_arg = true)]
+    operands: Vec<OsString>,
+}
+
+/// Becomes the command; returns only if that fails.
+pub fn run(args: Args) -> ExitCode {
+    if let Err(error) = session::lead(Pid::from_raw(args.parent), args.terminal) {
+        failure::say("exec-child", &format!("cannot start a session: {error}"));
+        return ExitCode::from(exit::OWN_FAILURE);
+    }
+    if args.sandbox
+        && let Err(error) = Sandbox::new(args.writable).enforce()
+    {
+        failure::say("exec-child", &error.to_string());
+        return ExitCode::from(exit::OWN_FAILURE);
+    }
+    let (program, arguments) = args.operands.split_first().expect("clap asks for one");
+    let error = SpawnError::from(Command::new(program).args(arguments).exec());
+    failure::say("exec-child", &format!("{}: {error}", program.to_string_lossy()));
+    ExitCode::from(error.exit_code())
+}

@@ -1,0 +1,230 @@
+//! `pausewatch exec-server`: MCP tools that run the commands of a thread.
+//!
+//! 1. Standard output belongs to MCP; what there is to say goes to standard error.
+//! 2. One thread does all: on Linux, commands die with the thread that started them, which is the process then.
+use super::{
+    connection::{Connection, Thread},
+    coordinator::Coordinator,
+    exit, failure,
+    token::Key,
+};
+use crate::{
+    client::check_thread_id,
+    mcp::{
+        Config, ExecServer, Http, Launcher, Limits, PATH, Policy, SandboxPolicy, WhenUnable, serve_http, serve_stdio,
+        usual_shell,
+    },
+    policy::Rules,
+    sandbox::Sandbox,
+    stopwatch::StopwatchController,
+};
+use std::{
+    io::{self, IsTerminal, Write},
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
+
+/// Of tokens for HTTP, in characters.
+const SHORTEST_TOKEN: usize = 16;
+
+/// The arguments of `exec-server`.
+#[derive(Debug, clap::Args)]
+#[command(mut_arg("address", |arg| arg.help(ADDRESS_HELP)), mut_arg("thread_id", |arg| arg.help(THREAD_HELP)))]
+pub struct Args {
+    /// Serve streamable HTTP at HOST:PORT (port 0: any), path /mcp, instead of standard input and output. Who can call runs
+    /// commands: see --http-token-file.
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<String>,
+    /// Serve only requests that bring the token in this file, as `Authorization: Bearer TOKEN`.
+    #[arg(long, value_name = "FILE", requires = "http")]
+    http_token_file: Option<PathBuf>,
+    /// Serve HTTP off loopback too, as plain text: put a proxy with TLS in front of it.
+    #[arg(long, requires = "http_token_file")]
+    insecure: bool,
+    /// Rules about what may run, is asked about, or is forbidden, in Starlark as Codex has them. Repeatable.
+    #[arg(long, value_name = "FILE")]
+    rules: Vec<PathBuf>,
+    /// What to do with a command that a person has to approve when the client cannot ask one.
+    #[arg(long, value_name = "ACTION", default_value = "deny")]
+    when_unable: Unable,
+    /// What commands may change besides their working directory and the directories for temporary files. Repeatable.
+    #[arg(long, value_name = "DIR")]
+    writable: Vec<PathBuf>,
+    /// Let commands change every file that the user may.
+    #[arg(long, conflicts_with = "writable")]
+    no_sandbox: bool,
+    /// The time limit of a `shell` call that names none.
+    #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "2m")]
+    timeout: Duration,
+    /// Commands that may run at a time.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value = "256")]
+    max_commands: u16,
+    /// Output that is kept of each command until it is asked for, in bytes: its beginning and its end.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1024..), default_value = "1048576")]
+    max_output: u32,
+    /// End a command of `exec_command` that nobody has asked for in so long, pauses not counted.
+    #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "30m")]
+    idle_timeout: Duration,
+    /// How long a command that is out of time lives on while the coordinator cannot be asked whether it is paused.
+    #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "30s")]
+    disconnect_grace: Duration,
+    #[command(flatten)]
+    thread: Thread,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    key: Key,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Unable {
+    /// Do not run it.
+    Deny,
+    /// Run it inside the sandbox.
+    Run,
+    /// Run it outside the sandbox.
+    Escalate,
+}
+
+const ADDRESS_HELP: &str = "\
+Where the coordinator listens: HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:PATH [env: PAUSEWATCH_ADDRESS] \
+[default: a private one, for as long as this server runs]";
+const THREAD_HELP: &str = "\
+The thread of calls that name none in `_meta` [env: PAUSEWATCH_THREAD_ID] [default: a new one for each MCP session]";
+
+/// Serves until the client hangs up, SIGTERM, SIGINT or SIGHUP.
+pub fn run(args: Args) -> ExitCode {
+    log();
+    super::serve::raise_open_files();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("start: {error}")),
+    };
+    let served = runtime.block_on(serve(args));
+    // Not to wait for standard input.
+    runtime.shutdown_background();
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => fail(&why),
+    }
+}
+
+async fn serve(args: Args) -> Result<(), String> {
+    let handler = |kind| signal(kind).map_err(|error| format!("handle signals: {error}"));
+    let (mut terminate, mut interrupt) = (handler(SignalKind::terminate())?, handler(SignalKind::interrupt())?);
+    let mut hangup = handler(SignalKind::hangup())?;
+    let settings = args.connection.settings().map_err(|why| why.to_string())?;
+    let thread_id = args.thread.or(&settings);
+    if let Some(thread_id) = &thread_id {
+        check_thread_id(thread_id).map_err(|error| error.to_string())?;
+    }
+    let policy = policy(&args)?;
+    let http = match &args.http {
+        Some(address) => Some(listen(address, &args).await?),
+        None => None,
+    };
+    let coordinator = match settings.address {
+        Some(_) => Coordinator::configured_for_all(settings, args.key.signer()?)?,
+        None => Coordinator::private_for_all().await.map_err(|why| format!("start a private coordinator: {why}"))?,
+    };
+    let coordinator = Arc::new(coordinator);
+    let environment = coordinator.clone();
+    let limits = Limits {
+        timeout: args.timeout,
+        commands: args.max_commands.into(),
+        output: args.max_output.try_into().unwrap_or(usize::MAX),
+        idle: args.idle_timeout,
+        ..Limits::default()
+    };
+    let server = ExecServer::new(Config {
+        controller: StopwatchController::with_disconnect_grace(coordinator.client(), args.disconnect_grace),
+        environment: Arc::new(move |thread_id| environment.environment(thread_id)),
+        policy,
+        launcher: Launcher { program: "/proc/self/exe".into(), shell: usual_shell().to_owned() },
+        thread_id,
+        limits,
+    });
+    let served = tokio::select! {
+        served = serve_clients(&server, http) => served.map_err(|error| error.to_string()),
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+        _ = hangup.recv() => Ok(()),
+    };
+    server.shutdown().await;
+    drop(coordinator);
+    served
+}
+
+async fn serve_clients(server: &Arc<ExecServer>, http: Option<(TcpListener, Http)>) -> io::Result<()> {
+    match http {
+        Some((listener, http)) => serve_http(server, listener, http).await,
+        None => serve_stdio(server).await,
+    }
+}
+
+async fn listen(address: &str, args: &Args) -> Result<(TcpListener, Http), String> {
+    let token = match &args.http_token_file {
+        None => None,
+        Some(file) => {
+            let token = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+            let token = token.trim().to_owned();
+            if token.len() < SHORTEST_TOKEN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+                return Err(format!(
+                    "{}: a token is one line of {SHORTEST_TOKEN} or more letters and digits: `openssl rand -hex 32` makes one",
+                    file.display()
+                ));
+            }
+            Some(token)
+        }
+    };
+    let listener = TcpListener::bind(address).await.map_err(|error| format!("listen on {address}: {error}"))?;
+    let bound = listener.local_addr().map_err(|error| format!("listen on {address}: {error}"))?;
+    if !bound.ip().is_loopback() && !args.insecure {
+        return Err(format!(
+            "{address} is not loopback: who reaches it could run commands. Listen on 127.0.0.1, or say --insecure and \
+             --http-token-file if a proxy with TLS is in front of it"
+        ));
+    }
+    // Whoever started us may not care to read it.
+    let _ = writeln!(io::stdout(), "listening http://{bound}{PATH}");
+    Ok((listener, Http { token, any_host: args.insecure }))
+}
+
+fn policy(args: &Args) -> Result<Policy, String> {
+    let rules = Rules::load(&args.rules).map_err(|error| error.to_string())?;
+    for warning in rules.warnings() {
+        failure::say("exec-server", &format!("warning: {warning}"));
+    }
+    let sandbox =
+        (!args.no_sandbox).then(|| SandboxPolicy { writable: args.writable.clone(), enforcement: Sandbox::probe() });
+    for root in &args.writable {
+        std::fs::metadata(root).map_err(|error| format!("--writable {}: {error}", root.display()))?;
+    }
+    let when_unable = match args.when_unable {
+        Unable::Deny => WhenUnable::Deny,
+        Unable::Run => WhenUnable::Run,
+        Unable::Escalate => WhenUnable::Escalate,
+    };
+    Ok(Policy { rules: Arc::new(rules), when_unable, sandbox })
+}
+
+/// To standard error, as RUST_LOG says, else only what is wrong: clients show it to people.
+fn log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env();
+    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,rmcp=error"));
+    let out = std::io::stderr;
+    // Already set: then somebody else sees to it.
+    let _ =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(out).with_ansi(out().is_terminal()).try_init();
+}
+
+fn fail(why: &str) -> ExitCode {
+    failure::say("exec-server", why);
+    ExitCode::from(exit::FAILED)
+}

@@ -1,0 +1,140 @@
+//! What a command has said and nobody has read yet: bounded, its beginning and its end kept, what was cut is said.
+use std::collections::VecDeque;
+
+/// Output that waits to be read.
+#[derive(Debug)]
+pub(super) struct Output {
+    /// What is kept at the beginning, and at the end.
+    half: usize,
+    head: Vec<u8>,
+    /// Empty while `head` has room.
+    tail: VecDeque<u8>,
+    cut: u64,
+}
+
+/// What was read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) text: String,
+    /// Bytes that are not in it.
+    pub(super) omitted: u64,
+}
+
+impl Output {
+    pub(super) fn new(most: usize) -> Self {
+        Self { half: most.div_ceil(2), head: Vec::new(), tail: VecDeque::new(), cut: 0 }
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let (to_head, rest) = bytes.split_at(bytes.len().min(self.half - self.head.len()));
+        self.head.extend_from_slice(to_head);
+        let (lost, to_tail) = rest.split_at(rest.len().saturating_sub(self.half));
+        let overflow = (self.tail.len() + to_tail.len()).saturating_sub(self.half);
+        self.tail.drain(..overflow);
+        self.cut += (lost.len() + overflow) as u64;
+        self.tail.extend(to_tail);
+    }
+
+    /// Takes what is there, of which at most `most` bytes are shown. `last`: nothing follows; otherwise the beginning of a
+    /// character whose rest is still to come stays.
+    pub(super) fn take(&mut self, most: usize, last: bool) -> Taken {
+        let (mut head, cut) = (std::mem::take(&mut self.head), std::mem::take(&mut self.cut));
+        let mut tail: Vec<u8> = std::mem::take(&mut self.tail).into();
+        if !last {
+            let end = if tail.is_empty() { &mut head } else { &mut tail };
+            self.head = end.split_off(end.len() - unfinished(end));
+        }
+        let mut omitted = cut;
+        if cut == 0 && head.len() + tail.len() <= most {
+            head.append(&mut tail);
+        } else {
+            let half = most.div_ceil(2);
+            if tail.is_empty() {
+                tail = head.split_off(head.len().min(half));
+            }
+            omitted += (head.len().saturating_sub(half) + tail.len().saturating_sub(most - half)) as u64;
+            head.truncate(half);
+            tail.drain(..tail.len().saturating_sub(most - half));
+        }
+        let mut text = String::from_utf8_lossy(&head).into_owned();
+        if omitted > 0 {
+            text += &format!("\n[... {omitted} bytes of output left out ...]\n");
+            text += &String::from_utf8_lossy(&tail);
+        }
+        Taken { text, omitted }
+    }
+}
+
+/// How many bytes at the end begin a character and do not end it.
+fn unfinished(bytes: &[u8]) -> usize {
+    for back in 1..=bytes.len().min(3) {
+        let length = match bytes[bytes.len() - back] {
+            0x80..=0xBF => continue,
+            0xC0..=0xDF => 2,
+            0xE0..=0xEF => 3,
+            0xF0..=0xF7 => 4,
+            _ => 1,
+        };
+        return if length > back { back } else { 0 };
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(most: usize, pieces: &[&str]) -> Taken {
+        let mut output = Output::new(10);
+        pieces.iter().for_each(|piece| output.push(piece.as_bytes()));
+        output.take(most, true)
+    }
+
+    #[test]
+    fn what_fits_is_told_whole_and_once() {
+        let mut output = Output::new(10);
+        output.push(b"12345");
+        output.push(b"67890");
+        assert_eq!(output.take(10, false), Taken { text: "1234567890".into(), omitted: 0 });
+        assert_eq!(output.take(10, true), Taken { text: String::new(), omitted: 0 });
+    }
+
+    #[test]
+    fn beginning_and_end_are_kept_and_what_was_cut_is_said() {
+        let cut = |n: u64| format!("12345\n[... {n} bytes of output left out ...]\n");
+        assert_eq!(taken(10, &["123456", "7890abc"]), Taken { text: cut(3) + "90abc", omitted: 3 });
+        assert_eq!(
+            taken(10, &["12345", &"x".repeat(1_000), "abcde"]),
+            Taken { text: cut(1_000) + "abcde", omitted: 1_000 }
+        );
+        let short = taken(4, &["1234567890"]);
+        assert_eq!(short, Taken { text: "12\n[... 6 bytes of output left out ...]\n90".into(), omitted: 6 });
+        let shorter = taken(4, &["1234567890abc"]);
+        assert_eq!(shorter, Taken { text: "12\n[... 9 bytes of output left out ...]\nbc".into(), omitted: 9 });
+    }
+
+    #[test]
+    fn memory_is_bounded_whatever_comes() {
+        let mut output = Output::new(10);
+        for _ in 0..10_000 {
+            output.push(b"0123456789abcdef");
+            assert!(output.head.len() <= 5 && output.tail.len() <= 5);
+        }
+        assert_eq!(output.take(10, true).omitted, 160_000 - 10);
+    }
+
+    #[test]
+    fn a_character_that_comes_in_two_reads_is_told_whole() {
+        let mut output = Output::new(100);
+        let euro = "€".as_bytes();
+        output.push(b"a");
+        output.push(&euro[..2]);
+        assert_eq!(output.take(100, false).text, "a");
+        output.push(&euro[2..]);
+        assert_eq!(output.take(100, false).text, "€");
+        output.push(&euro[..1]);
+        assert_eq!(output.take(100, true).text, "\u{FFFD}", "nothing follows");
+        output.push(b"\xFF");
+        assert_eq!(output.take(100, false).text, "\u{FFFD}", "no character begins so");
+    }
+}

@@ -1,0 +1,168 @@
+//! From a judgement to what is done: run in the sandbox, run outside it, or not at all.
+use super::{Decision, Judgement, Rules};
+use async_trait::async_trait;
+use std::{path::Path, sync::Arc};
+
+/// What to do with a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Run it inside the sandbox.
+    Run,
+    /// Run it outside the sandbox.
+    Escalate,
+    /// Do not run it.
+    Deny {
+        /// Why not, in words for the caller.
+        reason: String,
+    },
+}
+
+/// Decides about each command before it starts.
+#[async_trait]
+pub trait EscalationPolicy: Send + Sync {
+    /// What to do with `program`, run with `argv` (its own name included) in `workdir`. May take as long as a person takes.
+    ///
+    /// # Cancel safety
+    /// Dropped, the question is abandoned and nothing has run.
+    async fn determine_action(&self, program: &str, argv: &[String], workdir: &Path) -> Action;
+}
+
+/// A question that the rules leave to a person.
+#[derive(Debug)]
+pub struct Question<'a> {
+    /// The program as it will be started.
+    pub program: &'a str,
+    /// Its arguments, its own name included.
+    pub argv: &'a [String],
+    /// Where it will run.
+    pub workdir: &'a Path,
+    /// Which command is in question, by which rule, and why.
+    pub judgement: &'a Judgement,
+}
+
+impl Question<'_> {
+    /// What a plain yes means: outside the sandbox if a rule asked, inside it if only a doubt did.
+    pub fn accepted(&self) -> Action {
+        match self.judgement.rule {
+            Some(_) => Action::Escalate,
+            None => Action::Run,
+        }
+    }
+}
+
+/// Puts questions to a person.
+#[async_trait]
+pub trait Asker: Send + Sync {
+    /// The person's answer: [`Question::accepted`] or another action; for a no, a cancel, or nobody to ask, `Deny` with that as
+    /// its reason.
+    async fn ask(&self, question: &Question<'_>) -> Action;
+}
+
+/// The policy by default: the rules, and a person where they say so.
+pub struct AskingPolicy {
+    rules: Arc<Rules>,
+    asker: Arc<dyn Asker>,
+    /// Command lines are for this shell.
+    shell: Option<String>,
+}
+
+impl AskingPolicy {
+    /// Judges by `rules` and asks by `asker`.
+    pub fn new(rules: Arc<Rules>, asker: Arc<dyn Asker>) -> Self {
+        Self { rules, asker, shell: None }
+    }
+
+    /// For a caller that has each command line run by `shell`, with `-c` or `-lc`: what is judged then is the line alone. That
+    /// a shell runs it is the caller's doing and needs no rule.
+    #[must_use]
+    pub fn for_lines_of(self, shell: &str) -> Self {
+        Self { shell: Some(shell.to_owned()), ..self }
+    }
+
+    fn judge(&self, program: &str, argv: &[String]) -> Judgement {
+        match argv {
+            [_, option, line] if self.shell.as_deref() == Some(program) && matches!(&**option, "-c" | "-lc") => {
+                self.rules.judge(line)
+            }
+            argv => self.rules.judge_argv(program, argv),
+        }
+    }
+}
+
+#[async_trait]
+impl EscalationPolicy for AskingPolicy {
+    async fn determine_action(&self, program: &str, argv: &[String], workdir: &Path) -> Action {
+        let judgement = self.judge(program, argv);
+        match judgement.decision {
+            None => Action::Run,
+            Some(Decision::Allow) => Action::Escalate,
+            Some(Decision::Prompt) => self.asker.ask(&Question { program, argv, workdir, judgement: &judgement }).await,
+            Some(Decision::Forbidden) => Action::Deny { reason: judgement.to_string() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// Says what it is told to say, and notes what it was asked.
+    struct Told(Action, Mutex<Vec<String>>);
+
+    #[async_trait]
+    impl Asker for Told {
+        async fn ask(&self, question: &Question<'_>) -> Action {
+            self.1.lock().unwrap().push(question.judgement.to_string());
+            match &self.0 {
+                Action::Run => question.accepted(),
+                other => other.clone(),
+            }
+        }
+    }
+
+    async fn decide(answer: Action, line: &str) -> (Action, usize) {
+        let rules = "prefix_rule(['ls'])\nprefix_rule(['git', 'push'], decision='prompt')\nprefix_rule(['rm'], decision='forbidden', justification='use trash')";
+        let asker = Arc::new(Told(answer, Mutex::default()));
+        let policy = AskingPolicy::new(Arc::new(Rules::parse("test.rules", rules).unwrap()), asker.clone());
+        let argv = ["bash", "-lc", line].map(str::to_owned);
+        let action = policy.determine_action("/bin/bash", &argv, Path::new("/tmp")).await;
+        let asked = asker.1.lock().unwrap().len();
+        (action, asked)
+    }
+
+    #[tokio::test]
+    async fn of_the_callers_own_shell_only_the_line_is_judged() {
+        let asker = Arc::new(Told(Action::Run, Mutex::default()));
+        let rules = Rules::parse("test.rules", "prefix_rule(['ls'])").unwrap();
+        let policy = AskingPolicy::new(Arc::new(rules), asker).for_lines_of("bash");
+        for (program, argv, action) in [
+            ("bash", ["bash", "-c", "ls /"], Action::Escalate),
+            ("bash", ["bash", "-lc", "ls /"], Action::Escalate),
+            ("bash", ["bash", "-c", "ls; make"], Action::Run),
+            ("/tmp/bash", ["bash", "-c", "ls /"], Action::Run),
+            ("bash", ["bash", "-x", "ls"], Action::Run),
+        ] {
+            let argv = argv.map(str::to_owned);
+            assert_eq!(policy.determine_action(program, &argv, Path::new("/")).await, action, "{program} {argv:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn only_what_a_rule_or_a_doubt_leaves_open_is_asked() {
+        let deny = |reason: &str| Action::Deny { reason: reason.to_owned() };
+        let no = deny("the person said no");
+        // The shell itself has no rule, so what it is given runs in the sandbox at most.
+        assert_eq!(decide(no.clone(), "ls").await, (Action::Run, 0));
+        assert_eq!(decide(no.clone(), "make").await, (Action::Run, 0));
+        assert_eq!(decide(no.clone(), "git push").await, (no.clone(), 1));
+        assert_eq!(decide(Action::Run, "git push").await, (Action::Escalate, 1));
+        assert_eq!(decide(Action::Run, "$x y").await, (Action::Run, 1));
+        let (action, asked) = decide(Action::Run, "git push; rm x").await;
+        assert_eq!(asked, 0);
+        assert!(
+            matches!(&action, Action::Deny { reason } if reason.contains("rm x") && reason.contains("use trash")),
+            "{action:?}"
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! A command line held against the rules.
+use super::{
+    load::{self, LoadError},
+    rule::{Decision, Executables, Fit, Rule},
+    shell::{self, Line, Word},
+};
+use std::{fmt, path::Path};
+
+/// The rules of one or more files.
+#[derive(Debug, Default)]
+pub struct Rules {
+    pub(super) rules: Vec<Rule>,
+    pub(super) executables: Executables,
+    pub(super) warnings: Vec<String>,
+}
+
+/// What the rules say about a command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// The strictest decision on any command in the line. `None`: no rule decides, and it runs inside the sandbox.
+    pub decision: Option<Decision>,
+    /// The rule that decided: its words, its file and line.
+    pub rule: Option<String>,
+    /// The reason that this rule gives.
+    pub justification: Option<String>,
+    /// Every simple command that was found in the line, in its order, each followed by those that it runs in turn (`sudo rm`, `rm`).
+    pub commands: Vec<String>,
+    /// The command that the rule is about.
+    pub decided_by: Option<String>,
+    /// Why the line could not be judged with certainty.
+    pub uncertain: Option<String>,
+}
+
+impl Rules {
+    /// Reads files of rules. What all of them say holds together.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is not right, with the place in it. Nothing is half believed.
+    pub fn load<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self, LoadError> {
+        let mut rules = Self::default();
+        for path in paths {
+            load::file(path.as_ref(), &mut rules)?;
+        }
+        Ok(rules)
+    }
+
+    /// Reads rules from a text; `name` stands for the file in messages.
+    ///
+    /// # Errors
+    /// As [`Rules::load`].
+    pub fn parse(name: &str, text: &str) -> Result<Self, LoadError> {
+        let mut rules = Self::default();
+        load::text(name, text, &mut rules)?;
+        Ok(rules)
+    }
+
+    /// What in the files was understood and has no effect here.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Judges a line as `bash -c` would run it.
+    pub fn judge(&self, command_line: &str) -> Judgement {
+        self.decide(shell::read(command_line))
+    }
+
+    /// Judges `program`, run with `argv` (its own name included); a shell's `-c` is read as a line.
+    pub fn judge_argv(&self, program: &str, argv: &[String]) -> Judgement {
+        let words = [program].into_iter().chain(argv.iter().skip(1).map(String::as_str));
+        self.decide(shell::read_argv(words.map(|word| Word::Text(word.to_owned())).collect()))
+    }
+
+    fn decide(&self, line: Line) -> Judgement {
+        let commands = line.commands.iter().map(|words| shell::show(words)).collect();
+        let mut judgement =
+            Judgement { decision: None, rule: None, justification: None, commands, decided_by: None, uncertain: None };
+        let mut doubts = line.doubts;
+        let mut strictest: Option<(Decision, &Rule, usize)> = None;
+        let mut all_allowed = !line.commands.is_empty() && !line.beyond_allow;
+        for (i, words) in line.commands.iter().enumerate() {
+            let mut decided: Option<(Decision, &Rule)> = None;
+            for rule in &self.rules {
+                match rule.fit(words, &self.executables) {
+                    Fit::Yes if decided.is_none_or(|(decision, _)| rule.decision > decision) => {
+                        decided = Some((rule.decision, rule));
+                    }
+                    Fit::Maybe if rule.decision > Decision::Allow => {
+                        doubts
+                            .push(format!("`{}` may be `{rule}`: not all of its words are known", shell::show(words)));
+                    }
+                    _ => {}
+                }
+            }
+            all_allowed &= decided.is_some();
+            if let Some((decision, rule)) = decided
+                && strictest.is_none_or(|(before, ..)| decision > before)
+            {
+                strictest = Some((decision, rule, i));
+            }
+        }
+        let may_break = self.rules.iter().any(|rule| rule.decision > Decision::Allow);
+        judgement.uncertain = doubts.into_iter().next();
+        let open = judgement.uncertain.is_some();
+        match strictest {
+            Some((Decision::Allow, ..)) if open || !all_allowed => {}
+            None => {}
+            Some((decision, rule, i)) => {
+                judgement.decision = Some(decision);
+                judgement.rule = Some(rule.to_string());
+                judgement.justification.clone_from(&rule.justification);
+                judgement.decided_by = Some(judgement.commands[i].clone());
+            }
+        }
+        if open && may_break && judgement.decision.is_none() {
+            judgement.decision = Some(Decision::Prompt);
+        }
+        judgement
+    }
+}
+
+/// One sentence for a person: which command, which rule, and why.
+impl fmt::Display for Judgement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.decision, &self.rule, &self.decided_by) {
+            (Some(decision), Some(rule), Some(command)) => {
+                let is = match decision {
+                    Decision::Allow => "is allowed",
+                    Decision::Prompt => "needs approval",
+                    Decision::Forbidden => "is forbidden",
+                };
+                write!(f, "`{command}` {is} by the rule {rule}")?;
+                self.justification.iter().try_for_each(|why| write!(f, ": {why}"))
+            }
+            (Some(_), ..) => {
+                write!(f, "this cannot be judged with certainty")?;
+                self.uncertain.iter().try_for_each(|why| write!(f, ": {why}"))
+            }
+            (None, ..) => write!(f, "no rule decides; it runs inside the sandbox"),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! One rule, and whether a command fits it.
+use super::shell::Word;
+use std::{collections::HashMap, fmt, path::Path};
+
+/// What a rule says about a command. The strictest of several decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Decision {
+    /// Runs, outside the sandbox, without a question.
+    Allow,
+    /// A person is asked.
+    Prompt,
+    /// Does not run.
+    Forbidden,
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Allow => "allow",
+            Self::Prompt => "prompt",
+            Self::Forbidden => "forbidden",
+        })
+    }
+}
+
+/// Where a rule stands, counted from 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) file: String,
+    pub(super) line: usize,
+    pub(super) column: usize,
+}
+
+/// `prefix_rule(…)`: the first words of a command, each with its alternatives.
+#[derive(Debug, Clone)]
+pub(super) struct Rule {
+    pub(super) pattern: Vec<Vec<String>>,
+    pub(super) decision: Decision,
+    pub(super) justification: Option<String>,
+    pub(super) place: Place,
+}
+
+/// The paths at which a program of some name is the one that rules mean: `host_executable(…)`.
+pub(super) type Executables = HashMap<String, Vec<String>>;
+
+/// Whether a command begins as a rule says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fit {
+    No,
+    /// It depends on what a word turns out to be.
+    Maybe,
+    Yes,
+}
+
+impl Rule {
+    pub(super) fn fit(&self, words: &[Word], executables: &Executables) -> Fit {
+        let mut fit = Fit::Yes;
+        for (i, alternatives) in self.pattern.iter().enumerate() {
+            match words.get(i) {
+                None => return Fit::No,
+                Some(Word::Text(text)) if i == 0 && !self.names(text, executables) => return Fit::No,
+                Some(Word::Text(text)) if i > 0 && !alternatives.contains(text) => return Fit::No,
+                Some(Word::Text(_)) => {}
+                Some(Word::One(_)) => fit = Fit::Maybe,
+                // From here on, any word may stand at any place.
+                Some(Word::Many(_)) => return Fit::Maybe,
+            }
+        }
+        fit
+    }
+
+    /// Whether `program` is one that this rule is about. What asks or forbids goes by the file's name, wherever it is: `/bin/rm`
+    /// is `rm`. What allows takes a path only where `host_executable` names it: anybody can make a `./git`.
+    fn names(&self, program: &str, executables: &Executables) -> bool {
+        let heads = &self.pattern[0];
+        if heads.iter().any(|head| head == program) {
+            return true;
+        }
+        let name = file_name(program);
+        match self.decision {
+            Decision::Allow => {
+                let known = executables.get(name).is_some_and(|paths| paths.iter().any(|path| path == program));
+                known && heads.iter().any(|head| head == name)
+            }
+            Decision::Prompt | Decision::Forbidden => heads.iter().any(|head| file_name(head) == name),
+        }
+    }
+}
+
+/// The last part of a path, or all of it.
+pub(super) fn file_name(program: &str) -> &str {
+    Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or(program)
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<_> = self.pattern.iter().map(|alternatives| alternatives.join("|")).collect();
+        write!(f, "{} ({}:{})", words.join(" "), self.place.file, self.place.line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(decision: Decision, pattern: &[&[&str]]) -> Rule {
+        let pattern = pattern.iter().map(|words| words.iter().map(|word| (*word).to_owned()).collect()).collect();
+        Rule { pattern, decision, justification: None, place: Place { file: "x".to_owned(), line: 1, column: 1 } }
+    }
+
+    fn fit(rule: &Rule, words: &[&str]) -> Fit {
+        let word = |word: &&str| match *word {
+            "$*" => Word::Many("$*".to_owned()),
+            "$1" => Word::One("$1".to_owned()),
+            text => Word::Text(text.to_owned()),
+        };
+        let executables = [("git".to_owned(), vec!["/usr/bin/git".to_owned()])].into();
+        rule.fit(&words.iter().map(word).collect::<Vec<_>>(), &executables)
+    }
+
+    #[test]
+    fn a_rule_fits_its_words_and_any_after_them() {
+        let push = rule(Decision::Prompt, &[&["git"], &["push", "fetch"]]);
+        assert_eq!(fit(&push, &["git", "push"]), Fit::Yes);
+        assert_eq!(fit(&push, &["git", "fetch", "--all", "$*"]), Fit::Yes);
+        assert_eq!(fit(&push, &["git", "status"]), Fit::No);
+        assert_eq!(fit(&push, &["git"]), Fit::No);
+        assert_eq!(fit(&push, &["git", "pushy"]), Fit::No);
+    }
+
+    #[test]
+    fn an_unknown_word_may_be_any() {
+        let push = rule(Decision::Prompt, &[&["git"], &["push"], &["origin"]]);
+        assert_eq!(fit(&push, &["git", "$1", "origin"]), Fit::Maybe);
+        assert_eq!(fit(&push, &["git", "$1", "upstream"]), Fit::No);
+        assert_eq!(fit(&push, &["git", "$*", "upstream"]), Fit::Maybe);
+        assert_eq!(fit(&push, &["$1"]), Fit::No);
+        assert_eq!(fit(&push, &["$*"]), Fit::Maybe);
+        assert_eq!(fit(&push, &["ls", "$*"]), Fit::No);
+    }
+
+    #[test]
+    fn a_path_is_forbidden_by_its_name_and_allowed_only_where_it_is_listed() {
+        let forbidden = rule(Decision::Forbidden, &[&["git"]]);
+        let allowed = rule(Decision::Allow, &[&["git"]]);
+        for (program, allow) in
+            [("git", Fit::Yes), ("/usr/bin/git", Fit::Yes), ("./git", Fit::No), ("/tmp/git", Fit::No)]
+        {
+            assert_eq!(fit(&forbidden, &[program]), Fit::Yes, "{program}");
+            assert_eq!(fit(&allowed, &[program]), allow, "{program}");
+        }
+        assert_eq!(fit(&rule(Decision::Forbidden, &[&["/usr/bin/git"]]), &["git"]), Fit::Yes);
+        assert_eq!(fit(&rule(Decision::Allow, &[&["/usr/bin/git"]]), &["git"]), Fit::No);
+    }
+}

@@ -1,0 +1,129 @@
+//! Reading a command line: every simple command in it, and every reason to doubt that it was read right.
+//!
+//! tree-sitter's grammar proposes how a line is to be read. It is made for editors: it goes on after errors and it is lenient
+//! where bash is not. So it is not believed: every byte of the line must belong to a token that says, looked at alone, what
+//! the grammar takes it for ([`token`]), and nothing but blanks may lie between tokens ([`blanks`]). What does not hold is a doubt.
+//!
+//! 1. A word is a text only if bash makes exactly this text of it, whatever the variables and files are.
+//! 2. Commands are found wherever they stand: which of them run, nobody knows before.
+//! 3. A command that runs its arguments is followed by the command that it runs ([`wrapper`]); if how is not known, it is a doubt.
+mod blanks;
+mod commands;
+mod heredoc;
+mod names;
+mod options;
+mod programs;
+mod token;
+mod tree;
+mod values;
+mod word;
+mod wrapper;
+
+pub(super) use word::{Word, show};
+
+use std::ops::ControlFlow;
+use tree_sitter::{ParseOptions, ParseState, Parser};
+
+/// Longer lines are a doubt: some that nobody means take the parser time that grows with the square of their length.
+const MAX_BYTES: usize = 16 << 10;
+/// How deep commands may run each other (`sudo sh -c 'sudo …'`).
+const MAX_DEPTH: usize = 16;
+/// How many commands may be in a line, with those that they run.
+const MAX_COMMANDS: usize = 4_096;
+/// Of all scripts in a line together, those within others counted again.
+const MAX_BYTES_IN_ALL: usize = 4 * MAX_BYTES;
+/// What the parser may spend on making sense of errors: each step there costs as much as there is text before it.
+const MAX_EFFORT: usize = 1 << 20;
+
+/// What was read.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    /// Each command's words, in the order of the text.
+    pub(super) commands: Vec<Vec<Word>>,
+    /// Why what was read may not be what runs.
+    pub(super) doubts: Vec<String>,
+    /// It writes a file by a redirection, or sets a variable that programs may heed: more than its commands' words say.
+    pub(super) beyond_allow: bool,
+    /// Arithmetic and the like, which runs commands that are hidden in the values of variables (`a[$(rm)]`).
+    evaluates: bool,
+    /// Variables get values that are not mere numbers.
+    assigned: bool,
+    /// A quoted text has a substitution in it.
+    hidden: bool,
+    /// Read so far.
+    bytes: usize,
+}
+
+impl Line {
+    fn doubt(&mut self, why: impl Into<String>) {
+        // One is enough to decide; a few are enough to tell.
+        if self.doubts.len() < 8 {
+            self.doubts.push(why.into());
+        }
+    }
+
+    /// Notes a command, and what it runs in turn.
+    fn command(&mut self, words: Vec<Word>, depth: usize) {
+        if self.commands.len() >= MAX_COMMANDS {
+            return self.doubt("it has too many commands");
+        }
+        let inner = wrapper::inner(&words, self);
+        self.commands.push(words);
+        match inner {
+            None => {}
+            Some(_) if depth >= MAX_DEPTH => self.doubt("its commands run each other too many levels deep"),
+            Some(wrapper::Inner::Commands(commands)) => {
+                commands.into_iter().for_each(|words| self.command(words, depth + 1));
+            }
+            Some(wrapper::Inner::Script(text)) => self.script(&text, depth + 1),
+        }
+    }
+
+    fn finish(mut self) -> Self {
+        if self.evaluates && (self.assigned || self.hidden) {
+            self.doubt("it evaluates a text that is not known, which may run commands");
+        }
+        self
+    }
+
+    fn script(&mut self, text: &str, depth: usize) {
+        if text.len() > MAX_BYTES {
+            return self.doubt(format!("it has {} bytes; at most {MAX_BYTES} are read", text.len()));
+        }
+        self.bytes += text.len();
+        if self.bytes > MAX_BYTES_IN_ALL {
+            return self.doubt("its commands run each other too many times");
+        }
+        if let Some(odd) =
+            text.chars().find(|c| (c.is_control() || c.is_whitespace()) && !matches!(c, ' ' | '\t' | '\n'))
+        {
+            return self.doubt(format!("it has the character {odd:?}, which programs do not agree on"));
+        }
+        let mut parser = Parser::new();
+        parser.set_language(&tree_sitter_bash::LANGUAGE.into()).expect("grammar and parser are of fitting versions");
+        let mut effort = 0;
+        let mut count = |state: &ParseState| {
+            effort += if state.has_error() { state.current_byte_offset() } else { 0 };
+            if effort > MAX_EFFORT { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let options = ParseOptions::new().progress_callback(&mut count);
+        match parser.parse_with_options(&mut |at, _| &text.as_bytes()[at..], None, Some(options)) {
+            Some(tree) => tree::read(text, &tree, self, depth),
+            None => self.doubt("it is too intricate to be read"),
+        }
+    }
+}
+
+/// Reads a line as `bash -c` would.
+pub(super) fn read(text: &str) -> Line {
+    let mut line = Line::default();
+    line.script(text, 0);
+    line.finish()
+}
+
+/// Reads a command whose words are known.
+pub(super) fn read_argv(words: Vec<Word>) -> Line {
+    let mut line = Line::default();
+    line.command(words, 0);
+    line.finish()
+}

@@ -1,0 +1,255 @@
+//! Commands that run other commands: which, and with which words.
+use super::{
+    Line, Word, names,
+    options::Options,
+    programs::{NOT_FOLLOWED, OTHER_SHELLS, SHELLS, WRAPPERS, Wrapper},
+};
+use crate::policy::rule::file_name;
+
+/// What a command runs in turn.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Inner {
+    /// These commands.
+    Commands(Vec<Vec<Word>>),
+    /// What this text says, read as a line.
+    Script(String),
+}
+
+/// What the command runs in turn, as far as its words tell; a doubt where they do not.
+pub(super) fn inner(words: &[Word], line: &mut Line) -> Option<Inner> {
+    let Some(program) = words.first()?.text() else {
+        line.doubt(format!("which program `{}` is, is not known before it runs", super::show(words)));
+        return None;
+    };
+    let name = file_name(program);
+    names::builtin(name, &words[1..], line);
+    if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
+        return unwrap(wrapper, words, line);
+    }
+    match name {
+        "xargs" => xargs(words, line),
+        "find" => find(words, line),
+        "eval" => eval(words, line),
+        "trap" => trap(words, line),
+        "pausewatch" => ours(words, line),
+        _ if SHELLS.contains(&name) => shell(words, line),
+        _ if OTHER_SHELLS.contains(&name)
+            || NOT_FOLLOWED.contains(&name)
+            || name.starts_with("ld-")
+            || name.starts_with("ld.") =>
+        {
+            not_followed(words, line)
+        }
+        _ => None,
+    }
+}
+
+fn not_followed(words: &[Word], line: &mut Line) -> Option<Inner> {
+    if words.len() > 1 {
+        line.doubt(format!("what `{}` runs is not known", super::show(words)));
+    }
+    None
+}
+
+fn commands(words: &[Word]) -> Option<Inner> {
+    (!words.is_empty()).then(|| Inner::Commands(vec![words.to_vec()]))
+}
+
+fn unwrap(wrapper: &Wrapper, words: &[Word], line: &mut Line) -> Option<Inner> {
+    let Some((mut at, found)) = wrapper.options.skip(words, 1) else { return not_followed(words, line) };
+    if wrapper.name == "command" && found.iter().any(|(option, _)| option == "v" || option == "V") {
+        return None;
+    }
+    if wrapper.name == "env" && words.get(at) == Some(&Word::Text("-".to_owned())) {
+        at += 1;
+    }
+    for _ in 0..wrapper.operands {
+        match words.get(at) {
+            Some(Word::Many(_)) => return not_followed(words, line),
+            Some(_) => at += 1,
+            None => return None,
+        }
+    }
+    while wrapper.assignments
+        && let Some(text) = words.get(at).and_then(Word::text)
+        && names::is_assignment(text)
+    {
+        names::set(names::name_of(text), line);
+        at += 1;
+    }
+    if wrapper.assignments && words.get(at).is_some_and(|word| word.text().is_none()) {
+        return not_followed(words, line);
+    }
+    commands(&words[at.min(words.len())..])
+}
+
+fn xargs(words: &[Word], line: &mut Line) -> Option<Inner> {
+    let options = Options {
+        flags: "0rtpxo",
+        values: "adEILnPs",
+        long_flags: &["null", "no-run-if-empty", "verbose", "interactive", "exit", "open-tty"],
+        long_values: &["arg-file", "delimiter", "max-args", "max-procs", "max-chars", "max-lines", "process-slot-var"],
+    };
+    let Some((at, found)) = options.skip(words, 1) else { return not_followed(words, line) };
+    let mut inner = words[at..].to_vec();
+    if inner.is_empty() {
+        return None;
+    }
+    match found.iter().rev().find(|(option, _)| option == "I") {
+        Some((_, Some(mark))) if !mark.is_empty() => replace(&mut inner, mark),
+        Some(_) => return not_followed(words, line),
+        None => inner.push(Word::Many("…".to_owned())),
+    }
+    Some(Inner::Commands(vec![inner]))
+}
+
+/// Makes words that have `mark` in them unknown.
+fn replace(words: &mut [Word], mark: &str) {
+    for word in words {
+        if let Word::Text(text) = word
+            && text.contains(mark)
+        {
+            *word = Word::One(text.clone());
+        }
+    }
+}
+
+fn find(words: &[Word], line: &mut Line) -> Option<Inner> {
+    let mut found = Vec::new();
+    let mut args = words[1..].iter().peekable();
+    let (mut unknown, mut ends) = (false, false);
+    while let Some(arg) = args.next() {
+        match arg.text() {
+            Some("-exec" | "-execdir" | "-ok" | "-okdir") => {
+                let mut inner: Vec<Word> = Vec::new();
+                loop {
+                    match args.next() {
+                        None => break,
+                        Some(Word::Text(end)) if end == ";" => break,
+                        Some(Word::Text(end)) if end == "+" && inner.last() == Some(&Word::Text("{}".to_owned())) => {
+                            inner.pop();
+                            inner.push(Word::Many("{}".to_owned()));
+                            break;
+                        }
+                        Some(word) => inner.push(word.clone()),
+                    }
+                }
+                replace(&mut inner, "{}");
+                found.push(inner);
+            }
+            Some(";" | "+") => ends = true,
+            Some(_) => {}
+            None => {
+                unknown = true;
+                ends |= matches!(arg, Word::Many(_));
+            }
+        }
+    }
+    if unknown && ends {
+        line.doubt(format!("`{}` may run commands that are not known", super::show(words)));
+    }
+    found.retain(|words| !words.is_empty());
+    (!found.is_empty()).then_some(Inner::Commands(found))
+}
+
+fn eval(words: &[Word], line: &mut Line) -> Option<Inner> {
+    let texts: Option<Vec<_>> = words[1..].iter().map(Word::text).collect();
+    match texts.as_deref() {
+        Some(["--", rest @ ..] | rest) => Some(Inner::Script(rest.join(" "))),
+        None => not_followed(words, line),
+    }
+}
+
+fn trap(words: &[Word], line: &mut Line) -> Option<Inner> {
+    let mut args = words[1..].iter();
+    match args.find(|word| word.text() != Some("--")).map(Word::text) {
+        None => None,
+        Some(None) => not_followed(words, line),
+        // Alone, it is a signal that gets its default again.
+        Some(Some(_)) if args.len() == 0 => None,
+        Some(Some("-" | "" | "-l" | "-p")) => None,
+        Some(Some(action)) => Some(Inner::Script(action.to_owned())),
+    }
+}
+
+/// `bash [-options] -c SCRIPT`, `bash FILE`, `bash` with its script on standard input.
+fn shell(words: &[Word], line: &mut Line) -> Option<Inner> {
+    let options = Options {
+        flags: "cleuxvnfabhmpETBC",
+        values: "o",
+        long_flags: &["login", "norc", "noprofile", "noediting"],
+        long_values: &[],
+    };
+    let Some((at, found)) = options.skip(words, 1) else { return not_followed_shell(words, line) };
+    let mild = |value: &Option<String>| value.as_deref().is_some_and(names::is_mild_set_option);
+    if found.iter().any(|(option, value)| option == "o" && !mild(value)) {
+        return not_followed_shell(words, line);
+    }
+    let script = found.iter().any(|(option, _)| option == "c");
+    match (script, words.get(at)) {
+        (true, Some(Word::Text(text))) => {
+            if text.contains("((") && !words[0].text().is_some_and(|name| file_name(name).contains("bash")) {
+                line.doubt("shells do not agree on what `((` is");
+            }
+            Some(Inner::Script(text.clone()))
+        }
+        // `+e` is an option as well.
+        (false, Some(Word::Text(file))) if !file.starts_with('+') => None,
+        _ => not_followed_shell(words, line),
+    }
+}
+
+fn not_followed_shell(words: &[Word], line: &mut Line) -> Option<Inner> {
+    if words[1..] != [Word::Text("--version".to_owned())] {
+        line.doubt(format!("what `{}` runs is not known", super::show(words)));
+    }
+    None
+}
+
+/// `pausewatch run DURATION COMMAND` and `pausewatch hold COMMAND`.
+fn ours(words: &[Word], line: &mut Line) -> Option<Inner> {
+    const RUN: &[&str] = &[
+        "kill-after",
+        "signal",
+        "disconnect-grace",
+        "thread-id",
+        "address",
+        "token",
+        "tls-ca",
+        "tls-cert",
+        "tls-key",
+        "config",
+    ];
+    let (options, operands) = match words.get(1).map(Word::text) {
+        Some(Some("run")) => {
+            let long_flags = &["foreground", "preserve-status", "verbose"];
+            (Options { flags: "fpv", values: "ks", long_flags, long_values: RUN }, 1)
+        }
+        Some(Some("hold")) => {
+            const HOLD: &[&str] = &[
+                "reason",
+                "holder",
+                "ttl",
+                "thread-id",
+                "address",
+                "token",
+                "tls-ca",
+                "tls-cert",
+                "tls-key",
+                "config",
+            ];
+            (Options { flags: "", values: "", long_flags: &["require"], long_values: HOLD }, 0)
+        }
+        Some(Some("exec-server" | "sandbox-exec") | None) => return not_followed(words, line),
+        _ => return None,
+    };
+    let Some((at, _)) = options.skip(words, 2) else { return not_followed(words, line) };
+    if words.get(at..at + operands).is_some_and(|operands| operands.iter().any(|word| matches!(word, Word::Many(_)))) {
+        return not_followed(words, line);
+    }
+    let mut rest = words.get(at + operands..).unwrap_or_default();
+    if rest.first() == Some(&Word::Text("--".to_owned())) {
+        rest = &rest[1..];
+    }
+    commands(rest)
+}

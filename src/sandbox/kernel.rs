@@ -1,0 +1,52 @@
+//! The sandbox in the words of Linux: rights are taken away from every file, and given back beneath the roots.
+//!
+//! Only rights to change files are taken: what is not named stays allowed. So nothing has to be given back for reading.
+use super::{Enforcement, Missing, SandboxError};
+use landlock::{
+    ABI, AccessFs, BitFlags, LandlockStatus, PathBeneath, PathFd, PathFdError, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, RulesetStatus, path_beneath_rules,
+};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+/// The rights to write, make, remove, rename and cut files. Later versions add rights that have nothing to do with files.
+const RIGHTS: ABI = ABI::V4;
+/// Devices that keep nothing.
+const DEVICES: [&str; 8] =
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts"];
+
+pub(super) fn enforce(writable: &[PathBuf]) -> Result<Enforcement, SandboxError> {
+    let rights = AccessFs::from_write(RIGHTS);
+    let mut roots = Vec::new();
+    for path in writable {
+        let directory = PathFd::new(path).map_err(|error| unreadable(path, error))?;
+        let rights = if path.is_dir() { rights } else { rights & AccessFs::from_file(RIGHTS) };
+        roots.push(PathBeneath::new(directory, rights));
+    }
+    restrict(rights, roots).map_err(|error| SandboxError::Refused(error.to_string()))
+}
+
+fn unreadable(path: &Path, error: PathFdError) -> SandboxError {
+    let cause = match error {
+        PathFdError::OpenCall { source, .. } => source,
+        other => io::Error::other(other),
+    };
+    SandboxError::Writable { path: path.to_owned(), cause }
+}
+
+fn restrict(rights: BitFlags<AccessFs>, roots: Vec<PathBeneath<PathFd>>) -> Result<Enforcement, RulesetError> {
+    let status = Ruleset::default()
+        .handle_access(rights)?
+        .create()?
+        .add_rules(path_beneath_rules(DEVICES, rights))?
+        .add_rules(roots.into_iter().map(Ok::<_, RulesetError>))?
+        .restrict_self()?;
+    Ok(match (status.ruleset, status.landlock) {
+        (RulesetStatus::FullyEnforced, _) => Enforcement::Full,
+        (RulesetStatus::PartiallyEnforced, _) => Enforcement::Partial,
+        (RulesetStatus::NotEnforced, LandlockStatus::NotEnabled) => Enforcement::None(Missing::NotEnabled),
+        (RulesetStatus::NotEnforced, _) => Enforcement::None(Missing::NotImplemented),
+    })
+}

@@ -1,0 +1,202 @@
+//! An MCP client that sees every message: `pausewatch exec-server` as a process, spoken to line by line.
+//!
+//! 1. Nothing waits for ever: what does not come within [`PATIENCE`] is a failure, with what came instead.
+use crate::program::program;
+use serde_json::{Value, json};
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A client, initialized.
+pub(crate) struct Client {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    messages: mpsc::Receiver<Value>,
+    /// Messages that were not what was waited for.
+    pub(crate) others: Vec<Value>,
+    next: u64,
+    /// Sent with every request, as 2026-07-28 wants it.
+    meta: Value,
+}
+
+/// The program with these arguments.
+pub(crate) fn exec_server<const N: usize>(args: [&str; N]) -> Command {
+    let mut command = program();
+    command.arg("exec-server").args(args);
+    command
+}
+
+impl Client {
+    /// One that can be asked, of the version before the last.
+    pub(crate) fn start(command: Command) -> Self {
+        Self::with(command, "2025-11-25", json!({"elicitation": {}}))
+    }
+
+    pub(crate) fn with(command: Command, version: &str, capabilities: Value) -> Self {
+        let mut client = Self::connect(command);
+        let client_info = json!({"name": "test", "version": "1"});
+        if version < "2026" {
+            let params = json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": client_info});
+            let id = client.request("initialize", params);
+            let result = client.result(id);
+            assert_eq!(result["protocolVersion"], version);
+            client.notify("notifications/initialized", json!({}));
+        } else {
+            client.meta = json!({
+                "io.modelcontextprotocol/protocolVersion": version,
+                "io.modelcontextprotocol/clientInfo": client_info,
+                "io.modelcontextprotocol/clientCapabilities": capabilities,
+            });
+        }
+        client
+    }
+
+    fn connect(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (to, messages) = mpsc::channel();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        std::thread::spawn(move || {
+            lines.map_while(Result::ok).try_for_each(|line| to.send(serde_json::from_str(&line).expect("JSON")))
+        });
+        let stdin = child.stdin.take();
+        Self { child, stdin, messages, others: Vec::new(), next: 0, meta: json!({}) }
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.stdin.as_mut().expect("the client is connected"), "{message}").unwrap();
+    }
+
+    pub(crate) fn notify(&mut self, method: &str, params: Value) {
+        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    }
+
+    /// Sends a request and returns its id.
+    pub(crate) fn request(&mut self, method: &str, mut params: Value) -> u64 {
+        self.next += 1;
+        for (key, value) in self.meta.as_object().unwrap() {
+            params["_meta"][key] = value.clone();
+        }
+        self.send(&json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params}));
+        self.next
+    }
+
+    /// Answers a request of the server.
+    pub(crate) fn respond(&mut self, request: &Value, result: Value) {
+        self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
+    }
+
+    /// Calls a tool of a thread, and does not wait.
+    pub(crate) fn begin(&mut self, tool: &str, thread: &str, arguments: Value) -> u64 {
+        let meta = json!({"pausewatch/threadId": thread, "progressToken": format!("token {}", self.next + 1)});
+        self.request("tools/call", json!({"name": tool, "arguments": arguments, "_meta": meta}))
+    }
+
+    /// Waits for a message that is wanted; the others are kept.
+    pub(crate) fn wait_for(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        if let Some(at) = self.others.iter().position(&wanted) {
+            return self.others.remove(at);
+        }
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.messages.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(message) if wanted(&message) => return message,
+                Ok(message) => self.others.push(message),
+                Err(error) => panic!("no {what}: {error}; there are {:#?}", self.others),
+            }
+        }
+    }
+
+    fn response(&mut self, id: u64) -> Value {
+        self.wait_for("response", |message| message["id"] == id && message.get("method").is_none())
+    }
+
+    /// The result of a request.
+    pub(crate) fn result(&mut self, id: u64) -> Value {
+        let response = self.response(id);
+        response.get("result").unwrap_or_else(|| panic!("{response}")).clone()
+    }
+
+    /// What a tool has answered.
+    pub(crate) fn answer(&mut self, id: u64) -> Value {
+        let result = self.result(id);
+        assert_eq!(result["isError"], false, "{result}");
+        let answer = result["structuredContent"].clone();
+        let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
+        assert_eq!(text, answer, "the text says the same");
+        answer
+    }
+
+    /// Calls a tool of thread `t` and waits for what it answers.
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let id = self.begin(tool, "t", arguments);
+        self.answer(id)
+    }
+
+    /// Calls a tool and waits for what it refuses with.
+    pub(crate) fn refused(&mut self, tool: &str, arguments: Value) -> String {
+        let id = self.begin(tool, "t", arguments);
+        let result = self.result(id);
+        assert_eq!(result["isError"], true, "{result}");
+        result["content"][0]["text"].as_str().unwrap().to_owned()
+    }
+
+    /// The messages of a method that have come so far, without waiting.
+    pub(crate) fn come(&mut self, method: &str) -> Vec<Value> {
+        self.others.extend(self.messages.try_iter());
+        self.others.iter().filter(|message| message["method"] == method).cloned().collect()
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Closes its end; answers can still be read.
+    pub(crate) fn close(&mut self) {
+        drop(self.stdin.take());
+    }
+
+    /// Closes its end, and waits for the end of the server.
+    pub(crate) fn hang_up(mut self) -> ExitStatus {
+        self.close();
+        self.ended()
+    }
+
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < end, "the server does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until no process has this text in its command line.
+pub(crate) fn until_gone(mark: &str) {
+    let end = Instant::now() + PATIENCE;
+    while let Some(found) = process_with(mark) {
+        assert!(Instant::now() < end, "still there: {found}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A process that has this text in its command line.
+pub(crate) fn process_with(mark: &str) -> Option<String> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " ")).find(|line| line.contains(mark))
+}

@@ -1,0 +1,315 @@
+//! What the tools run, what they answer, and that nothing stays behind.
+use super::client::{Client, exec_server, process_with, until_gone};
+use crate::program::{Coordinator, ended};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+fn client() -> Client {
+    Client::start(exec_server([]))
+}
+
+fn shell(command: &str) -> Value {
+    json!({"command": command, "workdir": "/"})
+}
+
+/// A number of seconds that no other process sleeps for.
+fn mark() -> String {
+    format!("8{:08}.25", fastrand::u32(..100_000_000))
+}
+
+fn milliseconds(answer: &Value, field: &str) -> u64 {
+    answer[field].as_u64().unwrap_or_else(|| panic!("{field} of {answer}"))
+}
+
+#[test]
+fn the_tools_are_listed_with_their_schemas() {
+    let mut client = client();
+    let id = client.request("tools/list", json!({}));
+    let tools = client.result(id)["tools"].clone();
+    let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["shell", "exec_command", "write_stdin", "kill", "sessions"]);
+    assert_eq!(tools[0]["inputSchema"]["required"], json!(["command", "workdir"]));
+    for tool in tools.as_array().unwrap() {
+        assert_eq!(tool["inputSchema"]["additionalProperties"], false, "{tool}");
+        assert_eq!(tool["outputSchema"]["type"], "object", "{tool}");
+        assert!(!tool.to_string().contains("\"format\":") && !tool.to_string().contains("\"null\""), "{tool}");
+    }
+}
+
+#[test]
+fn a_command_is_answered_with_its_code_and_both_streams_in_order() {
+    let mut client = client();
+    let line = "for i in 1 2 3; do echo out $i; echo err $i >&2; done; cat; exit 3";
+    let answer = client.call("shell", shell(line));
+    assert_eq!(answer["output"], "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n");
+    assert_eq!(
+        (&answer["exit_code"], &answer["timed_out"], &answer["denied"]),
+        (&json!(3), &json!(false), &json!(false))
+    );
+    let of = |field| milliseconds(&answer, field);
+    assert_eq!(of("wall_ms"), of("active_ms") + of("paused_ms"));
+    assert_eq!(of("paused_ms"), 0);
+    assert_eq!(client.call("shell", shell("kill -USR1 $$"))["exit_code"], 138);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().canonicalize().unwrap();
+    let answer = client.call("shell", json!({"command": "pwd", "workdir": path}));
+    assert_eq!(answer["output"], format!("{}\n", path.display()));
+}
+
+/// Removed (the end of the session), the sleeper with the redirected output stays behind.
+#[test]
+fn a_command_that_is_out_of_time_is_killed_with_all_that_it_started() {
+    let (mut client, mark) = (client(), mark());
+    let line = format!("sleep {mark} & (trap '' TERM; sleep {mark} >/dev/null 2>&1) & echo started; sleep {mark}");
+    let started = Instant::now();
+    let answer = client.call("shell", json!({"command": line, "workdir": "/", "timeout_ms": 300}));
+    assert!(started.elapsed() >= Duration::from_millis(300));
+    assert_eq!(process_with(&mark), None);
+    assert_eq!((&answer["exit_code"], &answer["timed_out"]), (&json!(124), &json!(true)));
+    assert_eq!(answer["output"], "started\n");
+    let active = milliseconds(&answer, "active_ms");
+    assert!((300..2_000).contains(&active), "{active}");
+}
+
+#[test]
+fn one_that_takes_no_notice_of_term_is_killed_after_a_while() {
+    let (mut client, mark) = (client(), mark());
+    let line = format!("trap '' TERM; echo deaf; sleep {mark}; sleep {mark}");
+    let answer = client.call("shell", json!({"command": line, "workdir": "/", "timeout_ms": 200}));
+    assert_eq!((&answer["exit_code"], &answer["timed_out"]), (&json!(124), &json!(true)));
+    assert_eq!(process_with(&mark), None);
+}
+
+#[test]
+fn what_a_command_leaves_behind_ends_with_it_and_its_last_words_are_heard() {
+    let (mut client, mark) = (client(), mark());
+    let answer =
+        client.call("shell", shell(&format!("(sleep {mark}; echo never) & (sleep 0.05; echo late) & echo done")));
+    assert_eq!((&answer["exit_code"], &answer["output"]), (&json!(0), &json!("done\nlate\n")));
+    assert_eq!(process_with(&mark), None);
+}
+
+#[test]
+fn too_much_output_is_cut_in_the_middle_and_that_is_said() {
+    let mut client = client();
+    let answer = client.call("shell", shell("echo first; head -c 10000000 /dev/zero | tr '\\0' x; echo; echo last"));
+    let output = answer["output"].as_str().unwrap();
+    let omitted = milliseconds(&answer, "omitted_bytes");
+    assert_eq!(omitted, 6 + 10_000_000 + 1 + 5 - 65_536);
+    assert!(output.starts_with("first\nxxx") && output.ends_with("xxx\nlast\n"), "{}", output.len());
+    assert!(output.contains(&format!("\n[... {omitted} bytes of output left out ...]\n")));
+}
+
+#[test]
+fn what_is_asked_wrongly_is_refused_with_what_to_do() {
+    let mut client = client();
+    for (tool, arguments, why) in [
+        ("shell", json!({"command": "true"}), "missing field `workdir`"),
+        ("shell", json!({"command": "true", "workdir": "/", "timeout": 1}), "unknown field `timeout`"),
+        ("shell", json!({"command": "true", "workdir": "/nonexistent"}), "workdir \"/nonexistent\": No such file"),
+        ("shell", json!({"command": "true", "workdir": "/etc/passwd"}), "is no directory"),
+        ("write_stdin", json!({"session_id": "none"}), "no session \"none\""),
+        ("kill", json!({"session_id": 7}), "`sessions` lists"),
+    ] {
+        let said = client.refused(tool, arguments);
+        assert!(said.contains(why), "{said}");
+    }
+    let id = client.begin("rm", "t", json!({}));
+    let error = client.wait_for("error", |message| message["id"] == id)["error"].clone();
+    assert_eq!(error["code"], -32602);
+    assert!(error["message"].as_str().unwrap().contains("unknown tool \"rm\""), "{error}");
+    let id = client.begin("shell", "\n", shell("true"));
+    let result = client.result(id);
+    assert!(result["content"][0]["text"].as_str().unwrap().contains("thread_id"), "{result}");
+}
+
+#[test]
+fn a_session_yields_is_written_to_and_told_once() {
+    let mut client = client();
+    let line = "echo ready; while read line; do echo got $line; done; echo bye; exit 4";
+    let first = client.call("exec_command", json!({"command": line, "yield_time_ms": 200}));
+    assert_eq!((&first["exit_code"], &first["output"]), (&Value::Null, &json!("ready\n")));
+    let id = first["session_id"].clone();
+    let listed = client.call("sessions", json!({}))["sessions"].clone();
+    assert_eq!(
+        (&listed[0]["session_id"], &listed[0]["running"], &listed[0]["command"]),
+        (&id, &json!(true), &json!(line))
+    );
+    let poll =
+        |chars: &str, close: bool| json!({"session_id": id, "chars": chars, "close": close, "yield_time_ms": 300});
+    assert_eq!(client.call("write_stdin", poll("one\ntwo\n", false))["output"], "got one\ngot two\n");
+    let last = client.call("write_stdin", poll("three\n", true));
+    assert_eq!(
+        (&last["exit_code"], &last["output"], &last["session_id"]),
+        (&json!(4), &json!("got three\nbye\n"), &Value::Null)
+    );
+    assert!(client.refused("write_stdin", poll("", false)).contains("its end has been told"));
+    assert_eq!(client.call("sessions", json!({}))["sessions"], json!([]));
+}
+
+#[test]
+fn what_is_not_read_is_not_waited_for() {
+    let (mut client, mark) = (client(), mark());
+    let first = client.call("exec_command", json!({"command": format!("sleep {mark}"), "yield_time_ms": 0}));
+    let poll = json!({"session_id": first["session_id"], "chars": "x".repeat(200_000), "yield_time_ms": 100});
+    let answer = client.call("write_stdin", poll);
+    assert!(answer["note"].as_str().unwrap().contains("of 200000 bytes were written"), "{answer}");
+    let killed = client.call("kill", json!({"session_id": first["session_id"]}));
+    assert_eq!(killed["exit_code"], 143);
+    assert_eq!(process_with(&mark), None);
+}
+
+#[test]
+fn a_terminal_is_one_and_takes_control_characters() {
+    let (mut client, mark) = (client(), mark());
+    let line = format!("test -t 0 && test -t 1 && test -t 2 && stty size; sleep {mark} || echo interrupted");
+    let line = format!("trap 'echo caught' INT; {line}");
+    let first = client.call("exec_command", json!({"command": line, "tty": true, "yield_time_ms": 500}));
+    assert_eq!(first["output"], "40 120\r\n");
+    let poll = json!({"session_id": first["session_id"], "chars": "\u{3}", "yield_time_ms": 20_000});
+    let last = client.call("write_stdin", poll);
+    assert_eq!(last["exit_code"], 0, "{last}");
+    assert!(last["output"].as_str().unwrap().contains("caught"), "{last}");
+    assert_eq!(process_with(&mark), None);
+}
+
+/// An interactive shell takes no notice of TERM, and its jobs have groups of their own.
+#[test]
+fn the_jobs_of_an_interactive_shell_end_with_it() {
+    let (mut client, mark) = (client(), mark());
+    let first =
+        client.call("exec_command", json!({"command": "exec bash --norc -i", "tty": true, "yield_time_ms": 500}));
+    let id = first["session_id"].clone();
+    let chars = format!("nohup sleep {mark} >/dev/null 2>&1 &\n");
+    client.call("write_stdin", json!({"session_id": id, "chars": chars, "yield_time_ms": 500}));
+    assert!(process_with(&mark).is_some());
+    client.call("kill", json!({"session_id": id}));
+    assert_eq!(process_with(&mark), None);
+}
+
+#[test]
+fn a_cancelled_call_ends_its_command_and_a_cancelled_poll_does_not() {
+    let (mut client, mark, other) = (client(), mark(), mark());
+    let id = client.begin("shell", "t", shell(&format!("sleep {mark}")));
+    let first = client.call("exec_command", json!({"command": format!("sleep {other}"), "yield_time_ms": 100}));
+    while process_with(&mark).is_none() {}
+    let poll = client.begin("write_stdin", "t", json!({"session_id": first["session_id"], "yield_time_ms": 60_000}));
+    for request in [id, poll] {
+        client.notify("notifications/cancelled", json!({"requestId": request, "reason": "changed my mind"}));
+    }
+    until_gone(&mark);
+    assert_eq!(client.call("sessions", json!({}))["sessions"][0]["running"], true);
+    assert!(process_with(&other).is_some());
+}
+
+#[test]
+fn nothing_stays_behind_when_the_client_hangs_up_or_the_server_is_told_to_end() {
+    for signal in [None, Some(Signal::TERM), Some(Signal::INT), Some(Signal::HUP)] {
+        let (mut client, mark) = (client(), mark());
+        let line = format!("trap '' TERM HUP INT; sleep {mark} & sleep {mark} >/dev/null 2>&1");
+        client.begin("shell", "t", shell(&line));
+        client.call("exec_command", json!({"command": line, "yield_time_ms": 100}));
+        client.call("exec_command", json!({"command": line, "tty": true, "yield_time_ms": 100}));
+        while process_with(&mark).is_none() {}
+        let status = match signal {
+            None => client.hang_up(),
+            Some(signal) => {
+                kill_process(Pid::from_raw(client.pid() as i32).unwrap(), signal).unwrap();
+                client.ended()
+            }
+        };
+        assert!(status.success(), "{signal:?}: {status}");
+        assert_eq!(process_with(&mark), None, "{signal:?}");
+    }
+}
+
+/// Removed (the warden), the sleepers stay: their shells die with the server, they do not.
+#[test]
+fn nothing_stays_behind_when_the_server_is_killed() {
+    let (mut client, mark) = (client(), mark());
+    let line = format!("(trap '' TERM HUP; sleep {mark} >/dev/null 2>&1) & sleep {mark}; true");
+    client.begin("shell", "t", shell(&line));
+    client.call("exec_command", json!({"command": line, "tty": true, "yield_time_ms": 300}));
+    while process_with(&mark).is_none() {}
+    drop(client);
+    until_gone(&mark);
+}
+
+#[test]
+fn requests_that_were_written_before_the_end_are_answered() {
+    let mut client = client();
+    let id = client.begin("shell", "t", shell("sleep 0.3; echo done"));
+    client.close();
+    assert_eq!(client.answer(id)["output"], "done\n");
+}
+
+#[test]
+fn the_number_of_commands_is_bounded_and_forgotten_ends_make_room() {
+    let (mut client, mark) = (Client::start(exec_server(["--max-commands", "2"])), mark());
+    let hang = json!({"command": format!("sleep {mark}"), "yield_time_ms": 0});
+    let first = client.call("exec_command", hang.clone());
+    client.call("exec_command", hang.clone());
+    let said = client.refused("exec_command", hang.clone());
+    assert!(said.contains("2 commands run already") && said.contains("`kill`"), "{said}");
+    client.call("kill", json!({"session_id": first["session_id"]}));
+    let ends = json!({"command": "echo first", "yield_time_ms": 0});
+    let ended = client.call("exec_command", ends);
+    if let Some(id) = ended["session_id"].as_str() {
+        // Until it has ended, which nobody is told.
+        while client.call("sessions", json!({}))["sessions"][1]["running"] == true {}
+        client.call("exec_command", hang);
+        assert!(client.refused("write_stdin", json!({"session_id": id})).contains("no session"));
+    }
+}
+
+#[test]
+fn a_session_that_nobody_asks_for_ends() {
+    let (mut client, mark) = (Client::start(exec_server(["--idle-timeout", "300ms"])), mark());
+    let first = client.call("exec_command", json!({"command": format!("sleep {mark}"), "yield_time_ms": 500}));
+    assert!(first["session_id"].is_string(), "in use while it is waited for");
+    until_gone(&mark);
+}
+
+#[test]
+fn another_caller_and_another_thread_are_kept_apart() {
+    let mut client = client();
+    let line = "echo $PAUSEWATCH_THREAD_ID";
+    assert_eq!(client.call("shell", shell(line))["output"], "t\n");
+    let mut unnamed = || {
+        let id = client.request("tools/call", json!({"name": "shell", "arguments": shell(line)}));
+        client.answer(id)["output"].as_str().unwrap().to_owned()
+    };
+    let own = unnamed();
+    assert_eq!(own.trim().len(), 36, "one for the session: {own}");
+    assert_eq!(unnamed(), own);
+    let mut named = Client::start(exec_server(["--thread-id", "named"]));
+    let id = named.request("tools/call", json!({"name": "shell", "arguments": shell(line)}));
+    assert_eq!(named.answer(id)["output"], "named\n");
+}
+
+/// G8. Not only with the private coordinator: with a key to sign tokens, a configured one is opened as narrowly.
+#[test]
+fn a_command_can_pause_its_own_thread_alone() {
+    let program = env!("CARGO_BIN_EXE_pausewatch");
+    let directory = tempfile::tempdir().unwrap();
+    let [private, public] = ["key.pem", "key.pem.pub"].map(|name| directory.path().join(name));
+    let made = ended(crate::program::program().args(["token", "key"]).arg(&private));
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let keys = ["--listen", "127.0.0.1:0", "--store", "memory", "--jwt-keys", public.to_str().unwrap()];
+    let coordinator = Coordinator::start_with(keys);
+    let mut configured = exec_server([]);
+    configured.env("PAUSEWATCH_ADDRESS", &coordinator.address).env("PAUSEWATCH_TOKEN_KEY", &private);
+    for command in [exec_server([]), configured] {
+        let mut client = Client::start(command);
+        let line = format!(
+            "{program} hold --require -- sleep 0.5 || exit 9; \
+             {program} get --thread-id other && exit 8; echo key: $PAUSEWATCH_TOKEN_KEY"
+        );
+        let answer = client.call("shell", json!({"command": line, "workdir": "/", "timeout_ms": 20_000}));
+        let output = answer["output"].as_str().unwrap();
+        assert_eq!(answer["exit_code"], 0, "{answer}");
+        assert!(output.contains("PERMISSION_DENIED") && output.ends_with("key:\n"), "{output}");
+        assert!(milliseconds(&answer, "paused_ms") >= 490, "{answer}");
+    }
+}

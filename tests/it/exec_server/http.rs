@@ -1,0 +1,192 @@
+//! Over HTTP: who gets in, and what becomes of commands when a client goes.
+use super::client::{exec_server, process_with, until_gone};
+use crate::program::{Process, ended};
+use serde_json::{Value, json};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::Stdio,
+    time::Duration,
+};
+
+struct Server {
+    _process: Process,
+    address: String,
+}
+
+impl Server {
+    fn start(options: &[&str]) -> Self {
+        let mut command = exec_server(["--http", "127.0.0.1:0"]);
+        command.args(options).stdin(Stdio::null());
+        let process = Process::start(command);
+        let line = process.line();
+        let address = line.strip_prefix("listening http://").and_then(|url| url.strip_suffix("/mcp"));
+        let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
+        Self { _process: process, address }
+    }
+
+    fn post(&self, headers: &[(&str, &str)], body: &Value) -> Answer {
+        Answer::of(self.send(headers, body))
+    }
+
+    /// Sends a request, and does not wait.
+    fn send(&self, headers: &[(&str, &str)], body: &Value) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let body = body.to_string();
+        let mut head = format!("POST /mcp HTTP/1.1\r\nContent-Length: {}\r\n", body.len());
+        let usual = [
+            ("Host", "localhost"),
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+            ("Connection", "close"),
+        ];
+        let replaced = |name: &str| headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
+        for (name, value) in usual.iter().filter(|(name, _)| !replaced(name)).chain(headers) {
+            head += &format!("{name}: {value}\r\n");
+        }
+        write!(stream, "{head}\r\n{body}").unwrap();
+        stream
+    }
+
+    /// A session, initialized: its id.
+    fn session(&self) -> String {
+        let params = json!({
+            "protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}},
+            "clientInfo": {"name": "test", "version": "1"},
+        });
+        let answer = self.post(&[], &json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}));
+        let id = answer.header("mcp-session-id");
+        let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        assert_eq!(self.post(&[("Mcp-Session-Id", &id)], &initialized).status, 202);
+        id
+    }
+
+    fn call(&self, session: &str, tool: &str, arguments: Value) -> Answer {
+        let params = json!({"name": tool, "arguments": arguments, "_meta": {"threadId": "t"}});
+        let request = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
+        self.post(&[("Mcp-Session-Id", session), ("MCP-Protocol-Version", "2025-11-25")], &request)
+    }
+
+    /// As from 2026-07-28 on, without a session.
+    fn call_once(&self, tool: &str, arguments: Value) -> Answer {
+        Answer::of(self.begin_once(tool, arguments))
+    }
+
+    fn begin_once(&self, tool: &str, arguments: Value) -> TcpStream {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
+        let request = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
+        let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", tool)];
+        self.send(&headers, &request)
+    }
+}
+
+struct Answer {
+    status: u16,
+    head: String,
+    reader: BufReader<TcpStream>,
+}
+
+impl Answer {
+    /// The head of it; the rest is read when it is asked for.
+    fn of(stream: TcpStream) -> Self {
+        let mut reader = BufReader::new(stream);
+        let (mut head, mut line) = (String::new(), String::new());
+        while reader.read_line(&mut line).unwrap() > 2 {
+            head += &std::mem::take(&mut line);
+        }
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Self { status, head, reader }
+    }
+
+    fn header(&self, name: &str) -> String {
+        let lower = self.head.to_lowercase();
+        let line = lower.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
+        line.unwrap_or_else(|| panic!("no {name} in {}", self.head)).to_owned()
+    }
+
+    /// What the tool has answered, whether the answer is one document or a stream of events.
+    fn outcome(mut self) -> Value {
+        let mut text = String::new();
+        self.reader.read_to_string(&mut text).unwrap();
+        let found = text.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line)).find_map(|line| {
+            let message: Value = serde_json::from_str(line).ok()?;
+            message.get("result").map(|result| result["structuredContent"].clone())
+        });
+        found.unwrap_or_else(|| panic!("{} {text}", self.head))
+    }
+}
+
+fn mark() -> String {
+    format!("5{:08}.5", fastrand::u32(..100_000_000))
+}
+
+#[test]
+fn both_eras_are_served_and_sessions_are_kept_apart() {
+    let server = Server::start(&[]);
+    let echo = json!({"command": "echo hello", "workdir": "/"});
+    let (one, other) = (server.session(), server.session());
+    assert_eq!(server.call(&one, "shell", echo.clone()).outcome()["output"], "hello\n");
+    assert_eq!(server.call_once("shell", echo).outcome()["output"], "hello\n");
+    let hang = json!({"command": "sleep 60", "yield_time_ms": 0});
+    let (id, shared) = (
+        server.call(&one, "exec_command", hang.clone()).outcome()["session_id"].clone(),
+        server.call_once("exec_command", hang).outcome()["session_id"].clone(),
+    );
+    let ids = |sessions: Value| -> Vec<Value> {
+        sessions["sessions"].as_array().unwrap().iter().map(|session| session["session_id"].clone()).collect()
+    };
+    assert_eq!(ids(server.call(&one, "sessions", json!({})).outcome()), std::slice::from_ref(&id));
+    assert_eq!(ids(server.call(&other, "sessions", json!({})).outcome()), [] as [Value; 0]);
+    assert_eq!(ids(server.call_once("sessions", json!({})).outcome()), std::slice::from_ref(&shared));
+    let killed = server.call_once("kill", json!({"session_id": shared})).outcome();
+    assert_eq!(killed["exit_code"], 143);
+}
+
+#[test]
+fn commands_end_with_their_session_or_with_the_connection_of_their_request() {
+    let server = Server::start(&[]);
+    let (deleted, cut) = (mark(), mark());
+    let session = server.session();
+    server.call(&session, "exec_command", json!({"command": format!("sleep {deleted}"), "yield_time_ms": 0})).outcome();
+    let request = server.begin_once("shell", json!({"command": format!("sleep {cut}"), "workdir": "/"}));
+    while process_with(&deleted).is_none() || process_with(&cut).is_none() {}
+    drop(request);
+    until_gone(&cut);
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    write!(stream, "DELETE /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Session-Id: {session}\r\n\r\n").unwrap();
+    until_gone(&deleted);
+}
+
+/// A page in a browser, a name that was bent to loopback, and who has no token.
+#[test]
+fn who_may_not_call_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("token");
+    std::fs::write(&file, "0123456789abcdef\n").unwrap();
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let open = Server::start(&[]);
+    for header in [("Origin", "https://example.com"), ("Origin", "http://localhost"), ("Host", "example.com")] {
+        assert_eq!(open.post(&[header], &list).status, 403, "{header:?}");
+    }
+    let own = format!("http://{}", open.address);
+    assert_ne!(open.post(&[("Origin", &own)], &list).status, 403);
+    let closed = Server::start(&["--http-token-file", file.to_str().unwrap()]);
+    let bearer = |token: &str| closed.post(&[("Authorization", token)], &list).status;
+    assert_eq!(closed.post(&[], &list).status, 401);
+    for wrong in ["Bearer 0123456789abcdeX", "Bearer 0123456789abcde", "Bearer ", "Basic 0123456789abcdef", "é"] {
+        assert_eq!(bearer(wrong), 401, "{wrong}");
+    }
+    assert_ne!(bearer("Bearer 0123456789abcdef"), 401);
+    let refused = ended(&mut exec_server(["--http", "0.0.0.0:0"]));
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.err.contains("not loopback"), "{}", refused.err);
+    std::fs::write(&file, "short").unwrap();
+    let refused = ended(&mut exec_server(["--http", "127.0.0.1:0", "--http-token-file", file.to_str().unwrap()]));
+    assert!(refused.code == Some(1) && refused.err.contains("a token is one line"), "{}", refused.err);
+}

@@ -1,0 +1,162 @@
+//! The clocks of commands stand still while their thread is paused, and nobody else's.
+use super::client::{Client, exec_server, process_with};
+use crate::program::Coordinator;
+use serde_json::{Value, json};
+use std::{
+    process::Command,
+    time::{Duration, Instant},
+};
+
+fn program() -> &'static str {
+    env!("CARGO_BIN_EXE_pausewatch")
+}
+
+fn shell(command: &str, timeout_ms: u64) -> Value {
+    json!({"command": command, "workdir": "/", "timeout_ms": timeout_ms})
+}
+
+fn milliseconds(answer: &Value, field: &str) -> u64 {
+    answer[field].as_u64().unwrap_or_else(|| panic!("{field} of {answer}"))
+}
+
+/// The main story, with each of the tools that can hold. Meanwhile the hung command of another thread is killed.
+fn story(client: &mut Client, tool: &str) {
+    let mark = format!("7{:08}.5", fastrand::u32(..100_000_000));
+    let sibling = client.begin("shell", "sibling", shell(&format!("sleep {mark}"), 3_000));
+    let started = Instant::now();
+    let asking = client.begin("shell", "asking", shell(&format!("echo before; {tool}; echo after"), 3_000));
+    let hung = client.answer(sibling);
+    assert!(started.elapsed() < Duration::from_millis(6_000), "killed while the other thread is paused");
+    assert_eq!((&hung["timed_out"], &hung["exit_code"], &hung["paused_ms"]), (&json!(true), &json!(124), &json!(0)));
+    assert_eq!(process_with(&mark), None);
+    let answer = client.answer(asking);
+    assert_eq!((&answer["exit_code"], &answer["timed_out"]), (&json!(0), &json!(false)), "{answer}");
+    let output = answer["output"].as_str().unwrap();
+    assert!(output.starts_with("before\n") && output.ends_with("after\n"), "{output}");
+    let of = |field| milliseconds(&answer, field);
+    assert!((7_900..10_000).contains(&of("paused_ms")), "{answer}");
+    assert!(of("wall_ms") >= 8_000 && of("active_ms") < 3_000, "{answer}");
+    assert_eq!(of("wall_ms"), of("active_ms") + of("paused_ms"));
+}
+
+/// `tests/run` tries again when the other tools are there, and does not let these tests skip then.
+fn skip(why: &str) {
+    assert!(std::env::var_os("PAUSEWATCH_TEST_NO_SKIP").is_none(), "{why}");
+    println!("skipped: {why}");
+}
+
+/// G1, G3.
+#[test]
+fn a_hold_of_8_s_fits_into_a_limit_of_3_s() {
+    story(&mut Client::start(exec_server([])), &format!("{} hold --reason why -- sleep 8", program()));
+}
+
+/// G1, G3.
+#[test]
+fn a_pause_by_grpcurl_fits_into_a_limit_of_3_s() {
+    if Command::new("grpcurl").arg("-version").output().is_err() {
+        return skip("no grpcurl on PATH");
+    }
+    let call = |method: &str| {
+        format!(
+            "grpcurl -plaintext -d '{{\"thread_id\": \"'$PAUSEWATCH_THREAD_ID'\"}}' $PAUSEWATCH_ADDRESS \
+             pausewatch.v1.ElicitationService/{method} >/dev/null || exit 9"
+        )
+    };
+    // Over TCP, for grpcurl has a flag of its own for Unix sockets.
+    let coordinator = Coordinator::start();
+    let mut command = exec_server([]);
+    command.env("PAUSEWATCH_ADDRESS", &coordinator.address);
+    let asks = format!("{}; sleep 8; {}", call("IncrementElicitation"), call("DecrementElicitation"));
+    story(&mut Client::start(command), &asks);
+}
+
+/// G1, G3.
+#[test]
+fn a_hold_of_the_python_client_fits_into_a_limit_of_3_s() {
+    let clients = concat!(env!("CARGO_MANIFEST_DIR"), "/clients/python");
+    let python = format!("{clients}/.venv/bin/python");
+    if !std::path::Path::new(&python).exists() {
+        return skip(&format!("{python} is missing; clients/python/install makes it"));
+    }
+    let asks =
+        format!("PYTHONPATH={clients}/src {python} {clients}/examples/approve.py --answer-after 8 'Push?' || exit 9");
+    story(&mut Client::start(exec_server([])), &asks);
+}
+
+/// The yield deadline of 1 s stands still for 4 s, in the first call and in a poll.
+#[test]
+fn the_moment_to_yield_waits_for_the_person_too() {
+    let mut client = Client::start(exec_server([]));
+    let hold = format!("{} hold -- sleep 4", program());
+    let line = format!("{hold} && echo first; sleep 2; read x; {hold} && echo second");
+    let started = Instant::now();
+    let first = client.call("exec_command", json!({"command": line, "yield_time_ms": 1_000, "timeout_ms": 10_000}));
+    assert!(started.elapsed() >= Duration::from_secs(4), "yielded while the person was asked");
+    assert_eq!((&first["output"], &first["exit_code"]), (&json!("first\n"), &Value::Null));
+    assert!((3_900..4_500).contains(&milliseconds(&first, "paused_ms")), "{first}");
+
+    let polled = Instant::now();
+    let poll = json!({"session_id": first["session_id"], "chars": "go\n", "yield_time_ms": 3_000});
+    let second = client.call("write_stdin", poll);
+    assert_eq!((&second["output"], &second["exit_code"]), (&json!("second\n"), &json!(0)), "{second}");
+    assert!(polled.elapsed() >= Duration::from_secs(4), "{:?}", polled.elapsed());
+    assert!((7_900..9_000).contains(&milliseconds(&second, "paused_ms")), "{second}");
+}
+
+#[test]
+fn a_command_that_ends_while_paused_is_answered_at_once() {
+    let coordinator = Coordinator::start();
+    let mut command = exec_server([]);
+    command.env("PAUSEWATCH_ADDRESS", &coordinator.address);
+    let mut client = Client::start(command);
+    coordinator.answer(["increment"]);
+    let started = Instant::now();
+    let ends = client.call("exec_command", json!({"command": "sleep 0.3; echo ended", "yield_time_ms": 50}));
+    assert_eq!((&ends["output"], &ends["exit_code"]), (&json!("ended\n"), &json!(0)), "paused: it does not yield");
+    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(milliseconds(&ends, "active_ms") < 100 && milliseconds(&ends, "paused_ms") >= 200, "{ends}");
+    let shell = client.call("shell", shell("sleep 0.5; echo ended", 100));
+    assert_eq!((&shell["output"], &shell["timed_out"]), (&json!("ended\n"), &json!(false)), "{shell}");
+}
+
+/// What is left of the limit after a pause is what was left before it.
+#[test]
+fn after_the_pause_the_clock_goes_on_with_what_was_left() {
+    let coordinator = Coordinator::start();
+    let mut command = exec_server([]);
+    command.env("PAUSEWATCH_ADDRESS", &coordinator.address);
+    let mut client = Client::start(command);
+    let line = format!("sleep 0.5; {} hold -- sleep 1; sleep 60", program());
+    let answer = client.call("shell", shell(&line, 1_000));
+    assert_eq!(answer["timed_out"], true);
+    let (active, paused) = (milliseconds(&answer, "active_ms"), milliseconds(&answer, "paused_ms"));
+    assert!((1_000..1_500).contains(&active) && paused >= 990, "{answer}");
+}
+
+/// Who gave a token is told while a person is waited for, and only then.
+#[test]
+fn progress_is_told_while_paused() {
+    let mut client = Client::start(exec_server([]));
+    let id = client.begin("shell", "t", shell(&format!("sleep 0.5; {} hold -- sleep 4", program()), 3_000));
+    let quiet = client.begin("shell", "other", shell("sleep 2", 3_000));
+    let first = client.wait_for("progress", |message| message["method"] == "notifications/progress");
+    assert!(first["params"]["message"].as_str().unwrap().starts_with("a person is being asked"), "{first}");
+    assert_eq!(first["params"]["progressToken"], format!("token {id}"));
+    let second = client.wait_for("progress", |message| message["method"] == "notifications/progress");
+    assert!(second["params"]["progress"].as_f64() > first["params"]["progress"].as_f64(), "{first} {second}");
+    client.answer(quiet);
+    client.answer(id);
+    let told = client.come("notifications/progress");
+    assert!(told.iter().all(|message| message["params"]["progressToken"] != format!("token {quiet}")), "{told:?}");
+}
+
+/// A configured coordinator that has gone: limits hold, plus the grace.
+#[test]
+fn without_the_coordinator_limits_hold() {
+    let mut command = exec_server(["--disconnect-grace", "500ms"]);
+    command.env("PAUSEWATCH_ADDRESS", "127.0.0.1:1");
+    let answer = Client::start(command).call("shell", shell("sleep 60", 200));
+    assert_eq!(answer["timed_out"], true);
+    assert!(milliseconds(&answer, "wall_ms") < 5_000, "{answer}");
+}

@@ -1,0 +1,310 @@
+//! What the rules forbid, leave to a person, or let out of the sandbox.
+use super::client::{Client, exec_server, process_with, until_gone};
+use crate::program::ended;
+use serde_json::{Value, json};
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+const RULES: &str = r#"
+prefix_rule(pattern = ["git", "status"], decision = "prompt", justification = "it is only a test")
+prefix_rule(pattern = ["touch"], decision = "prompt")
+prefix_rule(pattern = ["rm"], decision = "forbidden", justification = "use trash")
+prefix_rule(pattern = ["ls"], decision = "allow")
+prefix_rule(pattern = ["cp"], decision = "allow")
+"#;
+
+fn rules() -> (TempDir, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("default.rules");
+    fs::write(&path, RULES).unwrap();
+    (directory, path.to_str().unwrap().to_owned())
+}
+
+fn server(rules: &str) -> Command {
+    exec_server(["--rules", rules])
+}
+
+fn question(client: &mut Client) -> Value {
+    client.wait_for("question", |message| message["method"] == "elicitation/create")
+}
+
+fn shell(command: &str, workdir: &Path, timeout_ms: u64) -> Value {
+    json!({"command": command, "workdir": workdir, "timeout_ms": timeout_ms})
+}
+
+fn milliseconds(answer: &Value, field: &str) -> u64 {
+    answer[field].as_u64().unwrap_or_else(|| panic!("{field} of {answer}"))
+}
+
+/// The old trouble: the person took longer than the command's limit.
+#[test]
+fn a_command_with_a_limit_of_500_ms_is_run_when_the_person_agrees_after_5_s() {
+    let (directory, rules) = rules();
+    let repository = directory.path().join("repository");
+    let made = Command::new("git").args(["init", "-q"]).arg(&repository).status();
+    if !made.is_ok_and(|status| status.success()) {
+        return println!("skipped: no git");
+    }
+    let mut client = Client::start(server(&rules));
+    let id = client.begin("shell", "t", shell("git status", &repository, 500));
+    let asked = question(&mut client);
+    let text = asked["params"]["message"].as_str().unwrap();
+    for part in ["    git status\n", repository.to_str().unwrap(), "it is only a test", "default.rules"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert_eq!(asked["params"]["requestedSchema"], json!({"type": "object", "properties": {}}));
+    std::thread::sleep(Duration::from_secs(5));
+    client.respond(&asked, json!({"action": "accept", "content": {}}));
+    let answer = client.answer(id);
+    assert_eq!((&answer["exit_code"], &answer["timed_out"]), (&json!(0), &json!(false)), "{answer}");
+    assert!(answer["output"].as_str().unwrap().contains("No commits yet"), "{answer}");
+    assert!(milliseconds(&answer, "paused_ms") >= 4_900 && milliseconds(&answer, "active_ms") < 500, "{answer}");
+    assert_eq!(answer["sandbox"], Value::Null, "the person let it out");
+    assert!(!client.come("notifications/progress").is_empty(), "the caller was told");
+}
+
+#[test]
+fn who_declines_cancels_or_says_something_else_has_nothing_run() {
+    let (directory, rules) = rules();
+    let mut client = Client::start(server(&rules));
+    for (reply, why) in [
+        (json!({"action": "decline"}), "the person declined"),
+        (json!({"action": "cancel"}), "the person gave no answer"),
+        (json!({"nothing": "that is known"}), "no person could be asked"),
+    ] {
+        let id = client.begin("shell", "t", shell("touch made", directory.path(), 60_000));
+        let asked = question(&mut client);
+        client.respond(&asked, reply);
+        let answer = client.answer(id);
+        assert_eq!((&answer["exit_code"], &answer["denied"]), (&json!(1), &json!(true)), "{answer}");
+        let reason = answer["denied_reason"].as_str().unwrap();
+        assert!(reason.starts_with(why) && reason.contains("touch"), "{reason}");
+    }
+    assert!(!directory.path().join("made").exists());
+}
+
+#[test]
+fn what_is_forbidden_is_not_asked_about() {
+    let (directory, rules) = rules();
+    fs::write(directory.path().join("kept"), "").unwrap();
+    let mut client = Client::start(server(&rules));
+    for tool in ["shell", "exec_command"] {
+        let arguments = json!({"command": "echo before; rm kept", "workdir": directory.path()});
+        let answer = client.call(tool, arguments);
+        assert_eq!((&answer["exit_code"], &answer["denied"], &answer["output"]), (&json!(1), &json!(true), &json!("")));
+        assert!(answer["denied_reason"].as_str().unwrap().contains("use trash"), "{answer}");
+    }
+    assert!(directory.path().join("kept").exists());
+    assert!(client.come("elicitation/create").is_empty());
+}
+
+/// Several at once, of one thread: each stands still by itself, and one that is not asked about is charged meanwhile.
+#[test]
+fn only_the_clocks_of_what_is_asked_about_stand_still() {
+    let (directory, rules) = rules();
+    let mut client = Client::start(server(&rules));
+    let ids =
+        ["one", "two"].map(|file| client.begin("shell", "t", shell(&format!("touch {file}"), directory.path(), 400)));
+    let asked = [question(&mut client), question(&mut client)];
+    let started = Instant::now();
+    let hung = client.call("shell", shell("sleep 60", directory.path(), 600));
+    assert_eq!((&hung["timed_out"], &hung["paused_ms"]), (&json!(true), &json!(0)), "{hung}");
+    assert!(started.elapsed() < Duration::from_secs(5));
+    for asked in asked.iter().rev() {
+        client.respond(asked, json!({"action": "accept", "content": {}}));
+    }
+    for id in ids {
+        let answer = client.answer(id);
+        assert_eq!(answer["exit_code"], 0, "{answer}");
+        assert!(milliseconds(&answer, "paused_ms") >= 600, "{answer}");
+    }
+}
+
+#[test]
+fn the_moment_to_yield_waits_for_the_answer() {
+    let (directory, rules) = rules();
+    let mut client = Client::start(server(&rules));
+    let line = "touch made; echo made; sleep 60";
+    let id =
+        client.begin("exec_command", "t", json!({"command": line, "workdir": directory.path(), "yield_time_ms": 300}));
+    let asked = question(&mut client);
+    std::thread::sleep(Duration::from_secs(1));
+    client.respond(&asked, json!({"action": "accept", "content": {}}));
+    let answer = client.answer(id);
+    assert_eq!(answer["output"], "made\n", "it had its 300 ms");
+    assert!(milliseconds(&answer, "paused_ms") >= 1_000, "{answer}");
+}
+
+/// The question is taken back, and nothing stays paused.
+#[test]
+fn an_abandoned_question_leaves_nothing_behind() {
+    let (directory, rules) = rules();
+    let mut client = Client::start(server(&rules));
+    let id = client.begin("shell", "t", shell("touch made", directory.path(), 60_000));
+    let asked = question(&mut client);
+    client.notify("notifications/cancelled", json!({"requestId": id}));
+    let taken_back = client.wait_for("cancellation", |message| message["method"] == "notifications/cancelled");
+    assert_eq!(taken_back["params"]["requestId"], asked["id"]);
+    client.respond(&asked, json!({"action": "accept", "content": {}}));
+    let next = client.call("shell", shell("sleep 0.2", directory.path(), 60_000));
+    assert_eq!((&next["exit_code"], &next["paused_ms"]), (&json!(0), &json!(0)), "{next}");
+    assert!(!directory.path().join("made").exists());
+    assert!(client.hang_up().success());
+}
+
+#[test]
+fn a_caller_that_cannot_ask_is_denied_or_as_the_server_was_told() {
+    let (directory, rules) = rules();
+    let capabilities = [json!({}), json!({"elicitation": {"url": {}}})];
+    for (when, ran) in [("deny", false), ("run", true), ("escalate", true)] {
+        for capabilities in &capabilities {
+            let command = exec_server(["--rules", &rules, "--when-unable", when]);
+            let mut client = Client::with(command, "2025-06-18", capabilities.clone());
+            let made = directory.path().join("made");
+            let _ = fs::remove_file(&made);
+            let answer = client.call("shell", shell("touch made", directory.path(), 60_000));
+            assert_eq!(answer["denied"], !ran, "{answer}");
+            assert_eq!(made.exists(), ran);
+            if !ran {
+                let reason = answer["denied_reason"].as_str().unwrap();
+                assert!(reason.contains("no person could be asked: this caller has no capability"), "{reason}");
+            }
+        }
+    }
+}
+
+/// The calls of 2026-07-28, which are answered with the question.
+fn once(client: &mut Client, arguments: &Value, more: Value) -> Value {
+    let mut params = json!({"name": "shell", "arguments": arguments, "_meta": {"threadId": "t"}});
+    for (key, value) in more.as_object().unwrap() {
+        params[key] = value.clone();
+    }
+    let id = client.request("tools/call", params);
+    client.result(id)
+}
+
+#[test]
+fn in_the_newer_protocol_the_call_comes_again_with_the_answer() {
+    let (directory, rules) = rules();
+    let mut client = Client::with(server(&rules), "2026-07-28", json!({"elicitation": {"form": {}}}));
+    let arguments = shell("touch made", directory.path(), 500);
+    let asked = once(&mut client, &arguments, json!({}));
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let approval = &asked["inputRequests"]["approval"];
+    assert_eq!(approval["method"], "elicitation/create");
+    assert!(approval["params"]["message"].as_str().unwrap().contains("    touch made\n"), "{approval}");
+    std::thread::sleep(Duration::from_secs(2));
+
+    let answers = |action: &str| json!({"approval": {"action": action, "content": {}}});
+    let state = asked["requestState"].clone();
+    let other = shell("touch other", directory.path(), 500);
+    let forged = once(&mut client, &other, json!({"requestState": state, "inputResponses": answers("accept")}));
+    assert_eq!(forged["isError"], true, "for another command: {forged}");
+    let answer = once(&mut client, &arguments, json!({"requestState": state, "inputResponses": answers("accept")}));
+    let outcome = &answer["structuredContent"];
+    assert_eq!(outcome["exit_code"], 0, "{answer}");
+    assert!(milliseconds(outcome, "paused_ms") >= 2_000 && milliseconds(outcome, "active_ms") < 500, "{answer}");
+    let again = once(&mut client, &arguments, json!({"requestState": state, "inputResponses": answers("accept")}));
+    assert_eq!(again["isError"], true, "used up: {again}");
+    assert!(again["content"][0]["text"].as_str().unwrap().contains("used before"), "{again}");
+
+    for (answers, why) in [(answers("decline"), "declined"), (json!({}), "not be understood")] {
+        let asked = once(&mut client, &other, json!({}));
+        let reply = json!({"requestState": asked["requestState"], "inputResponses": answers});
+        let denied = once(&mut client, &other, reply)["structuredContent"].clone();
+        if why == "declined" {
+            assert_eq!((&denied["exit_code"], &denied["denied"]), (&json!(1), &json!(true)));
+            assert!(denied["denied_reason"].as_str().unwrap().contains(why), "{denied}");
+        }
+    }
+    assert!(directory.path().join("made").exists() && !directory.path().join("other").exists());
+
+    let mut unable = Client::with(server(&rules), "2026-07-28", json!({}));
+    let denied = once(&mut unable, &arguments, json!({}));
+    assert_eq!(denied["structuredContent"]["denied"], true, "{denied}");
+}
+
+/// Outside its directory and those for temporary files, a command changes nothing unless a rule lets it out; where the
+/// kernel cannot keep it from that, the answer says so.
+#[test]
+fn without_a_rule_a_command_runs_in_the_sandbox() {
+    // Not below /tmp, which is writable.
+    let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (directory, rules) = rules();
+    let target = outside.path().join("file");
+    let write = format!("echo x > {}", target.display());
+    let mut client = Client::start(server(&rules));
+    let answer = client.call(
+        "shell",
+        shell(&format!("touch_in() {{ echo y > inside; }}; touch_in; {write}"), directory.path(), 9_000),
+    );
+    let sandbox = answer["sandbox"].as_str().unwrap().to_owned();
+    assert_eq!(fs::read_to_string(directory.path().join("inside")).unwrap_or_default(), "y\n", "{answer}");
+    match sandbox.starts_with("enforced") {
+        true => assert!(!target.exists() && answer["exit_code"] != 0, "{answer}"),
+        false => {
+            println!("not tried: {sandbox}");
+            assert!(sandbox.starts_with("not enforced: "), "{sandbox}");
+        }
+    }
+    let _ = fs::remove_file(&target);
+    let copy = format!("cp inside {}", target.display());
+    let answer = client.call("shell", shell(&copy, directory.path(), 9_000));
+    assert_eq!((&answer["exit_code"], &answer["sandbox"]), (&json!(0), &Value::Null), "a rule allows it: {answer}");
+    assert!(target.exists());
+    let writable = outside.path().to_str().unwrap();
+    for options in [["--writable", writable], ["--no-sandbox", "--max-commands=9"]] {
+        let _ = fs::remove_file(&target);
+        let answer = Client::start(exec_server(options)).call("shell", shell(&write, directory.path(), 9_000));
+        assert_eq!(answer["exit_code"], 0, "{answer}");
+        assert!(target.exists());
+    }
+}
+
+#[test]
+fn a_terminal_and_the_person_s_tools_work_in_the_sandbox() {
+    let (directory, mark) = (tempfile::tempdir().unwrap(), format!("6{:08}.5", fastrand::u32(..100_000_000)));
+    let mut client = Client::start(exec_server([]));
+    let line = format!(
+        "test -t 1 && echo terminal; {} hold -- true && echo held; sleep {mark}",
+        env!("CARGO_BIN_EXE_pausewatch")
+    );
+    let first = client.call(
+        "exec_command",
+        json!({"command": line, "workdir": directory.path(), "tty": true, "yield_time_ms": 1_500}),
+    );
+    assert_eq!(first["output"], "terminal\r\nheld\r\n", "{first}");
+    assert!(process_with(&mark).is_some());
+    assert!(client.hang_up().success());
+    until_gone(&mark);
+}
+
+#[test]
+fn a_bad_file_of_rules_is_refused_with_its_place() {
+    let (directory, _) = rules();
+    let path = directory.path().join("bad.rules");
+    fs::write(&path, "prefix_rule(pattern = ['ls'])\nprefix_rule(pattern = 7)\n").unwrap();
+    let refused = ended(&mut exec_server(["--rules", path.to_str().unwrap()]));
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.err.contains("bad.rules:2:"), "{}", refused.err);
+}
+
+#[test]
+fn the_rules_of_the_page_load_and_do_what_it_says() {
+    let page = include_str!("../../../docs/exec-server.md");
+    let example = page.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let (directory, _) = rules();
+    let path = directory.path().join("page.rules");
+    fs::write(&path, example).unwrap();
+    let mut client = Client::with(server(path.to_str().unwrap()), "2025-06-18", json!({}));
+    for (line, denied) in [("git push origin", "needs approval"), ("rm -rf x", "Use trash-put.")] {
+        let answer = client.call("shell", shell(line, directory.path(), 60_000));
+        assert!(answer["denied_reason"].as_str().unwrap().contains(denied), "{answer}");
+    }
+    assert_eq!(client.call("shell", shell("rm x; true", directory.path(), 60_000))["denied"], false);
+}

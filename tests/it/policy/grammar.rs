@@ -1,0 +1,259 @@
+//! Random command lines that may run `rm`, in every way that the shell has to run a program; some a little broken.
+//!
+//! Nothing here harms a machine on which it runs: programs are named without a path, and no builtin touches other processes.
+use fastrand::Rng;
+
+/// A line of any kind.
+pub(super) fn line(rng: &mut Rng) -> String {
+    let depth = rng.u32(1..=3);
+    let mut line = list(rng, depth);
+    if rng.u8(..3) == 0 {
+        for _ in 0..rng.usize(1..=3) {
+            mutate(&mut line, rng);
+        }
+    }
+    line
+}
+
+/// Characters that mean something to a shell, and few that do not.
+const MARKS: &[u8] = b" \t\n'\"`$(){}[]<>|&;#\\!*?~=:-ax";
+
+fn mutate(line: &mut String, rng: &mut Rng) {
+    let mut bytes = std::mem::take(line).into_bytes();
+    let at = rng.usize(..=bytes.len());
+    let mark = *rng.choice(MARKS).expect("there are some");
+    match (rng.u8(..4), at < bytes.len()) {
+        (0, true) => bytes[at] = mark,
+        (1, true) => _ = bytes.remove(at),
+        (2, true) => {
+            let end = rng.usize(at..=bytes.len().min(at + 12));
+            let part = bytes[at..end].to_vec();
+            let to = rng.usize(..=bytes.len());
+            bytes.splice(to..to, part).for_each(drop);
+        }
+        _ => bytes.insert(at, mark),
+    }
+    *line = String::from_utf8(bytes).expect("all of it is ASCII");
+}
+
+fn pick<'a>(rng: &mut Rng, from: &[&'a str]) -> &'a str {
+    from[rng.usize(..from.len())]
+}
+
+fn list(rng: &mut Rng, depth: u32) -> String {
+    let mut list = command(rng, depth);
+    for _ in 0..rng.usize(..3) {
+        list += pick(
+            rng,
+            &[" && ", " || ", "; ", " | ", " & ", "\n", " |& ", "&&", ";", " # rm\n", " && \\\n ", " \\\n; "],
+        );
+        list += &command(rng, depth);
+    }
+    list
+}
+
+fn command(rng: &mut Rng, depth: u32) -> String {
+    if depth == 0 {
+        return simple(rng, 0);
+    }
+    let d = depth - 1;
+    match rng.u8(..24) {
+        0 => format!("({})", list(rng, d)),
+        1 => format!("{{ {}; }}", list(rng, d)),
+        2 => format!("if {}; then {}; else {}; fi", list(rng, d), list(rng, d), list(rng, d)),
+        3 => format!("while {}; do {}; break; done", list(rng, d), list(rng, d)),
+        4 => format!("for i in {} {}; do {}; done", word(rng, d), word(rng, d), list(rng, d)),
+        5 => format!("case {} in a|b) {};; (*) {};; esac", word(rng, d), list(rng, d), list(rng, d)),
+        6 => format!("! {}", simple(rng, d)),
+        7 => format!("time {}", simple(rng, d)),
+        8 => format!("[[ -n {} && {} == x* ]]", word(rng, d), word(rng, d)),
+        9 => format!("[ {} = {} ]", word(rng, d), word(rng, d)),
+        10 => format!("f() {{ {}; }}; f", list(rng, d)),
+        11 => heredoc(rng, d),
+        12 => format!("bash -c {}", quoted(rng, d)),
+        13 => format!("eval {}", quoted(rng, d)),
+        14 => format!("trap {} EXIT", quoted(rng, d)),
+        15 => format!(
+            "{} {}",
+            pick(
+                rng,
+                &[
+                    "env",
+                    "env X=1",
+                    "nice",
+                    "nice -n 1",
+                    "nohup",
+                    "timeout 1",
+                    "command",
+                    "exec",
+                    "xargs",
+                    "xargs -n 1",
+                    "xargs -I {}",
+                    "builtin",
+                    "builtin eval",
+                    "stdbuf -oL",
+                    "setsid",
+                    "env -i PATH=$PATH"
+                ]
+            ),
+            simple(rng, d)
+        ),
+        16 => format!("find . -maxdepth 0 -exec {} {}", simple(rng, 0), pick(rng, &["\\;", "';'", "{} +"])),
+        17 => format!("(( {} ))", pick(rng, &["1 + 2", "x = 1", "x", "a[0]"])),
+        18 => format!("x={}; {}", word(rng, d), simple(rng, d)),
+        _ => simple(rng, depth),
+    }
+}
+
+/// A script within quotes of some kind.
+fn quoted(rng: &mut Rng, depth: u32) -> String {
+    let script = list(rng, depth);
+    match rng.u8(..3) {
+        0 => format!("'{}'", script.replace('\'', r"'\''")),
+        1 => {
+            format!("\"{}\"", script.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "\\$").replace('`', "\\`"))
+        }
+        _ => format!("$'{}'", script.replace('\\', "\\\\").replace('\'', "\\'").replace('\n', "\\n")),
+    }
+}
+
+fn heredoc(rng: &mut Rng, depth: u32) -> String {
+    let body = match rng.u8(..4) {
+        0 => format!("a $({}) b", list(rng, depth)),
+        1 => "it's (a) \"text\" # no comment".to_owned(),
+        2 => format!("`{}`", simple(rng, 0)),
+        _ => "$((1 + 2)) ${x:-y} \\$(rm x) $".to_owned(),
+    };
+    let after = pick(rng, &["", "; ls", " && rm x", " | cat", " > out", " 2>&1 | rm x"]);
+    let (mark, end) = match rng.u8(..5) {
+        0 => ("<<'EOF'", "EOF"),
+        1 => ("<<\"EOF\"", "EOF"),
+        2 => ("<<-EOF", "\tEOF"),
+        3 => ("<<\\EOF", "EOF"),
+        _ => ("<<EOF", "EOF"),
+    };
+    format!("cat {mark}{after}\n{body}\n{end}\n{}", simple(rng, 0))
+}
+
+fn simple(rng: &mut Rng, depth: u32) -> String {
+    let mut command = pick(rng, &["", "", "", "", "x=1 ", "LANG=C ", ">out ", "2>/dev/null ", "x=$(true) "]).to_owned();
+    command += &program(rng);
+    for _ in 0..rng.usize(..3) {
+        command.push(' ');
+        command += &word(rng, depth);
+    }
+    command + pick(rng, &["", "", "", " >out", " 2>&1", " </dev/null", " >out x", " <<< x", " &>out", " 3>&-"])
+}
+
+fn program(rng: &mut Rng) -> String {
+    if rng.u8(..3) > 0 {
+        return pick(rng, &["ls", "git", "echo", "cat", "true", "test"]).to_owned();
+    }
+    let ways = [
+        "rm",
+        "rm",
+        "rm",
+        "'rm'",
+        "\"rm\"",
+        "r\"m\"",
+        "r''m",
+        "\\rm",
+        "r\\m",
+        "$'rm'",
+        "$'\\x72m'",
+        "$'\\162m'",
+        "$(echo rm)",
+        "{rm,x}",
+        "`echo rm`",
+        "$\"rm\"",
+        "r\\\nm",
+        "./rm",
+    ];
+    pick(rng, &ways).to_owned()
+}
+
+fn word(rng: &mut Rng, depth: u32) -> String {
+    let texts = [
+        "x",
+        "-n",
+        "rm",
+        "a#b",
+        "#x",
+        "\\#",
+        "'a b'",
+        "'it)'",
+        "'#'",
+        "\"a b\"",
+        "\"a'b\"",
+        "'a\"b'",
+        "\"\\\"\"",
+        "$'a\\'b'",
+        "$'\\\\'",
+        "\\'",
+        "\\\"",
+        "\\;",
+        "\\(",
+        "~",
+        "*",
+        "{a,b}",
+        "$x",
+        "\"$x\"",
+        "${x}",
+        "${x:-y}",
+        "\"${x:-y}\"",
+        "\"${x:-'y'}\"",
+        "${x#a}",
+        "${x//a/b}",
+        "${x:0:1}",
+        "${#x}",
+        "$((1+2))",
+        "$((x))",
+        "$[1+1]",
+        "$#",
+        "$$",
+        "$",
+        "a$",
+        "\"a$\"",
+        "\"`echo x`\"",
+        "=",
+        "a=b",
+        "[a]",
+        "!",
+        "\\\n",
+        "\"a\nb\"",
+        "'a\nb'",
+        "--",
+        "if",
+        "done",
+        "\"#\"",
+        "${x:-#}",
+        "\"$(echo '#')\"",
+        "{}",
+        "then",
+        "\"${x}#\"",
+        "''",
+        "\\\\",
+    ];
+    if rng.bool() {
+        return pick(rng, &["x", "a", "-n", "'a b'", "\"$x\"", "\"a b\""]).to_owned();
+    }
+    if depth == 0 || rng.u8(..3) > 0 {
+        let mut word = pick(rng, &texts).to_owned();
+        if rng.u8(..6) == 0 {
+            word += pick(rng, &texts);
+        }
+        return word;
+    }
+    let d = depth - 1;
+    match rng.u8(..9) {
+        0 => format!("$({})", list(rng, d)),
+        1 => format!("\"$({})\"", list(rng, d)),
+        2 => format!("`{}`", simple(rng, 0)),
+        3 => format!("\"a `{}` b\"", simple(rng, 0)),
+        4 => format!("<({})", list(rng, d)),
+        5 => format!("${{y:-$({})}}", list(rng, d)),
+        6 => format!("\"${{y:-$({})}}\"", list(rng, d)),
+        7 => format!("\"$(\n# it's a comment )\n{}\n)\"", list(rng, d)),
+        _ => format!("$((1 + $({})))", list(rng, d)),
+    }
+}

@@ -1,0 +1,98 @@
+//! `judgements.txt`: command lines with the judgement that they get.
+use pausewatch::policy::{Decision, Judgement, Rules};
+use std::path::Path;
+
+fn rules() -> Rules {
+    Rules::load([Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/policy/table.rules")])
+        .expect("the rules are right")
+}
+
+/// A judgement in the words of the table.
+pub(super) fn outcome(judgement: &Judgement) -> &'static str {
+    match (judgement.decision, &judgement.rule) {
+        (None, _) => "sandbox",
+        (Some(Decision::Allow), _) => "allow",
+        (Some(Decision::Prompt), None) => "doubt",
+        (Some(Decision::Prompt), Some(_)) => "prompt",
+        (Some(Decision::Forbidden), _) => "forbidden",
+    }
+}
+
+#[test]
+fn command_lines_are_judged_as_the_table_says() {
+    let rules = rules();
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for row in include_str!("judgements.txt").lines().filter(|row| !row.is_empty() && !row.starts_with('#')) {
+        let (expected, line) = row.split_once(' ').expect("a judgement and a line");
+        let line = line
+            .trim_start()
+            .replace("\\\\n", "\\\n")
+            .replace("\\n", "\n")
+            .replace("\\t", "\t")
+            .replace("\\u{a0}", "\u{a0}");
+        let judgement = rules.judge(&line);
+        let is = outcome(&judgement);
+        count += 1;
+        let stopped = judgement.decision >= Some(Decision::Prompt);
+        if is != expected && !(expected == "stopped" && stopped) {
+            wrong.push(format!("{line:?} is {is}, not {expected}: {judgement:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(count >= 60, "the table was read: {count}");
+}
+
+#[test]
+fn a_line_of_any_shape_is_judged_and_a_long_one_is_a_doubt() {
+    let rules = rules();
+    let full = |part: &str, end: &str| {
+        part.repeat(8_000 / (part.len() + end.len())) + &end.repeat(8_000 / (part.len() + end.len()))
+    };
+    for (part, end) in [
+        ("$(", ")"),
+        ("\"$(", ")\""),
+        ("(", ")"),
+        ("((", "))"),
+        ("{ ", "; }"),
+        ("ls && ", ""),
+        ("ls | ", ""),
+        ("ls; ", ""),
+        ("ls\n", ""),
+        ("if ls; then ", "; fi"),
+        ("${x:-", "}"),
+        ("$((", "))"),
+        ("[[ ", " ]]"),
+        ("[", "]"),
+        ("<(", ")"),
+        ("`", ""),
+        ("\"", ""),
+        ("'", ""),
+        ("\\", ""),
+        ("cat <<E\n", "E\n"),
+        ("cat <<E\nE\n", ""),
+        ("x=", ""),
+        ("a ", ""),
+        ("{a,", "}"),
+        ("case x in x) ", ";; esac;"),
+        ("f() { ", "; }"),
+        ("# ", ""),
+        ("! ", ""),
+        (">x ", ""),
+        ("eval ", ""),
+        ("sudo ", ""),
+        ("bash -c ", ""),
+        ("a{", "}"),
+        ("${", ""),
+        ("$[", "]"),
+        ("&&", ""),
+        (";;", ""),
+        (")", ""),
+    ] {
+        let line = full(part, end);
+        let judgement = rules.judge(&line);
+        assert_ne!(judgement.decision, Some(Decision::Forbidden), "{part:?}");
+    }
+    let long = rules.judge(&"ls;".repeat(30_000));
+    assert_eq!(long.decision, Some(Decision::Prompt), "{long}");
+}

@@ -1,0 +1,106 @@
+//! `pausewatch sandbox-exec`: what a command in it can change, and how it ends.
+use pausewatch::sandbox::{Enforcement, Sandbox};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+fn sandboxed(sandbox: &Sandbox, command: &[&str]) -> Output {
+    let arguments = sandbox.arguments(command[0], &command[1..]);
+    Command::new(env!("CARGO_BIN_EXE_pausewatch")).args(arguments).output().expect("the program starts")
+}
+
+fn shell(sandbox: &Sandbox, directory: &Path, script: &str) -> bool {
+    let directory = directory.to_str().unwrap();
+    sandboxed(sandbox, &["sh", "-c", &format!("cd {directory} && {{ {script}; }} 2>/dev/null")]).status.success()
+}
+
+#[test]
+fn only_what_is_beneath_the_roots_can_be_changed() {
+    let enforcement = Sandbox::probe();
+    if !enforcement.is_any() {
+        return println!("skipped: the sandbox is {enforcement}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (inside, outside) = (directory.path().join("in"), directory.path().join("out"));
+    for room in [&inside, &outside] {
+        fs::create_dir(room).unwrap();
+        fs::write(room.join("old"), "old").unwrap();
+    }
+    fs::write(directory.path().join("file"), "old").unwrap();
+    std::os::unix::fs::symlink(&outside, inside.join("link")).unwrap();
+    let sandbox = Sandbox::new([inside.clone(), directory.path().join("file")]);
+    let script = |script: &str| shell(&sandbox, directory.path(), script);
+
+    for allowed in [
+        "echo x > in/new",
+        "echo x >> in/old",
+        "mkdir -p in/a/b && mv in/new in/a/b/newer && rm -r in/a",
+        "cat out/old",
+        "echo x > file",
+        "echo x > /dev/null",
+        "cp out/old in/copy",
+        "test -x /bin/sh && ls /",
+    ] {
+        assert!(script(allowed), "{allowed}");
+    }
+    let mut forbidden = vec![
+        "echo x > out/new",
+        "echo x >> out/old",
+        "echo x > in/link/new",
+        "echo x > in/../out/new",
+        "rm out/old",
+        "mv out/old in/moved",
+        "mv in/old out/moved",
+        "ln in/old out/linked",
+        "ln -s in out/linked",
+        "mkdir out/new",
+        "mkfifo out/new",
+        // What it starts is restricted as well, and cannot free itself.
+        "sh -c 'sh -c \"echo x > out/new\"'",
+    ];
+    match enforcement {
+        Enforcement::Full => forbidden.push("truncate -s 0 out/old"),
+        enforcement => println!("not tried, cutting files: the sandbox is {enforcement}"),
+    }
+    for forbidden in forbidden {
+        assert!(!script(forbidden), "{forbidden}");
+    }
+    assert_eq!(fs::read_to_string(outside.join("old")).unwrap(), "old");
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+}
+
+#[test]
+fn the_command_ends_as_it_would_without() {
+    let sandbox = Sandbox::for_workdir(&std::env::temp_dir());
+    let end = |command: &[&str]| {
+        let output = sandboxed(&sandbox, command);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(end(&["sh", "-c", "exit 7"]), (Some(7), String::new()));
+    assert_eq!(end(&["sh", "-c", "kill -TERM $$"]), (None, String::new()));
+    let (code, said) = end(&["no-such-program"]);
+    assert_eq!(code, Some(127), "{said}");
+    assert!(said.starts_with("pausewatch: no-such-program: failed to run command: "), "{said}");
+    assert_eq!(end(&["/"]).0, Some(126));
+}
+
+#[test]
+fn a_root_that_is_not_there_stops_the_command() {
+    let output = sandboxed(&Sandbox::new(["/no/such/root".into()]), &["echo", "ran"]);
+    if !Sandbox::probe().is_any() && cfg!(not(target_os = "linux")) {
+        return println!("skipped: there is no sandbox");
+    }
+    assert_eq!(output.status.code(), Some(125));
+    assert_eq!(output.stdout, b"");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.starts_with("pausewatch: cannot open /no/such/root, which is to be writable: "), "{said}");
+}
+
+#[test]
+fn bad_usage_is_told_apart_from_the_command() {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_pausewatch")).args(["sandbox-exec", "--writable", "/tmp"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+}
