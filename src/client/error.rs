@@ -135,6 +135,9 @@ impl Error {
     }
 }
 
+/// How h2 says FRAME_SIZE_ERROR (RFC 9113, 4.2).
+const FRAME_SIZE: &str = "frame with invalid size";
+
 fn reason(status: &Status) -> Option<String> {
     status.get_details_error_info().filter(|info| info.domain == DOMAIN).map(|info| info.reason)
 }
@@ -189,7 +192,13 @@ fn broken(status: &Status) -> Status {
         }
         source = cause.source();
     }
-    Status::unavailable(format!("connection lost: {}", causes.join(": ")))
+    let causes = causes.join(": ");
+    // What a TLS server answers to plain text, read as a frame of HTTP/2, is one of about a megabyte.
+    let hint = match causes.contains(FRAME_SIZE) {
+        true => "; if the server speaks TLS, its address begins with https://",
+        false => "",
+    };
+    Status::unavailable(format!("connection lost: {causes}{hint}"))
 }
 
 #[cfg(test)]

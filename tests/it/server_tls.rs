@@ -201,6 +201,10 @@ fn the_program_serves_tls_and_reads_its_files_again_on_sighup_and_on_change() {
     let mut get = program();
     get.args(["get", "--thread-id", "t", "--address", &address, "--tls-ca", &text("ca.crt")]);
     assert_eq!(crate::program::ended(&mut get).code, Some(0));
+    let mut plain = program();
+    plain.args(["get", "--thread-id", "t", "--address", address.strip_prefix("https://").unwrap()]);
+    let refused = crate::program::ended(&mut plain);
+    assert!(refused.code == Some(1) && refused.err.contains("begins with https://"), "{refused:?}");
     let says = |what: &str| while !process.error_line().contains(what) {};
     process.signal(Signal::HUP);
     says("read again");
