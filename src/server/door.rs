@@ -4,6 +4,9 @@
 //! oldest first, when it is in the way of a new one: of the same caller if that has its share, of anybody if the server is
 //! full. Those that have made a request stay. When there is none but these, the new one is let in only to be told why
 //! its calls are refused, and is the next to give way; there are a few places for such.
+//!
+//! Who comes in has a moment to speak before it is its turn to give way: where somebody had to, the next is let in a
+//! little later ([`Place::pause`]).
 use crate::clock::Clock;
 use crate::core::{Exceeded, Limit};
 use crate::limits::{CallerKey, Most};
@@ -27,6 +30,8 @@ use tonic::transport::server::Connected;
 const OTHER_FILES: u64 = 64;
 /// Connections that are told why they are refused, at once.
 const REFUSED: usize = 64;
+/// What a newcomer has to speak, while others crowd in: a request is there within a round trip.
+const TO_SPEAK: Duration = Duration::from_millis(250);
 /// When one that was refused may try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -63,6 +68,7 @@ pub(super) struct Place {
     door: Arc<Door>,
     number: u64,
     guest: Arc<Guest>,
+    pause: Option<Duration>,
 }
 
 impl Door {
@@ -102,7 +108,10 @@ impl Door {
         let account = self.shop.accounts.of(key.clone(), self.clock.awake());
         let number = self.entered.fetch_add(1, Relaxed);
         let mut inside = self.lock();
-        let refused = inside.make_room(self.most, &key).err();
+        let (pause, refused) = match inside.make_room(self.most, &key) {
+            Ok(pause) => (pause, None),
+            Err(exceeded) => (None, Some(exceeded)),
+        };
         let guest = self.room.guest(account, refused);
         match guest.refused() {
             None => {
@@ -122,24 +131,28 @@ impl Door {
                 }
             }
         }
-        Place { door: self.clone(), number, guest }
+        Place { door: self.clone(), number, guest, pause }
     }
 }
 
 impl Inside {
-    /// Has a silent connection give way if there is no place for one more.
-    fn make_room(&mut self, most: Most, key: &CallerKey) -> Result<(), Exceeded> {
+    /// Has a silent connection give way if there is no place for one more. Returns how long the next had best wait then.
+    fn make_room(&mut self, most: Most, key: &CallerKey) -> Result<Option<Duration>, Exceeded> {
+        let turn = |places: u64| Some(TO_SPEAK / u32::try_from(places).unwrap_or(u32::MAX).max(1));
         let has = self.of.get(key).map_or(0, |own| own.connections);
         if let Some(allowed) = most.per_caller.filter(|&allowed| has >= allowed) {
             let oldest = self.oldest_silent(|inside| inside.of.get_mut(key)?.silent.pop_first());
             let refused = || exceeded(Limit::ConnectionsPerCaller, has, allowed, Some(key.name()));
             oldest.ok_or_else(refused)?.closing().cancel();
-        } else if let Some(allowed) = most.in_all.filter(|&allowed| self.connections >= allowed) {
+            return Ok(turn(allowed));
+        }
+        if let Some(allowed) = most.in_all.filter(|&allowed| self.connections >= allowed) {
             let oldest = self.oldest_silent(|inside| Some(*inside.silent.first_key_value()?.0));
             let refused = || exceeded(Limit::Connections, allowed, allowed, None);
             oldest.ok_or_else(refused)?.closing().cancel();
+            return Ok(turn(allowed));
         }
-        Ok(())
+        Ok(None)
     }
 
     /// The first that `next` names and that has not asked for anything. Who has is looked at once, and never again.
@@ -182,6 +195,11 @@ impl Drop for Place {
 }
 
 impl Place {
+    /// Somebody had to give way: the next had best be let in only after this.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        self.pause
+    }
+
     /// Cancelled when the connection has to go.
     pub(super) fn closing(&self) -> CancellationToken {
         self.guest.closing().clone()
@@ -296,6 +314,18 @@ mod tests {
         let closed = waiting.read_u8().await.expect_err("it was closed");
         assert_eq!(closed.kind(), io::ErrorKind::ConnectionAborted);
         assert_eq!(third.read(&mut [0; 8]).await.expect("it is open"), 0);
+    }
+
+    #[tokio::test]
+    async fn g7_where_somebody_has_to_give_way_the_next_comes_a_little_later() {
+        let door = door(100, 50);
+        let places: Vec<_> = (0..51).map(|_| door.enter(HOST)).collect();
+        let pauses: Vec<_> = places.iter().filter_map(Place::pause).collect();
+        assert_eq!(
+            (pauses[..].len(), pauses[0] * 50),
+            (1, TO_SPEAK),
+            "each has the time to speak until it is its turn"
+        );
     }
 
     #[tokio::test]

@@ -19,6 +19,9 @@ const BACKLOG: u32 = 1_024;
 /// After an error that more of the same would repeat, such as no file descriptor left.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
+/// The grain of tokio's timers.
+const FINEST_TIMER: Duration = Duration::from_millis(1);
+
 /// Where to listen: `HOST:PORT` (port 0: any) or `unix:PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
@@ -147,16 +150,29 @@ impl Listener {
             Listener::Tcp(listener, _) => {
                 let (stream, peer) = listener.accept().await?;
                 let place = door.enter(CallerKey::peer(peer.ip()));
+                let pause = place.pause();
                 stream.set_nodelay(true)?;
                 entrance.tcp(stream.into_std()?, place).await;
+                let_speak(pause).await;
             }
             Listener::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
                 let place = door.enter(CallerKey::User(stream.peer_cred()?.uid()));
+                let pause = place.pause();
                 entrance.unix(stream.into_std()?, place).await;
+                let_speak(pause).await;
             }
         }
         Ok(())
+    }
+}
+
+/// Gives those who came in their turn to be heard, where others had to give way for them.
+async fn let_speak(pause: Option<Duration>) {
+    match pause {
+        Some(pause) if pause >= FINEST_TIMER => tokio::time::sleep(pause).await,
+        Some(_) => tokio::task::yield_now().await,
+        None => {}
     }
 }
 
