@@ -84,7 +84,8 @@ test("refusals are not retried, and an outage is as often as was said", async ()
   using client = new Client({ address: fake.address, retries: 2 });
   await assert.rejects(client.getPauseState("t"), UnavailableError);
   assert.equal(calls, 3);
-  await assert.rejects(client.renewElicitation({ threadId: "t", elicitationId: "e" }), { name: "CallError", code: 7 });
+  const refused = { name: "PermissionDeniedError", code: Code.PermissionDenied };
+  await assert.rejects(client.renewElicitation({ threadId: "t", elicitationId: "e" }), refused);
   assert.equal(calls, 4);
 });
 
