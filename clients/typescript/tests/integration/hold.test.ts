@@ -166,8 +166,11 @@ test("an open that nobody waits for any more is closed again", async () => {
   const asked = new Promise<void>((resolve) => {
     answer = resolve;
   });
+  const abort = new AbortController();
+  const reason = new Error("not any more");
   await using fake = await FakeCoordinator.start({
     incrementElicitation: async ({ threadId }) => {
+      abort.abort(reason);
       await asked;
       return { count: 1, elicitation: { elicitationId: "e", threadId } };
     },
@@ -177,11 +180,7 @@ test("an open that nobody waits for any more is closed again", async () => {
     },
   });
   using client = new Client({ address: fake.address });
-  const abort = new AbortController();
-  const reason = new Error("not any more");
-  const opening = client.hold("t", { signal: abort.signal });
-  setTimeout(() => abort.abort(reason), 50);
-  await assert.rejects(opening, reason);
+  await assert.rejects(client.hold("t", { signal: abort.signal }), reason);
   answer();
   await until(() => decrements === 1);
 });
