@@ -2,9 +2,9 @@
 //!
 //! 1. What is under the name that was asked for is a whole backup: it is written beside it, read to its end, made durable,
 //!    and then given its name.
-use super::{count, failed, moment};
+use super::{count, directory, failed, moment};
 use crate::cli::data_dir::DataDir;
-use crate::cli::{exit, failure};
+use crate::cli::failure;
 use crate::clock::{Clock, System};
 use crate::server::ask_for_backup;
 use crate::store::{OpenError, Summary, copy_backup, look_at};
@@ -29,12 +29,9 @@ pub struct Args {
 
 /// Makes a backup.
 pub fn run(args: Args) -> ExitCode {
-    let directory = match args.data_dir.find() {
+    let directory = match directory(args.data_dir, "backup") {
         Ok(directory) => directory,
-        Err(why) => {
-            failure::say("backup", &why);
-            return ExitCode::from(exit::USAGE);
-        }
+        Err(code) => return code,
     };
     let to_stdout = args.out == Path::new("-");
     let made = match to_stdout {

@@ -1,7 +1,6 @@
 //! `pausewatch check`: whether a server could start from what is there, and what it would find.
-use super::{count, failed, moment};
+use super::{count, directory, failed, moment};
 use crate::cli::data_dir::DataDir;
-use crate::cli::{exit, failure};
 use crate::clock::{Clock, System};
 use crate::store::{FORMAT, copy_backup, inspect};
 use std::fs::File;
@@ -27,12 +26,9 @@ pub fn run(args: Args) -> ExitCode {
     if let Some(backup) = args.backup {
         return check_backup(&backup);
     }
-    let directory = match args.data_dir.find() {
+    let directory = match directory(args.data_dir, "check") {
         Ok(directory) => directory,
-        Err(why) => {
-            failure::say("check", &why);
-            return ExitCode::from(exit::USAGE);
-        }
+        Err(code) => return code,
     };
     let clock = System::new();
     match inspect(&directory, clock.boot_id(), clock.now()) {

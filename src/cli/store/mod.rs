@@ -3,8 +3,18 @@ pub mod backup;
 pub mod check;
 pub mod restore;
 
+use super::data_dir::DataDir;
 use super::{exit, failure};
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// The data directory that is meant; else says why there is none, and returns the exit code.
+fn directory(meant: DataDir, command: &str) -> Result<PathBuf, ExitCode> {
+    meant.find().map_err(|why| {
+        failure::say(command, &why);
+        ExitCode::from(exit::USAGE)
+    })
+}
 
 /// Says why, and returns the exit code.
 fn failed(command: &str, why: &str) -> ExitCode {

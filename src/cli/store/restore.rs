@@ -1,7 +1,6 @@
 //! `pausewatch restore`: a store made of a backup.
-use super::{count, failed, moment};
+use super::{count, directory, failed, moment};
 use crate::cli::data_dir::DataDir;
-use crate::cli::{exit, failure};
 use crate::clock::{Clock, System};
 use crate::store::restore;
 use std::fs::File;
@@ -27,12 +26,9 @@ pub struct Args {
 
 /// Restores.
 pub fn run(args: Args) -> ExitCode {
-    let directory = match args.data_dir.find() {
+    let directory = match directory(args.data_dir, "restore") {
         Ok(directory) => directory,
-        Err(why) => {
-            failure::say("restore", &why);
-            return ExitCode::from(exit::USAGE);
-        }
+        Err(code) => return code,
     };
     let mut backup: Box<dyn Read> = match args.backup == Path::new("-") {
         true => Box::new(io::stdin().lock()),
