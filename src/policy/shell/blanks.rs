@@ -19,11 +19,11 @@ enum Between {
     Text,
 }
 
-impl Reader<'_> {
-    /// Whether nothing but blanks lies between the parts.
-    pub(super) fn gaps(&mut self, node: Node<'_>) {
-        let between = match node.kind() {
-            "program"
+/// Whether commands stand in it, apart by blanks and line ends.
+fn holds_statements(kind: &str) -> bool {
+    matches!(
+        kind,
+        "program"
             | "list"
             | "pipeline"
             | "compound_statement"
@@ -34,12 +34,20 @@ impl Reader<'_> {
             | "while_statement"
             | "do_group"
             | "for_statement"
-            | "c_style_for_statement"
             | "case_statement"
             | "case_item"
-            | "function_definition"
             | "command_substitution"
             | "process_substitution"
+            | "function_definition"
+    )
+}
+
+impl Reader<'_> {
+    /// Whether nothing but blanks lies between the parts.
+    pub(super) fn gaps(&mut self, node: Node<'_>) {
+        let between = match node.kind() {
+            kind if holds_statements(kind) => Between::Lines,
+            "c_style_for_statement"
             | "array"
             | "arithmetic_expansion"
             | "binary_expression"
@@ -129,26 +137,7 @@ impl Reader<'_> {
     pub(super) fn comment(&self, node: Node<'_>, parent: &str) -> bool {
         let before = self.source[..node.start_byte()].chars().next_back();
         let text = self.text(node);
-        let statements = matches!(
-            parent,
-            "program"
-                | "list"
-                | "pipeline"
-                | "compound_statement"
-                | "subshell"
-                | "if_statement"
-                | "elif_clause"
-                | "else_clause"
-                | "while_statement"
-                | "do_group"
-                | "for_statement"
-                | "case_statement"
-                | "case_item"
-                | "command_substitution"
-                | "process_substitution"
-                | "function_definition"
-        );
-        statements
+        holds_statements(parent)
             && before.is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')'))
             && !text.contains(['\n', '`'])
             && self.source[node.end_byte()..].chars().next().is_none_or(|c| c == '\n')
