@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_session_of_a_process_is_what_the_system_says() {
-        let own = process::getsid(None).unwrap().as_raw_pid();
+        let own = nix::unistd::getsid(None).unwrap().as_raw();
         assert_eq!(session_of(process::getpid()), Some(own));
         assert!(members(&HashSet::from([own])).contains(&process::getpid()));
     }

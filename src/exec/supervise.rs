@@ -10,7 +10,10 @@ use super::{
     spawn::{Program, SpawnError},
     verdict::Verdict,
 };
-use nix::sys::signal::{SigSet, SigmaskHow, Signal as Blockable};
+use nix::{
+    sys::signal::{SigSet, SigmaskHow, Signal as Blockable},
+    unistd,
+};
 use rustix::process::{self, Pid};
 use std::{future::Future, io, pin::pin, time::Duration};
 use tokio::{process::Child, task::yield_now, time::sleep};
@@ -165,7 +168,7 @@ impl Job {
         let _ = signal.send_to_own_group();
         // Looked at afterwards, so that a command that leaves the group meanwhile is not missed.
         if let Some(command) = self.running()
-            && process::getpgid(Some(command)).ok() != Some(process::getpgrp())
+            && unistd::getpgid(Some(unistd::Pid::from_raw(command.as_raw_pid()))) != Ok(unistd::getpgrp())
         {
             let _ = signal.send(command);
         }

@@ -24,5 +24,7 @@ mod mentions;
 mod page;
 mod pages;
 mod session;
+#[path = "../it/support/skipped.rs"]
+mod skipped;
 mod snippets;
 mod tools;

@@ -1,6 +1,7 @@
 //! Every page, played.
 use crate::page::{Step, Typed, steps};
 use crate::session::{Ran, Session};
+use crate::skipped::skipped;
 use crate::{expect, links, tools};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -48,15 +49,15 @@ fn play(page: &str) {
     let steps = steps(&Path::new(env!("CARGO_MANIFEST_DIR")).join(page));
     let mut session = match Session::start() {
         Ok(session) => session,
-        Err(reason) => return skipped(page, &reason),
+        Err(reason) => return lacking(page, &reason),
     };
     for (at, step) in steps.iter().enumerate() {
         match step {
-            Step::Skip { line, reason } => println!("{page}:{line}: not run: {reason}"),
+            Step::Skip { line, reason } => skipped(format!("{page}:{line}: not run: {reason}")),
             Step::Write { name, text, .. } => session.write(name, text),
             Step::Run(typed) => {
                 if let Some(reason) = typed.needs.iter().find_map(|program| tools::lacks(program)) {
-                    skipped(&format!("{page}:{}", typed.line), &reason);
+                    lacking(&format!("{page}:{}", typed.line), &reason);
                     continue;
                 }
                 let next_looks = matches!(steps.get(at + 1), Some(Step::Run(next)) if next.command.contains("$?"));
@@ -69,9 +70,9 @@ fn play(page: &str) {
 }
 
 /// What a machine lacks is told, and in CI a failure.
-fn skipped(what: &str, reason: &str) {
+fn lacking(what: &str, reason: &str) {
     assert!(std::env::var("CI").as_deref() != Ok("true"), "{what}: {reason}");
-    println!("{what}: skipped: {reason}");
+    skipped(format!("{what}: {reason}"));
 }
 
 fn type_in(session: &mut Session, typed: &Typed, may_fail: bool) -> Result<(), String> {

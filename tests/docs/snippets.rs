@@ -1,6 +1,7 @@
 //! Code that a page shows and does not run is at least of its language.
 use crate::links::{pages, root};
 use crate::page::{Block, blocks};
+use crate::skipped::skipped;
 use crate::tools;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -49,7 +50,7 @@ fn rust_is_compiled_with_the_documentation_tests() {
 fn python_can_be_parsed() {
     if let Some(reason) = tools::lacks("python3") {
         assert!(std::env::var("CI").as_deref() != Ok("true"), "{reason}");
-        return println!("skipped: {reason}");
+        return skipped(reason);
     }
     check("python", |text| {
         // Snippets await where a program would not.

@@ -1,5 +1,7 @@
 //! `pausewatch hold`: the pause lasts exactly as long as the command, whatever becomes of either.
 use crate::program::{Coordinator, Ended, Process, ended, program};
+use crate::shell::plain;
+use crate::support::skipped;
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
@@ -99,6 +101,34 @@ fn signals_to_hold_reach_the_command() {
         assert_eq!((ended.code, ended.err.as_str()), (Some(33), ""), "{name}");
         assert_eq!(coordinator.count(), 0);
     }
+}
+
+/// What is typed at a terminal goes to the command by itself. So it does in a container (bubblewrap, `unshare`) that keeps
+/// its terminal: the process group is one of outside then, and its id is 0 to those inside.
+#[test]
+fn an_interrupt_from_the_terminal_reaches_the_command_once() {
+    let contained = "unshare --map-root-user --pid --fork --kill-child --mount-proc";
+    at_a_terminal("exec");
+    let tried = ended(plain("sh").args(["-c", &format!("{contained} true")]));
+    if tried.code == Some(0) {
+        at_a_terminal(contained);
+    } else {
+        skipped(format!("a container is not to be had: {tried:?}"));
+    }
+}
+
+fn at_a_terminal(start: &str) {
+    let coordinator = Coordinator::start();
+    // USR1 comes back when `hold` has looked at the interrupt that it was sent, too.
+    let count = "trap \"n=\\$((n + 1)); kill -USR1 \\$PPID\" INT; trap back=1 USR1; echo ready; until [ $back ]; do :; done; echo times $n";
+    let mut script = plain("script");
+    script.args(["-q", "-e", "-c", &format!("stty -echo -onlcr; {start} {PROGRAM} hold sh -c '{count}'"), "/dev/null"]);
+    script.env("PAUSEWATCH_ADDRESS", &coordinator.address).env("PAUSEWATCH_THREAD_ID", "t").stdin(Stdio::piped());
+    let mut terminal = Process::start(script);
+    assert_eq!(terminal.line(), "ready");
+    terminal.write(b"\x03");
+    let ended = terminal.end();
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "times 1\n"), "{start}: {ended:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! Neither Docker nor Kubernetes runs here: what they make of these files is not tested.
 use crate::program::{ended, program};
+use crate::support::skipped;
 use clap::{CommandFactory, Parser};
 use pausewatch::cli::Program;
 use saphyr::{LoadableYamlNode, Yaml};
@@ -197,6 +198,6 @@ fn systemd_takes_the_unit() {
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success() && said.is_empty(), "{said}");
         }
-        Err(error) => println!("skipped: systemd-analyze: {error}"),
+        Err(error) => skipped(format!("systemd-analyze: {error}")),
     }
 }

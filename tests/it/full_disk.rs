@@ -1,5 +1,5 @@
 //! A real file system that is full, under a running server.
-use crate::support::{Api, Process, detail, event, states};
+use crate::support::{Api, Process, detail, event, skipped, states};
 use pausewatch::proto::v1::watch_pause_state_response::Event;
 use std::fs::File;
 use std::io::Write;
@@ -19,7 +19,7 @@ impl Mounted {
         match mounted {
             Ok(output) if output.status.success() => return Some(Mounted(directory)),
             failed => {
-                println!("skipped: a tmpfs of 16 MiB cannot be mounted: {failed:?}");
+                skipped(format!("a tmpfs of 16 MiB cannot be mounted: {failed:?}"));
                 let is_root = rustix::process::geteuid().is_root();
                 assert!(!(is_root && std::env::var("CI").is_ok_and(|ci| ci == "true")), "root on CI can mount");
             }

@@ -2,7 +2,7 @@
 //!
 //! 1. Nothing of whoever runs the tests reaches it: no variable of ours, no config file.
 //! 2. Nothing waits for ever: what does not come within [`PATIENCE`] is a failure. Nothing stays behind.
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -135,6 +135,11 @@ impl Process {
 
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         rustix::process::kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// Into its standard input, which is a pipe.
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        self.child.stdin.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
     /// Gives standard input what the process waits for.

@@ -4,6 +4,7 @@
 //! `timeout`'s own clock. So no case depends on how fast the machine is. `parent-waits` lets GNU timeout come to rest
 //! first: a signal that reaches it right after its fork makes it exit and leave the command.
 use crate::shell::{End, all_of, pausewatch, plain, within_deadline};
+use crate::support::skipped;
 use std::{
     collections::VecDeque,
     path::Path,
@@ -237,8 +238,7 @@ struct Outcome {
 fn compare(cases: &[Case]) {
     if !timeout_is_gnu() {
         assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI needs GNU timeout");
-        eprintln!("skipped: no GNU timeout here");
-        return;
+        return skipped("no GNU timeout here");
     }
     let directory = fixtures();
     let waiting = Mutex::new(cases.iter().collect::<VecDeque<_>>());

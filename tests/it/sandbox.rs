@@ -1,4 +1,5 @@
 //! `pausewatch sandbox-exec`: what a command in it can change, and how it ends.
+use crate::support::skipped;
 use pausewatch::sandbox::{Enforcement, Sandbox};
 use std::{
     fs,
@@ -20,7 +21,7 @@ fn shell(sandbox: &Sandbox, directory: &Path, script: &str) -> bool {
 fn only_what_is_beneath_the_roots_can_be_changed() {
     let enforcement = Sandbox::probe();
     if !enforcement.is_any() {
-        return println!("skipped: the sandbox is {enforcement}");
+        return skipped(format!("the sandbox is {enforcement}"));
     }
     let directory = tempfile::tempdir().unwrap();
     let (inside, outside) = (directory.path().join("in"), directory.path().join("out"));
@@ -90,7 +91,7 @@ fn the_command_ends_as_it_would_without() {
 fn a_root_that_is_not_there_stops_the_command() {
     let output = sandboxed(&Sandbox::new(["/no/such/root".into()]), &["echo", "ran"]);
     if !Sandbox::probe().is_any() && cfg!(not(target_os = "linux")) {
-        return println!("skipped: there is no sandbox");
+        return skipped("there is no sandbox");
     }
     assert_eq!(output.status.code(), Some(125));
     assert_eq!(output.stdout, b"");

@@ -4,7 +4,8 @@
 //! 2. Signals that were ignored when we started stay so, for the command too (`nohup`, background jobs of a script).
 //! 3. A caught signal is at its default in the command: `exec` puts it back.
 use crate::exec::{Program, Signal, SpawnError, Verdict};
-use rustix::process::{self, Pid, Signal as Named};
+use nix::unistd;
+use rustix::process::{Pid, Signal as Named};
 use std::{fs, fs::File, future::poll_fn, io, task::Poll};
 use tokio::{process::Child, signal::unix};
 
@@ -63,10 +64,11 @@ async fn next(arrivals: &mut [(Named, unix::Signal)]) -> Named {
     .await
 }
 
-/// Whether the terminal sends its signals to our process group, and so to the command.
+/// Whether the terminal sends its signals to our process group, and so to the command. To those in a namespace of process ids
+/// both are 0 if the group is one of outside.
 fn in_foreground() -> bool {
     let terminal = File::open("/dev/tty");
-    terminal.is_ok_and(|terminal| rustix::termios::tcgetpgrp(terminal) == Ok(process::getpgrp()))
+    terminal.is_ok_and(|terminal| unistd::tcgetpgrp(terminal) == Ok(unistd::getpgrp()))
 }
 
 /// The signals that are ignored now, signal n as bit n - 1; none where the system does not tell.

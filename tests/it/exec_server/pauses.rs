@@ -1,6 +1,7 @@
 //! The clocks of commands stand still while their thread is paused, and nobody else's.
 use super::client::{Client, exec_server, process_with};
 use crate::program::Coordinator;
+use crate::support::skipped;
 use serde_json::{Value, json};
 use std::{
     process::Command,
@@ -42,7 +43,7 @@ fn story(client: &mut Client, tool: &str) {
 /// `tests/run` tries again when the other tools are there, and does not let these tests skip then.
 fn skip(why: &str) {
     assert!(std::env::var_os("PAUSEWATCH_TEST_NO_SKIP").is_none(), "{why}");
-    println!("skipped: {why}");
+    skipped(why);
 }
 
 /// G1, G3.

@@ -1,6 +1,7 @@
 //! What the rules forbid, leave to a person, or let out of the sandbox.
 use super::client::{Client, exec_server, process_with, until_gone};
 use crate::program::ended;
+use crate::support::skipped;
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -48,7 +49,7 @@ fn a_command_with_a_limit_of_500_ms_is_run_when_the_person_agrees_after_5_s() {
     let repository = directory.path().join("repository");
     let made = Command::new("git").args(["init", "-q"]).arg(&repository).status();
     if !made.is_ok_and(|status| status.success()) {
-        return println!("skipped: no git");
+        return skipped("no git");
     }
     let mut client = Client::start(server(&rules));
     let id = client.begin("shell", "t", shell("git status", &repository, 500));

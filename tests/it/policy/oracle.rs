@@ -3,6 +3,7 @@
 //! bash runs in the sandbox, with a `PATH` of such programs, so that a line can do no harm. `PAUSEWATCH_ORACLE_ROUNDS=N` tries
 //! more lines, `PAUSEWATCH_ORACLE_SEED=N` begins elsewhere.
 use super::grammar;
+use crate::support::skipped;
 use fastrand::Rng;
 use pausewatch::{
     policy::{Decision, Judgement, Rules},
@@ -89,13 +90,13 @@ fn number(name: &str, default: usize) -> usize {
 fn no_line_that_runs_a_forbidden_program_is_let_through() {
     let enforcement = Sandbox::probe();
     if enforcement != Enforcement::Full || find("bash").is_none() {
-        return println!("skipped: without a sandbox (it is {enforcement}) and bash, random lines are not run");
+        return skipped(format!("without a sandbox (it is {enforcement}) and bash, random lines are not run"));
     }
     let rules = Rules::parse("oracle.rules", RULES).expect("they are right");
     let seed = number("PAUSEWATCH_ORACLE_SEED", 0);
     let count = number("PAUSEWATCH_ORACLE_ROUNDS", 200);
     let lines: Vec<_> = (seed..seed + count).map(|seed| grammar::line(&mut Rng::with_seed(seed as u64))).collect();
-    let Some(ran) = run(&lines) else { return println!("skipped: a program that runs others is not here") };
+    let Some(ran) = run(&lines) else { return skipped("a program that runs others is not here") };
     let judged: Vec<Judgement> = lines.iter().map(|line| rules.judge(line.trim_end_matches('\n'))).collect();
     let mut through = Vec::new();
     for (i, (line, judgement)) in lines.iter().zip(&judged).enumerate() {

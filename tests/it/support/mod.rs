@@ -8,12 +8,14 @@ pub(crate) mod model;
 mod process;
 mod random;
 mod scrape;
+mod skipped;
 
 pub(crate) use calls::{Api, api, detail, event, narrow, states, timed};
 pub(crate) use honest::{Report, beside};
 pub(crate) use process::{Process, children};
 pub(crate) use random::Random;
 pub(crate) use scrape::{Samples, ask, scrape};
+pub(crate) use skipped::skipped;
 
 use pausewatch::server::{Config, Listen, Server, StoreConfig};
 use std::path::Path;
