@@ -10,6 +10,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub trait Clock: Send + Sync + 'static {
     /// Now.
     fn now(&self) -> Moment;
+    /// The boot-time clock alone, where the wall clock would be read for nothing.
+    fn boot(&self) -> i64 {
+        self.now().boot
+    }
     /// Time that the machine was awake, from some start: less than [`Clock::now`] has passed means it slept.
     fn awake(&self) -> Duration;
     /// Names the run of the kernel that the boot-time clock counts from.
@@ -52,11 +56,15 @@ fn read(clock: rustix::time::ClockId) -> Duration {
 
 impl Clock for System {
     fn now(&self) -> Moment {
+        Moment { boot: self.boot(), wall: nanos(wall()) }
+    }
+
+    fn boot(&self) -> i64 {
         #[cfg(target_os = "linux")]
         let boot = read(rustix::time::ClockId::Boottime);
         #[cfg(not(target_os = "linux"))]
         let boot = read(rustix::time::ClockId::Monotonic);
-        Moment { boot: nanos(boot), wall: nanos(wall()) }
+        nanos(boot)
     }
 
     fn awake(&self) -> Duration {

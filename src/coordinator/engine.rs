@@ -127,7 +127,7 @@ impl Engine {
         }
         let open = records.iter().map(|record| record.open.len()).sum();
         Ok(Engine {
-            slept: slept(&*clock),
+            slept: slept(now.boot, &*clock),
             store,
             clock,
             records: records.into_iter().map(|record| (record.thread.clone(), record)).collect(),
@@ -152,7 +152,7 @@ impl Engine {
     /// When [`Engine::process`] has something to do even without a call: a moment of the boot-time clock. A sleep of the
     /// machine makes it sooner.
     pub fn next_due(&self) -> i64 {
-        if self.has_slept() {
+        if self.sleep_noticed(slept(self.clock.boot(), &*self.clock)) {
             return i64::MIN;
         }
         let lease = self.leases.first_end().unwrap_or(i64::MAX);
@@ -161,9 +161,9 @@ impl Engine {
         lease.min(recovery).min(self.next_sweep)
     }
 
-    /// The time by which it judges.
-    pub fn now(&self) -> Moment {
-        self.clock.now()
+    /// The boot-time clock by which it judges.
+    pub(super) fn boot(&self) -> i64 {
+        self.clock.boot()
     }
 
     /// Whether the next batch may take long.
@@ -238,7 +238,9 @@ impl Engine {
         let anonymous_ttl = self.settings.anonymous_ttl;
         let fresh = Fresh { now, id: self.next_id(), row: self.next_row, anonymous_ttl };
         let new;
-        let record = match self.records.get(thread) {
+        let known = self.records.get(thread);
+        let is_first = known.is_none();
+        let record = match known {
             Some(record) => record,
             None => {
                 new = Record::new(thread.clone(), self.floor, now);
@@ -260,7 +262,7 @@ impl Engine {
         }
         if let Effect::Opened(open) = &change.effect {
             let threads = self.records.len();
-            let first = (!self.records.contains_key(thread)).then_some(thread);
+            let first = is_first.then_some(thread);
             self.ledger.open(open.elicitation.id, first, threads, by).map_err(|exceeded| {
                 self.metrics.refuse(exceeded.limit);
                 Refusal::LimitExceeded(exceeded)
@@ -409,15 +411,16 @@ impl Engine {
         }
     }
 
-    /// Whether the machine slept since this was last seen to.
-    fn has_slept(&self) -> bool {
-        let since = slept(&*self.clock).saturating_sub(self.slept);
+    /// Whether the machine slept since this was last seen to: `slept` is how long it did in all.
+    fn sleep_noticed(&self, slept: i64) -> bool {
+        let since = slept.saturating_sub(self.slept);
         since > i64::try_from(SLEEP_NOTICED.as_nanos()).unwrap_or(i64::MAX)
     }
 
     fn renew_all_after_sleep(&mut self, now: Moment, committed: &mut Vec<Committed>) {
-        let noticed = self.has_slept();
-        self.slept = slept(&*self.clock);
+        let slept = slept(now.boot, &*self.clock);
+        let noticed = self.sleep_noticed(slept);
+        self.slept = slept;
         if noticed {
             tracing::info!("the machine slept: every lease begins anew");
             self.renew_all(now, committed);
@@ -483,7 +486,8 @@ fn count(metrics: &Metrics, change: &Change, now: Moment) {
     }
 }
 
-fn slept(clock: &dyn Clock) -> i64 {
+/// How long the machine has slept by `boot`, a moment that was read just now.
+fn slept(boot: i64, clock: &dyn Clock) -> i64 {
     let awake = i64::try_from(clock.awake().as_nanos()).unwrap_or(i64::MAX);
-    clock.now().boot.saturating_sub(awake)
+    boot.saturating_sub(awake)
 }

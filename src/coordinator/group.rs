@@ -26,10 +26,10 @@ use tokio::task::JoinHandle;
 const MAX_WAITING: usize = 32_768;
 /// Calls of one batch at most, so that a batch stays far below the size of a journal file.
 const MAX_BATCH: usize = 1_024;
-/// A commit that takes longer is slow: ten times what a good disk needs, and little beside a heartbeat.
-const SLOW: Duration = Duration::from_millis(2);
+/// A commit that takes longer (nanoseconds) is slow: ten times what a good disk needs, and little beside a heartbeat.
+const SLOW: i64 = 2_000_000;
 /// How long the thread does the commits after a slow one.
-const SLOW_FOR: Duration = Duration::from_secs(1);
+const SLOW_FOR: i64 = 1_000_000_000;
 
 /// Takes calls, and answers them when they are committed. Dropped, it closes the store.
 pub(super) struct Group {
@@ -143,19 +143,19 @@ impl Shared {
     }
 
     fn is_slow(&self) -> bool {
-        self.clock.now().boot < self.slow_until.load(Relaxed)
+        self.clock.boot() < self.slow_until.load(Relaxed)
     }
 
     /// Commits what waits, and leases that have ended. `None`: the store is broken or closed.
     fn commit(&self, engine: &mut Option<Engine>) -> Option<Results> {
         let (calls, callers) = self.take_batch();
         let mut results = Results { callers, ..Results::default() };
-        let before = self.clock.now();
+        let before = self.clock.boot();
         self.hub.horizon().begin(before);
         let done = engine.as_mut()?.process(&calls, &mut results.outcomes, &mut results.committed);
-        let after = self.clock.now();
-        if after.since(before) >= SLOW {
-            self.slow_until.store(after.after(SLOW_FOR).boot, Relaxed);
+        let after = self.clock.boot();
+        if after.saturating_sub(before) >= SLOW {
+            self.slow_until.store(after.saturating_add(SLOW_FOR), Relaxed);
         }
         if let Err(error) = done {
             *engine = None;

@@ -10,7 +10,7 @@ mod ledger;
 pub use engine::{Call, Engine, Fatal, IDLE_SPAN, Outcome};
 
 use crate::clock::Clock;
-use crate::core::types::ThreadId;
+use crate::core::types::{MIN_TTL, ThreadId};
 use crate::core::{Change, Command, Moment, Refusal};
 use crate::hub::Hub;
 use crate::limits::{Account, Limits};
@@ -20,16 +20,16 @@ use crate::sync::Mutex;
 use group::Group;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-/// How long the keeper of the leases sleeps at most: tokio's timers stand still while the machine sleeps, leases do not.
-const LONGEST_NAP: Duration = Duration::from_secs(1);
+/// How long the keeper of the leases sleeps at most: tokio's timers stand still while the machine sleeps, leases do not. No
+/// lease is shorter either: none that begins while it sleeps ends before it wakes.
+const LONGEST_NAP: Duration = MIN_TTL;
 
 /// How the coordinator is to be.
 #[derive(Default)]
 pub struct Settings {
-    /// The lease of an increment that asks for none; `None`: for ever.
+    /// The lease of an increment that asks for none, 1 s to 24 h; `None`: for ever.
     pub anonymous_ttl: Option<Duration>,
     /// What callers may have; `None`: as much as they like.
     pub limits: Option<Limits>,
@@ -72,7 +72,7 @@ pub struct Coordinator {
 
 enum Mode {
     /// The store keeps nothing: calls are processed where they are made.
-    Inline { engine: Arc<Mutex<Engine>>, earlier_due: Arc<Notify>, keeper: JoinHandle<()> },
+    Inline { engine: Arc<Mutex<Engine>>, keeper: JoinHandle<()> },
     /// Calls share commits.
     Grouped(Group),
 }
@@ -108,9 +108,9 @@ impl Coordinator {
         let mode = match keeps {
             true => Mode::Grouped(Group::start(engine, clock, hub.clone(), fatal)?),
             false => {
-                let (engine, earlier_due) = (Arc::new(Mutex::new(engine)), Arc::<Notify>::default());
-                let keeper = tokio::spawn(keep_leases(engine.clone(), clock, hub.clone(), earlier_due.clone()));
-                Mode::Inline { engine, earlier_due, keeper }
+                let engine = Arc::new(Mutex::new(engine));
+                let keeper = tokio::spawn(keep_leases(engine.clone(), clock, hub.clone()));
+                Mode::Inline { engine, keeper }
             }
         };
         Ok(Coordinator { hub, mode })
@@ -141,10 +141,7 @@ impl Coordinator {
     /// Dropped, the command may still be carried out.
     pub async fn call_by(&self, call: Call) -> Result<crate::core::Answer, Refusal> {
         match &self.mode {
-            Mode::Inline { engine, earlier_due, .. } => {
-                let outcome = process_inline(engine, &self.hub, &[call], earlier_due);
-                outcome.unwrap_or(Err(STOPPING))
-            }
+            Mode::Inline { engine, .. } => process_inline(engine, &self.hub, &[call]).unwrap_or(Err(STOPPING)),
             Mode::Grouped(group) => group.call(call).await,
         }
     }
@@ -162,36 +159,32 @@ impl Drop for Coordinator {
 const STOPPING: Refusal = Refusal::StoreUnavailable { why: "the server is stopping" };
 
 /// Processes a batch and publishes it; returns the outcome of the last call.
-fn process_inline(engine: &Mutex<Engine>, hub: &Hub, calls: &[Call], earlier_due: &Notify) -> Option<Outcome> {
+fn process_inline(engine: &Mutex<Engine>, hub: &Hub, calls: &[Call]) -> Option<Outcome> {
     let (mut outcomes, mut committed) = (Vec::with_capacity(1), Vec::with_capacity(1));
     let mut engine = engine.lock().expect("the engine does not panic");
-    let due = engine.next_due();
-    hub.horizon().begin(engine.now());
+    hub.horizon().begin(engine.boot());
     engine.process(calls, &mut outcomes, &mut committed).expect("a store that keeps nothing does not fail");
     // Published under the lock: of one thread, revisions must reach the hub in their order.
     hub.publish(committed);
     hub.horizon().end();
-    if engine.next_due() < due {
-        earlier_due.notify_one();
-    }
     outcomes.pop()
 }
 
 /// Lets leases end by themselves.
-async fn keep_leases(engine: Arc<Mutex<Engine>>, clock: Arc<dyn Clock>, hub: Arc<Hub>, earlier_due: Arc<Notify>) {
+async fn keep_leases(engine: Arc<Mutex<Engine>>, clock: Arc<dyn Clock>, hub: Arc<Hub>) {
     loop {
         let due = engine.lock().expect("the engine does not panic").next_due();
         let wait = nap(due, &*clock);
         if wait.is_zero() {
-            process_inline(&engine, &hub, &[], &earlier_due);
+            process_inline(&engine, &hub, &[]);
         } else {
-            let _ = tokio::time::timeout(wait, earlier_due.notified()).await;
+            tokio::time::sleep(wait).await;
         }
     }
 }
 
 /// How long to sleep until `due`.
 fn nap(due: i64, clock: &dyn Clock) -> Duration {
-    let left = due.saturating_sub(clock.now().boot).max(0);
+    let left = due.saturating_sub(clock.boot()).max(0);
     Duration::from_nanos(left.unsigned_abs()).min(LONGEST_NAP)
 }

@@ -41,9 +41,9 @@ impl Horizon {
         Moment { boot: now.boot - unknown, wall: now.wall.saturating_sub(unknown) }
     }
 
-    /// A batch begins. To be told before the moment is read at which it is judged.
-    pub fn begin(&self, now: Moment) {
-        self.committing.store(now.boot, SeqCst);
+    /// A batch begins, at this moment of the boot-time clock. To be told before the moment is read at which it is judged.
+    pub fn begin(&self, now: i64) {
+        self.committing.store(now, SeqCst);
     }
 
     /// The batch is committed and waits for who publishes it.
@@ -81,10 +81,10 @@ mod tests {
     fn nobody_sees_beyond_the_beginning_of_what_is_not_published() {
         let horizon = Horizon::default();
         assert_eq!(horizon.limit(at(9)), at(9));
-        horizon.begin(at(10));
+        horizon.begin(10);
         assert_eq!((horizon.limit(at(9)), horizon.limit(at(12))), (at(9), at(10)));
         horizon.wait();
-        horizon.begin(at(20));
+        horizon.begin(20);
         assert_eq!(horizon.limit(at(21)), at(10), "the first one waits");
         horizon.take();
         horizon.wait();
@@ -94,7 +94,7 @@ mod tests {
         horizon.take();
         horizon.published();
         assert_eq!(horizon.limit(at(24)), at(24));
-        horizon.begin(at(30));
+        horizon.begin(30);
         horizon.end();
         assert_eq!(horizon.limit(at(31)), at(31));
     }
@@ -103,7 +103,7 @@ mod tests {
     fn of_several_that_wait_the_first_counts() {
         let horizon = Horizon::default();
         for began in [10, 20] {
-            horizon.begin(at(began));
+            horizon.begin(began);
             horizon.wait();
         }
         assert_eq!(horizon.limit(at(25)), at(10));

@@ -16,6 +16,7 @@ mod client_hold;
 mod client_tls;
 mod client_watch;
 mod config;
+mod coordinator;
 mod crash;
 mod deploy;
 mod drain;

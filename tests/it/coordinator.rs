@@ -1,0 +1,41 @@
+//! The coordinator by itself, over a store that keeps nothing.
+use crate::support::PATIENCE;
+use crate::support::model::thread_id;
+use pausewatch::clock::{Clock, Manual};
+use pausewatch::coordinator::Coordinator;
+use pausewatch::core::{Answer, Command, Moment};
+use pausewatch::store::Memory;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+fn start(clock: Arc<Manual>) -> Coordinator {
+    let store = Box::new(Memory);
+    let ttl = Some(Duration::from_secs(20));
+    Coordinator::start(store, clock, ttl, |fatal| panic!("{fatal}")).expect("there is nothing to load")
+}
+
+fn clock() -> Arc<Manual> {
+    Arc::new(Manual::new(Moment { boot: 1_000_000_000_000, wall: 1_800_000_000_000_000_000 }, 7))
+}
+
+#[tokio::test]
+async fn what_asks_for_no_lease_has_the_one_that_it_was_started_with() {
+    let clock = clock();
+    let coordinator = start(clock.clone());
+    let increment = Command::Increment { request_id: "".into(), reason: "".into(), holder: "".into(), ttl: None };
+    let answer = coordinator.call(thread_id("t"), increment).await.expect("it is accepted");
+    let Answer::Incremented { ends, .. } = answer else { panic!("{answer:?}") };
+    assert_eq!(ends, Some(clock.now().after(Duration::from_secs(20))));
+}
+
+/// An embedded one may be started and dropped many times in one process.
+#[tokio::test]
+async fn dropped_it_leaves_nothing_running() {
+    let clock = clock();
+    drop(start(clock.clone()));
+    let began = Instant::now();
+    while Arc::strong_count(&clock) > 1 {
+        assert!(began.elapsed() < PATIENCE, "the keeper of the leases goes on");
+        tokio::task::yield_now().await;
+    }
+}
