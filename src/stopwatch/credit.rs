@@ -369,6 +369,9 @@ mod tests {
         thread.credit.cut(thread.at(10));
         thread.apply(20, 2, true, 5, asked(1));
         assert_eq!((thread.paused(49), thread.paused(50), thread.paid(60)), (true, false, 35));
+        // Also one that tells nothing new: the server's total may stand still for a moment.
+        assert!(thread.apply(45, 2, true, 5, asked(2)), "waiters look again");
+        assert_eq!((thread.paused(74), thread.paused(75)), (true, false));
     }
 
     #[test]
@@ -411,6 +414,20 @@ mod tests {
         // Fell asleep running: no more than the time awake.
         credit.apply(now(660, s(7) + 2 * hour), seen(5, false, 2 * hour), GAP);
         assert_eq!(credit.paid(start + s(660)), s(30));
+    }
+
+    #[test]
+    fn g3_two_clocks_that_were_not_read_at_once_are_no_sleep() {
+        let start = Instant::now();
+        let mut credit = Credit::new(start, GRACE);
+        let ms = Duration::from_millis;
+        let seen = |revision, paused, total| Seen { revision, paused, total };
+        credit.apply(Now { at: start, slept: s(7) }, seen(1, true, s(0)), GAP);
+        credit.apply(Now { at: start + s(10), slept: s(7) + ms(99) }, seen(2, false, ms(10_099)), WATCH);
+        assert_eq!(credit.paid(start + s(10)), s(10), "up to the time since the beginning");
+        credit.apply(Now { at: start + s(20), slept: s(7) + ms(99) }, seen(3, true, ms(10_099)), WATCH);
+        credit.apply(Now { at: start + s(30), slept: s(7) + ms(198) }, seen(4, false, ms(20_050)), WATCH);
+        assert_eq!(credit.paid(start + s(30)), s(10) + ms(9_951), "all that the server says");
     }
 
     #[test]

@@ -115,7 +115,7 @@ pub(super) enum Limit {
 
 fn signed(duration: Duration) -> i128 {
     // Below 2^94: sums of a few stay far from the end of the type.
-    i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX / 8)
+    duration.as_nanos().cast_signed()
 }
 
 fn unsigned(nanos: i128) -> Duration {

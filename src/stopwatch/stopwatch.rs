@@ -184,7 +184,7 @@ impl Stopwatch {
                 }
             }
             Asked::NotYet => {
-                clock.ask(ran_out);
+                clock.ask();
                 tokio::select! {
                     () = answered => {}
                     () = sleep_until(give_up.max(Instant::now() + SHORTEST_ASK)) => {}
@@ -193,7 +193,7 @@ impl Stopwatch {
             Asked::Failed { next } => {
                 sleep_until(give_up.min(next)).await;
                 if Instant::now() < give_up {
-                    clock.ask(ran_out);
+                    clock.ask();
                 }
             }
         }

@@ -41,8 +41,6 @@ pub(super) struct ThreadClock {
 struct Asks {
     /// When the question under way began.
     under_way: Option<Instant>,
-    /// It began too early for somebody.
-    again: bool,
     /// When the last one that is over began, and whether it was answered.
     last: Option<(Instant, bool)>,
     /// When the next one is due, if that failed. Kept here, since those who wait may do so in small steps.
@@ -139,43 +137,32 @@ impl ThreadClock {
         }
     }
 
-    /// Asks the coordinator, unless a question that began at `since` or later is under way.
-    pub(super) fn ask(self: &Arc<Self>, since: Instant) {
+    /// Asks the coordinator, unless a question is under way. Should that have begun too early, ask again when it is over.
+    pub(super) fn ask(self: &Arc<Self>) {
         let Some(client) = &self.coordinator.client else { return };
         let mut asks = self.asks();
-        match asks.under_way {
-            Some(began) => asks.again |= began < since,
-            None => {
-                asks.under_way = Some(Instant::now());
-                tokio::spawn(self.clone().put_question(client.clone()));
-            }
+        if asks.under_way.is_none() {
+            asks.under_way = Some(Instant::now());
+            tokio::spawn(self.clone().put_question(client.clone()));
         }
     }
 
     async fn put_question(self: Arc<Self>, client: Client) {
-        loop {
-            let known = self.credit().revision();
-            let request = GetPauseStateRequest { thread_id: self.thread_id.to_string() };
-            let answer = client.get_pause_state(request).await;
-            let state = answer.map(|response| response.pause_state);
-            if let Ok(Some(state)) = &state {
-                self.apply(state, Via::Ask { known });
-            } else {
-                tracing::debug!(thread_id = &*self.thread_id, ?state, "could not ask before an expiry");
-            }
-            let again = {
-                let mut asks = self.asks();
-                let began = asks.under_way.take();
-                asks.last = began.map(|began| (began, matches!(state, Ok(Some(_)))));
-                asks.next = Some(Instant::now() + ASK_AGAIN.mul_f64(1.0 + fastrand::f64()));
-                let again = std::mem::take(&mut asks.again);
-                asks.under_way = again.then(Instant::now);
-                again
-            };
-            self.answered.notify_waiters();
-            if !again {
-                return;
-            }
+        let known = self.credit().revision();
+        let request = GetPauseStateRequest { thread_id: self.thread_id.to_string() };
+        let answer = client.get_pause_state(request).await;
+        let state = answer.map(|response| response.pause_state);
+        if let Ok(Some(state)) = &state {
+            self.apply(state, Via::Ask { known });
+        } else {
+            tracing::debug!(thread_id = &*self.thread_id, ?state, "could not ask before an expiry");
         }
+        {
+            let mut asks = self.asks();
+            let began = asks.under_way.take();
+            asks.last = began.map(|began| (began, matches!(state, Ok(Some(_)))));
+            asks.next = Some(Instant::now() + ASK_AGAIN.mul_f64(1.0 + fastrand::f64()));
+        }
+        self.answered.notify_waiters();
     }
 }

@@ -1,7 +1,12 @@
 //! The stopwatch by itself.
 use pausewatch::client::PauseState;
 use pausewatch::stopwatch::{Stopwatch, StopwatchController};
-use std::time::Duration;
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    time::Duration,
+};
 use tokio::time::{Instant, sleep, timeout};
 
 const fn s(seconds: u64) -> Duration {
@@ -152,6 +157,35 @@ async fn a_registration_that_ends_lets_the_stopwatch_run_on_by_itself() {
     });
     stopwatch.expired().await;
     assert_eq!(start.elapsed(), s(4), "a waiter that stood still is told");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registration_that_ends_leaves_the_others_of_its_thread() {
+    let controller = StopwatchController::detached();
+    let stopwatches = [s(3), s(3), s(3)].map(Stopwatch::new);
+    let mut registered = stopwatches.each_ref().map(|stopwatch| Some(controller.register("t", stopwatch).unwrap()));
+    for left in [0, 2] {
+        registered[left] = None;
+    }
+    controller.apply(&state(1, 1, s(0)));
+    assert_eq!(stopwatches.each_ref().map(Stopwatch::is_paused), [false, true, false]);
+}
+
+/// It must not cost more the less is left of its limit.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_stopwatch_that_stands_still_sleeps() {
+    let controller = StopwatchController::detached();
+    let stopwatch = Stopwatch::new(ms(2));
+    let _registered = controller.register("t", &stopwatch).unwrap();
+    controller.apply(&state(1, 1, s(0)));
+    let looks = AtomicU32::new(0);
+    let mut expired = pin!(stopwatch.expired());
+    let waiting = poll_fn(|cx| {
+        looks.fetch_add(1, Relaxed);
+        expired.as_mut().poll(cx)
+    });
+    assert!(timeout(s(3_600), waiting).await.is_err());
+    assert!(looks.load(Relaxed) <= 3, "{looks:?}");
 }
 
 #[tokio::test(start_paused = true)]

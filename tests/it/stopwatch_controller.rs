@@ -121,6 +121,26 @@ async fn g1_an_answer_to_a_question_that_began_earlier_does_not_count() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn g1_a_question_finds_the_pause_of_a_server_that_lost_its_state() {
+    let fake = Fake::start();
+    let controller = connected(&fake).await;
+    let command = Command::start(&controller, s(3));
+    for _ in 0..3 {
+        fake.pause("t");
+        settle().await;
+        fake.resume("t");
+        settle().await;
+    }
+    // Its revisions begin anew, and the watch does not notice.
+    fake.script().mute = true;
+    fake.world(|world| world.forget_everything());
+    fake.pause("t");
+    command.until(s(10)).await;
+    assert!(!command.expired.is_finished());
+    assert!(command.stopwatch.is_paused());
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_question_serves_all_that_run_out_together() {
     let fake = Fake::start();
     let controller = connected(&fake).await;
@@ -317,6 +337,19 @@ async fn a_thread_is_followed_a_while_longer_than_it_is_needed() {
     fake.pause("t");
     settle().await;
     assert!(command.stopwatch.is_paused());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thread_that_was_needed_once_is_let_go() {
+    let fake = Fake::start();
+    let controller = StopwatchController::new(fake.client());
+    let command = Command::start(&controller, s(3));
+    settle().await;
+    assert_eq!(fake.seen().open_watches, 1);
+    command.expired.abort();
+    drop(command);
+    sleep(s(31)).await;
+    assert_eq!(fake.seen().open_watches, 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! Without a link to the coordinator: what waits, for how long, and what is credited afterwards.
 use super::*;
+use tonic::Status;
 
 #[tokio::test(start_paused = true)]
 async fn g1_what_runs_out_while_cut_off_waits_for_the_link_and_is_not_killed() {
@@ -164,4 +165,31 @@ async fn g1_who_registers_on_a_dead_link_is_not_charged_what_was_assumed_before(
     fake.freeze(false);
     let lasted = new.lasted().await;
     assert!(lasted >= s(5), "of its 5 s it had {lasted:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn g2_questions_that_fail_at_once_are_asked_again_now_and_then_for_the_grace() {
+    let fake = Fake::start();
+    let command = Command::start(&connected(&fake).await, s(3));
+    command.until(s(1)).await;
+    fake.script().refuse = vec![Status::internal("broken"); 10_000];
+    assert_close(command.lasted().await, s(3) + GRACE);
+    // After half a second to a second each.
+    let asked = fake.calls("get").len();
+    assert!((30..=61).contains(&asked), "{asked} questions in {GRACE:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn g1_without_any_grace_a_question_still_has_time_for_its_answer() {
+    let fake = Fake::start();
+    let controller = StopwatchController::with_disconnect_grace(fake.client(), s(0));
+    let commands = [s(1), s(1)].map(|limit| Command::start(&controller, limit));
+    controller.link().wait_for(|link| *link == Link::Connected).await.unwrap();
+    fake.script().mute = true;
+    fake.hold_answers(true);
+    fake.pause("t");
+    commands[0].until(ms(1_200)).await;
+    fake.hold_answers(false);
+    commands[0].until(s(9)).await;
+    assert!(commands.iter().all(|command| !command.expired.is_finished()));
 }
