@@ -1,7 +1,8 @@
 //! `hostile`: what a caller that calls as fast as it can costs one that calls now and then.
 //!
 //! The server lets each caller make 1,000 calls a second. The hostile one has 16 connections with 64 calls on each at any
-//! time, from 127.0.0.1; the honest one calls 500 times a second over one connection, from 127.0.0.2.
+//! time, from 127.0.0.1; the honest one calls 500 times a second over one connection, from 127.0.0.2. On a network they would
+//! have their own processors: here the hostile one takes only what the others leave (`nice` 19).
 use crate::measure::{Latencies, cpu_seconds};
 use crate::process::Process;
 use crate::settings::Settings;
@@ -44,22 +45,23 @@ fn measure(column: &str, settings: &Settings, table: &mut Table) -> Result<()> {
     let mut command = target::serve(&settings.program, &["--max-calls-per-second-per-caller", LIMIT, "--data-dir"]);
     command.arg(data.path());
     let server = Process::listening(command)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (served, refused) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
-    let mut cpu = 0.0;
-    let mut latencies = runtime.block_on(async {
-        if column == BESIDE {
-            flood(&server.address, &served, &refused).await?;
-        }
-        tokio::time::sleep(WARM_UP).await;
-        let (before, counted) = (cpu_seconds(server.pid())?, [served.load(Relaxed), refused.load(Relaxed)]);
-        let latencies = call_now_and_then(&server.address, settings.per_case).await?;
-        cpu = cpu_seconds(server.pid())? - before;
-        for (count, before) in [&served, &refused].into_iter().zip(counted) {
-            count.fetch_sub(before, Relaxed);
-        }
-        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(latencies)
-    })?;
+    let hostile = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .on_thread_start(|| _ = rustix::process::nice(19).expect("a thread may lower its priority"))
+        .enable_all()
+        .build()?;
+    if column == BESIDE {
+        hostile.block_on(flood(&server.address, &served, &refused))?;
+    }
+    std::thread::sleep(WARM_UP);
+    let (before, counted) = (cpu_seconds(server.pid())?, [served.load(Relaxed), refused.load(Relaxed)]);
+    let honest = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut latencies = honest.block_on(call_now_and_then(&server.address, settings.per_case))?;
+    let cpu = cpu_seconds(server.pid())? - before;
+    for (count, before) in [&served, &refused].into_iter().zip(counted) {
+        count.fetch_sub(before, Relaxed);
+    }
     let seconds = settings.per_case.as_secs_f64();
     let [p50, p99] = latencies.percentiles([50.0, 99.0]);
     table.add(("honest", "p50, us", column), p50);

@@ -54,7 +54,7 @@ impl Rate {
     }
 
     /// Whether it is as if nobody had ever called.
-    pub(super) fn is_idle(&self, now: Duration) -> bool {
+    pub fn is_idle(&self, now: Duration) -> bool {
         i128::from(self.over_at.load(Relaxed)) <= now.as_nanos().cast_signed()
     }
 }

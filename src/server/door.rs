@@ -206,19 +206,27 @@ impl Place {
     }
 }
 
+/// Bytes that are read at once from a connection that had to rest: about ten calls, so that others on the same thread need
+/// not wait until hundreds are refused.
+const PORTION: usize = 1_024;
+/// The rest after each, at least: in the same turn of its task, HTTP/2 would read on at once.
+const BREATH: Duration = Duration::from_millis(1);
+
 /// A connection that can be closed from outside, and that is not read while its caller has had its share.
 pub(super) struct Connection<S> {
     stream: S,
     place: Place,
     /// Until when nothing is read.
     rest: Option<Pin<Box<Sleep>>>,
+    /// It had to rest, and what came meanwhile is still being read.
+    in_portions: bool,
     closing: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 impl<S> Connection<S> {
     pub(super) fn new(stream: S, place: Place) -> Self {
         let closing = Box::pin(place.guest.closing().clone().cancelled_owned());
-        Connection { stream, place, rest: None, closing }
+        Connection { stream, place, rest: None, in_portions: false, closing }
     }
 
     /// An error when it is to be closed; else the task is woken when it is.
@@ -238,6 +246,18 @@ impl<S> Connected for Connection<S> {
     }
 }
 
+impl<S: AsyncRead + Unpin> Connection<S> {
+    fn poll_read_portion(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let mut portion = ReadBuf::new(buf.initialize_unfilled_to(PORTION.min(buf.remaining())));
+        let read = Pin::new(&mut self.stream).poll_read(cx, &mut portion);
+        let length = portion.filled().len();
+        buf.advance(length);
+        self.in_portions = read.is_ready();
+        self.rest = self.in_portions.then(|| Box::pin(sleep(BREATH)));
+        read
+    }
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.check(cx)?;
@@ -247,8 +267,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
         if let Some(rest) = &mut self.rest {
             ready!(rest.as_mut().poll(cx));
             self.rest = None;
+            self.in_portions = true;
         }
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        if !self.in_portions {
+            return Pin::new(&mut self.stream).poll_read(cx, buf);
+        }
+        self.poll_read_portion(cx, buf)
     }
 }
 
@@ -285,6 +309,7 @@ mod tests {
     use super::*;
     use crate::clock::System;
     use crate::limits::Limits;
+    use std::future::poll_fn;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     const HOST: CallerKey = CallerKey::User(1);
@@ -368,5 +393,30 @@ mod tests {
         connection.write_all(b"c").await.unwrap();
         assert_eq!((other.read_u8().await.unwrap(), began.elapsed()), (b'c', Duration::ZERO));
         assert_eq!((connection.read_u8().await.unwrap(), began.elapsed().as_millis()), (b'b', 300));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn g7_what_came_during_a_rest_is_read_in_portions_and_others_run_in_between() {
+        let (mut other, stream) = tokio::io::duplex(10 * PORTION);
+        let mut connection = Connection::new(stream, door(1, 1).enter(HOST));
+        other.write_all(&[7; 2 * PORTION]).await.unwrap();
+        connection.place.guest.read_later(Duration::from_millis(5));
+        let mut bytes = vec![0; 10 * PORTION];
+        let began = tokio::time::Instant::now();
+        for (length, at) in [(PORTION, 5), (PORTION, 6)] {
+            assert_eq!(connection.read(&mut bytes).await.unwrap(), length);
+            assert_eq!(began.elapsed().as_millis(), at);
+            // HTTP/2 tries again in the same turn, and as often as it likes.
+            for _ in 0..3 {
+                let (mut context, mut byte) = (Context::from_waker(std::task::Waker::noop()), [0]);
+                assert!(Pin::new(&mut connection).poll_read(&mut context, &mut ReadBuf::new(&mut byte)).is_pending());
+            }
+        }
+        // It has caught up, and is read as any other.
+        tokio::time::advance(BREATH).await;
+        let mut reads = Box::pin(connection.read(&mut bytes));
+        assert!(poll_fn(|cx| Poll::Ready(reads.as_mut().poll(cx).is_pending())).await);
+        other.write_all(&[7; 2 * PORTION]).await.unwrap();
+        assert_eq!((reads.await.unwrap(), began.elapsed().as_millis()), (2 * PORTION, 7));
     }
 }

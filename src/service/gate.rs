@@ -3,7 +3,8 @@
 //! Whose token is not known is refused here too ([`admit`]), and what it tries is booked to the other side of its connection.
 //!
 //! A refusal costs no more than its answer: nothing of the request is read. Whoever goes on calling above the limit is read
-//! more slowly ([`Guest::read_later`]), so that it is TCP that keeps the calls, not the server.
+//! more slowly ([`Guest::read_later`]), so that it is TCP that keeps the calls, not the server. What is let in of its calls goes
+//! on together with others of its kind ([`TOGETHER`]).
 use super::authorize::admit;
 use super::caller::account;
 use super::room::Guest;
@@ -20,6 +21,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use tokio::time::{Sleep, sleep};
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
@@ -27,7 +29,11 @@ use tonic::{Code, Status};
 
 /// A refused call is charged as this part of one that was let in: who is a little above its limit is told so at once, and
 /// who is far above it is read from more and more slowly.
-const REFUSALS_PER_CALL: u64 = 4;
+const REFUSALS_PER_CALL: u64 = 2;
+
+/// How often the calls of those who are above their limit go on: the disk is written once for many of them then, and the
+/// others seldom have to wait for that.
+const TOGETHER: Duration = Duration::from_millis(10);
 
 /// What all calls share: where they are counted, and what they may have.
 #[derive(Debug, Default)]
@@ -57,23 +63,24 @@ impl<S> Gate<S> {
         Gate { inner, shop, clock, access }
     }
 
-    /// Whether the call may come in.
-    fn pass(&self, request: &mut http::Request<Body>, now: Duration) -> Result<(), Status> {
+    /// Whether the call may come in, and how long it waits until it goes on.
+    fn pass(&self, request: &mut http::Request<Body>, now: Duration) -> Result<Option<Duration>, Status> {
         let admitted = admit(self.access.as_deref(), request);
-        self.check(request, now).map_err(|exceeded| {
+        let wait = self.check(request, now).map_err(|exceeded| {
             self.shop.metrics.refuse(exceeded.limit);
             status::of_limit(exceeded)
         })?;
-        admitted.map_err(|denial| status::of_denial(&denial))
+        admitted.map_err(|denial| status::of_denial(&denial))?;
+        Ok(wait)
     }
 
-    /// Whether it is one too many.
-    fn check(&self, request: &http::Request<Body>, now: Duration) -> Result<(), Exceeded> {
+    /// Whether it is one too many; else how long it waits until it goes on.
+    fn check(&self, request: &http::Request<Body>, now: Duration) -> Result<Option<Duration>, Exceeded> {
         let guest = request.extensions().get::<Arc<Guest>>();
         if let Some(refused) = guest.and_then(|guest| guest.refused()) {
             return Err(refused.clone());
         }
-        let calls = self.shop.limits.calls;
+        let (calls, mut wait) = (self.shop.limits.calls, None);
         if let Some(per_second) = calls.per_caller
             && let Some(account) = account(&self.shop.accounts, request.extensions(), &*self.clock)
         {
@@ -82,12 +89,13 @@ impl<S> Gate<S> {
                 let caller = Some(account.key().name());
                 too_often(Limit::CallsPerSecondPerCaller, per_second, caller, retry_after)
             })?;
+            wait = (!account.refused.is_idle(now)).then(|| until_next(TOGETHER, now));
         }
         if let Some(per_second) = calls.in_all {
             let taken = self.shop.accounts.calls.take(per_second, now);
             taken.map_err(|retry_after| too_often(Limit::CallsPerSecond, per_second, None, retry_after))?;
         }
-        Ok(())
+        Ok(wait)
     }
 }
 
@@ -95,11 +103,18 @@ fn too_often(limit: Limit, allowed: u64, caller: Option<Box<str>>, retry_after: 
     Exceeded { limit, was: allowed, allowed, caller, retry_after }
 }
 
-/// Only who calls for nobody but itself: the connection of a proxy brings others too.
 fn slow_down(guest: Option<&Arc<Guest>>, account: &Account, per_second: u64, now: Duration) {
+    let behind = account.refused.charge(REFUSALS_PER_CALL.saturating_mul(per_second), now);
+    // Only who calls for nobody but itself is read later: the connection of a proxy brings others too.
     if let (Some(guest), CallerKey::Peer(_) | CallerKey::User(_)) = (guest, account.key()) {
-        guest.read_later(account.refused.charge(REFUSALS_PER_CALL.saturating_mul(per_second), now));
+        guest.read_later(behind);
     }
+}
+
+/// The time to the next multiple of `step`.
+fn until_next(step: Duration, now: Duration) -> Duration {
+    let into = now.as_nanos() % step.as_nanos();
+    step - Duration::from_nanos(u64::try_from(into).expect("it is less than the step"))
 }
 
 impl<S: NamedService> NamedService for Gate<S> {
@@ -122,17 +137,20 @@ where
         let began = self.clock.awake();
         let rpc = Rpc::of_path(request.uri().path());
         let span = CallSpan::begin(self.shop.trace_calls, request.headers(), rpc.name());
-        let answer = match self.pass(&mut request, began) {
-            Ok(()) => Answer::Coming(self.inner.call(request)),
-            Err(status) => Answer::Refused(Some(status)),
+        let (answer, wait) = match self.pass(&mut request, began) {
+            Ok(wait) => (Answer::Coming(self.inner.call(request)), wait),
+            Err(status) => (Answer::Refused(Some(status)), None),
         };
-        Passing { answer, rpc, span, began, clock: self.clock.clone(), counted: false, shop: self.shop.clone() }
+        let wait = wait.map(|wait| Box::pin(sleep(wait)));
+        Passing { answer, wait, rpc, span, began, clock: self.clock.clone(), counted: false, shop: self.shop.clone() }
     }
 }
 
 /// A call that is being answered. Dropped before, it counts as cancelled.
 pub struct Passing<F> {
     answer: Answer<F>,
+    /// Nothing of the call is done before.
+    wait: Option<Pin<Box<Sleep>>>,
     rpc: Rpc,
     span: CallSpan,
     began: Duration,
@@ -153,6 +171,10 @@ where
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        if let Some(wait) = &mut self.wait {
+            ready!(wait.as_mut().poll(cx));
+            self.wait = None;
+        }
         let answer = match &mut self.answer {
             Answer::Coming(answer) => ready!(Pin::new(answer).poll(cx))?,
             Answer::Refused(status) => status.take().expect("it is polled until it is ready").into_http(),
@@ -176,5 +198,89 @@ impl<F> Drop for Passing<F> {
             self.span.end(Code::Cancelled as i32);
             self.shop.metrics.calls.ended(self.rpc, Code::Cancelled as i32);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Manual;
+    use crate::core::Moment;
+    use crate::limits::Most;
+    use crate::service::room::Room;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use tokio::time::{Instant, timeout};
+
+    /// Counts the calls that go on to it.
+    #[derive(Clone, Default)]
+    struct Counter(Arc<AtomicUsize>);
+
+    impl Service<http::Request<Body>> for Counter {
+        type Response = http::Response<Body>;
+        type Error = Infallible;
+        type Future = Pin<Box<dyn Future<Output = Result<http::Response<Body>, Infallible>>>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: http::Request<Body>) -> Self::Future {
+            let count = self.0.clone();
+            Box::pin(async move {
+                count.fetch_add(1, Relaxed);
+                Ok(http::Response::new(Body::empty()))
+            })
+        }
+    }
+
+    struct Caller(Arc<Guest>);
+
+    impl Caller {
+        fn new(shop: &Shop, user: u32) -> Self {
+            let account = shop.accounts.of(CallerKey::User(user), Duration::ZERO);
+            Caller(Arc::<Room>::default().guest(account, None))
+        }
+
+        fn request(&self) -> http::Request<Body> {
+            let mut request = http::Request::new(Body::empty());
+            request.extensions_mut().insert(self.0.clone());
+            request
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn g7_the_calls_of_who_is_above_its_limit_go_on_together() {
+        let limits = Limits { calls: Most { in_all: None, per_caller: Some(10) }, ..Limits::default() };
+        let shop = Arc::new(Shop { limits, ..Shop::default() });
+        let clock = Arc::new(Manual::new(Moment { boot: 0, wall: 0 }, 1));
+        clock.advance(Duration::from_millis(1_004));
+        let counter = Counter::default();
+        let mut gate = Gate::new(counter.clone(), shop.clone(), clock.clone(), None);
+        let [hostile, honest] = [1, 2].map(|user| Caller::new(&shop, user));
+        let went_on = || counter.0.load(Relaxed);
+
+        // Within its limit nobody waits.
+        for _ in 0..10 {
+            gate.call(hostile.request()).await.unwrap();
+        }
+        assert_eq!(went_on(), 10);
+        for _ in 0..8 {
+            gate.call(hostile.request()).await.unwrap();
+        }
+        assert_eq!(went_on(), 10, "above it they are refused");
+
+        clock.advance(Duration::from_millis(100));
+        let begun = Instant::now();
+        let mut let_in = gate.call(hostile.request());
+        assert!(timeout(Duration::from_millis(5), &mut let_in).await.is_err());
+        gate.call(honest.request()).await.unwrap();
+        assert_eq!(went_on(), 11, "the other goes on at once");
+        let_in.await.unwrap();
+        assert_eq!((went_on(), begun.elapsed()), (12, Duration::from_millis(6)), "at the next multiple of 10 ms");
+
+        // When all that was refused is forgotten, it is a caller like the others.
+        clock.advance(Duration::from_secs(1));
+        gate.call(hostile.request()).await.unwrap();
+        assert_eq!((went_on(), begun.elapsed()), (13, Duration::from_millis(6)));
     }
 }
