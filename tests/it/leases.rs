@@ -113,6 +113,7 @@ async fn a_thread_is_paused_until_its_last_lease_has_ended() {
 }
 
 /// G2, G5: the pause goes on over the restart, its time counts, and every lease gets one full ttl before it ends.
+#[cfg(feature = "exec-server")]
 #[tokio::test]
 async fn a_restart_keeps_the_pause_counts_its_time_and_gives_every_lease_a_full_ttl() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -142,6 +143,7 @@ async fn a_restart_keeps_the_pause_counts_its_time_and_gives_every_lease_a_full_
 }
 
 /// G4: the same call before and after the death of the server counts once and gets the same answer.
+#[cfg(feature = "exec-server")]
 #[tokio::test]
 async fn a_call_that_is_repeated_after_a_restart_counts_once() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -162,6 +164,7 @@ async fn a_call_that_is_repeated_after_a_restart_counts_once() {
 }
 
 /// G5: what was acknowledged is there after kill -9, and so is what became of each elicitation.
+#[cfg(feature = "exec-server")]
 #[tokio::test]
 async fn what_was_acknowledged_survives_kill_9() {
     let directory = tempfile::tempdir().expect("a directory");

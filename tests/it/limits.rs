@@ -180,6 +180,7 @@ async fn g7_a_caller_with_its_share_of_connections_is_told_so() {
 
 /// A caller that sends as fast as it can, over many connections, against one that calls now and then. What it may cost the
 /// other is measured by `benches/run hostile`; here the other is served, and the memory stays where it was.
+#[cfg(feature = "exec-server")]
 #[tokio::test]
 async fn g7_a_flood_of_calls_is_refused_beside_an_honest_caller() {
     let directory = tempfile::tempdir().unwrap();

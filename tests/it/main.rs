@@ -1,46 +1,84 @@
 //! One binary for all integration tests: they link once.
+//!
+//! Without the feature `exec-server` it has only what needs no program: `tests/mutants/run` links that for each mutant.
+#![cfg_attr(not(feature = "exec-server"), allow(dead_code, unused_imports))]
 #![allow(clippy::unwrap_used)] // The lint's own exception for tests does not see what tests share.
+#[cfg(feature = "exec-server")]
 mod access;
+#[cfg(feature = "exec-server")]
 mod architecture;
+#[cfg(feature = "exec-server")]
 mod audit;
+#[cfg(feature = "exec-server")]
 mod backup;
+#[cfg(feature = "exec-server")]
 mod bad_input;
+#[cfg(feature = "exec-server")]
 mod cli_calls;
+#[cfg(feature = "exec-server")]
 mod cli_hold;
+#[cfg(feature = "exec-server")]
 mod cli_operation;
+#[cfg(feature = "exec-server")]
 mod cli_output;
+#[cfg(feature = "exec-server")]
 mod cli_token;
+#[cfg(feature = "exec-server")]
 mod cli_watch;
+#[cfg(feature = "exec-server")]
 mod client_calls;
+#[cfg(feature = "exec-server")]
 mod client_hold;
+#[cfg(feature = "exec-server")]
 mod client_tls;
+#[cfg(feature = "exec-server")]
 mod client_watch;
+#[cfg(feature = "exec-server")]
 mod config;
 mod coordinator;
+#[cfg(feature = "exec-server")]
 mod crash;
+#[cfg(feature = "exec-server")]
 mod deploy;
+#[cfg(feature = "exec-server")]
 mod drain;
 mod durability;
 mod engine;
+#[cfg(feature = "exec-server")]
 mod exec_server;
 mod fake;
+#[cfg(feature = "exec-server")]
 mod full_disk;
+#[cfg(feature = "exec-server")]
 mod hostile;
 mod leases;
 mod limits;
+#[cfg(feature = "exec-server")]
 mod listeners;
+#[cfg(feature = "exec-server")]
 mod logs;
+#[cfg(feature = "exec-server")]
 mod metrics;
+#[cfg(feature = "exec-server")]
 mod policy;
+#[cfg(feature = "exec-server")]
 mod power_loss;
+#[cfg(feature = "exec-server")]
 mod program;
+#[cfg(feature = "exec-server")]
 mod run_job_control;
+#[cfg(feature = "exec-server")]
 mod run_pauses;
+#[cfg(feature = "exec-server")]
 mod run_vs_timeout;
+#[cfg(feature = "exec-server")]
 mod sandbox;
+#[cfg(feature = "exec-server")]
 mod server_tls;
 mod service;
+#[cfg(feature = "exec-server")]
 mod service_manager;
+#[cfg(feature = "exec-server")]
 mod shell;
 mod sleep;
 mod stopwatch;
@@ -48,5 +86,6 @@ mod stopwatch_controller;
 mod stopwatch_server;
 mod store_contract;
 mod support;
+#[cfg(feature = "exec-server")]
 mod traces;
 mod watch;

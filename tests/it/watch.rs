@@ -162,6 +162,7 @@ async fn one_watch_follows_10000_threads() {
 }
 
 /// G7: readers that never read cost bounded memory, and nobody else waits for them.
+#[cfg(feature = "exec-server")]
 #[tokio::test]
 async fn readers_that_never_read_cost_bounded_memory_and_hold_up_nobody() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
