@@ -135,8 +135,17 @@ impl Error {
     }
 }
 
-/// How h2 says FRAME_SIZE_ERROR (RFC 9113, 4.2).
-const FRAME_SIZE: &str = "frame with invalid size";
+/// What a transport says, and what that mostly means.
+const HINTS: [(&str, &str); 2] = [
+    // FRAME_SIZE_ERROR (RFC 9113, 4.2): what a TLS server answers to plain text, read as a frame, has about a megabyte.
+    ("frame with invalid size", "; if the server speaks TLS, its address begins with https://"),
+    // What `openssl req -x509` makes unless told otherwise.
+    (
+        "CaUsedAsEndEntity",
+        "; the server's certificate is one that signs others (CA:TRUE), which is not taken for a server's: \
+         have it made with basicConstraints=critical,CA:FALSE",
+    ),
+];
 
 fn reason(status: &Status) -> Option<String> {
     status.get_details_error_info().filter(|info| info.domain == DOMAIN).map(|info| info.reason)
@@ -168,7 +177,10 @@ impl From<Status> for Error {
             }
             Some("STORE_UNAVAILABLE") => Self::StoreUnavailable(status),
             _ => match status.code() {
-                Code::Unavailable => Self::Unavailable(status),
+                Code::Unavailable => Self::Unavailable(match hint(status.message()) {
+                    Some(hint) => Box::new(Status::unavailable(format!("{}{hint}", status.message()))),
+                    None => status,
+                }),
                 Code::DeadlineExceeded => Self::DeadlineExceeded(status),
                 // By their code: a proxy in front of the server may ask for tokens as well.
                 Code::Unauthenticated => Self::Unauthenticated(status),
@@ -193,12 +205,12 @@ fn broken(status: &Status) -> Status {
         source = cause.source();
     }
     let causes = causes.join(": ");
-    // What a TLS server answers to plain text, read as a frame of HTTP/2, is one of about a megabyte.
-    let hint = match causes.contains(FRAME_SIZE) {
-        true => "; if the server speaks TLS, its address begins with https://",
-        false => "",
-    };
+    let hint = hint(&causes).unwrap_or_default();
     Status::unavailable(format!("connection lost: {causes}{hint}"))
+}
+
+fn hint(said: &str) -> Option<&'static str> {
+    HINTS.iter().find(|(part, hint)| said.contains(part) && !said.ends_with(hint)).map(|(_, hint)| *hint)
 }
 
 #[cfg(test)]

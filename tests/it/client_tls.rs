@@ -1,6 +1,7 @@
 //! TLS and tokens of the client side, against a server with certificates made for the test.
 use crate::fake::Fake;
 use crate::program::{ended, program};
+use crate::support::certs::{Authority, Issued};
 use pausewatch::client::{Address, Client, Config, Error, GetPauseStateRequest, Settings, Tls, Token};
 use pausewatch::proto::v1::elicitation_service_server::ElicitationServiceServer;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
@@ -21,18 +22,17 @@ struct Secured {
 
 impl Secured {
     async fn start() -> Self {
+        Self::start_as(self_signed()).await
+    }
+
+    async fn start_as(server: Issued) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let make = |name: &str| {
-            let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-            let (cert, key) = (cert.pem(), signing_key.serialize_pem());
-            std::fs::write(directory.path().join(format!("{name}.crt")), &cert).unwrap();
-            std::fs::write(directory.path().join(format!("{name}.key")), &key).unwrap();
-            (cert, key)
-        };
-        let (server, client) = (make("server"), make("client"));
+        server.write(directory.path(), "server");
+        let client = self_signed();
+        client.write(directory.path(), "client");
         let tls = ServerTlsConfig::new()
-            .identity(Identity::from_pem(server.0, server.1))
-            .client_ca_root(Certificate::from_pem(client.0));
+            .identity(Identity::from_pem(server.cert, server.key))
+            .client_ca_root(Certificate::from_pem(client.cert));
         let authorizations = Arc::<Mutex<Vec<_>>>::default();
         let seen = authorizations.clone();
         let look = move |request: Request<()>| {
@@ -57,6 +57,11 @@ impl Secured {
         Client::with_config(&Config { address: self.address.clone(), retries: 0, token, tls, ..Config::default() })
             .unwrap()
     }
+}
+
+fn self_signed() -> Issued {
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    Issued { cert: cert.pem(), key: signing_key.serialize_pem() }
 }
 
 fn get() -> GetPauseStateRequest {
@@ -91,6 +96,16 @@ async fn a_stranger_is_trusted_on_neither_side() {
         assert!(!format!("{error:?}").contains("s3cret"));
     }
     assert!(server.authorizations.lock().unwrap().is_empty(), "nobody was asked anything");
+}
+
+/// As `openssl req -x509` makes them.
+#[tokio::test]
+async fn a_certificate_that_signs_others_is_no_servers_and_the_error_says_so() {
+    let server = Secured::start_as(Authority::new("localhost").itself()).await;
+    let (ca, cert, key) = (server.file("server.crt"), server.file("client.crt"), server.file("client.key"));
+    let client = server.client(Some(Tls::load(Some(&ca), Some((&cert, &key))).unwrap()), None);
+    let error = client.get_pause_state(get()).await.unwrap_err();
+    assert!(error.to_string().ends_with("have it made with basicConstraints=critical,CA:FALSE"), "{error}");
 }
 
 #[tokio::test]

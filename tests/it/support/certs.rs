@@ -31,6 +31,11 @@ impl Authority {
         Issued { cert: cert.pem(), key: key.serialize_pem() }
     }
 
+    /// The authority as a server.
+    pub(crate) fn itself(&self) -> Issued {
+        Issued { cert: self.pem.clone(), key: self.issuer.key().serialize_pem() }
+    }
+
     /// Writes the certificate of the authority.
     pub(crate) fn write(&self, path: &Path) -> PathBuf {
         write(path, &self.pem);
