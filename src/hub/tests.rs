@@ -142,6 +142,8 @@ fn check(hub: &Hub) {
     let paused =
         state.topics.iter().filter(|(_, topic)| topic.known.as_ref().is_some_and(|k| k.paused_place.is_some()));
     assert_eq!(paused.count(), state.paused.len());
+    let open = state.topics.iter().filter_map(|(_, topic)| topic.known.as_ref()).map(|known| known.open.len() as u64);
+    assert_eq!(open.sum::<u64>(), state.open);
     assert_eq!(state.known.len(), state.topics.iter().filter(|(_, topic)| topic.known.is_some()).count());
 }
 

@@ -132,8 +132,24 @@ fn while_the_disk_is_full_increments_are_refused_and_all_else_goes_on() {
     rig.turn();
     assert_eq!(rig.count("t"), 0, "leases end");
     store.orders().recovers = true;
+    assert!(rig.engine.next_due() <= rig.clock.now().after(SECOND).boot, "it is tried again without a call, too");
     rig.clock.advance(SECOND);
     assert!(rig.call("t", increment("another", None)).is_ok());
+}
+
+#[test]
+fn what_changes_nothing_that_lasts_is_answered_without_the_disk() {
+    let store = Obedient::default();
+    let mut rig = Rig::new(store.clone(), clock());
+    let (id, _) = rig.open("t", Some(20 * SECOND));
+    store.orders().batches.clear();
+    for command in [renew(&id), renew_for(&id, 20 * SECOND), decrement(Some("00000000000000000000000000000000"))] {
+        let _ = rig.call("t", command);
+    }
+    rig.turn();
+    assert!(store.orders().batches.is_empty());
+    rig.call("t", renew_for(&id, HOUR)).expect("it is open");
+    assert_eq!(store.orders().batches.len(), 1, "the length of a lease outlives the process");
 }
 
 #[test]
