@@ -23,8 +23,9 @@ class Client:
     """A connection to a coordinator, made at the first call and again whenever it is lost. Any thread may use it.
 
     Every call has a deadline, 5 s unless told otherwise, and is repeated within it, with random pauses and the same request
-    id, while nobody answers. It raises the errors that it is documented to have, or Unavailable, StoreUnavailable or
-    DeadlineExceeded (whether it counted is unknown: call again with the same request id), or CallError.
+    id, while nobody answers, or while there are too many calls a second. It raises the errors that it is documented to have,
+    or LimitExceeded (nothing changed), or Unavailable, StoreUnavailable or DeadlineExceeded (whether it counted is unknown:
+    call again with the same request id), or CallError.
 
     A forked child needs a client of its own.
     """
@@ -86,7 +87,7 @@ class Client:
         `thread_id`: the configured one unless given. `ttl`: 1 s to 24 h; None: the server's default. `request_id`: a random
         one unless given.
 
-        Raises InvalidField, RequestIdReused, TooManyElicitations: nothing changed.
+        Raises InvalidField, RequestIdReused, TooManyElicitations, LimitExceeded: nothing changed.
         """
         thread = calls.the_thread(thread_id, self.config.thread_id)
         call = calls.increment(thread, reason=reason, holder=holder, ttl=ttl, request_id=request_id)

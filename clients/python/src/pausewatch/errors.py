@@ -10,6 +10,7 @@ PausewatchError
   CallError                   a call failed; raised itself for what has no type of its own
     InvalidField  RequestIdReused  NoOutstandingElicitation
     ElicitationUnknown  ElicitationReleased  ElicitationExpired  TooManyElicitations
+    LimitExceeded             transient only where the limit is one of calls a second
     TransientError            the same call may succeed if it is made again
       StoreUnavailable  Unavailable  DeadlineExceeded
 ```
@@ -24,6 +25,7 @@ from grpc import StatusCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import timedelta
 
 
 class PausewatchError(Exception):
@@ -48,6 +50,8 @@ class Status:
     """Every dynamic part of the message, by name."""
     violations: tuple[tuple[str, str], ...] = ()
     """The fields that were refused, each with what is wrong."""
+    retry_after: timedelta | None = None
+    """When another try may help; None when the server gave no time."""
 
 
 class CallError(PausewatchError):
@@ -72,6 +76,11 @@ class CallError(PausewatchError):
     def metadata(self) -> Mapping[str, str]:
         """Every dynamic part of the message, by name."""
         return self.status.metadata
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether the call may succeed if it is made again just so, with the same request id."""
+        return False
 
     def __str__(self) -> str:
         return self.status.message or self.status.code.name
@@ -128,6 +137,29 @@ class TooManyElicitations(CallError):
     """The thread has as many open elicitations as are allowed. Nothing changed; there is room when one closes."""
 
 
+class LimitExceeded(CallError):
+    """The caller, or all callers together, have as much as the coordinator lets them have. Nothing changed.
+
+    For a limit of calls a second, retries within the deadline did not help. Any other limit is met until something is
+    closed.
+    """
+
+    @property
+    def limit(self) -> str:
+        """Which limit, as the coordinator names it: `streams-per-caller`."""
+        return self.metadata.get("limit", "")
+
+    @property
+    def retry_after(self) -> timedelta | None:
+        """When another try may help; None when the server gave no time."""
+        return self.status.retry_after
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether it is only that there were too many calls in this second."""
+        return self.limit.startswith("calls-per-second")
+
+
 class Unauthenticated(CallError):
     """The token is missing, wrong or has expired: the reason says which. Nothing changed."""
 
@@ -138,6 +170,11 @@ class PermissionDenied(CallError):
 
 class TransientError(CallError):
     """The same call may succeed if it is made again, with the same request id: it counts once."""
+
+    @property
+    def is_transient(self) -> bool:
+        """Always."""
+        return True
 
 
 class StoreUnavailable(TransientError):

@@ -170,8 +170,9 @@ class Hold(_Hold["Connection"]):
     def open(self) -> Self:
         """Opens the elicitation and begins to renew it; a `with` block does it by itself.
 
-        Raises InvalidField, TooManyElicitations: nothing is open. TransientError and others: it may be open, and its lease
-        bounds it. Interrupted by an exception of another kind (KeyboardInterrupt), it is closed in the background.
+        Raises InvalidField, TooManyElicitations, LimitExceeded: nothing is open. TransientError and others: it may be open,
+        and its lease bounds it. Interrupted by an exception of another kind (KeyboardInterrupt), it is closed in the
+        background.
         """
         self._check_unopened()
         runtime = self._connection.runtime

@@ -9,8 +9,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.rpc.error_details_pb2 import RetryInfo
 from support.proxy import Proxy
 from support.server import Server
+from support.service import Serving, limit_trailers
 
 import pausewatch as pw
 
@@ -78,6 +81,56 @@ async def test_g4_the_same_for_the_asynchronous_client(server: Server) -> None:
                 proxy.resets = 1
                 assert (await client.increment_elicitation()).count == count
                 assert proxy.resets == 0
+
+
+def test_g4_too_many_calls_a_second_are_waited_for_and_the_call_is_made_again_with_its_request_id() -> None:
+    with Serving() as serving, pw.Client.from_env(address=serving.address) as client:
+        retry = RetryInfo(retry_delay=Duration(nanos=200_000_000))
+        serving.service.refusals = [limit_trailers("calls-per-second-per-caller", retry)] * 2
+        started = time.monotonic()
+        assert client.increment_elicitation("t", deadline=60).count == 1
+        assert time.monotonic() - started >= 0.4
+        assert len(serving.service.request_ids) == 3
+        assert len(set(serving.service.request_ids)) == 1
+
+
+async def test_g4_the_asynchronous_client_waits_as_well() -> None:
+    with Serving() as serving:
+        async with pw.AsyncClient.from_env(address=serving.address) as client:
+            serving.service.refusals = [limit_trailers("calls-per-second")]
+            started = time.monotonic()
+            assert (await client.increment_elicitation("t", deadline=60)).count == 1
+            assert time.monotonic() - started >= 1, "the server gave no time"
+            assert len(serving.service.request_ids) == 2
+            assert len(set(serving.service.request_ids)) == 1
+
+
+@pytest.mark.parametrize(
+    ("limit", "seconds"), [("open-elicitations-per-caller", 0), ("open-elicitations", 1), ("calls-per-second", 60)]
+)
+async def test_another_limit_and_a_wait_beyond_the_deadline_are_raised_at_once(limit: str, seconds: int) -> None:
+    with Serving() as serving:
+        refusal = limit_trailers(limit, RetryInfo(retry_delay=Duration(seconds=seconds)))
+        serving.service.refusals = [refusal] * 2
+        with pw.Client.from_env(address=serving.address) as client, pytest.raises(pw.LimitExceeded) as error:
+            client.increment_elicitation("t", deadline=30)
+        assert (error.value.limit, error.value.retry_after) == (limit, timedelta(seconds=seconds))
+        async with pw.AsyncClient.from_env(address=serving.address) as async_client:
+            with pytest.raises(pw.LimitExceeded):
+                await async_client.increment_elicitation("t", deadline=30)
+        assert len(serving.service.request_ids) == 2
+
+
+def test_what_a_real_server_limits_is_told_or_waited_for() -> None:
+    limits = ("--max-open-elicitations-per-caller", "1", "--max-calls-per-second-per-caller", "5")
+    with Server(None, "127.0.0.1:0", *limits) as server, pw.Client.from_env(address=server.address) as client:
+        client.increment_elicitation("t", ttl=60)
+        with pytest.raises(pw.LimitExceeded) as error:
+            client.increment_elicitation("t", ttl=60)
+        assert error.value.limit == "open-elicitations-per-caller"
+        assert (error.value.retry_after is not None, error.value.is_transient) == (True, False)
+        for _ in range(8):
+            client.get_pause_state("t", deadline=60)
 
 
 async def test_a_deadline_may_be_endless(server: Server) -> None:

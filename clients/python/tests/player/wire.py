@@ -17,6 +17,7 @@ _TYPES: dict[type[Exception], str] = {
     pw.ElicitationReleased: "ELICITATION_RELEASED",
     pw.ElicitationExpired: "ELICITATION_EXPIRED",
     pw.TooManyElicitations: "TOO_MANY_ELICITATIONS",
+    pw.LimitExceeded: "LIMIT_EXCEEDED",
     pw.StoreUnavailable: "STORE_UNAVAILABLE",
     pw.Unavailable: "UNAVAILABLE",
     pw.DeadlineExceeded: "DEADLINE_EXCEEDED",

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 class Server:
     """Serves until the end of its block. It may be killed and started again, on the same address and data."""
 
-    def __init__(self, data: Path | None = None, listen: str = "127.0.0.1:0") -> None:
+    def __init__(self, data: Path | None = None, listen: str = "127.0.0.1:0", *options: str) -> None:
         self.address = listen
         self._store = ["--store", "memory"] if data is None else ["--data-dir", str(data)]
+        self._options = options
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
@@ -25,7 +26,7 @@ class Server:
         if not program:
             pytest.fail("set PAUSEWATCH_PROGRAM to the path of a built pausewatch")
         self._process = subprocess.Popen(
-            [program, "serve", "--listen", self.address, *self._store], stdout=subprocess.PIPE, text=True
+            [program, "serve", "--listen", self.address, *self._store, *self._options], stdout=subprocess.PIPE, text=True
         )
         assert self._process.stdout is not None
         self.address = self._process.stdout.readline().split()[1]

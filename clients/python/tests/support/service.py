@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Self
 
 import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.rpc import error_details_pb2, status_pb2
 
 from pausewatch.v1 import elicitation_service_pb2 as pb
 from pausewatch.v1 import elicitation_service_pb2_grpc as pb_grpc
@@ -14,11 +16,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+def limit_trailers(limit: str, retry: error_details_pb2.RetryInfo | None = None) -> list[tuple[str, str | bytes]]:
+    """What comes with the refusal of a call beyond that limit."""
+    info = error_details_pb2.ErrorInfo(
+        reason="LIMIT_EXCEEDED", domain="pausewatch", metadata={"limit": limit, "was": "2", "allowed": "1"}
+    )
+    details = []
+    for message in (info, retry):
+        if message is not None:
+            details.append(AnyMessage())
+            details[-1].Pack(message)
+    return [("grpc-status-details-bin", status_pb2.Status(details=details).SerializeToString())]
+
+
 class Service(pb_grpc.ElicitationServiceServicer):
-    """Answers with empty threads, and keeps the metadata of every call."""
+    """Answers with empty threads, and keeps the metadata of every call.
+
+    `refusals` are the trailers of the next increments that are refused, the next one last.
+    """
 
     def __init__(self) -> None:
         self.metadata: list[dict[str, str | bytes]] = []
+        self.request_ids: list[str] = []
+        self.refusals: list[list[tuple[str, str | bytes]]] = []
 
     def GetPauseState(self, request: pb.GetPauseStateRequest, context: Any) -> pb.GetPauseStateResponse:
         self._called(context)
@@ -26,6 +46,10 @@ class Service(pb_grpc.ElicitationServiceServicer):
 
     def IncrementElicitation(self, request: pb.IncrementElicitationRequest, context: Any) -> Any:
         self._called(context)
+        self.request_ids.append(request.request_id)
+        if self.refusals:
+            context.set_trailing_metadata(self.refusals.pop())
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too much")
         elicitation = pb.Elicitation(elicitation_id="e", thread_id=request.thread_id)
         return pb.IncrementElicitationResponse(count=1, paused=True, elicitation=elicitation)
 

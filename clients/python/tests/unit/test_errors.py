@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from datetime import timedelta
 
 import pytest
 from google.protobuf.any_pb2 import Any
+from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode
+from support.service import limit_trailers
 
 import pausewatch as pw
 from pausewatch._io import status
@@ -46,6 +49,7 @@ def refused(code: StatusCode, reason: str, domain: str = "pausewatch") -> Raised
         ("ELICITATION_RELEASED", pw.ElicitationReleased),
         ("ELICITATION_EXPIRED", pw.ElicitationExpired),
         ("TOO_MANY_ELICITATIONS", pw.TooManyElicitations),
+        ("LIMIT_EXCEEDED", pw.LimitExceeded),
         ("STORE_UNAVAILABLE", pw.StoreUnavailable),
         ("SOMETHING_NEW", pw.CallError),
     ],
@@ -66,6 +70,43 @@ def test_the_type_follows_the_reason(reason: str, kind: type[pw.CallError]) -> N
 def test_who_needs_another_token_is_told_so(code: StatusCode, reason: str, kind: type[pw.CallError]) -> None:
     error = status.read(refused(code, reason))
     assert (type(error), error.reason, isinstance(error, pw.TransientError)) == (kind, reason, False)
+
+
+@pytest.mark.parametrize(
+    ("retry", "retry_after"),
+    [
+        (None, None),
+        (error_details_pb2.RetryInfo(), None),
+        (error_details_pb2.RetryInfo(retry_delay=Duration()), timedelta(0)),
+        (error_details_pb2.RetryInfo(retry_delay=Duration(nanos=20_000_999)), timedelta(milliseconds=20)),
+        (error_details_pb2.RetryInfo(retry_delay=Duration(seconds=-1)), timedelta(0)),
+        (error_details_pb2.RetryInfo(retry_delay=Duration(seconds=2**62)), timedelta(seconds=315_576_000_000)),
+    ],
+)
+def test_a_limit_is_told_with_its_name_and_when_another_try_may_help(
+    retry: error_details_pb2.RetryInfo | None, retry_after: timedelta | None
+) -> None:
+    error = status.read(Raised(StatusCode.RESOURCE_EXHAUSTED, "in words", limit_trailers("streams-per-caller", retry)))
+    assert isinstance(error, pw.LimitExceeded)
+    assert (error.limit, error.retry_after, str(error)) == ("streams-per-caller", retry_after, "in words")
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.limit, again.retry_after) == ("streams-per-caller", retry_after)
+
+
+@pytest.mark.parametrize(
+    ("limit", "transient"),
+    [("calls-per-second", True), ("calls-per-second-per-caller", True), ("open-elicitations-per-caller", False), ("", False)],
+)
+def test_only_a_limit_of_calls_a_second_is_transient(limit: str, transient: bool) -> None:
+    error = status.read(Raised(StatusCode.RESOURCE_EXHAUSTED, "", limit_trailers(limit)))
+    assert (type(error), error.is_transient) == (pw.LimitExceeded, transient)
+    assert not isinstance(error, pw.TransientError)
+
+
+def test_every_transient_error_says_so() -> None:
+    store = status.read(refused(StatusCode.UNAVAILABLE, "STORE_UNAVAILABLE"))
+    assert (store.is_transient, pw.Unavailable.of("gone").is_transient) == (True, True)
+    assert not status.read(refused(StatusCode.NOT_FOUND, "SOMETHING_NEW")).is_transient
 
 
 def test_a_reason_of_another_domain_is_none_of_ours() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from grpc import StatusCode
 from support.fake_runtime import FakeRuntime
@@ -104,6 +106,20 @@ def test_any_other_refusal_is_tried_again_for_ever() -> None:
         held.runtime.calls[0].answer(refused(pw.CallError))
         held.runtime.move_to(held.runtime.seconds + 4)
     assert len(held.runtime.calls) == 1
+
+
+@pytest.mark.parametrize(("retry_after", "wait"), [(2, 2), (3_600, 10)])
+def test_too_many_calls_a_second_are_waited_for_but_not_until_the_lease_ends(retry_after: float, wait: float) -> None:
+    held = Held()
+    held.runtime.move_to(10)
+    limit = {"limit": "calls-per-second"}
+    status = pw.Status(StatusCode.RESOURCE_EXHAUSTED, "", "LIMIT_EXCEEDED", limit, retry_after=timedelta(seconds=retry_after))
+    held.runtime.calls[0].answer(pw.LimitExceeded(status))
+    held.runtime.move_to(10 + wait)
+    assert held.runtime.calls == []
+    held.runtime.move_to(10 + wait + 0.2)
+    held.runtime.calls[0].answer(ELICITATION)
+    assert held.renewal.lease() is pw.Lease.HELD
 
 
 def test_stopped_it_leaves_nothing_under_way() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from itertools import islice
 
 import pytest
@@ -30,6 +31,37 @@ def test_only_what_found_nobody_is_tried_again() -> None:
     for final in (pw.CallError(pw.Status(StatusCode.INTERNAL, "")), pw.InvalidField.of("ttl", "is bad")):
         with pytest.raises(type(final)):
             Attempts(5 * SECOND, 0).pause(final, 0)
+
+
+def limited(limit: str, retry_after: timedelta | None = None) -> pw.LimitExceeded:
+    status = pw.Status(StatusCode.RESOURCE_EXHAUSTED, "", "LIMIT_EXCEEDED", {"limit": limit}, retry_after=retry_after)
+    return pw.LimitExceeded(status)
+
+
+@pytest.mark.parametrize(("retry_after", "wait"), [(timedelta(seconds=2), 2 * SECOND), (timedelta(0), 0), (None, SECOND)])
+def test_too_many_calls_a_second_are_tried_again_after_the_time_that_the_server_says(
+    retry_after: timedelta | None, wait: int
+) -> None:
+    for limit in ("calls-per-second", "calls-per-second-per-caller"):
+        attempts = Attempts(60 * SECOND, 0)
+        # Some milliseconds more, at random: those who were refused together must not come back as one.
+        for base in (25, 50, 100):
+            pause = attempts.pause(limited(limit, retry_after), 0)
+            assert base * MILLISECOND <= pause - wait <= 2 * base * MILLISECOND
+
+
+def test_a_wait_that_would_pass_the_deadline_is_not_begun() -> None:
+    error = limited("calls-per-second", timedelta(seconds=4))
+    with pytest.raises(pw.LimitExceeded) as raised:
+        Attempts(4 * SECOND, 0).pause(error, 0)
+    assert raised.value is error
+    assert Attempts(5 * SECOND, 0).pause(error, 0) >= 4 * SECOND
+
+
+def test_any_other_limit_is_not_tried_again() -> None:
+    for limit in ("open-elicitations-per-caller", "streams", ""):
+        with pytest.raises(pw.LimitExceeded):
+            Attempts(5 * SECOND, 0).pause(limited(limit, timedelta(0)), 0)
 
 
 def test_the_deadline_covers_attempts_and_pauses() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from grpc import StatusCode
 from support.fake_runtime import FakeRuntime, Stream, state
 
@@ -12,6 +14,11 @@ from pausewatch._watch.watching import Watching
 
 LOST = pw.Unavailable.of("connection lost")
 REFUSED = pw.CallError(pw.Status(StatusCode.PERMISSION_DENIED, "no"))
+
+
+def limited(limit: str) -> pw.LimitExceeded:
+    status = pw.Status(StatusCode.RESOURCE_EXHAUSTED, "", "LIMIT_EXCEEDED", {"limit": limit}, retry_after=timedelta(seconds=3))
+    return pw.LimitExceeded(status)
 
 
 class Watcher:
@@ -236,6 +243,27 @@ def test_a_refused_stream_keeps_nobody_else_waiting() -> None:
     watcher.runtime.streams[1].end(REFUSED)
     watcher.add("b")
     assert sorted(watcher.runtime.streams[-1].request.thread_ids) == ["a", "b"]
+
+
+def test_only_a_limit_of_calls_a_second_is_no_refusal_of_a_stream() -> None:
+    for limit, opened in (("calls-per-second", []), ("streams-per-caller", [["a", "c"]])):
+        watcher = Watcher("a")
+        watcher.serve(watcher.stream)
+        watcher.add("b")
+        watcher.runtime.streams[1].end(limited(limit))
+        watcher.add("c")
+        assert [sorted(stream.request.thread_ids) for stream in watcher.runtime.streams[1:]] == opened
+
+
+def test_of_everything_too_many_calls_a_second_are_waited_for() -> None:
+    watcher = missing_after_a_break()
+    watcher.tell()
+    watcher.runtime.calls[0].answer(limited("calls-per-second-per-caller"))
+    watcher.runtime.move_to(watcher.runtime.seconds + 3)
+    assert watcher.runtime.calls == []
+    watcher.runtime.move_to(watcher.runtime.seconds + 0.2)
+    watcher.runtime.calls[0].answer(state("a", 2))
+    assert watcher.tell() == [("a", 2, True, True), ("complete",)]
 
 
 def test_a_watch_of_everything_tells_the_paused_ones_and_then_any_change() -> None:

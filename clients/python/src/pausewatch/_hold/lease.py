@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from .._io.durations import MILLISECOND, SECOND, Nanos
-from .._io.retry import backoff
+from .._io.retry import backoff, call_less_often
 from ..errors import CallError, ElicitationExpired, ElicitationReleased, ElicitationUnknown
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ class LeaseRecord:
         if (end := ends.get(type(error))) is not None:
             self.end(end)
         else:
-            self.renew_at = now + next(self._pauses)
+            # No longer than renewals are apart anyway: the lease must not end of a wait.
+            wait = min(call_less_often(error) or 0, self._ttl // 3)
+            self.renew_at = now + next(self._pauses) + wait
 
     def give_up(self, now: Nanos) -> None:
         """It is renewed no more."""

@@ -1,7 +1,8 @@
 """When to try again. Pure: no clock is read and nothing sleeps here.
 
 1. The deadline covers everything: connecting, every attempt, every pause between them.
-2. Only UNAVAILABLE is tried again: the server refused nothing, and the request id makes the repetition count once.
+2. Only UNAVAILABLE is tried again: the server refused nothing, and the request id makes the repetition count once. So are
+   too many calls a second, after the time that the server says: nothing changed.
 3. The first attempt fails at once when nobody listens; the next ones wait for a connection. (A channel of threads makes one
    only while a call waits for it.)
 4. A pause is random, so that the clients of a restarted server do not come back as one.
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from grpc import StatusCode
 
-from ..errors import CallError, DeadlineExceeded, Status, StoreUnavailable, Unavailable
-from .durations import MILLISECOND, SECOND, Nanos, in_words
+from ..errors import CallError, DeadlineExceeded, LimitExceeded, Status, StoreUnavailable, Unavailable
+from .durations import MILLISECOND, SECOND, Nanos, in_words, to_nanos
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,16 @@ def backoff(first: Nanos, most: Nanos) -> Iterator[Nanos]:
     while True:
         yield pause + random.randint(0, pause)
         pause = min(2 * pause, most)
+
+
+def call_less_often(error: CallError) -> Nanos | None:
+    """How long to wait, if it is only that there were too many calls in this second; None for any other error.
+
+    Any other limit is met until somebody closes something.
+    """
+    if not isinstance(error, LimitExceeded) or not error.is_transient:
+        return None
+    return SECOND if error.retry_after is None else to_nanos(error.retry_after)
 
 
 class Attempts:
@@ -58,11 +69,12 @@ class Attempts:
             text = f"no answer within {in_words(self._deadline)}"
             because = "" if self._last is None else f"; before: {self._last}"
             raise DeadlineExceeded(Status(StatusCode.DEADLINE_EXCEEDED, text + because)) from self._last
-        if not isinstance(error, Unavailable | StoreUnavailable):
+        wait = call_less_often(error)
+        if wait is None and not isinstance(error, Unavailable | StoreUnavailable):
             raise error
         self._last = error
         self._pauses = self._pauses or backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
-        pause = next(self._pauses)
+        pause = next(self._pauses) + (wait or 0)
         # To wait past the deadline would only hide the reason behind DEADLINE_EXCEEDED.
         if now + pause >= self._give_up:
             raise error

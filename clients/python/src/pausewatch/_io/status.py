@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from google.protobuf.message import DecodeError
@@ -21,6 +22,7 @@ from ..errors import (
     ElicitationReleased,
     ElicitationUnknown,
     InvalidField,
+    LimitExceeded,
     NoOutstandingElicitation,
     PermissionDenied,
     RequestIdReused,
@@ -30,6 +32,7 @@ from ..errors import (
     Unauthenticated,
     Unavailable,
 )
+from .durations import LONGEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,6 +49,7 @@ _BY_REASON: dict[str | None, type[CallError]] = {
     "ELICITATION_RELEASED": ElicitationReleased,
     "ELICITATION_EXPIRED": ElicitationExpired,
     "TOO_MANY_ELICITATIONS": TooManyElicitations,
+    "LIMIT_EXCEEDED": LimitExceeded,
     "STORE_UNAVAILABLE": StoreUnavailable,
 }
 _BY_CODE: dict[StatusCode, type[CallError]] = {
@@ -73,20 +77,22 @@ def read(failure: Failure) -> CallError:
     if not trailers and code in _OF_A_BROKEN_CONNECTION:
         return Unavailable.of(f"connection lost: {message}")
     details = next((value for key, value in trailers if key == _DETAILS and isinstance(value, bytes)), b"")
-    reason, metadata, violations = _unpack(details)
-    status = Status(code, message, reason, metadata, violations)
-    return _BY_REASON.get(reason, _BY_CODE.get(code, CallError))(status)
+    status = _unpack(code, message, details)
+    return _BY_REASON.get(status.reason, _BY_CODE.get(code, CallError))(status)
 
 
-def _unpack(details: bytes) -> tuple[str | None, dict[str, str], tuple[tuple[str, str], ...]]:
-    reason, metadata, violations = None, dict[str, str](), tuple[tuple[str, str], ...]()
-    info, refused = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
+def _unpack(code: StatusCode, message: str, details: bytes) -> Status:
+    reason, metadata, violations, retry_after = None, dict[str, str](), tuple[tuple[str, str], ...](), None
+    info, refused, retry = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
     try:
         for detail in status_pb2.Status.FromString(details).details:
             if detail.Unpack(info) and info.domain == DOMAIN:
                 reason, metadata = info.reason, dict(info.metadata)
             elif detail.Unpack(refused):
                 violations = tuple((violation.field, violation.description) for violation in refused.field_violations)
+            elif detail.Unpack(retry) and retry.HasField("retry_delay"):
+                nanos = max(0, min(retry.retry_delay.ToNanoseconds(), LONGEST))
+                retry_after = timedelta(microseconds=nanos // 1_000)
     except DecodeError:
         pass  # Details that cannot be read are none: the code and the message still tell.
-    return reason, metadata, violations
+    return Status(code, message, reason, metadata, violations, retry_after)

@@ -17,7 +17,6 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..errors import TransientError
 from .events import Disconnected, Event, SnapshotComplete, State
 
 if TYPE_CHECKING:
@@ -169,7 +168,7 @@ class Legs:
         affected = [thread_id for thread_id, thread in self._threads.items() if thread.leg == number]
         for thread_id in affected:
             self._threads[thread_id].gap = True
-        if self._opening == number and not isinstance(error, TransientError):
+        if self._opening == number and not error.is_transient:
             # Refused. It goes on trying for its own threads, but nobody else waits for it.
             self._opening, leg.replaces, self._unsettled = None, (), True
             if not affected and not self.everything:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from .._io import calls
 from .._io.durations import MILLISECOND, SECOND, Nanos
-from .._io.retry import backoff
-from ..errors import CallError, TransientError
+from .._io.retry import backoff, call_less_often
+from ..errors import CallError
 from ..v1 import elicitation_service_pb2 as pb
 from .leg import Leg
 from .legs import Legs
@@ -100,8 +100,9 @@ class Watching:
         self._asking = self._runtime.unary(calls.get(thread_id), self._deadline, lambda answer: self._answered(thread_id, answer))
 
     def _answered(self, thread_id: str, answer: PauseState | CallError) -> None:
-        if isinstance(answer, TransientError):
-            self._asking = self._runtime.call_at(self._runtime.now() + next(self._pauses), self._ask_again)
+        if isinstance(answer, CallError) and answer.is_transient:
+            pause = next(self._pauses) + (call_less_often(answer) or 0)
+            self._asking = self._runtime.call_at(self._runtime.now() + pause, self._ask_again)
             return
         self._asking = None
         self._pauses = backoff(50 * MILLISECOND, 3 * SECOND)
