@@ -37,8 +37,8 @@ export interface ClientOptions extends ConnectionOptions {
   /** How long a call may take, retries included; the server is told as well. Default: 5 s. A watch has it for its first answer only. */
   readonly deadlineMs?: number | undefined;
   /**
-   * How often a call that found nobody (UNAVAILABLE) is made again within its deadline. Default: as often as fits. A program that would
-   * rather know at once that no coordinator runs sets it to 0.
+   * How often a call that found nobody (UNAVAILABLE), or was one too many in its second, is made again within its deadline. Default: as
+   * often as fits. A program that would rather know at once that no coordinator runs sets it to 0.
    */
   readonly retries?: number | undefined;
 }
@@ -54,9 +54,10 @@ export interface EnvironmentOptions extends ClientOptions {
 /**
  * A connection to a coordinator, made at the first call and made again when it is lost. One for a process is enough.
  *
- * Every call has a deadline and is repeated within it, with random pauses and the same request id, while nobody answers. It ends with the
- * errors that it is documented to have, or with {@link UnavailableError}, {@link DeadlineExceededError} (outcome unknown: call again with the
- * same request id) or another {@link CallError}.
+ * Every call has a deadline and is repeated within it, with random pauses and the same request id, while nobody answers or there are too
+ * many calls a second. It ends with the errors that it is documented to have, or with {@link LimitExceededError} (nothing changed),
+ * {@link UnavailableError}, {@link DeadlineExceededError} (outcome unknown: call again with the same request id) or another
+ * {@link CallError}.
  */
 export class Client implements Disposable {
   readonly #settings: Settings;
@@ -106,7 +107,7 @@ export class Client implements Disposable {
   /**
    * Opens one elicitation, and leaves it to you to renew and close it. {@link hold} does both.
    *
-   * @throws {InvalidFieldError | RequestIdReusedError | TooManyElicitationsError} Nothing changed.
+   * @throws {InvalidFieldError | RequestIdReusedError | TooManyElicitationsError | LimitExceededError} Nothing changed.
    * @throws {StoreUnavailableError} Call again with the same request id.
    */
   incrementElicitation(request: IncrementRequest, options?: CallOptions): Promise<IncrementResponse> {
@@ -154,7 +155,7 @@ export class Client implements Disposable {
   /**
    * Opens an elicitation that stays open until it is released, or the `await using` block ends. `threadId`: default the client's.
    *
-   * @throws {InvalidFieldError | TooManyElicitationsError} Nothing is open.
+   * @throws {InvalidFieldError | TooManyElicitationsError | LimitExceededError} Nothing is open.
    * @throws {StoreUnavailableError | UnavailableError | DeadlineExceededError | CallError} It may be open; its lease bounds it.
    * @throws The reason of `options.signal`, when it is aborted: what is opened is closed again in the background.
    */

@@ -2,10 +2,15 @@
  * What a call can end with: one class for each thing that a caller does next, found by the machine-readable reason that the server sends
  * (`google.rpc.ErrorInfo`, domain `pausewatch`), never by a message's text.
  */
+import { fromBinary } from "@bufbuild/protobuf";
+import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
+import { DurationSchema, durationMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, type ErrorInfo, ErrorInfoSchema } from "./gen/google/rpc/error_details_pb.js";
 
 const DOMAIN = "pausewatch";
+/** The names of the limits of calls a second begin so. */
+const CALLS_PER_SECOND = "calls-per-second";
 
 /** The base of every error that this library makes. */
 export class PausewatchError extends Error {
@@ -104,6 +109,28 @@ export class TooManyElicitationsError extends CallError {
   override name = "TooManyElicitationsError";
 }
 
+/**
+ * The caller, or all callers together, have as much as the coordinator lets them have. Nothing changed. For a limit of calls a second, which
+ * alone is transient, retries within the deadline did not help. Any other limit is met until something is closed.
+ */
+export class LimitExceededError extends CallError {
+  override name = "LimitExceededError";
+  /** Which limit, as the coordinator names it: `streams-per-caller`. */
+  readonly limit: string;
+  /** When another try may help; `undefined` when the server gave no time. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(status: ConnectError) {
+    super(status);
+    this.limit = this.metadata.limit ?? "";
+    this.retryAfterMs = retryAfterMs(status);
+  }
+
+  override get transient(): boolean {
+    return this.limit.startsWith(CALLS_PER_SECOND);
+  }
+}
+
 /** The token is missing, wrong or has expired: see `reason`. Nothing changed. */
 export class UnauthenticatedError extends CallError {
   override name = "UnauthenticatedError";
@@ -147,6 +174,7 @@ const BY_REASON: ReadonlyMap<string, new (status: ConnectError) => CallError> = 
   ["ELICITATION_RELEASED", ElicitationReleasedError],
   ["ELICITATION_EXPIRED", ElicitationExpiredError],
   ["TOO_MANY_ELICITATIONS", TooManyElicitationsError],
+  ["LIMIT_EXCEEDED", LimitExceededError],
   ["STORE_UNAVAILABLE", StoreUnavailableError],
 ]);
 
@@ -160,6 +188,14 @@ export function fromStatus(status: ConnectError): CallError {
   if (status.code === Code.DeadlineExceeded) return new DeadlineExceededError(status);
   if (nobodyAnswered(status)) return new UnavailableError(broken(status));
   return status.code === Code.Unavailable ? new UnavailableError(status) : new CallError(status);
+}
+
+/**
+ * How long to wait, if it is only that there were too many calls in this second; `undefined` for any other error. Any other limit is met
+ * until somebody closes something.
+ */
+export function callLessOftenMs(error: CallError): number | undefined {
+  return error instanceof LimitExceededError && error.transient ? (error.retryAfterMs ?? 1_000) : undefined;
 }
 
 /** A field that this library refuses before it sends anything, worded as the server words it. */
@@ -191,6 +227,28 @@ export function malformedAnswer(): CallError {
 
 function errorInfo(status: ConnectError): ErrorInfo | undefined {
   return status.findDetails(ErrorInfoSchema).find((info) => info.domain === DOMAIN);
+}
+
+/**
+ * The delay of `google.rpc.RetryInfo`, which src/gen does not have: its one field, number 1, is a Duration. What cannot be read is none, as
+ * with the other details.
+ */
+function retryAfterMs(status: ConnectError): number | undefined {
+  for (const detail of status.details) {
+    if (!("type" in detail) || detail.type !== "google.rpc.RetryInfo") continue;
+    try {
+      const reader = new BinaryReader(detail.value);
+      while (reader.pos < reader.len) {
+        const [field, type] = reader.tag();
+        if (field === 1 && type === WireType.LengthDelimited)
+          return Math.max(0, durationMs(fromBinary(DurationSchema, reader.bytes())));
+        reader.skip(type, field);
+      }
+    } catch {
+      return undefined;
+    }
+  }
+  return undefined;
 }
 
 /**

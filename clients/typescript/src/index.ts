@@ -20,6 +20,7 @@ export {
   ElicitationReleasedError,
   ElicitationUnknownError,
   InvalidFieldError,
+  LimitExceededError,
   NoOutstandingElicitationError,
   PausewatchError,
   PermissionDeniedError,

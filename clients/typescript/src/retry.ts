@@ -2,13 +2,21 @@
  * One unary call: a deadline, and within it retries of what found nobody.
  *
  * 1. The deadline covers everything: connecting, every attempt, every pause between them.
- * 2. Only UNAVAILABLE is retried: the server refused nothing, and the request id makes the repetition count once.
+ * 2. Only UNAVAILABLE is retried: the server refused nothing, and the request id makes the repetition count once. So are too many calls a
+ *    second, after the time that the server says: nothing changed.
  * 3. The pause between attempts is random, so that the clients of a restarted server do not come back as one.
  */
 import { performance } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Code, ConnectError, type CallOptions as ConnectOptions } from "@connectrpc/connect";
-import { type CallError, deadlineExceeded, fromStatus, StoreUnavailableError, UnavailableError } from "./errors.js";
+import {
+  type CallError,
+  callLessOftenMs,
+  deadlineExceeded,
+  fromStatus,
+  StoreUnavailableError,
+  UnavailableError,
+} from "./errors.js";
 
 /** The longest time that a timer of Node and the header `grpc-timeout` can take: about a day. */
 const LONGEST_TIMEOUT_MS = 99_999_999;
@@ -79,8 +87,10 @@ export async function unary<R>(
       if (ended(status) && performance.now() + TICK_MS >= giveUp) throw deadlineExceeded(deadlineMs);
       error = fromStatus(status);
     }
-    if (!(error instanceof UnavailableError || error instanceof StoreUnavailableError)) throw error;
-    const pause = pauses.next();
+    const wait = callLessOftenMs(error);
+    const nobody = error instanceof UnavailableError || error instanceof StoreUnavailableError;
+    if (wait === undefined && !nobody) throw error;
+    const pause = pauses.next() + (wait ?? 0);
     // Waiting past the deadline would only hide the reason behind DEADLINE_EXCEEDED.
     if (retries <= 0 || performance.now() + pause >= giveUp) throw error;
     await pauseFor(pause, line.keepsAlive, signal ?? line.closing);
@@ -89,7 +99,7 @@ export async function unary<R>(
 
 /** Waits; an abort ends it sooner, and is for the caller to look at. */
 export async function pauseFor(ms: number, keepsAlive: boolean, signal: AbortSignal): Promise<void> {
-  await sleep(ms, undefined, { ref: keepsAlive, signal }).catch(() => undefined);
+  await sleep(Math.min(ms, LONGEST_TIMEOUT_MS), undefined, { ref: keepsAlive, signal }).catch(() => undefined);
 }
 
 /** The timer and the server each end a call at its deadline, and name it differently. */

@@ -3,9 +3,17 @@ import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { test } from "node:test";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { CallError, Client, DeadlineExceededError, InvalidFieldError, UnavailableError } from "../../src/index.js";
+import {
+  CallError,
+  Client,
+  DeadlineExceededError,
+  InvalidFieldError,
+  LimitExceededError,
+  UnavailableError,
+} from "../../src/index.js";
 import { Coordinator } from "../support/coordinator.js";
 import { FakeCoordinator } from "../support/fake.js";
+import { limited, retryInfo } from "../support/limited.js";
 import { Refusing } from "../support/refusing.js";
 
 test("counts up and down over TCP and a Unix socket", async () => {
@@ -50,6 +58,40 @@ test("g4: a call whose connection is reset is made again with the same request i
   assert.equal(ids.length, 3);
   assert.match(ids[0] ?? "", /^[0-9a-f-]{36}$/);
   assert.equal(new Set(ids).size, 1);
+});
+
+test("g4: too many calls a second are waited for, and the call is made again with the same request id", async () => {
+  const ids: string[] = [];
+  await using fake = await FakeCoordinator.start({
+    incrementElicitation: ({ requestId, threadId }) => {
+      ids.push(requestId);
+      if (threadId === "full") throw limited("open-elicitations", retryInfo({}));
+      if (ids.length <= 2) throw limited("calls-per-second-per-caller", retryInfo({ nanos: 200_000_000 }));
+      return { count: 1, elicitation: {} };
+    },
+  });
+  using client = new Client({ address: fake.address, deadlineMs: 60_000 });
+  const started = performance.now();
+  assert.equal((await client.incrementElicitation({ threadId: "t" })).count, 1);
+  assert.ok(performance.now() - started >= 400);
+  assert.deepEqual([ids.length, new Set(ids).size], [3, 1]);
+  await assert.rejects(client.incrementElicitation({ threadId: "full" }), {
+    limit: "open-elicitations",
+    retryAfterMs: 0,
+  });
+  assert.equal(ids.length, 4);
+});
+
+test("what a real coordinator limits is told or waited for", async () => {
+  const limits = ["--max-open-elicitations-per-caller", "1", "--max-calls-per-second-per-caller", "5"];
+  await using coordinator = await Coordinator.start({ limits });
+  using client = coordinator.client({ deadlineMs: 60_000 });
+  await client.incrementElicitation({ threadId: "t", ttlMs: 60_000 });
+  await assert.rejects(client.incrementElicitation({ threadId: "t" }), (error: unknown) => {
+    assert.ok(error instanceof LimitExceededError && error.retryAfterMs !== undefined && !error.transient);
+    return error.limit === "open-elicitations-per-caller";
+  });
+  for (let call = 0; call < 8; call++) await client.getPauseState("t");
 });
 
 test("a call waits for a server that comes back", async () => {

@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Client, type PauseState, type Watch, type WatchEvent } from "../../src/index.js";
+import { Client, LimitExceededError, type PauseState, type Watch, type WatchEvent } from "../../src/index.js";
 import { Coordinator, until } from "../support/coordinator.js";
 import { event, FakeCoordinator, silence } from "../support/fake.js";
+import { limited } from "../support/limited.js";
 
 async function next(watch: Watch): Promise<WatchEvent> {
   const { value } = await watch.next();
@@ -236,6 +237,34 @@ test("threads that are added share the next stream, which replaces the old one w
   assert.deepEqual(streams[2], ["a"], "the ids that nobody wants any more are dropped");
   watch.remove("a");
   await until(() => open === 0);
+});
+
+test("a stream that was one call too many in its second is opened again for all that wait, one beyond another limit for its own", async () => {
+  for (const limit of ["calls-per-second-per-caller", "streams-per-caller"]) {
+    const streams: string[] = [];
+    await using fake = await FakeCoordinator.start({
+      async *watchPauseState({ threadIds }) {
+        streams.push([...threadIds].sort().join(" "));
+        if (threadIds.includes("b") && (streams.length === 2 || limit === "streams-per-caller")) throw limited(limit);
+        for (const threadId of threadIds) yield event.state({ threadId, revision: 1n });
+        yield event.snapshotComplete();
+        await silence;
+      },
+    });
+    using client = new Client({ address: fake.address });
+    await using watch = client.watch(["a"]);
+    assert.deepEqual([await type(watch), await type(watch)], ["state", "snapshotComplete"]);
+    watch.add("b");
+    const cut = await next(watch);
+    assert.ok(cut.type === "disconnected" && cut.error instanceof LimitExceededError);
+    watch.add("c");
+    const told = await state(watch);
+    if (limit === "streams-per-caller") {
+      assert.deepEqual([told.state.threadId, streams.includes("a c")], ["c", true]);
+    } else {
+      assert.deepEqual([told.state.threadId, streams.slice(0, 3)], ["b", ["a", "a b", "a b"]]);
+    }
+  }
 });
 
 test("a few more threads have a stream of their own, until nothing was added for a while", async () => {

@@ -10,17 +10,22 @@ import { Client, type ClientOptions } from "../../src/index.js";
 export class Coordinator implements AsyncDisposable {
   readonly #directory = mkdtempSync(join(tmpdir(), "pausewatch-test-"));
   readonly #durable: boolean;
+  readonly #limits: readonly string[];
   #address: string;
   #process: ChildProcess | undefined;
 
-  private constructor(listen: "tcp" | "unix", durable: boolean) {
+  private constructor(listen: "tcp" | "unix", durable: boolean, limits: readonly string[]) {
     this.#address = listen === "tcp" ? "127.0.0.1:0" : `unix:${join(this.#directory, "p.sock")}`;
     this.#durable = durable;
+    this.#limits = limits;
   }
 
-  /** `durable`: it can be started again on the same data. */
-  static async start(options: { listen?: "tcp" | "unix"; durable?: boolean } = {}): Promise<Coordinator> {
-    const coordinator = new Coordinator(options.listen ?? "tcp", options.durable ?? false);
+  /** `durable`: it can be started again on the same data. `limits`: options of `serve`. */
+  static async start(
+    options: { listen?: "tcp" | "unix"; durable?: boolean; limits?: readonly string[] } = {},
+  ): Promise<Coordinator> {
+    const { listen = "tcp", durable = false, limits = [] } = options;
+    const coordinator = new Coordinator(listen, durable, limits);
     await coordinator.start();
     return coordinator;
   }
@@ -38,7 +43,7 @@ export class Coordinator implements AsyncDisposable {
     const program = process.env.PAUSEWATCH_PROGRAM;
     if (!program) throw new Error("PAUSEWATCH_PROGRAM must name a built pausewatch");
     const store = this.#durable ? ["--data-dir", join(this.#directory, "data")] : ["--store", "memory"];
-    const started = spawn(program, ["serve", "--listen", this.#address, ...store], {
+    const started = spawn(program, ["serve", "--listen", this.#address, ...store, ...this.#limits], {
       stdio: ["ignore", "pipe", "ignore"],
     });
     this.#process = started;

@@ -5,6 +5,7 @@ import * as errors from "../../src/errors.js";
 import { checkThreadId } from "../../src/fields.js";
 import { ErrorInfoSchema } from "../../src/gen/google/rpc/error_details_pb.js";
 import { durationToWire } from "../../src/messages.js";
+import { limited, retryInfo } from "../support/limited.js";
 
 function refused(code: Code, reason: string, domain = "pausewatch"): ConnectError {
   const info = { desc: ErrorInfoSchema, value: { reason, domain, metadata: { thread_id: "t" } } };
@@ -32,6 +33,7 @@ test("every reason has its class", () => {
     ["ELICITATION_RELEASED", errors.ElicitationReleasedError],
     ["ELICITATION_EXPIRED", errors.ElicitationExpiredError],
     ["TOO_MANY_ELICITATIONS", errors.TooManyElicitationsError],
+    ["LIMIT_EXCEEDED", errors.LimitExceededError],
     ["STORE_UNAVAILABLE", errors.StoreUnavailableError],
   ] as const) {
     assert.equal(errors.fromStatus(refused(Code.Unknown, reason)).constructor, known);
@@ -62,6 +64,43 @@ test("a store that cannot write and a lost connection are told apart, and both t
   assert.deepEqual([lost.code, lost.message], [Code.Unavailable, "connection lost: read ECONNRESET"]);
   const own = errors.fromStatus(new ConnectError("the server's own words", Code.Internal, { "grpc-status": "13" }));
   assert.deepEqual([own.name, own.transient], ["CallError", false]);
+});
+
+test("a limit is told with its name and when another try may help", () => {
+  const cases = [
+    [undefined, undefined],
+    [new Uint8Array(), undefined],
+    [retryInfo({}), 0],
+    [retryInfo({ nanos: 20_000_000 }), 20],
+    [retryInfo({ seconds: 61n }), 61_000],
+    [retryInfo({ seconds: -1n }), 0],
+    // A field of a newer server before it: 2, a number.
+    [Uint8Array.of(0x10, 0x07, ...retryInfo({ seconds: 2n })), 2_000],
+    // Broken: longer than what is there.
+    [Uint8Array.of(0x0a, 0x7f), undefined],
+  ] as const;
+  for (const [retry, after] of cases) {
+    const error = errors.fromStatus(limited("streams-per-caller", retry));
+    assert.ok(error instanceof errors.LimitExceededError);
+    assert.deepEqual(
+      [error.name, error.limit, error.retryAfterMs],
+      ["LimitExceededError", "streams-per-caller", after],
+    );
+    assert.deepEqual([error.code, error.message], [Code.ResourceExhausted, "in words"]);
+  }
+});
+
+test("only a limit of calls a second is transient, and waited for", () => {
+  for (const limit of ["calls-per-second", "calls-per-second-per-caller"]) {
+    const error = errors.fromStatus(limited(limit, retryInfo({ nanos: 20_000_000 })));
+    assert.deepEqual([error.transient, errors.callLessOftenMs(error)], [true, 20]);
+    assert.equal(errors.callLessOftenMs(errors.fromStatus(limited(limit))), 1_000);
+  }
+  for (const limit of ["open-elicitations-per-caller", "streams", ""]) {
+    const error = errors.fromStatus(limited(limit, retryInfo({ nanos: 20_000_000 })));
+    assert.deepEqual([error.transient, errors.callLessOftenMs(error)], [false, undefined]);
+  }
+  assert.equal(errors.callLessOftenMs(errors.unavailable("nobody")), undefined);
 });
 
 test("a refusal made here reads as the server's does", () => {
