@@ -1,5 +1,7 @@
 //! A store that cannot be written, or keeps nothing.
 use super::*;
+use pausewatch::coordinator::{Changed, Settings, Witness};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 #[test]
 fn while_the_store_refuses_changes_are_refused_and_renewals_and_reads_go_on() {
@@ -135,6 +137,40 @@ fn while_the_disk_is_full_increments_are_refused_and_all_else_goes_on() {
     assert!(rig.engine.next_due() <= rig.clock.now().after(SECOND).boot, "it is tried again without a call, too");
     rig.clock.advance(SECOND);
     assert!(rig.call("t", increment("another", None)).is_ok());
+}
+
+#[test]
+fn every_thread_of_a_batch_is_stored_as_it_is_after_the_batch() {
+    let store = Obedient::default();
+    let mut rig = Rig::new(store.clone(), clock());
+    let calls = ["a", "a", "b", "a"].map(|thread| (thread, increment("", None)));
+    rig.try_batch(&calls).expect("the store is sound");
+    assert_eq!(store.orders().batches, [4 + 3], "four elicitations, and a header for each run of a thread");
+    let header = |rig: &Rig, thread| rig.view(thread).header.expect("it is known");
+    let before = ["a", "b"].map(|thread| header(&rig, thread));
+    let again = Rig::new(store, rig.clock.clone());
+    assert_eq!(["a", "b"].map(|thread| header(&again, thread)), before);
+    assert_eq!((again.count("a"), again.count("b")), (3, 1));
+}
+
+#[test]
+fn what_nobody_could_witness_is_not_opened_and_all_else_goes_on() {
+    /// An audit trail that can take no more.
+    struct Full(Arc<AtomicBool>);
+    impl Witness for Full {
+        fn changed(&mut self, _: &Changed<'_>) {}
+        fn is_full(&self) -> bool {
+            self.0.load(Relaxed)
+        }
+    }
+    let (full, clock, hub) = (Arc::<AtomicBool>::default(), clock(), Arc::<Hub>::default());
+    let settings = Settings { witness: Some(Box::new(Full(full.clone()))), ..Settings::default() };
+    let engine = Engine::with(Box::new(Memory), clock.clone(), settings, &hub).expect("there is nothing to load");
+    let mut rig = Rig { engine, clock, hub };
+    let (id, _) = rig.open("t", None);
+    full.store(true, Relaxed);
+    assert!(unavailable(&rig.call("t", increment("", None))));
+    assert!(rig.call("t", decrement(Some(&id))).is_ok());
 }
 
 #[test]
