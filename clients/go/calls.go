@@ -40,8 +40,8 @@ type Increment struct {
 
 // IncrementElicitation opens one elicitation, and leaves it to you to renew and close it. [Client.Hold] does both.
 //
-// Errors: [*InvalidFieldError], [*RequestIDReusedError], [*TooManyElicitationsError]: nothing changed.
-// [*StoreUnavailableError], [*UnavailableError], [*DeadlineExceededError]: call again with the same request id.
+// Errors: [*InvalidFieldError], [*RequestIDReusedError], [*TooManyElicitationsError], [*LimitExceededError]: nothing
+// changed. [*StoreUnavailableError], [*UnavailableError], [*DeadlineExceededError]: call again with the same request id.
 // Cancelled after it was sent, the elicitation may be open; its lease bounds it.
 func (c *Client) IncrementElicitation(ctx context.Context, threadID string, opts IncrementOptions) (Increment, error) {
 	request := &pausewatchv1.IncrementElicitationRequest{
@@ -86,9 +86,9 @@ type Decrement struct {
 // DecrementElicitation closes one elicitation.
 //
 // Errors: [*InvalidFieldError], [*RequestIDReusedError], [*NoOutstandingElicitationError], [*ElicitationUnknownError],
-// [*ElicitationReleasedError], [*ElicitationExpiredError]: nothing changed. [*StoreUnavailableError],
-// [*UnavailableError], [*DeadlineExceededError]: call again with the same request id. Cancelled after it was sent, the
-// elicitation may be closed.
+// [*ElicitationReleasedError], [*ElicitationExpiredError], [*LimitExceededError]: nothing changed.
+// [*StoreUnavailableError], [*UnavailableError], [*DeadlineExceededError]: call again with the same request id. Cancelled
+// after it was sent, the elicitation may be closed.
 func (c *Client) DecrementElicitation(ctx context.Context, threadID string, opts DecrementOptions) (Decrement, error) {
 	request := &pausewatchv1.DecrementElicitationRequest{
 		ThreadId:      threadID,
@@ -105,8 +105,8 @@ func (c *Client) DecrementElicitation(ctx context.Context, threadID string, opts
 // RenewElicitation extends one lease: it ends ttl from now, which may be sooner than before; with ttl 0 it has its old
 // length again. Calling it again is harmless.
 //
-// Errors: [*InvalidFieldError], [*ElicitationUnknownError], [*ElicitationReleasedError], [*ElicitationExpiredError]:
-// nothing changed. [*UnavailableError], [*DeadlineExceededError]: the lease may be extended.
+// Errors: [*InvalidFieldError], [*ElicitationUnknownError], [*ElicitationReleasedError], [*ElicitationExpiredError],
+// [*LimitExceededError]: nothing changed. [*UnavailableError], [*DeadlineExceededError]: the lease may be extended.
 func (c *Client) RenewElicitation(ctx context.Context, threadID, elicitationID string, ttl time.Duration) (Elicitation, error) {
 	request := &pausewatchv1.RenewElicitationRequest{
 		ThreadId:      threadID,
@@ -122,7 +122,7 @@ func (c *Client) RenewElicitation(ctx context.Context, threadID, elicitationID s
 
 // GetPauseState reads one thread, with its open elicitations. A thread that nobody ever named has count 0.
 //
-// Errors: [*InvalidFieldError]; [*UnavailableError], [*DeadlineExceededError].
+// Errors: [*InvalidFieldError], [*LimitExceededError]; [*UnavailableError], [*DeadlineExceededError].
 func (c *Client) GetPauseState(ctx context.Context, threadID string) (PauseState, error) {
 	answer, err := call(ctx, c, c.stub.GetPauseState, &pausewatchv1.GetPauseStateRequest{ThreadId: threadID})
 	if err != nil {
@@ -151,7 +151,7 @@ type Page struct {
 
 // ListPauseStates lists one page of threads.
 //
-// Errors: [*InvalidFieldError]; [*UnavailableError], [*DeadlineExceededError].
+// Errors: [*InvalidFieldError], [*LimitExceededError]; [*UnavailableError], [*DeadlineExceededError].
 func (c *Client) ListPauseStates(ctx context.Context, opts ListOptions) (Page, error) {
 	request := &pausewatchv1.ListPauseStatesRequest{
 		PageSize:       opts.PageSize,

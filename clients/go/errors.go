@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -25,8 +26,9 @@ var ErrClosed = errors.New("the client is closed")
 //
 // What a caller may want to do something about has a type of its own around it: [*InvalidFieldError],
 // [*RequestIDReusedError], [*NoOutstandingElicitationError], [*ElicitationUnknownError], [*ElicitationReleasedError],
-// [*ElicitationExpiredError], [*TooManyElicitationsError], [*UnauthenticatedError], [*PermissionDeniedError],
-// [*StoreUnavailableError], [*UnavailableError], [*DeadlineExceededError]. They are told apart by the reason that the coordinator sends, never by a text.
+// [*ElicitationExpiredError], [*TooManyElicitationsError], [*LimitExceededError], [*UnauthenticatedError],
+// [*PermissionDeniedError], [*StoreUnavailableError], [*UnavailableError], [*DeadlineExceededError]. They are told apart
+// by the reason that the coordinator sends, never by a text.
 //
 // It unwraps to what ended the call on this side, if anything did: [context.Canceled], [context.DeadlineExceeded],
 // [ErrClosed].
@@ -84,6 +86,16 @@ type ElicitationExpiredError struct{ *CallError }
 // when one closes.
 type TooManyElicitationsError struct{ *CallError }
 
+// LimitExceededError: the caller, or all callers together, have as much as the coordinator lets them have. Nothing
+// changed. For a limit of calls a second, trying again until the deadline did not help.
+type LimitExceededError struct {
+	*CallError
+	// Limit is which one, as the coordinator names it, for example "streams-per-caller".
+	Limit string
+	// RetryAfter is when another try may help; 0: the coordinator did not say.
+	RetryAfter time.Duration
+}
+
 // UnauthenticatedError: the token is missing, wrong or has expired; the reason says which. Nothing changed.
 type UnauthenticatedError struct{ *CallError }
 
@@ -112,6 +124,7 @@ func (e *ElicitationUnknownError) Unwrap() error       { return e.CallError }
 func (e *ElicitationReleasedError) Unwrap() error      { return e.CallError }
 func (e *ElicitationExpiredError) Unwrap() error       { return e.CallError }
 func (e *TooManyElicitationsError) Unwrap() error      { return e.CallError }
+func (e *LimitExceededError) Unwrap() error            { return e.CallError }
 func (e *UnauthenticatedError) Unwrap() error          { return e.CallError }
 func (e *PermissionDeniedError) Unwrap() error         { return e.CallError }
 func (e *StoreUnavailableError) Unwrap() error         { return e.CallError }
@@ -121,7 +134,21 @@ func (e *DeadlineExceededError) Unwrap() error         { return e.CallError }
 // IsTransient says whether the call that failed with err may succeed if it is made again just so, with the same request
 // id.
 func IsTransient(err error) bool {
-	return is[*StoreUnavailableError](err) || is[*UnavailableError](err) || is[*DeadlineExceededError](err)
+	_, tooOften := callLessOften(err)
+	return tooOften || is[*StoreUnavailableError](err) || is[*UnavailableError](err) || is[*DeadlineExceededError](err)
+}
+
+// callLessOften is how long to wait, if it is only that there were too many calls in this second. Any other limit is met
+// until somebody closes something.
+func callLessOften(err error) (wait time.Duration, tooOften bool) {
+	var exceeded *LimitExceededError
+	if !errors.As(err, &exceeded) || !strings.HasPrefix(exceeded.Limit, "calls-per-second") {
+		return 0, false
+	}
+	if exceeded.RetryAfter == 0 {
+		return time.Second, true
+	}
+	return exceeded.RetryAfter, true
 }
 
 // is says whether err has an error of type E inside.
@@ -134,6 +161,7 @@ func is[E error](err error) bool {
 func fromStatus(sent *status.Status) error {
 	base := &CallError{status: sent}
 	var violation *errdetails.BadRequest_FieldViolation
+	var retryAfter time.Duration
 	for _, detail := range sent.Details() {
 		switch detail := detail.(type) {
 		case *errdetails.ErrorInfo:
@@ -144,6 +172,8 @@ func fromStatus(sent *status.Status) error {
 			if violations := detail.GetFieldViolations(); len(violations) > 0 {
 				violation = violations[0]
 			}
+		case *errdetails.RetryInfo:
+			retryAfter = max(0, detail.GetRetryDelay().AsDuration())
 		}
 	}
 	switch base.Reason() {
@@ -165,6 +195,8 @@ func fromStatus(sent *status.Status) error {
 		return &ElicitationExpiredError{base}
 	case "TOO_MANY_ELICITATIONS":
 		return &TooManyElicitationsError{base}
+	case "LIMIT_EXCEEDED":
+		return &LimitExceededError{CallError: base, Limit: base.info.GetMetadata()["limit"], RetryAfter: retryAfter}
 	case "STORE_UNAVAILABLE":
 		return &StoreUnavailableError{base}
 	}

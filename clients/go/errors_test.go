@@ -70,6 +70,39 @@ func TestWhoNeedsAnotherTokenIsToldSo(t *testing.T) {
 	}
 }
 
+func TestALimitIsNamedAndSaysWhenToTryAgain(t *testing.T) {
+	for given, want := range map[time.Duration]time.Duration{20 * time.Millisecond: 20 * time.Millisecond, 0: 0, -time.Second: 0} {
+		err := fromStatus(status.Convert(exceeds("open-elicitations-per-caller", given)))
+		var exceeded *LimitExceededError
+		if !errors.As(err, &exceeded) || !is[*CallError](err) || is[*TooManyElicitationsError](err) {
+			t.Fatalf("%T", err)
+		}
+		if exceeded.Limit != "open-elicitations-per-caller" || exceeded.RetryAfter != want {
+			t.Errorf("limit %q, after %v, want %v", exceeded.Limit, exceeded.RetryAfter, want)
+		}
+		if exceeded.Code() != codes.ResourceExhausted || exceeded.Reason() != "LIMIT_EXCEEDED" {
+			t.Errorf("code %v, reason %q", exceeded.Code(), exceeded.Reason())
+		}
+	}
+}
+
+func TestOnlyTheLimitOfCallsASecondIsWorthAnotherTry(t *testing.T) {
+	for _, limit := range []string{"calls-per-second", "calls-per-second-per-caller"} {
+		for given, want := range map[time.Duration]time.Duration{20 * time.Millisecond: 20 * time.Millisecond, 0: time.Second} {
+			err := fromStatus(status.Convert(exceeds(limit, given)))
+			if wait, tooOften := callLessOften(err); !tooOften || wait != want || !IsTransient(err) {
+				t.Errorf("%s: wait %v, want %v", limit, wait, want)
+			}
+		}
+	}
+	for _, limit := range []string{"open-elicitations-per-caller", "streams", ""} {
+		err := fromStatus(status.Convert(exceeds(limit, time.Second)))
+		if wait, tooOften := callLessOften(err); tooOften || wait != 0 || IsTransient(err) {
+			t.Errorf("%s: wait %v", limit, wait)
+		}
+	}
+}
+
 func TestARefusalMadeHereReadsAsTheServersDoes(t *testing.T) {
 	var refusal *InvalidFieldError
 	if err := invalidField("thread_id", "thread_id is empty"); !errors.As(err, &refusal) {

@@ -9,12 +9,29 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
 )
 
 func refuse(code codes.Code, reason string) error {
 	refusal, err := status.New(code, reason).WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: domain})
+	if err != nil {
+		return err
+	}
+	return refusal.Err()
+}
+
+// exceeds is a refusal for a limit, with RetryInfo if retryAfter is not 0.
+func exceeds(limit string, retryAfter time.Duration) error {
+	details := []protoadapt.MessageV1{
+		&errdetails.ErrorInfo{Reason: "LIMIT_EXCEEDED", Domain: domain, Metadata: map[string]string{"limit": limit}},
+	}
+	if retryAfter != 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)})
+	}
+	refusal, err := status.New(codes.ResourceExhausted, "in words").WithDetails(details...)
 	if err != nil {
 		return err
 	}

@@ -64,8 +64,9 @@ type Hold struct {
 //
 // The end of ctx ends only the wait for it to open; what was opened by then is closed in the background.
 //
-// Errors: [*InvalidFieldError], [*TooManyElicitationsError]: nothing is open. [*StoreUnavailableError],
-// [*UnavailableError], [*DeadlineExceededError], or the end of ctx: it may be open; its lease bounds it.
+// Errors: [*InvalidFieldError], [*TooManyElicitationsError], [*LimitExceededError]: nothing is open.
+// [*StoreUnavailableError], [*UnavailableError], [*DeadlineExceededError], or the end of ctx: it may be open; its lease
+// bounds it.
 func (c *Client) Hold(ctx context.Context, threadID string, opts HoldOptions) (*Hold, error) {
 	type result struct {
 		hold *Hold

@@ -18,12 +18,13 @@ const (
 	tick = 2 * time.Millisecond
 )
 
-// call makes one unary call, and makes it again while nobody answers.
+// call makes one unary call, and makes it again while nobody answers, or there are too many calls in this second.
 //
 //  1. The client's call timeout covers everything: connecting, every attempt, every pause between them. So does the
 //     caller's context.
-//  2. Only UNAVAILABLE is tried again: the coordinator refused nothing, and the request id in the request makes the
-//     repetition count once.
+//  2. UNAVAILABLE is tried again: the coordinator refused nothing, and the request id in the request makes the
+//     repetition count once. So is the limit of calls a second, when the coordinator says; that changed nothing.
+//     Nothing else is.
 func call[Q, A any](
 	ctx context.Context,
 	c *Client,
@@ -40,18 +41,20 @@ func call[Q, A any](
 			return answer, nil
 		}
 		err := c.typed(ctx, failed, began)
-		if !is[*UnavailableError](err) && !is[*StoreUnavailableError](err) {
+		wait, tooOften := callLessOften(err)
+		if !tooOften && !is[*UnavailableError](err) && !is[*StoreUnavailableError](err) {
 			return answer, err
 		}
 		// The next attempt finds a connection if there can be one: the pauses of this call are pause enough.
 		c.connection.ResetConnectBackoff()
 		pause := pauses.Next()
-		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= pause {
+		// Compared without a sum: a server may say any time, and a sum may be more than there is.
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline)-pause <= wait {
 			// Waiting past the deadline would only hide the reason behind DEADLINE_EXCEEDED.
 			return answer, err
 		}
 		select {
-		case <-time.After(pause):
+		case <-time.After(wait + pause):
 		case <-ctx.Done():
 			return answer, ended(ctx.Err(), time.Since(began))
 		case <-c.life.Done():

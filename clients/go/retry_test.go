@@ -3,6 +3,7 @@ package pausewatch
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,6 +94,69 @@ func TestRefusalsAreNotTriedAgain(t *testing.T) {
 		_, err := client.DecrementElicitation(ctx, "t", DecrementOptions{ElicitationID: &id})
 		if !is[*ElicitationUnknownError](err) || len(f.called("Decrement")) != 1 {
 			t.Errorf("%T after %d calls", err, len(f.called("Decrement")))
+		}
+	})
+}
+
+func TestWhoCallsTooOftenWaitsAsToldAndTriesAgainWithTheSameRequestID(t *testing.T) {
+	for given, least := range map[time.Duration]time.Duration{2 * time.Second: 2 * time.Second, 0: time.Second} {
+		t.Run(given.String(), func(t *testing.T) {
+			withFake(t, func(t *testing.T, f *fake, client *Client) {
+				f.misbehave(failing("Increment", 1, exceeds("calls-per-second-per-caller", given)))
+				var made Increment
+				var err error
+				took := took(func() { made, err = client.IncrementElicitation(ctx, "t", IncrementOptions{TTL: time.Minute}) })
+				check(t, err)
+				// With the first pause beside it, which is random.
+				if took < least+firstRetry || took > least+2*firstRetry || made.Count != 1 {
+					t.Errorf("count %d after %v, told to wait %v", made.Count, took, least)
+				}
+				calls := f.called("Increment")
+				if len(calls) != 2 {
+					t.Fatalf("%d calls", len(calls))
+				}
+				first, second := calls[0].(*pausewatchv1.IncrementElicitationRequest), calls[1].(*pausewatchv1.IncrementElicitationRequest)
+				if first.RequestId == "" || first.RequestId != second.RequestId {
+					t.Errorf("request ids %q and %q", first.RequestId, second.RequestId)
+				}
+			})
+		})
+	}
+}
+
+func TestAWaitThatWouldPassTheDeadlineIsNotBegun(t *testing.T) {
+	// The last is as much as a time.Duration holds: with a pause beside it, it would be none.
+	for _, given := range []time.Duration{5 * time.Second, time.Hour, math.MaxInt64} {
+		withFake(t, func(t *testing.T, f *fake, client *Client) {
+			f.misbehave(failing("Get", -1, exceeds("calls-per-second", given)))
+			var err error
+			took := took(func() { _, err = client.GetPauseState(ctx, "t") })
+			if !is[*LimitExceededError](err) || took != 0 || len(f.called("Get")) != 1 {
+				t.Errorf("told to wait %v: %T after %v and %d calls", given, err, took, len(f.called("Get")))
+			}
+		})
+	}
+}
+
+func TestWhoGoesOnCallingTooOftenIsToldSoWithinTheDeadline(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.misbehave(failing("Get", -1, exceeds("calls-per-second", time.Second)))
+		var err error
+		took := took(func() { _, err = client.GetPauseState(ctx, "t") })
+		if !is[*LimitExceededError](err) || took < 2*time.Second || took > 5*time.Second || len(f.called("Get")) < 3 {
+			t.Errorf("%T after %v and %d calls", err, took, len(f.called("Get")))
+		}
+	})
+}
+
+func TestALimitThatIsMetUntilSomethingClosesIsNotTriedAgain(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.misbehave(failing("Increment", -1, exceeds("open-elicitations-per-caller", time.Second)))
+		var err error
+		took := took(func() { _, err = client.IncrementElicitation(ctx, "t", IncrementOptions{}) })
+		var exceeded *LimitExceededError
+		if !errors.As(err, &exceeded) || exceeded.RetryAfter != time.Second || took != 0 || len(f.called("Increment")) != 1 {
+			t.Errorf("%T after %v and %d calls", err, took, len(f.called("Increment")))
 		}
 	})
 }

@@ -100,6 +100,22 @@ func TestG6WhatWasAskedForAfterABreakIsNotFollowedByOlderStates(t *testing.T) {
 	}
 }
 
+func TestAQuestionOfAllThatComesTooOftenIsAskedAgain(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		_, queue := all(t, f, client)
+		f.stop()
+		f.unheard("a", 2)
+		// Longer than a call may take: each call ends with the refusal.
+		f.misbehave(failing("Get", 3, exceeds("calls-per-second-per-caller", time.Minute)))
+		f.start()
+		time.Sleep(10 * time.Second)
+		tells(t, queue, "! a@2? .")
+		if asked := len(f.called("Get")); asked != 4 {
+			t.Errorf("asked %d times", asked)
+		}
+	})
+}
+
 func TestG6AfterTheNextBreakWhatWasAskedForHoldsNothingBack(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		_, queue := all(t, f, client)

@@ -72,6 +72,7 @@ func describe(err error) fields {
 		{"ELICITATION_RELEASED", new(*pausewatch.ElicitationReleasedError)},
 		{"ELICITATION_EXPIRED", new(*pausewatch.ElicitationExpiredError)},
 		{"TOO_MANY_ELICITATIONS", new(*pausewatch.TooManyElicitationsError)},
+		{"LIMIT_EXCEEDED", new(*pausewatch.LimitExceededError)},
 		{"STORE_UNAVAILABLE", new(*pausewatch.StoreUnavailableError)},
 		{"UNAVAILABLE", new(*pausewatch.UnavailableError)},
 		{"DEADLINE_EXCEEDED", new(*pausewatch.DeadlineExceededError)},
