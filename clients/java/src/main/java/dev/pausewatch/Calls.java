@@ -23,7 +23,7 @@ final class Calls {
      * How patient a call is.
      *
      * @param deadline covers everything: connecting, every attempt, every pause between them
-     * @param retries how often an attempt that found nobody is repeated
+     * @param retries how often an attempt that found nobody, or came too often in this second, is repeated
      */
     record Patience(Duration deadline, int retries) {
         Patience withDeadline(Duration deadline) {

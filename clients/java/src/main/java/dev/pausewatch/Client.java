@@ -17,9 +17,10 @@ import java.util.Optional;
  * }</pre>
  *
  * <p>Every call has a deadline ({@link Config#deadline()}, 5 s by default) and is repeated within it, with random pauses and the same request id,
- * while nobody answers. It ends with the exceptions that it is documented to have, or with {@link UnavailableException},
- * {@link DeadlineExceededException} (outcome unknown: call again with the same request id) or {@link OtherException}. A thread that is interrupted
- * while it waits gives the call up: {@link OtherException} with status CANCELLED, outcome unknown.
+ * while nobody answers, or there are too many calls in this second. It ends with the exceptions that it is documented to have, or with
+ * {@link UnavailableException}, {@link DeadlineExceededException} (outcome unknown: call again with the same request id) or
+ * {@link OtherException}. A thread that is interrupted while it waits gives the call up: {@link OtherException} with status CANCELLED, outcome
+ * unknown.
  */
 public final class Client implements AutoCloseable {
     private static final Duration DISCONNECT_GRACE = Duration.ofSeconds(30);
@@ -78,6 +79,7 @@ public final class Client implements AutoCloseable {
      * @throws InvalidFieldException nothing was changed
      * @throws RequestIdReusedException nothing was changed
      * @throws TooManyElicitationsException nothing was changed
+     * @throws LimitExceededException nothing was changed
      * @throws StoreUnavailableException call again with the same request id
      */
     public IncrementResult incrementElicitation(IncrementElicitation call) {
@@ -93,6 +95,7 @@ public final class Client implements AutoCloseable {
      * @throws ElicitationUnknownException nothing was changed
      * @throws ElicitationReleasedException nothing was changed
      * @throws ElicitationExpiredException nothing was changed
+     * @throws LimitExceededException nothing was changed
      * @throws StoreUnavailableException call again with the same request id
      */
     public DecrementResult decrementElicitation(DecrementElicitation call) {
@@ -107,6 +110,7 @@ public final class Client implements AutoCloseable {
      * @throws ElicitationUnknownException nothing was changed
      * @throws ElicitationReleasedException nothing was changed
      * @throws ElicitationExpiredException nothing was changed
+     * @throws LimitExceededException nothing was changed
      */
     public Elicitation renewElicitation(RenewElicitation call) {
         return Calls.await(core.calls().renew(call, patience));
@@ -116,6 +120,7 @@ public final class Client implements AutoCloseable {
      * Reads one thread, with its open elicitations. One that nobody ever named has count 0.
      *
      * @throws InvalidFieldException no thread can have this id
+     * @throws LimitExceededException there are too many calls in this second, and retries did not help
      */
     public PauseState getPauseState(String threadId) {
         return Calls.await(core.calls().get(threadId, patience));
@@ -125,6 +130,7 @@ public final class Client implements AutoCloseable {
      * Lists one page of threads.
      *
      * @throws InvalidFieldException the page size is negative, or the token is foreign
+     * @throws LimitExceededException there are too many calls in this second, and retries did not help
      */
     public PauseStatePage listPauseStates(ListPauseStates call) {
         return Calls.await(core.calls().list(call, patience));

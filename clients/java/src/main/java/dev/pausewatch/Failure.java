@@ -5,6 +5,7 @@ import com.google.protobuf.InvalidProtocolBufferException;
 import com.google.protobuf.Message;
 import com.google.rpc.BadRequest;
 import com.google.rpc.ErrorInfo;
+import com.google.rpc.RetryInfo;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.StatusProto;
@@ -46,6 +47,7 @@ record Failure(Status status, Optional<String> reason, Map<String, String> metad
             case "ELICITATION_RELEASED" -> new ElicitationReleasedException(failure);
             case "ELICITATION_EXPIRED" -> new ElicitationExpiredException(failure);
             case "TOO_MANY_ELICITATIONS" -> new TooManyElicitationsException(failure);
+            case "LIMIT_EXCEEDED" -> limitExceeded(failure, detail(details, RetryInfo.class));
             case "STORE_UNAVAILABLE" -> new StoreUnavailableException(failure);
             default -> withoutReason(failure);
         };
@@ -112,6 +114,20 @@ record Failure(Status status, Optional<String> reason, Map<String, String> metad
                 .orElse(BadRequest.FieldViolation.getDefaultInstance());
         String description = violation.getDescription().isEmpty() ? failure.message : violation.getDescription();
         return new InvalidFieldException(failure, violation.getField(), description);
+    }
+
+    private static PausewatchException limitExceeded(Failure failure, Optional<RetryInfo> details) {
+        Optional<Duration> retryAfter =
+                details.filter(RetryInfo::hasRetryDelay).map(info -> duration(info.getRetryDelay()));
+        return new LimitExceededException(failure, failure.metadata.getOrDefault("limit", ""), retryAfter);
+    }
+
+    /** What is negative counts as 0. */
+    private static Duration duration(com.google.protobuf.Duration sent) {
+        long most = Long.MAX_VALUE / 2;
+        // A server may say any number, and a Duration throws beyond its own.
+        Duration read = Duration.ofSeconds(Math.max(-most, Math.min(most, sent.getSeconds())), sent.getNanos());
+        return read.isNegative() ? Duration.ZERO : read;
     }
 
     private static List<Any> details(Throwable thrown) {

@@ -74,6 +74,7 @@ public final class Hold implements AutoCloseable {
      *
      * <p>A thread that is interrupted while it waits ends with {@link OtherException}; the release goes on.
      *
+     * @throws LimitExceededException it may still be open, and is still renewed; call again, or {@link #close()}
      * @throws StoreUnavailableException it may still be open, and is still renewed; call again, or {@link #close()}
      * @throws UnavailableException it may still be open, and is still renewed; call again, or {@link #close()}
      * @throws DeadlineExceededException it may still be open, and is still renewed; call again, or {@link #close()}

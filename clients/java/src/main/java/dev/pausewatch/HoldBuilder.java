@@ -50,6 +50,7 @@ public final class HoldBuilder {
      *
      * @throws InvalidFieldException nothing is open
      * @throws TooManyElicitationsException nothing is open
+     * @throws LimitExceededException nothing is open
      * @throws StoreUnavailableException it may be open; its lease bounds it
      * @throws UnavailableException it may be open; its lease bounds it
      * @throws DeadlineExceededException it may be open; its lease bounds it

@@ -16,6 +16,7 @@ public abstract sealed class PausewatchException extends RuntimeException
                 ElicitationReleasedException,
                 ElicitationExpiredException,
                 TooManyElicitationsException,
+                LimitExceededException,
                 UnauthenticatedException,
                 PermissionDeniedException,
                 StoreUnavailableException,

@@ -7,16 +7,19 @@ import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.grpc.stub.ClientCalls;
 import io.grpc.stub.StreamObserver;
+import java.time.Duration;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 
 /**
- * One unary call: a deadline, and within it retries of what found nobody.
+ * One unary call: a deadline, and within it retries of what found nobody, or came too often in this second.
  *
  * <p>1. The deadline covers everything: connecting, every attempt, every pause between them.
  *
- * <p>2. Only UNAVAILABLE is retried: the server refused nothing, and the request id, the same each time, makes the repetition count once.
+ * <p>2. UNAVAILABLE is retried: the server refused nothing, and the request id, the same each time, makes the repetition count once. So is the
+ * limit of calls a second, when the server says; that changed nothing. Nothing else is.
  *
  * <p>3. Who cancels the future ends the attempt that is under way, and there is no other.
  */
@@ -81,10 +84,12 @@ final class UnaryCall<Q, R, T> {
     private void failed(Throwable thrown) {
         PausewatchException error =
                 endedAtDeadline(thrown) ? Failure.deadline(patience.deadline(), thrown) : Failure.of(thrown);
+        Optional<Duration> wait =
+                error instanceof LimitExceededException exceeded ? exceeded.callLessOften() : Optional.empty();
         boolean nobody = error instanceof UnavailableException || error instanceof StoreUnavailableException;
-        long pause = pauses.next();
+        long pause = pauses.next() + wait.map(Nanos::of).orElse(0L);
         // Waiting past the deadline would only hide the reason behind DEADLINE_EXCEEDED.
-        if (!nobody || retries >= patience.retries() || pause >= left() || connection.isClosed()) {
+        if ((!nobody && wait.isEmpty()) || retries >= patience.retries() || pause >= left() || connection.isClosed()) {
             answer.completeExceptionally(error);
             return;
         }

@@ -2,6 +2,8 @@ package dev.pausewatch;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -10,9 +12,12 @@ import dev.pausewatch.v1.IncrementElicitationResponse;
 import io.grpc.Status;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -78,6 +83,113 @@ class CallsTest {
         };
         assertThrows(TooManyElicitationsException.class, () -> client.incrementElicitation(CALL));
         assertEquals(2, server.increments.size());
+    }
+
+    /** Whoever waits waits here, until the test ends the wait. */
+    private static final class WaitingTimer implements Timer {
+        private record Wait(long nanos, Runnable task) {}
+
+        private final BlockingQueue<Wait> waits = new LinkedBlockingQueue<>();
+
+        @Override
+        public long now() {
+            return 0;
+        }
+
+        @Override
+        public Alarm in(long nanos, Runnable task) {
+            waits.add(new Wait(nanos, task));
+            return Alarm.NONE;
+        }
+
+        @Override
+        public void execute(Runnable task) {
+            task.run();
+        }
+
+        /** Ends the next wait: how long it would have been, in milliseconds. */
+        double pass() throws InterruptedException {
+            Wait wait = waits.poll(10, TimeUnit.SECONDS);
+            assertNotNull(wait, "nobody waits");
+            wait.task.run();
+            return wait.nanos / 1e6;
+        }
+    }
+
+    /** A call with a deadline of a minute, of a clock that stands still. */
+    private CompletableFuture<IncrementResult> call(Timer timer, int retries) {
+        Connection connection = new Connection(Transport.channel(config().build()));
+        return new Calls(connection, timer)
+                .increment(CALL, new Calls.Patience(Duration.ofMinutes(1), retries))
+                .orTimeout(10, TimeUnit.SECONDS)
+                .whenComplete((result, thrown) -> connection.close());
+    }
+
+    private LimitExceededException limitExceeded(CompletableFuture<?> call) {
+        CompletionException ended = assertThrows(CompletionException.class, call::join);
+        return assertInstanceOf(LimitExceededException.class, ended.getCause());
+    }
+
+    @Test
+    void g4WhoCallsTooOftenWaitsAsToldAndTriesAgainWithTheSameRequestId() throws InterruptedException {
+        server.onIncrement = (number, answer) -> {
+            if (number < 3) {
+                Duration retryDelay = number == 1 ? Duration.ofMillis(20) : null;
+                answer.onError(FailureTest.exceeded("calls-per-second-per-caller", retryDelay));
+            } else {
+                FakeServer.answer(answer, count(7));
+            }
+        };
+        WaitingTimer timer = new WaitingTimer();
+        CompletableFuture<IncrementResult> call = call(timer, 10);
+        // Each with the pause beside it, which is random: 25 to 50 ms at first, then 50 to 100 ms.
+        double first = timer.pass();
+        assertTrue(first >= 20 + 25 && first <= 20 + 50, first + " ms");
+        double second = timer.pass();
+        assertTrue(second >= 1_000 + 50 && second <= 1_000 + 100, second + " ms");
+        assertEquals(7, call.join().count());
+        assertEquals(3, server.increments.size());
+        assertEquals(
+                1,
+                server.increments.stream()
+                        .map(IncrementElicitationRequest::getRequestId)
+                        .distinct()
+                        .count());
+    }
+
+    @Test
+    void aWaitThatWouldPassTheDeadlineIsNotBegun() {
+        for (Duration retryDelay : List.of(Duration.ofMinutes(1), Duration.ofDays(400_000))) {
+            server.onIncrement =
+                    (number, answer) -> answer.onError(FailureTest.exceeded("calls-per-second", retryDelay));
+            WaitingTimer timer = new WaitingTimer();
+            LimitExceededException error = limitExceeded(call(timer, 10));
+            assertEquals(Optional.of(retryDelay), error.retryAfter());
+            assertTrue(timer.waits.isEmpty());
+        }
+        assertEquals(2, server.increments.size());
+    }
+
+    @Test
+    void whoGoesOnCallingTooOftenIsToldSoAfterTheLastRetry() throws InterruptedException {
+        server.onIncrement =
+                (number, answer) -> answer.onError(FailureTest.exceeded("calls-per-second", Duration.ofSeconds(1)));
+        WaitingTimer timer = new WaitingTimer();
+        CompletableFuture<IncrementResult> call = call(timer, 1);
+        timer.pass();
+        assertEquals("calls-per-second", limitExceeded(call).limit());
+        assertEquals(2, server.increments.size());
+    }
+
+    @Test
+    void aLimitThatIsMetUntilSomethingClosesIsNotTriedAgain() {
+        server.onIncrement = (number, answer) ->
+                answer.onError(FailureTest.exceeded("open-elicitations-per-caller", Duration.ofSeconds(1)));
+        WaitingTimer timer = new WaitingTimer();
+        assertEquals(
+                "open-elicitations-per-caller", limitExceeded(call(timer, 10)).limit());
+        assertTrue(timer.waits.isEmpty());
+        assertEquals(1, server.increments.size());
     }
 
     @Test

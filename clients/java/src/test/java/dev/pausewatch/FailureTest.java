@@ -8,10 +8,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.Any;
 import com.google.rpc.ErrorInfo;
+import com.google.rpc.RetryInfo;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.StatusProto;
 import java.io.IOException;
+import java.time.Duration;
 import java.util.Map;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
@@ -30,6 +32,28 @@ class FailureTest {
                 .setMessage("in words")
                 .addDetails(Any.pack(info))
                 .build());
+    }
+
+    /** A refusal for a limit; without RetryInfo if {@code retryDelay} is null. */
+    static StatusRuntimeException exceeded(String limit, Duration retryDelay) {
+        ErrorInfo info = ErrorInfo.newBuilder()
+                .setReason("LIMIT_EXCEEDED")
+                .setDomain("pausewatch")
+                .putMetadata("limit", limit)
+                .build();
+        com.google.rpc.Status.Builder status = com.google.rpc.Status.newBuilder()
+                .setCode(Status.Code.RESOURCE_EXHAUSTED.value())
+                .setMessage("in words")
+                .addDetails(Any.pack(info));
+        if (retryDelay != null) {
+            com.google.protobuf.Duration delay = com.google.protobuf.Duration.newBuilder()
+                    .setSeconds(retryDelay.getSeconds())
+                    .setNanos(retryDelay.getNano())
+                    .build();
+            status.addDetails(
+                    Any.pack(RetryInfo.newBuilder().setRetryDelay(delay).build()));
+        }
+        return StatusProto.toStatusRuntimeException(status.build());
     }
 
     @ParameterizedTest
@@ -64,6 +88,57 @@ class FailureTest {
         PausewatchException error = Failure.of(refusal(code, reason, "pausewatch"));
         assertEquals(type, error.getClass().getSimpleName());
         assertEquals(Optional.of(reason), error.reason());
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "PT0.02S, PT0.02S",
+        "PT0S, PT0S",
+        "-PT1S, PT0S",
+        ", ",
+    })
+    void aLimitIsNamedAndSaysWhenToTryAgain(Duration sent, Duration retryAfter) {
+        StatusRuntimeException cause = exceeded("open-elicitations-per-caller", sent);
+        LimitExceededException error = assertInstanceOf(LimitExceededException.class, Failure.of(cause));
+        assertEquals("open-elicitations-per-caller", error.limit());
+        assertEquals(Optional.ofNullable(retryAfter), error.retryAfter());
+        assertEquals(Optional.of("LIMIT_EXCEEDED"), error.reason());
+        assertEquals(Status.Code.RESOURCE_EXHAUSTED, error.status().getCode());
+        assertSame(cause, error.getCause());
+    }
+
+    @Test
+    void aTimeThatNobodyLivesToSeeIsReadToo() {
+        com.google.protobuf.Duration longest = com.google.protobuf.Duration.newBuilder()
+                .setSeconds(Long.MAX_VALUE)
+                .setNanos(Integer.MAX_VALUE)
+                .build();
+        StatusRuntimeException cause = StatusProto.toStatusRuntimeException(com.google.rpc.Status.newBuilder()
+                .setCode(Status.Code.RESOURCE_EXHAUSTED.value())
+                .addDetails(Any.pack(ErrorInfo.newBuilder()
+                        .setReason("LIMIT_EXCEEDED")
+                        .setDomain("pausewatch")
+                        .build()))
+                .addDetails(
+                        Any.pack(RetryInfo.newBuilder().setRetryDelay(longest).build()))
+                .build());
+        LimitExceededException error = assertInstanceOf(LimitExceededException.class, Failure.of(cause));
+        assertEquals("", error.limit());
+        assertTrue(error.retryAfter().orElseThrow().toDays() > 1_000_000);
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "calls-per-second, PT0.02S, PT0.02S",
+        "calls-per-second-per-caller, , PT1S",
+        "open-elicitations-per-caller, PT0.02S, ",
+        "streams, , ",
+    })
+    void onlyTheLimitOfCallsASecondIsWorthAnotherTry(String limit, Duration sent, Duration wait) {
+        LimitExceededException error =
+                assertInstanceOf(LimitExceededException.class, Failure.of(exceeded(limit, sent)));
+        assertEquals(wait != null, error.isTransient());
+        assertEquals(Optional.ofNullable(wait), error.callLessOften());
     }
 
     @Test

@@ -15,6 +15,7 @@ import io.grpc.ServerCall;
 import io.grpc.ServerCallHandler;
 import io.grpc.ServerCredentials;
 import io.grpc.ServerInterceptor;
+import io.grpc.StatusRuntimeException;
 import io.grpc.netty.shaded.io.grpc.netty.NettyServerBuilder;
 import io.grpc.stub.ServerCallStreamObserver;
 import io.grpc.stub.StreamObserver;
@@ -157,11 +158,15 @@ final class FakeServer implements AutoCloseable {
 
         @Override
         public void getPauseState(GetPauseStateRequest request, StreamObserver<GetPauseStateResponse> answer) {
-            answer(
-                    answer,
-                    GetPauseStateResponse.newBuilder()
-                            .setPauseState(onGet.apply(request.getThreadId()))
-                            .build());
+            try {
+                answer(
+                        answer,
+                        GetPauseStateResponse.newBuilder()
+                                .setPauseState(onGet.apply(request.getThreadId()))
+                                .build());
+            } catch (StatusRuntimeException refused) {
+                answer.onError(refused);
+            }
         }
 
         @Override

@@ -17,6 +17,7 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -238,6 +239,31 @@ class WatchTest {
             assertState(watch.next(), "b", 1, false, true);
             second.state("a", 7, true);
             assertState(watch.next(), "a", 7, false, true);
+        }
+    }
+
+    @Test
+    void aQuestionOfAllThatComesTooOftenIsAskedAgain() throws InterruptedException {
+        AtomicInteger asked = new AtomicInteger();
+        server.onGet = threadId -> {
+            if (asked.incrementAndGet() == 1) {
+                // Longer than a call may take: the call ends with the refusal.
+                throw FailureTest.exceeded("calls-per-second-per-caller", Duration.ofMinutes(1));
+            }
+            return FakeServer.state(threadId, 2, false);
+        };
+        try (Watch watch = client.watchAll().open()) {
+            FakeServer.WatchCall first = server.nextWatch();
+            first.state("a", 1, true);
+            first.complete();
+            assertState(watch.next(), "a", 1, true, true);
+            assertComplete(watch.next());
+            first.observer().onCompleted();
+            assertInstanceOf(WatchEvent.Disconnected.class, watch.next());
+            server.nextWatch().complete();
+            assertState(watch.next(), "a", 2, true, true);
+            assertComplete(watch.next());
+            assertEquals(2, asked.get());
         }
     }
 

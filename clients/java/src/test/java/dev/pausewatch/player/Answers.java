@@ -8,6 +8,7 @@ import dev.pausewatch.ElicitationUnknownException;
 import dev.pausewatch.Ending;
 import dev.pausewatch.InvalidFieldException;
 import dev.pausewatch.Lease;
+import dev.pausewatch.LimitExceededException;
 import dev.pausewatch.NoOutstandingElicitationException;
 import dev.pausewatch.PausableDeadline;
 import dev.pausewatch.PauseState;
@@ -32,6 +33,7 @@ final class Answers {
             Map.entry(ElicitationReleasedException.class, "ELICITATION_RELEASED"),
             Map.entry(ElicitationExpiredException.class, "ELICITATION_EXPIRED"),
             Map.entry(TooManyElicitationsException.class, "TOO_MANY_ELICITATIONS"),
+            Map.entry(LimitExceededException.class, "LIMIT_EXCEEDED"),
             Map.entry(StoreUnavailableException.class, "STORE_UNAVAILABLE"),
             Map.entry(UnavailableException.class, "UNAVAILABLE"),
             Map.entry(DeadlineExceededException.class, "DEADLINE_EXCEEDED"));
