@@ -427,6 +427,8 @@ fn the_oldest_pause_is_found_among_any_number() {
     assert_eq!(hub.oldest_pause(), Some(at(7)));
     hub.publish([paused(10_000, 3)]);
     assert_eq!(hub.oldest_pause(), Some(at(3)));
+    let figures = Figures { threads: 10_001, paused: 10_001, open: 10_001, ..Figures::default() };
+    assert_eq!(hub.figures(), figures);
 }
 
 #[test]

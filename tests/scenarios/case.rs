@@ -32,6 +32,9 @@ pub(crate) struct Case {
     pub(crate) proxy: bool,
     #[serde(default)]
     pub(crate) listen: Listen,
+    /// More options of `pausewatch serve`.
+    #[serde(default)]
+    pub(crate) serve: Vec<String>,
     /// Players by name, with the client of each; empty: all are the client under test.
     #[serde(default)]
     pub(crate) players: BTreeMap<String, String>,

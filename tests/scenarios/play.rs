@@ -41,7 +41,7 @@ struct Outcome {
 
 /// Plays a case with `client` as every player that the case does not name a client for.
 pub(crate) async fn play(case: &Case, client: &str, pool: &mut Pool) -> Result<(), String> {
-    let server = Server::start(case.listen).await?;
+    let server = Server::start(case.listen, &case.serve).await?;
     let proxy = match server.port().filter(|_| case.proxy) {
         Some(port) => Some(Proxy::start(port).map_err(|error| format!("start the proxy: {error}"))?),
         None => None,

@@ -24,6 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Server {
     directory: TempDir,
     port: Option<Port>,
+    options: Vec<String>,
     running: Option<Running>,
 }
 
@@ -41,11 +42,11 @@ fn program() -> PathBuf {
 }
 
 impl Server {
-    pub(crate) async fn start(listen: Listen) -> Result<Self, String> {
+    pub(crate) async fn start(listen: Listen, options: &[String]) -> Result<Self, String> {
         let prepare = || -> io::Result<Self> {
             let directory = tempfile::Builder::new().prefix("scenario-").tempdir()?;
             let port = (listen == Listen::Tcp).then(Port::reserve).transpose()?;
-            Ok(Server { directory, port, running: None })
+            Ok(Server { directory, port, options: options.to_vec(), running: None })
         };
         let mut server = prepare().map_err(|error| format!("prepare a server: {error}"))?;
         server.run().await?;
@@ -74,7 +75,7 @@ impl Server {
         }
         let mut command = Command::new(program());
         command.args(["serve", "--store", "embedded", "--listen", &self.address(), "--data-dir"]);
-        command.arg(self.directory.path().join("data")).kill_on_drop(true);
+        command.arg(self.directory.path().join("data")).args(&self.options).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("start {}: {error}", program().display()))?;
         let mut out = BufReader::new(child.stdout.take().expect("standard output is piped"));

@@ -149,6 +149,7 @@ impl From<Error> for Refusal {
             Error::ElicitationReleased(_) => ("ELICITATION_RELEASED", None),
             Error::ElicitationExpired(_) => ("ELICITATION_EXPIRED", None),
             Error::TooManyElicitations(_) => ("TOO_MANY_ELICITATIONS", None),
+            Error::LimitExceeded { .. } => ("LIMIT_EXCEEDED", None),
             Error::StoreUnavailable(_) => ("STORE_UNAVAILABLE", None),
             Error::Unavailable(_) => ("UNAVAILABLE", None),
             Error::DeadlineExceeded(_) => ("DEADLINE_EXCEEDED", None),
