@@ -266,5 +266,4 @@ fn small(number: usize) -> u32 {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;
