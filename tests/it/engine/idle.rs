@@ -1,5 +1,7 @@
 //! Collection of idle threads, and what is remembered for a while.
 use super::*;
+use pausewatch::coordinator::Settings;
+use pausewatch::limits::{Accounts, CallerKey, Limits, Most};
 
 #[test]
 fn a_thread_is_forgotten_after_24_h_and_goes_on_above_what_any_forgotten_one_had() {
@@ -80,4 +82,28 @@ fn what_is_remembered_is_deleted_from_the_store_after_10_minutes() {
     rig.turn();
     let records = store.orders().model.contents(rig.clock.now()).records;
     assert_eq!((records.len(), records[0].memory.is_empty(), records[0].open.len()), (1, true, 1));
+}
+
+#[test]
+fn g7_a_thread_that_is_forgotten_makes_room_for_another_of_its_caller() {
+    let (clock, hub) = (clock(), Arc::<Hub>::default());
+    let threads = Most { in_all: None, per_caller: Some(1) };
+    let settings = Settings { limits: Some(Limits { threads, ..Limits::default() }), ..Settings::default() };
+    let engine = Engine::with(Box::new(Memory), clock.clone(), settings, &hub).expect("there is nothing to load");
+    let mut rig = Rig { engine, clock, hub };
+    let by = Some(Accounts::default().of(CallerKey::User(1), Duration::ZERO));
+    let open = |rig: &mut Rig, thread: &str| {
+        let call = Call { thread: thread_id(thread), command: increment("", Some(SECOND)), by: by.clone() };
+        let (mut outcomes, mut committed) = (Vec::new(), Vec::new());
+        rig.engine.process(&[call], &mut outcomes, &mut committed).expect("it keeps nothing");
+        outcomes.remove(0)
+    };
+    assert!(open(&mut rig, "first").is_ok());
+    assert!(matches!(open(&mut rig, "second"), Err(Refusal::LimitExceeded(_))));
+    rig.clock.advance(SECOND);
+    rig.turn();
+    assert!(matches!(open(&mut rig, "second"), Err(Refusal::LimitExceeded(_))), "it is known for a day");
+    rig.clock.advance(IDLE_SPAN + 2 * Duration::from_secs(60));
+    rig.turn();
+    assert!(open(&mut rig, "second").is_ok());
 }
