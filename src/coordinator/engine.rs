@@ -161,11 +161,6 @@ impl Engine {
         lease.min(recovery).min(self.next_sweep)
     }
 
-    /// The boot-time clock by which it judges.
-    pub(super) fn boot(&self) -> i64 {
-        self.clock.boot()
-    }
-
     /// Whether the next batch may take long.
     pub fn may_wait(&self) -> bool {
         self.store.may_wait()

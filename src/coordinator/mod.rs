@@ -72,7 +72,7 @@ pub struct Coordinator {
 
 enum Mode {
     /// The store keeps nothing: calls are processed where they are made.
-    Inline { engine: Arc<Mutex<Engine>>, keeper: JoinHandle<()> },
+    Inline { engine: Arc<Mutex<Engine>>, clock: Arc<dyn Clock>, keeper: JoinHandle<()> },
     /// Calls share commits.
     Grouped(Group),
 }
@@ -109,8 +109,8 @@ impl Coordinator {
             true => Mode::Grouped(Group::start(engine, clock, hub.clone(), fatal)?),
             false => {
                 let engine = Arc::new(Mutex::new(engine));
-                let keeper = tokio::spawn(keep_leases(engine.clone(), clock, hub.clone()));
-                Mode::Inline { engine, keeper }
+                let keeper = tokio::spawn(keep_leases(engine.clone(), clock.clone(), hub.clone()));
+                Mode::Inline { engine, clock, keeper }
             }
         };
         Ok(Coordinator { hub, mode })
@@ -141,7 +141,9 @@ impl Coordinator {
     /// Dropped, the command may still be carried out.
     pub async fn call_by(&self, call: Call) -> Result<crate::core::Answer, Refusal> {
         match &self.mode {
-            Mode::Inline { engine, .. } => process_inline(engine, &self.hub, &[call]).unwrap_or(Err(STOPPING)),
+            Mode::Inline { engine, clock, .. } => {
+                process_inline(engine, &**clock, &self.hub, &[call]).unwrap_or(Err(STOPPING))
+            }
             Mode::Grouped(group) => group.call(call).await,
         }
     }
@@ -159,10 +161,10 @@ impl Drop for Coordinator {
 const STOPPING: Refusal = Refusal::StoreUnavailable { why: "the server is stopping" };
 
 /// Processes a batch and publishes it; returns the outcome of the last call.
-fn process_inline(engine: &Mutex<Engine>, hub: &Hub, calls: &[Call]) -> Option<Outcome> {
+fn process_inline(engine: &Mutex<Engine>, clock: &dyn Clock, hub: &Hub, calls: &[Call]) -> Option<Outcome> {
     let (mut outcomes, mut committed) = (Vec::with_capacity(1), Vec::with_capacity(1));
     let mut engine = engine.lock().expect("the engine does not panic");
-    hub.horizon().begin(engine.boot());
+    hub.horizon().begin(clock.boot());
     engine.process(calls, &mut outcomes, &mut committed).expect("a store that keeps nothing does not fail");
     // Published under the lock: of one thread, revisions must reach the hub in their order.
     hub.publish(committed);
@@ -176,7 +178,7 @@ async fn keep_leases(engine: Arc<Mutex<Engine>>, clock: Arc<dyn Clock>, hub: Arc
         let due = engine.lock().expect("the engine does not panic").next_due();
         let wait = nap(due, &*clock);
         if wait.is_zero() {
-            process_inline(&engine, &hub, &[]);
+            process_inline(&engine, &*clock, &hub, &[]);
         } else {
             tokio::time::sleep(wait).await;
         }

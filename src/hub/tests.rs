@@ -390,7 +390,7 @@ fn a_heartbeat_breaks_a_silence_of_a_full_round_and_nothing_else() {
 #[test]
 fn every_watch_has_its_beat_in_a_round() {
     let hub = Arc::<Hub>::default();
-    let mut watches: Vec<_> = (0..20).map(|_| watch_some(&hub, &["a"])).collect();
+    let mut watches: Vec<_> = (0..100).map(|_| watch_some(&hub, &["a"])).collect();
     watches.iter_mut().for_each(|watching| _ = watching.take());
     (0..2).for_each(|_| (0..7).for_each(|part| hub.beat(part, 7)));
     assert!(watches.iter_mut().all(|watching| watching.take() == [Given::Heartbeat]));

@@ -40,6 +40,11 @@ fn many_idle_threads_are_forgotten_bit_by_bit_and_hold_nobody_up() {
         rig.open(&format!("t{i}"), None);
         rig.call(&format!("t{i}"), decrement(None)).expect("closes");
     }
+    // What was remembered of them goes first.
+    for _ in 0..100 {
+        rig.clock.advance(Duration::from_secs(60));
+        rig.turn();
+    }
     rig.clock.advance(IDLE_SPAN + 2 * HOUR);
     store.orders().batches.clear();
     let mut turns = 0;

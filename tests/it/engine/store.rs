@@ -1,6 +1,7 @@
 //! A store that cannot be written, or keeps nothing.
 use super::*;
 use pausewatch::coordinator::{Changed, Settings, Witness};
+use pausewatch::metrics::Metrics;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 #[test]
@@ -151,6 +152,38 @@ fn every_thread_of_a_batch_is_stored_as_it_is_after_the_batch() {
     let again = Rig::new(store, rig.clock.clone());
     assert_eq!(["a", "b"].map(|thread| header(&again, thread)), before);
     assert_eq!((again.count("a"), again.count("b")), (3, 1));
+}
+
+#[test]
+fn a_store_that_may_take_long_says_so() {
+    let store = Obedient::default();
+    let rig = Rig::new(store.clone(), clock());
+    assert!(!rig.engine.may_wait());
+    store.orders().slow = true;
+    assert!(rig.engine.may_wait());
+}
+
+#[test]
+fn what_is_committed_is_counted() {
+    let (clock, hub, metrics) = (clock(), Arc::<Hub>::default(), Arc::<Metrics>::default());
+    let settings = Settings { metrics: metrics.clone(), ..Settings::default() };
+    let store = Obedient::default();
+    let engine = Engine::with(Box::new(store.clone()), clock.clone(), settings, &hub).expect("the store is sound");
+    let mut rig = Rig { engine, clock, hub };
+    let (id, _) = rig.open("t", None);
+    rig.open("t", Some(SECOND));
+    store.orders().refuse = true;
+    assert!(unavailable(&rig.call("t", increment("", None))));
+    let counted = || [&metrics.opened, &metrics.released, &metrics.expired].map(|counter| counter.get());
+    assert_eq!((counted(), metrics.pauses.read().count()), ([2, 0, 0], 0));
+    (store.orders().recovers, store.orders().refuse) = (true, false);
+    rig.clock.advance(SECOND);
+    rig.call("t", decrement(Some(&id))).expect("it is open");
+    // The lease began anew after the outage.
+    assert_eq!((counted(), metrics.pauses.read().count()), ([2, 1, 0], 0));
+    rig.clock.advance(SECOND);
+    rig.turn();
+    assert_eq!((counted(), metrics.pauses.read().count()), ([2, 1, 1], 1), "the pause is over");
 }
 
 #[test]

@@ -216,6 +216,8 @@ pub(crate) struct Orders {
     pub(crate) refuse: bool,
     pub(crate) fatal: bool,
     pub(crate) full: bool,
+    /// The next batch may take long.
+    pub(crate) slow: bool,
     /// `recover` ends these states.
     pub(crate) recovers: bool,
     pub(crate) recoveries: usize,
@@ -250,6 +252,10 @@ impl Store for Obedient {
 
     fn is_full(&self) -> bool {
         self.orders().full
+    }
+
+    fn may_wait(&self) -> bool {
+        self.orders().slow
     }
 
     fn recover(&mut self) {
