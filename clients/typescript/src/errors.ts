@@ -2,11 +2,14 @@
  * What a call can end with: one class for each thing that a caller does next, found by the machine-readable reason that the server sends
  * (`google.rpc.ErrorInfo`, domain `pausewatch`), never by a message's text.
  */
-import { fromBinary } from "@bufbuild/protobuf";
-import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
-import { DurationSchema, durationMs } from "@bufbuild/protobuf/wkt";
+import { durationMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { BadRequestSchema, type ErrorInfo, ErrorInfoSchema } from "./gen/google/rpc/error_details_pb.js";
+import {
+  BadRequestSchema,
+  type ErrorInfo,
+  ErrorInfoSchema,
+  RetryInfoSchema,
+} from "./gen/google/rpc/error_details_pb.js";
 
 const DOMAIN = "pausewatch";
 /** The names of the limits of calls a second begin so. */
@@ -123,7 +126,8 @@ export class LimitExceededError extends CallError {
   constructor(status: ConnectError) {
     super(status);
     this.limit = this.metadata.limit ?? "";
-    this.retryAfterMs = retryAfterMs(status);
+    const delay = status.findDetails(RetryInfoSchema)[0]?.retryDelay;
+    this.retryAfterMs = delay && Math.max(0, durationMs(delay));
   }
 
   override get transient(): boolean {
@@ -227,28 +231,6 @@ export function malformedAnswer(): CallError {
 
 function errorInfo(status: ConnectError): ErrorInfo | undefined {
   return status.findDetails(ErrorInfoSchema).find((info) => info.domain === DOMAIN);
-}
-
-/**
- * The delay of `google.rpc.RetryInfo`, which src/gen does not have: its one field, number 1, is a Duration. What cannot be read is none, as
- * with the other details.
- */
-function retryAfterMs(status: ConnectError): number | undefined {
-  for (const detail of status.details) {
-    if (!("type" in detail) || detail.type !== "google.rpc.RetryInfo") continue;
-    try {
-      const reader = new BinaryReader(detail.value);
-      while (reader.pos < reader.len) {
-        const [field, type] = reader.tag();
-        if (field === 1 && type === WireType.LengthDelimited)
-          return Math.max(0, durationMs(fromBinary(DurationSchema, reader.bytes())));
-        reader.skip(type, field);
-      }
-    } catch {
-      return undefined;
-    }
-  }
-  return undefined;
 }
 
 /**
