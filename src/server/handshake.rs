@@ -2,6 +2,9 @@
 //!
 //! Whoever connects and does not go on with the handshake is closed after [`LONGEST`]; when there are [`MOST`] at it, the
 //! oldest gives way to a new one. Honest ones take a few round trips, so that it takes a flood to push them out.
+//!
+//! Whoever does it wrongly is told so by an alert. The connection is closed only when nothing more comes from there, or a
+//! moment later: closed with bytes that nobody has read it is reset, and then the alert may be lost on its way (RFC 9112, 9.6).
 use super::door::Place;
 use super::tls::Tls;
 use std::collections::BTreeMap;
@@ -10,7 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
@@ -19,6 +22,8 @@ use tokio_rustls::server::TlsStream;
 
 /// What a handshake may take: a far and lossy link needs a second or two.
 const LONGEST: Duration = Duration::from_secs(10);
+/// What is listened to after a handshake that failed.
+const LINGER: Duration = Duration::from_secs(1);
 /// Handshakes of a worker at a time: about 20 KB each.
 const MOST: usize = 1_024;
 /// Bytes that a connection keeps that its client does not take: one record of TLS.
@@ -71,9 +76,20 @@ impl Handshakes {
         self.begun += 1;
         let handshake = async move {
             let stream = TcpStream::from_std(stream)?;
+            let shaken = async {
+                let done = timeout(LONGEST, acceptor.accept(stream).into_fallible()).await;
+                match done.map_err(|_| io::ErrorKind::TimedOut)? {
+                    Ok(stream) => Ok(stream),
+                    Err((error, stream)) => {
+                        // It has failed already: how it ends makes no difference.
+                        let _ = timeout(LINGER, hear_out(stream)).await;
+                        Err(error)
+                    }
+                }
+            };
             let mut stream = tokio::select! {
                 () = closing.cancelled() => return Err(io::ErrorKind::ConnectionAborted.into()),
-                done = timeout(LONGEST, acceptor.accept(stream)) => done.map_err(|_| io::ErrorKind::TimedOut)??,
+                shaken = shaken => shaken?,
             };
             stream.get_mut().1.set_buffer_limit(Some(BUFFER));
             Ok(Wire::Tls(Box::new(stream)))
@@ -102,6 +118,14 @@ impl Handshakes {
             }
         }
     }
+}
+
+/// Says that nothing more comes from here, and reads until the other side has said so too.
+async fn hear_out(mut stream: TcpStream) -> io::Result<()> {
+    stream.shutdown().await?;
+    let mut unread = [0; 1 << 10];
+    while stream.read(&mut unread).await? > 0 {}
+    Ok(())
 }
 
 /// Not a warning: whoever connects could fill the log with it.

@@ -70,6 +70,22 @@ async fn g8_tls_is_served_off_loopback_and_plain_text_is_not() {
     running.stop().await.unwrap();
 }
 
+/// Closed with bytes of theirs that were not read, the connection would be reset, and the alert might be lost.
+#[tokio::test]
+async fn who_speaks_no_tls_is_told_by_an_alert_however_much_they_send() {
+    let files = Files::new();
+    let running = Running::start(served(files.tls())).await;
+    let address = running.address.strip_prefix("https://").unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(&[b'x'; 256 << 10]).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut answer = Vec::new();
+    timed("the end", stream.read_to_end(&mut answer)).await.unwrap();
+    let fatal_alert = [21, 3, 3, 0, 2, 2];
+    assert!(answer.len() == 7 && answer.starts_with(&fatal_alert), "{answer:?} (RFC 8446, 5.1 and 6)");
+    running.stop().await.unwrap();
+}
+
 #[tokio::test]
 async fn g8_mutual_tls_lets_in_only_who_has_a_certificate_of_the_authority() {
     let files = Files::new();
