@@ -6,7 +6,7 @@
 use crate::exec::{Program, Signal, SpawnError, Verdict};
 use nix::unistd;
 use rustix::process::{Pid, Signal as Named};
-use std::{fs, fs::File, future::poll_fn, io, task::Poll};
+use std::{fs, fs::File, future::poll_fn, io, os::fd::AsFd, task::Poll};
 use tokio::{process::Child, signal::unix};
 
 /// The signals that people and programs send to end a process or to tell it something, and that end one that does not
@@ -65,10 +65,12 @@ async fn next(arrivals: &mut [(Named, unix::Signal)]) -> Named {
 }
 
 /// Whether the terminal sends its signals to our process group, and so to the command. To those in a namespace of process ids
-/// both are 0 if the group is one of outside.
+/// both are 0 if the group is one of outside. Some containers have no `/dev/tty`: then one of our own files tells.
 fn in_foreground() -> bool {
-    let terminal = File::open("/dev/tty");
-    terminal.is_ok_and(|terminal| unistd::tcgetpgrp(terminal) == Ok(unistd::getpgrp()))
+    fn of(terminal: impl AsFd) -> bool {
+        unistd::tcgetpgrp(terminal) == Ok(unistd::getpgrp())
+    }
+    of(io::stdin()) || of(io::stdout()) || of(io::stderr()) || File::open("/dev/tty").is_ok_and(of)
 }
 
 /// The signals that are ignored now, signal n as bit n - 1; none where the system does not tell.
