@@ -58,13 +58,7 @@ class CallsTest {
             }
         };
         assertEquals(7, client.incrementElicitation(CALL).count());
-        assertEquals(3, server.increments.size());
-        assertEquals(
-                1,
-                server.increments.stream()
-                        .map(IncrementElicitationRequest::getRequestId)
-                        .distinct()
-                        .count());
+        assertThreeIncrementsOfOneRequestId();
         assertFalse(server.increments.get(0).getRequestId().isEmpty());
         client.incrementElicitation(CALL);
         assertFalse(server.increments
@@ -148,13 +142,7 @@ class CallsTest {
         double second = timer.pass();
         assertTrue(second >= 1_000 + 50 && second <= 1_000 + 100, second + " ms");
         assertEquals(7, call.join().count());
-        assertEquals(3, server.increments.size());
-        assertEquals(
-                1,
-                server.increments.stream()
-                        .map(IncrementElicitationRequest::getRequestId)
-                        .distinct()
-                        .count());
+        assertThreeIncrementsOfOneRequestId();
     }
 
     @Test
@@ -313,5 +301,15 @@ class CallsTest {
             known.getPauseState("t");
         }
         assertEquals(List.of("null", "Bearer secret"), server.authorizations);
+    }
+
+    private void assertThreeIncrementsOfOneRequestId() {
+        assertEquals(3, server.increments.size());
+        assertEquals(
+                1,
+                server.increments.stream()
+                        .map(IncrementElicitationRequest::getRequestId)
+                        .distinct()
+                        .count());
     }
 }

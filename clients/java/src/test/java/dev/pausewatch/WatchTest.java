@@ -216,17 +216,21 @@ class WatchTest {
         }
     }
 
+    private void tellsOfAAndBreaks(Watch watch) throws InterruptedException {
+        FakeServer.WatchCall first = server.nextWatch();
+        first.state("a", 1, true);
+        first.complete();
+        assertState(watch.next(), "a", 1, true, true);
+        assertComplete(watch.next());
+        first.observer().onCompleted();
+        assertInstanceOf(WatchEvent.Disconnected.class, watch.next());
+    }
+
     @Test
     void g6WhatWasAskedForAfterABreakIsNotFollowedByOlderStates() throws InterruptedException {
         server.onGet = threadId -> FakeServer.state(threadId, 6, false);
         try (Watch watch = client.watchAll().open()) {
-            FakeServer.WatchCall first = server.nextWatch();
-            first.state("a", 1, true);
-            first.complete();
-            assertState(watch.next(), "a", 1, true, true);
-            assertComplete(watch.next());
-            first.observer().onCompleted();
-            assertInstanceOf(WatchEvent.Disconnected.class, watch.next());
+            tellsOfAAndBreaks(watch);
             FakeServer.WatchCall second = server.nextWatch();
             second.complete();
             assertState(watch.next(), "a", 6, true, true);
@@ -253,13 +257,7 @@ class WatchTest {
             return FakeServer.state(threadId, 2, false);
         };
         try (Watch watch = client.watchAll().open()) {
-            FakeServer.WatchCall first = server.nextWatch();
-            first.state("a", 1, true);
-            first.complete();
-            assertState(watch.next(), "a", 1, true, true);
-            assertComplete(watch.next());
-            first.observer().onCompleted();
-            assertInstanceOf(WatchEvent.Disconnected.class, watch.next());
+            tellsOfAAndBreaks(watch);
             server.nextWatch().complete();
             assertState(watch.next(), "a", 2, true, true);
             assertComplete(watch.next());
