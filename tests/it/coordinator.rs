@@ -1,4 +1,6 @@
 //! The coordinator by itself, over a store that keeps nothing.
+mod group;
+
 use crate::support::PATIENCE;
 use crate::support::model::thread_id;
 use pausewatch::clock::{Clock, Manual};

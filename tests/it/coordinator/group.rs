@@ -1,0 +1,215 @@
+//! Group commit, over a store that keeps: who commits, when, and what of it is there at the end.
+//!
+//! One thread runs the test and the coordinator's task; tokio's time stands still unless all of it sleeps, so that what has to
+//! wait for a timer shows.
+use super::clock;
+use crate::support::PATIENCE;
+use crate::support::model::{Obedient, thread_id};
+use pausewatch::clock::{Clock, Manual};
+use pausewatch::coordinator::Coordinator;
+use pausewatch::core::{Answer, Command, Moment, Refusal};
+use pausewatch::store::{CommitError, Contents, OpenError, Store, Write};
+use rustix::process::Signal;
+use std::os::unix::process::ExitStatusExt;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+const SLOW: Duration = Duration::from_millis(2);
+const SLOW_FOR: Duration = Duration::from_secs(1);
+
+/// A disk that takes as much of the clock's time as it is told to, and knows who has committed to it.
+#[derive(Clone)]
+struct Disk {
+    store: Obedient,
+    clock: Arc<Counted>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    takes: Duration,
+    by: Vec<ThreadId>,
+    panics: bool,
+}
+
+impl Disk {
+    fn new() -> Self {
+        let clock = Arc::new(Counted { manual: clock(), readings: AtomicUsize::new(0) });
+        Disk { store: Obedient::default(), clock, seen: Arc::default() }
+    }
+
+    fn start(&self) -> Coordinator {
+        Coordinator::start(Box::new(self.clone()), self.clock.clone(), None, |fatal| panic!("{fatal}")).unwrap()
+    }
+
+    fn takes(&self, time: Duration) {
+        self.seen.lock().unwrap().takes = time;
+    }
+
+    fn commits(&self) -> usize {
+        self.seen.lock().unwrap().by.len()
+    }
+
+    /// Whether the last commit was made where this is asked.
+    fn was_committed_here(&self) -> bool {
+        self.seen.lock().unwrap().by.last() == Some(&thread::current().id())
+    }
+}
+
+impl Store for Disk {
+    fn load(&mut self, now: Moment) -> Result<Contents, OpenError> {
+        self.store.load(now)
+    }
+
+    fn commit(&mut self, batch: &[Write<'_>]) -> Result<(), CommitError> {
+        let mut seen = self.seen.lock().unwrap();
+        assert!(!seen.panics, "told to panic");
+        seen.by.push(thread::current().id());
+        self.clock.manual.advance(seen.takes);
+        self.store.commit(batch)
+    }
+
+    fn may_wait(&self) -> bool {
+        self.store.may_wait()
+    }
+}
+
+/// Counts how often it is read.
+struct Counted {
+    manual: Arc<Manual>,
+    readings: AtomicUsize,
+}
+
+impl Clock for Counted {
+    fn now(&self) -> Moment {
+        self.readings.fetch_add(1, Relaxed);
+        self.manual.now()
+    }
+
+    fn awake(&self) -> Duration {
+        self.manual.awake()
+    }
+
+    fn boot_id(&self) -> u64 {
+        self.manual.boot_id()
+    }
+}
+
+async fn increment(coordinator: &Coordinator) -> Result<Answer, Refusal> {
+    let increment = Command::Increment { request_id: "".into(), reason: "".into(), holder: "".into(), ttl: None };
+    coordinator.call(thread_id("t"), increment).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_is_committed_to_by_a_thread_for_a_second_after_it_was_slow() {
+    let disk = Disk::new();
+    let coordinator = disk.start();
+    let nanosecond = Duration::from_nanos(1);
+    disk.takes(SLOW - nanosecond);
+    for _ in 0..2 {
+        increment(&coordinator).await.unwrap();
+        assert!(disk.was_committed_here(), "it is quick");
+    }
+    disk.takes(SLOW);
+    increment(&coordinator).await.unwrap();
+    assert!(disk.was_committed_here(), "nobody knew");
+    disk.takes(Duration::ZERO);
+    increment(&coordinator).await.unwrap();
+    assert!(!disk.was_committed_here(), "it was slow");
+    disk.clock.manual.advance(SLOW_FOR - nanosecond);
+    increment(&coordinator).await.unwrap();
+    assert!(!disk.was_committed_here(), "it has been quick for less than a second");
+    disk.clock.manual.advance(nanosecond);
+    increment(&coordinator).await.unwrap();
+    assert!(disk.was_committed_here(), "it has been quick for a second");
+    disk.store.orders().slow = true;
+    increment(&coordinator).await.unwrap();
+    assert!(!disk.was_committed_here(), "it may have to wait for its own work");
+    disk.store.orders().slow = false;
+    increment(&coordinator).await.unwrap();
+    assert!(disk.was_committed_here());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_taken_when_it_comes() {
+    let disk = Disk::new();
+    let coordinator = disk.start();
+    let began = tokio::time::Instant::now();
+    increment(&coordinator).await.unwrap();
+    assert_eq!(began.elapsed(), Duration::ZERO, "it waited for a timer");
+    let (a, b, c) = tokio::join!(increment(&coordinator), increment(&coordinator), increment(&coordinator));
+    assert!(a.is_ok() && b.is_ok() && c.is_ok());
+    assert_eq!(began.elapsed(), Duration::ZERO, "one of several waited for a timer");
+    assert_eq!(disk.commits(), 2, "those that came together share a commit");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_nothing_to_do_rests() {
+    let disk = Disk::new();
+    let coordinator = disk.start();
+    // On the runtime, and the slow one too; by the thread.
+    for takes in [Duration::ZERO, SLOW, SLOW] {
+        disk.takes(takes);
+        increment(&coordinator).await.unwrap();
+        // What is left to do after the answer.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        let before = disk.clock.readings.load(Relaxed);
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(disk.clock.readings.load(Relaxed), before, "{takes:?}");
+    }
+}
+
+/// An embedded one may be started and dropped many times in one process.
+#[tokio::test(start_paused = true)]
+async fn dropped_it_has_closed_its_store() {
+    let disk = Disk::new();
+    let coordinator = disk.start();
+    increment(&coordinator).await.unwrap();
+    let store = Arc::downgrade(&disk.seen);
+    drop(disk);
+    assert!(store.upgrade().is_some());
+    drop(coordinator);
+    assert!(store.upgrade().is_none());
+}
+
+/// Nobody may have been told, but who was told nothing had better find it done than half of it.
+#[tokio::test(start_paused = true)]
+async fn what_was_taken_is_committed_before_the_store_is_closed() {
+    let disk = Disk::new();
+    let coordinator = disk.start();
+    // Taken, and nothing more: the task has its turn when this test awaits.
+    assert!(pin!(increment(&coordinator)).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    drop(coordinator);
+    assert_eq!(disk.commits(), 1);
+}
+
+/// Set in the process that panics.
+const CHILD: &str = "PAUSEWATCH_TEST_PANIC_OF_THE_WRITER";
+
+/// Without the writer nobody would be answered any more, and nobody would know why.
+#[tokio::test]
+async fn a_panic_of_who_commits_ends_the_process() {
+    if let Some(who) = std::env::var_os(CHILD) {
+        let disk = Disk::new();
+        disk.store.orders().slow = who == "thread";
+        disk.seen.lock().unwrap().panics = true;
+        let coordinator = disk.start();
+        return drop(tokio::time::timeout(PATIENCE, increment(&coordinator)).await);
+    }
+    for who in ["task", "thread"] {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let this = "coordinator::group::a_panic_of_who_commits_ends_the_process";
+        let ended = child.args(["--exact", this, "--nocapture"]).env(CHILD, who).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(said.contains("told to panic"), "{said}");
+        assert_eq!(ended.status.signal(), Some(Signal::ABORT.as_raw()), "{who}: {said}");
+    }
+}
