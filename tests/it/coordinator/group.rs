@@ -104,6 +104,13 @@ async fn increment(coordinator: &Coordinator) -> Result<Answer, Refusal> {
     coordinator.call(thread_id("t"), increment).await
 }
 
+/// Lets the others do all that they can do at once.
+async fn rest() {
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_disk_is_committed_to_by_a_thread_for_a_second_after_it_was_slow() {
     let disk = Disk::new();
@@ -138,6 +145,7 @@ async fn a_disk_is_committed_to_by_a_thread_for_a_second_after_it_was_slow() {
 async fn a_call_is_taken_when_it_comes() {
     let disk = Disk::new();
     let coordinator = disk.start();
+    rest().await;
     let began = tokio::time::Instant::now();
     increment(&coordinator).await.unwrap();
     assert_eq!(began.elapsed(), Duration::ZERO, "it waited for a timer");
@@ -155,14 +163,9 @@ async fn who_has_nothing_to_do_rests() {
     for takes in [Duration::ZERO, SLOW, SLOW] {
         disk.takes(takes);
         increment(&coordinator).await.unwrap();
-        // What is left to do after the answer.
-        for _ in 0..10 {
-            tokio::task::yield_now().await;
-        }
+        rest().await;
         let before = disk.clock.readings.load(Relaxed);
-        for _ in 0..1_000 {
-            tokio::task::yield_now().await;
-        }
+        rest().await;
         assert_eq!(disk.clock.readings.load(Relaxed), before, "{takes:?}");
     }
 }

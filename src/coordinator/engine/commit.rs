@@ -1,0 +1,139 @@
+//! What was judged becomes durable, or is taken back.
+use super::Engine;
+use crate::coordinator::Changed;
+use crate::core::types::ThreadId;
+use crate::core::{Change, Closing, Effect, Moment};
+use crate::hub::{Committed, Event};
+use crate::limits::Account;
+use crate::metrics::Metrics;
+use crate::store::{CommitError, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A change that was made in memory and is not committed.
+pub(super) struct Staged {
+    pub(super) thread: ThreadId,
+    pub(super) change: Change,
+    pub(super) by: Option<Arc<Account>>,
+}
+
+impl Engine {
+    /// Stores what is staged, and what is to be forgotten.
+    pub(super) fn commit(&mut self) -> Result<(), CommitError> {
+        let changed = |staged: &Staged| outlives(&staged.change);
+        let to_forget = self.forgotten.len() + self.forgotten_rows.len();
+        if !self.store.keeps() || !(self.store_failing || to_forget > 0 || self.staged.iter().any(changed)) {
+            self.forgotten_rows.clear();
+            return Ok(());
+        }
+        let mut writes = Vec::with_capacity(3 * self.staged.len() + to_forget + 1);
+        // First, since what is staged may name a forgotten thread again.
+        writes.extend(self.forgotten.iter().map(|forgotten| Write::DeleteThread(&forgotten.thread)));
+        for (i, staged) in self.staged.iter().enumerate().filter(|(_, staged)| changed(staged)) {
+            let Staged { thread, change, .. } = staged;
+            match &change.effect {
+                // Unless what is staged after it has closed it.
+                Effect::Renewed { id, .. } => {
+                    let record = self.records.get(thread);
+                    let open = record.and_then(|record| record.position(*id).map(|index| &record.open[index]));
+                    writes.extend(open.map(|open| Write::PutElicitation(thread, open)));
+                }
+                Effect::Opened(open) => writes.push(Write::PutElicitation(thread, open)),
+                Effect::Closed { open, closing, .. } => {
+                    writes.push(Write::DeleteElicitation(open.row));
+                    writes.push(Write::PutClosing(thread, closing));
+                }
+            }
+            writes.extend(change.request.as_ref().map(|request| Write::PutRequest(thread, request)));
+            // Of several changes of a thread only the last header counts; in a batch they mostly stand together.
+            if !self.staged.get(i + 1).is_some_and(|next| next.thread == *thread && changed(next)) {
+                writes.push(Write::PutThread(thread, &change.after));
+            }
+        }
+        writes.extend(self.forgotten_rows.iter().map(|&row| Write::DeleteMemory(row)));
+        if !self.forgotten.is_empty() {
+            writes.push(Write::PutFloor(self.floor));
+        }
+        // Should it fail, what is to be forgotten is tried again with the next batch.
+        let before = self.clock.awake();
+        self.store.commit(&writes)?;
+        self.metrics.commit.observe_time(self.clock.awake().saturating_sub(before));
+        self.metrics.batch.observe(self.staged.len() as u64);
+        self.forgotten_rows.clear();
+        Ok(())
+    }
+
+    /// What was staged is durable now, or needs not be: follows it up, and hands it out to be published.
+    pub(super) fn settle(&mut self, now: Moment, committed: &mut Vec<Committed>) {
+        self.made.clear();
+        for Staged { thread, change, by } in self.staged.drain(..) {
+            count(&self.metrics, &change, now);
+            if let Some(witness) = &mut self.settings.witness {
+                witness.changed(&Changed { now, thread: &thread, change: &change, by: by.as_deref() });
+            }
+            let event = match change.effect {
+                Effect::Opened(open) => {
+                    self.leases.set(&thread, open.elicitation.id, None, open.ends());
+                    let ends = open.ends();
+                    Event::Opened(open.elicitation, ends)
+                }
+                Effect::Closed { open, closing, .. } => {
+                    // The end may have been moved by a renewal of the same batch: the lease is told by what it was then.
+                    self.leases.set(&thread, closing.id, open.ends(), None);
+                    self.ledger.close(closing.id);
+                    Event::Closed(closing.id, closing.how)
+                }
+                Effect::Renewed { id, before, after, .. } => {
+                    let ends = |lease: Option<(Duration, Moment)>| lease.map(|(_, ends)| ends);
+                    self.leases.set(&thread, id, ends(before), ends(after));
+                    Event::Renewed(id, ends(after))
+                }
+            };
+            if let Some(record) = self.records.get_mut(&thread) {
+                let rows = &mut self.forgotten_rows;
+                record.memory.forget(now, |row| rows.push(row));
+            }
+            committed.push(Committed { thread, header: change.after, event });
+        }
+    }
+
+    /// Undoes what is staged, latest first, and drops the records that were made for it.
+    pub(super) fn take_back(&mut self) {
+        while let Some(Staged { thread, change, .. }) = self.staged.pop() {
+            if let Effect::Opened(open) = &change.effect {
+                self.ledger.close(open.elicitation.id);
+            }
+            if let Some(record) = self.records.get_mut(&thread) {
+                record.revert(&change);
+            }
+        }
+        for thread in self.made.drain(..) {
+            self.ledger.forget(&thread);
+            self.records.remove(&thread);
+        }
+    }
+}
+
+/// Whether a change must outlive the process. A renewal need not if the length of the lease stays, since a restart gives
+/// every lease its full length anyway.
+pub(super) fn outlives(change: &Change) -> bool {
+    let length = |lease: &Option<(Duration, Moment)>| lease.map(|(length, _)| length);
+    !matches!(&change.effect, Effect::Renewed { before, after, .. } if length(before) == length(after))
+}
+
+/// Counts a change that is committed.
+fn count(metrics: &Metrics, change: &Change, now: Moment) {
+    match &change.effect {
+        Effect::Opened(_) => metrics.opened.add_one(),
+        Effect::Closed { closing, .. } => {
+            match closing.how {
+                Closing::Released => metrics.released.add_one(),
+                Closing::Expired => metrics.expired.add_one(),
+            }
+            if let (Some(since), None) = (change.before.pause.since, change.after.pause.since) {
+                metrics.pauses.observe(now.since(since).as_secs());
+            }
+        }
+        Effect::Renewed { .. } => {}
+    }
+}
