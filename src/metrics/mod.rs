@@ -55,6 +55,8 @@ pub struct Metrics {
     pub batch: Histogram,
     /// How long it took to make a batch durable.
     pub commit: Histogram,
+    /// How much of it was the fsync.
+    pub fsync: Histogram,
     /// The store refuses changes.
     pub store_failing: AtomicBool,
     /// Elicitations that were opened.
@@ -78,6 +80,7 @@ impl Default for Metrics {
             connections: Counter::default(),
             batch: Histogram::new(BATCHES),
             commit: Histogram::new(COMMITS),
+            fsync: Histogram::new(COMMITS),
             store_failing: AtomicBool::new(false),
             opened: Counter::default(),
             released: Counter::default(),
@@ -181,6 +184,9 @@ impl Metrics {
         let name = "pausewatch_commit_duration_seconds";
         text.family(name, Kind::Histogram, "Time to make a batch durable: its write and its fsync.");
         text.histogram(name, &[], &self.commit.read(), 1e9);
+        let name = "pausewatch_fsync_duration_seconds";
+        text.family(name, Kind::Histogram, "How much of that was the fsync: what the disk takes.");
+        text.histogram(name, &[], &self.fsync.read(), 1e9);
         let help = "1 while the store takes changes, 0 while it refuses them.";
         let writable = u8::from(!self.store_failing.load(Relaxed));
         text.single("pausewatch_store_writable", Kind::Gauge, help, writable);

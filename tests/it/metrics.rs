@@ -75,7 +75,9 @@ async fn each_metric_moves_with_its_cause() {
     is("commit_batch_size_sum", 5.0);
     is("commit_batch_size_count", 5.0);
     is("commit_duration_seconds_count", 5.0);
-    assert!(after.get("pausewatch_commit_duration_seconds_sum") > 0.0);
+    is("fsync_duration_seconds_count", 5.0);
+    let (commits, fsyncs) = ("pausewatch_commit_duration_seconds_sum", "pausewatch_fsync_duration_seconds_sum");
+    assert!(0.0 < after.get(fsyncs) && after.get(fsyncs) < after.get(commits), "an fsync is a part of its commit");
     is("store_writable", 1.0);
     assert!(after.get("pausewatch_oldest_pause_seconds") >= 1.0, "the lease of a second has ended since");
 

@@ -58,6 +58,9 @@ impl Engine {
         let before = self.clock.awake();
         self.store.commit(&writes)?;
         self.metrics.commit.observe_time(self.clock.awake().saturating_sub(before));
+        if let Some(fsync) = self.store.last_fsync() {
+            self.metrics.fsync.observe_time(fsync);
+        }
         self.metrics.batch.observe(self.staged.len() as u64);
         self.forgotten_rows.clear();
         Ok(())

@@ -42,6 +42,7 @@ use std::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
+use std::time::Duration;
 
 /// A store in a directory.
 pub struct Embedded {
@@ -55,6 +56,7 @@ pub struct Embedded {
     payload: Vec<u8>,
     /// Bytes of the batch that was refused last.
     refused: usize,
+    last_fsync: Option<Duration>,
     snapshots: Snapshots,
     _lock: Option<File>,
 }
@@ -108,7 +110,19 @@ impl Embedded {
         let (name, payload) = (name.to_owned(), Vec::new());
         let viewer = checkpoints.viewer();
         let snapshots = Snapshots { viewer, disk: disk.clone(), durable, seed, name: name.clone() };
-        Ok(Embedded { disk, health, journal, checkpoints, boot_id, name, payload, refused: 0, snapshots, _lock: None })
+        Ok(Embedded {
+            disk,
+            health,
+            journal,
+            checkpoints,
+            boot_id,
+            name,
+            payload,
+            refused: 0,
+            last_fsync: None,
+            snapshots,
+            _lock: None,
+        })
     }
 
     /// What makes copies of it while it is in use.
@@ -180,13 +194,20 @@ impl Store for Embedded {
             return Err(CommitError::Refused(format!("{}: {why}", self.name)));
         }
         self.refused = 0;
+        self.last_fsync = None;
         if !batch.is_empty() {
             let appended = journal.append(&self.payload);
-            appended.map_err(|error| self.fatal(&format!("write the journal and make it durable: {error}")))?;
+            let fsync =
+                appended.map_err(|error| self.fatal(&format!("write the journal and make it durable: {error}")))?;
+            self.last_fsync = Some(fsync);
             self.snapshots.durable.store(journal.last(), SeqCst);
         }
         self.journal = Some(journal);
         Ok(())
+    }
+
+    fn last_fsync(&self) -> Option<Duration> {
+        self.last_fsync
     }
 
     fn is_full(&self) -> bool {
