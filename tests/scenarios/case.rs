@@ -13,8 +13,8 @@ use std::{
 };
 
 /// The rows of the table in clients/README.md, in their order.
-pub(crate) const FEATURES: [&str; 8] =
-    ["calls", "errors", "retries", "unix sockets", "hold", "watch", "pausable timeout", "story"];
+pub(crate) const FEATURES: [&str; 9] =
+    ["calls", "errors", "retries", "unix sockets", "tls and tokens", "hold", "watch", "pausable timeout", "story"];
 const GUARANTEES: [&str; 8] = ["G1", "G2", "G3", "G4", "G5", "G6", "G7", "G8"];
 /// Fewer would mean that they were not found.
 const LEAST: usize = 25;
@@ -35,6 +35,9 @@ pub(crate) struct Case {
     /// More options of `pausewatch serve`.
     #[serde(default)]
     pub(crate) serve: Vec<String>,
+    /// With TLS and tokens.
+    #[serde(default)]
+    pub(crate) secure: bool,
     /// Players by name, with the client of each; empty: all are the client under test.
     #[serde(default)]
     pub(crate) players: BTreeMap<String, String>,
@@ -162,6 +165,9 @@ fn read(path: &Path) -> Result<Case, String> {
     if case.proxy && case.listen == Listen::Unix {
         return Err("the proxy speaks TCP only".to_owned());
     }
+    if case.secure && (case.proxy || case.listen == Listen::Unix) {
+        return Err("TLS is over TCP, and no proxy looks into it".to_owned());
+    }
     let steps = std::mem::take(&mut case.raw_steps).into_iter().enumerate();
     let steps = steps.map(|(index, step)| parse(&case, step).map_err(|error| format!("step {}: {error}", index + 1)));
     case.steps = steps.collect::<Result<_, _>>()?;
@@ -218,6 +224,9 @@ fn check(case: &Case, action: &Action, keys: &Keys, arguments: &mut Map<String, 
             let op = Op::of_stage(name).ok_or_else(|| format!("the stage does no {name:?}"))?;
             if ["cut", "mend", "swallow_answers", "mute_watches", "streams"].contains(&name.as_str()) && !case.proxy {
                 return Err(format!("{name} needs the proxy"));
+            }
+            if name == "token" && !case.secure {
+                return Err("a token is that of a secure server".to_owned());
             }
             op.check(arguments.keys())
         }

@@ -7,7 +7,7 @@
 //! run, pool           many cases at once, players that are used again, what is reported
 //! play, variables     one case: its steps in turn, what it remembers
 //! stage, race         what the stage does itself
-//! server, proxy       what is played against; frames: the proxy's look into HTTP/2
+//! server, secrets, proxy   what is played against; frames: the proxy's look into HTTP/2
 //! player, clients     the other side of the lines of JSON; rust_player: the one of this crate
 //! table               the results, feature by client
 //! ```
@@ -29,6 +29,7 @@ mod proxy;
 mod race;
 mod run;
 mod rust_player;
+mod secrets;
 mod server;
 mod stage;
 mod table;

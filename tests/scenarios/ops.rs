@@ -7,7 +7,7 @@ pub(crate) struct Op(&'static str, &'static [&'static str], &'static [&'static s
 
 /// What players do.
 const PLAYER: &[Op] = &[
-    Op("client", &["client", "address"], &["deadline_ms"]),
+    Op("client", &["client", "address"], &["deadline_ms", "tls_ca", "token"]),
     Op("increment", &["client", "thread_id"], &["request_id", "reason", "holder", "ttl_ms"]),
     Op("decrement", &["client", "thread_id"], &["elicitation_id", "request_id"]),
     Op("renew", &["client", "thread_id", "elicitation_id"], &["ttl_ms"]),
@@ -47,6 +47,7 @@ const STAGE: &[Op] = &[
     Op("check", &["value"], &[]),
     Op("increment", &["thread_id"], &["request_id", "reason", "holder", "ttl_ms"]),
     Op("decrement", &["thread_id"], &["elicitation_id", "request_id"]),
+    Op("token", &["role"], &["thread_id", "prefix"]),
     Op("race", &["limit_ms", "leads_ms"], &["player"]),
 ];
 

@@ -41,7 +41,7 @@ struct Outcome {
 
 /// Plays a case with `client` as every player that the case does not name a client for.
 pub(crate) async fn play(case: &Case, client: &str, pool: &mut Pool) -> Result<(), String> {
-    let server = Server::start(case.listen, &case.serve).await?;
+    let server = Server::start(case).await?;
     let proxy = match server.port().filter(|_| case.proxy) {
         Some(port) => Some(Proxy::start(port).map_err(|error| format!("start the proxy: {error}"))?),
         None => None,
@@ -49,6 +49,10 @@ pub(crate) async fn play(case: &Case, client: &str, pool: &mut Pool) -> Result<(
     let address = proxy.as_ref().map_or_else(|| server.address(), |proxy| proxy.address().to_string());
     let mut variables = Variables::default();
     variables.set("address", address.into());
+    if let Some(secrets) = &server.secrets {
+        variables.set("tls_ca", secrets.ca().into());
+        variables.set("token", secrets.admin.clone().into());
+    }
     let (players, started) = Default::default();
     let mut play = Play { case, client, pool, server, proxy, players, started, variables };
     let result = play.steps().await;
@@ -166,8 +170,11 @@ impl Play<'_> {
         if !self.players.contains_key(name) {
             let client = self.case.players.get(name).map_or(self.client, String::as_str);
             let mut player = self.pool.take(client)?;
-            let address = self.variables.put_into(&json!("$address"))?;
-            let made = warm_up(&mut player, address).await;
+            let mut first = json!({"client": "c", "address": "$address"});
+            if self.case.secure {
+                (first["tls_ca"], first["token"]) = ("$tls_ca".into(), "$token".into());
+            }
+            let made = warm_up(&mut player, self.variables.put_into(&first)?).await;
             // Kept also when it failed: its standard error may say why.
             self.players.insert(name.to_owned(), player);
             made?;
@@ -222,10 +229,10 @@ impl Step {
 }
 
 /// Makes the first client of a player, and its first call: what is slow once in a process's life is over then.
-async fn warm_up(player: &mut Player, address: Value) -> Result<(), String> {
-    let client = Map::from_iter([("client".to_owned(), "c".into()), ("address".to_owned(), address)]);
-    let get = Map::from_iter([("client".to_owned(), "c".into()), ("thread_id".to_owned(), "warm-up".into())]);
-    for (op, arguments) in [("client", client), ("get", get)] {
+async fn warm_up(player: &mut Player, first: Value) -> Result<(), String> {
+    let get = json!({"client": "c", "thread_id": "warm-up"});
+    for (op, arguments) in [("client", first), ("get", get)] {
+        let Value::Object(arguments) = arguments else { unreachable!("an object was written") };
         let answer = player.call(op, arguments).await?;
         answer.result.map_err(|refusal| format!("the player's first {op} failed: {}", tell(&refusal)))?;
     }

@@ -2,7 +2,13 @@
 //!
 //! 1. A server that is started again has the same data and the same address; while it is down its port stays reserved.
 //! 2. The stage calls with the generated stub, not with a client library: what is under test does not judge itself.
-use crate::{case::Listen, proxy::Port, wire};
+//! 3. A secure server is called by the stage over a Unix socket, with a token of the stage's own.
+use crate::{
+    case::{Case, Listen},
+    proxy::Port,
+    secrets::Secrets,
+    wire,
+};
 use pausewatch::proto::v1::{self, elicitation_service_client::ElicitationServiceClient};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map, Value, json};
@@ -14,7 +20,7 @@ use tokio::{
     time::timeout,
 };
 use tonic::{
-    Status,
+    Request, Status,
     transport::{Channel, Endpoint},
 };
 
@@ -25,6 +31,7 @@ pub(crate) struct Server {
     directory: TempDir,
     port: Option<Port>,
     options: Vec<String>,
+    pub(crate) secrets: Option<Secrets>,
     running: Option<Running>,
 }
 
@@ -42,27 +49,35 @@ fn program() -> PathBuf {
 }
 
 impl Server {
-    pub(crate) async fn start(listen: Listen, options: &[String]) -> Result<Self, String> {
+    pub(crate) async fn start(case: &Case) -> Result<Self, String> {
         let prepare = || -> io::Result<Self> {
             let directory = tempfile::Builder::new().prefix("scenario-").tempdir()?;
-            let port = (listen == Listen::Tcp).then(Port::reserve).transpose()?;
-            Ok(Server { directory, port, options: options.to_vec(), running: None })
+            let port = (case.listen == Listen::Tcp).then(Port::reserve).transpose()?;
+            Ok(Server { directory, port, options: case.serve.clone(), secrets: None, running: None })
         };
         let mut server = prepare().map_err(|error| format!("prepare a server: {error}"))?;
+        if case.secure {
+            let secrets = Secrets::make(&program(), server.directory.path())?;
+            server.options.extend(secrets.options());
+            server.options.extend(["--listen".to_owned(), server.socket_address()]);
+            server.secrets = Some(secrets);
+        }
         server.run().await?;
         Ok(server)
     }
 
     pub(crate) fn address(&self) -> String {
-        match &self.port {
-            Some(port) => port.address.to_string(),
-            None => format!("unix:{}", self.socket().display()),
-        }
+        let scheme = if self.secrets.is_some() { "https://" } else { "" };
+        self.port.as_ref().map_or_else(|| self.socket_address(), |port| format!("{scheme}{}", port.address))
     }
 
     /// Where a proxy connects to.
     pub(crate) fn port(&self) -> Option<SocketAddr> {
         self.port.as_ref().map(|port| port.address)
+    }
+
+    fn socket_address(&self) -> String {
+        format!("unix:{}", self.socket().display())
     }
 
     fn socket(&self) -> PathBuf {
@@ -74,7 +89,8 @@ impl Server {
             return Err("the server runs already".to_owned());
         }
         let mut command = Command::new(program());
-        command.args(["serve", "--store", "embedded", "--listen", &self.address(), "--data-dir"]);
+        let listen = self.port.as_ref().map_or_else(|| self.socket_address(), |port| port.address.to_string());
+        command.args(["serve", "--store", "embedded", "--listen", &listen, "--data-dir"]);
         command.arg(self.directory.path().join("data")).args(&self.options).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("start {}: {error}", program().display()))?;
@@ -91,7 +107,7 @@ impl Server {
     }
 
     fn channel(&self) -> Endpoint {
-        let address = match &self.port {
+        let address = match self.port.as_ref().filter(|_| self.secrets.is_none()) {
             Some(port) => format!("http://{}", port.address),
             None => format!("unix://{}", self.socket().display()),
         };
@@ -126,20 +142,36 @@ impl Server {
                 let ttl = arguments.get("ttl_ms").and_then(Value::as_f64).map(wire::wire_duration);
                 let (request_id, reason, holder) = (text("request_id"), text("reason"), text("holder"));
                 let request = v1::IncrementElicitationRequest { thread_id, request_id, reason, holder, ttl };
-                stub.increment_elicitation(request).await.map(|response| wire::opened(response.get_ref()))
+                stub.increment_elicitation(self.request(request)?)
+                    .await
+                    .map(|response| wire::opened(response.get_ref()))
             }
             "decrement" => {
                 let elicitation_id = arguments.get("elicitation_id").map(|_| text("elicitation_id"));
                 let request_id = text("request_id");
                 let request = v1::DecrementElicitationRequest { thread_id, elicitation_id, request_id };
-                stub.decrement_elicitation(request).await.map(|response| wire::closed(response.get_ref()))
+                stub.decrement_elicitation(self.request(request)?)
+                    .await
+                    .map(|response| wire::closed(response.get_ref()))
             }
-            _ => stub.get_pause_state(v1::GetPauseStateRequest { thread_id }).await.and_then(|response| {
-                let state = response.into_inner().pause_state;
-                state.map(|state| wire::state(&state)).ok_or_else(|| Status::internal("no state in the answer"))
-            }),
+            _ => {
+                let request = self.request(v1::GetPauseStateRequest { thread_id })?;
+                stub.get_pause_state(request).await.and_then(|response| {
+                    let state = response.into_inner().pause_state;
+                    state.map(|state| wire::state(&state)).ok_or_else(|| Status::internal("no state in the answer"))
+                })
+            }
         };
         answer.map_err(|status| format!("the stage's own {op}: {status}"))
+    }
+
+    fn request<T>(&self, message: T) -> Result<Request<T>, String> {
+        let mut request = Request::new(message);
+        if let Some(secrets) = &self.secrets {
+            let bearer = format!("Bearer {}", secrets.admin).parse().map_err(|error| format!("a token: {error}"))?;
+            request.metadata_mut().insert("authorization", bearer);
+        }
+        Ok(request)
     }
 
     /// Increments and decrements in turn; the last revision.

@@ -26,11 +26,19 @@ impl Play<'_> {
             "check" => return Ok(arguments["value"].clone()),
             "flip" => return self.server.flip(text("thread_id"), number("times")).await,
             "drain_watch" => return self.drain_watch(arguments, step).await,
+            "token" => return self.token(arguments),
             "race" => return race::race(self, arguments).await,
             "cut" | "mend" | "swallow_answers" | "mute_watches" | "streams" => return self.break_link(op).await,
             _ => return self.server.call(op, arguments).await,
         }
         Ok(json!({}))
+    }
+
+    fn token(&self, arguments: &Map<String, Value>) -> Result<Value, String> {
+        let secrets = self.server.secrets.as_ref().ok_or("this case is not secure")?;
+        let [role, thread_id, prefix] =
+            ["role", "thread_id", "prefix"].map(|key| arguments.get(key).and_then(Value::as_str));
+        Ok(json!({"token": secrets.token(role.unwrap_or_default(), thread_id, prefix)?}))
     }
 
     async fn break_link(&mut self, op: &str) -> Result<Value, String> {

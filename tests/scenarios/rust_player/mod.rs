@@ -9,10 +9,11 @@ mod timeouts;
 mod watches;
 
 use crate::player::Refusal;
-use pausewatch::client::{Address, Client, Config, Error};
+use pausewatch::client::{Address, Client, Config, Error, Tls, Token};
 use serde_json::{Map, Value, json};
 use std::{
     collections::HashMap,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::{
@@ -94,6 +95,12 @@ impl Player {
         if let Some(deadline) = step.duration("deadline_ms") {
             config.deadline = deadline;
         }
+        if let Some(ca) = step.given("tls_ca") {
+            config.tls = Some(Tls::load(Some(Path::new(&ca)), None).map_err(|error| mistake(error.to_string()))?);
+        }
+        if let Some(token) = step.given("token") {
+            config.token = Some(Token::new(&token).map_err(|error| mistake(error.to_string()))?);
+        }
         let client = Client::with_config(&config).map_err(|error| mistake(error.to_string()))?;
         self.world().clients.insert(step.text("client").to_owned(), client);
         Ok(json!({}))
@@ -151,6 +158,8 @@ impl From<Error> for Refusal {
             Error::TooManyElicitations(_) => ("TOO_MANY_ELICITATIONS", None),
             Error::LimitExceeded { .. } => ("LIMIT_EXCEEDED", None),
             Error::StoreUnavailable(_) => ("STORE_UNAVAILABLE", None),
+            Error::Unauthenticated(_) => ("UNAUTHENTICATED", None),
+            Error::PermissionDenied(_) => ("PERMISSION_DENIED", None),
             Error::Unavailable(_) => ("UNAVAILABLE", None),
             Error::DeadlineExceeded(_) => ("DEADLINE_EXCEEDED", None),
             _ => ("OTHER", None),

@@ -74,6 +74,8 @@ func describe(err error) fields {
 		{"TOO_MANY_ELICITATIONS", new(*pausewatch.TooManyElicitationsError)},
 		{"LIMIT_EXCEEDED", new(*pausewatch.LimitExceededError)},
 		{"STORE_UNAVAILABLE", new(*pausewatch.StoreUnavailableError)},
+		{"UNAUTHENTICATED", new(*pausewatch.UnauthenticatedError)},
+		{"PERMISSION_DENIED", new(*pausewatch.PermissionDeniedError)},
 		{"UNAVAILABLE", new(*pausewatch.UnavailableError)},
 		{"DEADLINE_EXCEEDED", new(*pausewatch.DeadlineExceededError)},
 	} {

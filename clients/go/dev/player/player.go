@@ -22,6 +22,8 @@ type step struct {
 	Client          string      `json:"client"`
 	Address         string      `json:"address"`
 	DeadlineMs      *float64    `json:"deadline_ms"`
+	TLSCA           string      `json:"tls_ca"`
+	Token           string      `json:"token"`
 	ThreadID        string      `json:"thread_id"`
 	ThreadIDs       *[]string   `json:"thread_ids"`
 	RequestID       string      `json:"request_id"`
@@ -123,6 +125,12 @@ func (p *player) newClient(s step) (any, error) {
 	options := []pausewatch.Option{pausewatch.WithAddress(s.Address)}
 	if s.DeadlineMs != nil {
 		options = append(options, pausewatch.WithCallTimeout(ms(*s.DeadlineMs)))
+	}
+	if s.TLSCA != "" {
+		options = append(options, pausewatch.WithTLSCA(s.TLSCA))
+	}
+	if s.Token != "" {
+		options = append(options, pausewatch.WithToken(s.Token))
 	}
 	client, err := pausewatch.NewClient(options...)
 	if err != nil {

@@ -55,7 +55,8 @@ class Ops:
 
     async def client(self, step: Json) -> None:
         deadline = wire.seconds(step, "deadline_ms") or DEADLINE
-        self._clients[step["client"]] = self._style.client.from_env(address=step["address"], deadline=deadline)
+        named = wire.some(step, "address", "tls_ca", "token")
+        self._clients[step["client"]] = self._style.client.from_env(deadline=deadline, **named)
 
     async def increment(self, step: Json) -> Json:
         named = wire.some(step, "request_id", "reason", "holder")

@@ -19,6 +19,8 @@ _TYPES: dict[type[Exception], str] = {
     pw.TooManyElicitations: "TOO_MANY_ELICITATIONS",
     pw.LimitExceeded: "LIMIT_EXCEEDED",
     pw.StoreUnavailable: "STORE_UNAVAILABLE",
+    pw.Unauthenticated: "UNAUTHENTICATED",
+    pw.PermissionDenied: "PERMISSION_DENIED",
     pw.Unavailable: "UNAVAILABLE",
     pw.DeadlineExceeded: "DEADLINE_EXCEEDED",
 }

@@ -29,6 +29,8 @@ export interface Step {
   readonly holder?: string;
   readonly ttl_ms?: number;
   readonly deadline_ms?: number;
+  readonly tls_ca?: string;
+  readonly token?: string;
   readonly page_size?: number;
   readonly page_token?: string;
   readonly include_running?: boolean;
@@ -61,8 +63,8 @@ export class Player {
   readonly #timeouts = new Map<string, Running>();
 
   readonly #ops: Readonly<Record<string, (step: Step) => Promise<Json> | Json>> = {
-    client: ({ client, address, deadline_ms }) => {
-      this.#clients.set(client, new Client({ address, deadlineMs: deadline_ms }));
+    client: ({ client, address, deadline_ms, tls_ca, token }) => {
+      this.#clients.set(client, new Client({ address, deadlineMs: deadline_ms, tlsCa: tls_ca, token }));
       return {};
     },
     increment: async (step) => {

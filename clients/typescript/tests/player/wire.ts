@@ -10,9 +10,11 @@ import {
   LimitExceededError,
   NoOutstandingElicitationError,
   type PauseState,
+  PermissionDeniedError,
   RequestIdReusedError,
   StoreUnavailableError,
   TooManyElicitationsError,
+  UnauthenticatedError,
   UnavailableError,
   type WatchEvent,
 } from "pausewatch";
@@ -29,6 +31,8 @@ const TYPES: readonly [new (...args: never[]) => CallError, string][] = [
   [TooManyElicitationsError, "TOO_MANY_ELICITATIONS"],
   [LimitExceededError, "LIMIT_EXCEEDED"],
   [StoreUnavailableError, "STORE_UNAVAILABLE"],
+  [UnauthenticatedError, "UNAUTHENTICATED"],
+  [PermissionDeniedError, "PERMISSION_DENIED"],
   [UnavailableError, "UNAVAILABLE"],
   [DeadlineExceededError, "DEADLINE_EXCEEDED"],
 ];

@@ -12,9 +12,11 @@ import dev.pausewatch.LimitExceededException;
 import dev.pausewatch.NoOutstandingElicitationException;
 import dev.pausewatch.PausableDeadline;
 import dev.pausewatch.PauseState;
+import dev.pausewatch.PermissionDeniedException;
 import dev.pausewatch.RequestIdReusedException;
 import dev.pausewatch.StoreUnavailableException;
 import dev.pausewatch.TooManyElicitationsException;
+import dev.pausewatch.UnauthenticatedException;
 import dev.pausewatch.UnavailableException;
 import dev.pausewatch.WatchEvent;
 import java.time.Duration;
@@ -35,6 +37,8 @@ final class Answers {
             Map.entry(TooManyElicitationsException.class, "TOO_MANY_ELICITATIONS"),
             Map.entry(LimitExceededException.class, "LIMIT_EXCEEDED"),
             Map.entry(StoreUnavailableException.class, "STORE_UNAVAILABLE"),
+            Map.entry(UnauthenticatedException.class, "UNAUTHENTICATED"),
+            Map.entry(PermissionDeniedException.class, "PERMISSION_DENIED"),
             Map.entry(UnavailableException.class, "UNAVAILABLE"),
             Map.entry(DeadlineExceededException.class, "DEADLINE_EXCEEDED"));
 

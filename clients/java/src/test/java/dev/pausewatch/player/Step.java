@@ -17,6 +17,7 @@ import dev.pausewatch.PausableDeadline;
 import dev.pausewatch.PauseStatePage;
 import dev.pausewatch.RenewElicitation;
 import dev.pausewatch.WatchBuilder;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -83,6 +84,8 @@ final class Step {
     private Map<String, Object> openClient() {
         Config.Builder config = Config.fromEnv().address(text("address"));
         duration("deadline_ms").ifPresent(config::deadline);
+        optional("tls_ca").map(Path::of).ifPresent(config::tlsCa);
+        optional("token").ifPresent(config::token);
         Client old = cast.clients.put(text("client"), Client.open(config.build()));
         if (old != null) {
             old.close();

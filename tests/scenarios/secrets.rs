@@ -1,0 +1,65 @@
+//! What a secure server and its callers have: an authority with the server's certificate, and a key that signs tokens.
+//!
+//! The tokens are made by the program under test: `pausewatch token`.
+#[allow(dead_code, clippy::unwrap_used)] // Made for `it`, which uses all of it.
+#[path = "../it/support/certs.rs"]
+mod certs;
+
+use certs::Authority;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+pub(crate) struct Secrets {
+    program: PathBuf,
+    directory: PathBuf,
+    /// For the stage's own calls.
+    pub(crate) admin: String,
+}
+
+impl Secrets {
+    pub(crate) fn make(program: &Path, directory: &Path) -> Result<Self, String> {
+        let authority = Authority::new("the case's own");
+        authority.write(&directory.join("ca.crt"));
+        authority.issue().write(directory, "server");
+        let (program, directory) = (program.to_owned(), directory.to_owned());
+        let mut secrets = Secrets { program, directory, admin: String::new() };
+        secrets.run(&["token", "key", &secrets.path("issuer.key")])?;
+        secrets.admin = secrets.token("admin", None, None)?;
+        Ok(secrets)
+    }
+
+    /// The certificate of the authority.
+    pub(crate) fn ca(&self) -> String {
+        self.path("ca.crt")
+    }
+
+    /// Options of `pausewatch serve`.
+    pub(crate) fn options(&self) -> Vec<String> {
+        let files = [("--tls-cert", "server.crt"), ("--tls-key", "server.key"), ("--jwt-keys", "issuer.key.pub")];
+        files.iter().flat_map(|(option, name)| [(*option).to_owned(), self.path(name)]).collect()
+    }
+
+    pub(crate) fn token(&self, role: &str, thread_id: Option<&str>, prefix: Option<&str>) -> Result<String, String> {
+        let key = self.path("issuer.key");
+        let mut arguments = vec!["token", "create", "--token-key", &key, "--role", role];
+        for (option, value) in [("--thread-id", thread_id), ("--prefix", prefix)] {
+            arguments.extend(value.into_iter().flat_map(|value| [option, value]));
+        }
+        Ok(self.run(&arguments)?.trim().to_owned())
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.directory.join(name).display().to_string()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Result<String, String> {
+        let done = Command::new(&self.program).args(arguments).output();
+        let done = done.map_err(|error| format!("start {}: {error}", self.program.display()))?;
+        match done.status.success() {
+            true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
+            false => Err(format!("{arguments:?}: {}", String::from_utf8_lossy(&done.stderr).trim())),
+        }
+    }
+}
