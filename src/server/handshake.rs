@@ -8,12 +8,12 @@
 use super::door::Place;
 use super::tls::Tls;
 use std::collections::BTreeMap;
-use std::io;
+use std::io::IoSlice;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{self, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
@@ -24,6 +24,8 @@ use tokio_rustls::server::TlsStream;
 const LONGEST: Duration = Duration::from_secs(10);
 /// What is listened to after a handshake that failed.
 const LINGER: Duration = Duration::from_secs(1);
+/// Bytes of it: many times what is on its way before an alert can be there.
+const HEARD: u64 = 1 << 20;
 /// Handshakes of a worker at a time: about 20 KB each.
 const MOST: usize = 1_024;
 /// Bytes that a connection keeps that its client does not take: one record of TLS.
@@ -121,11 +123,9 @@ impl Handshakes {
 }
 
 /// Says that nothing more comes from here, and reads until the other side has said so too.
-async fn hear_out(mut stream: TcpStream) -> io::Result<()> {
+async fn hear_out(mut stream: TcpStream) -> io::Result<u64> {
     stream.shutdown().await?;
-    let mut unread = [0; 1 << 10];
-    while stream.read(&mut unread).await? > 0 {}
-    Ok(())
+    io::copy(&mut stream.take(HEARD), &mut io::sink()).await
 }
 
 /// Not a warning: whoever connects could fill the log with it.
@@ -159,7 +159,7 @@ impl AsyncWrite for Wire {
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
+        bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.stream().poll_write_vectored(cx, bytes)
     }
