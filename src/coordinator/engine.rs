@@ -25,7 +25,8 @@ use hashbrown::HashMap;
 use renewal::slept;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Leases that one batch ends at most, beside those of the threads that it has calls for.
@@ -81,6 +82,8 @@ pub struct Engine {
     made: Vec<ThreadId>,
     /// Boot-time clock less the time awake: rises when the machine sleeps.
     slept: i64,
+    /// When the fsync of the batch that is being committed began, in nanoseconds of the time awake; 0: it has not.
+    fsync_began: Arc<AtomicU64>,
     store_failing: bool,
     next_recovery: i64,
     next_sweep: i64,
@@ -113,6 +116,10 @@ impl Engine {
         let now = clock.now();
         let Contents { records, floor, next_row } = store.load(now)?;
         hub.load(&records, floor);
+        let fsync_began = Arc::new(AtomicU64::new(0));
+        let (began, watch) = (fsync_began.clone(), clock.clone());
+        let nanos = move || u64::try_from(watch.awake().as_nanos()).unwrap_or(0);
+        store.before_fsync(Box::new(move || began.store(nanos(), Relaxed)));
         let seed = || getrandom::u64().map_err(|error| OpenError::Io(format!("get random numbers: {error}")));
         let mut leases = Leases::default();
         for record in &records {
@@ -136,6 +143,7 @@ impl Engine {
             forgotten: Vec::new(),
             staged: Vec::new(),
             made: Vec::new(),
+            fsync_began,
             store_failing: false,
             next_recovery: now.boot,
             next_sweep: now.boot,

@@ -20,7 +20,6 @@ pub use memory::Memory;
 
 use crate::core::types::ThreadId;
 use crate::core::{Header, Moment, Open, Record, RememberedClosing, RememberedRequest};
-use std::time::Duration;
 
 /// Keeps what the coordinator knows. Called from one thread at a time; may block.
 pub trait Store: Send + 'static {
@@ -36,10 +35,8 @@ pub trait Store: Send + 'static {
     /// See [`CommitError`].
     fn commit(&mut self, batch: &[Write<'_>]) -> Result<(), CommitError>;
 
-    /// How long the fsync of the last commit took; `None`: there was none.
-    fn last_fsync(&self) -> Option<Duration> {
-        None
-    }
+    /// Calls `hook` in each commit that has an fsync, right before it.
+    fn before_fsync(&mut self, _hook: Box<dyn Fn() + Send>) {}
 
     /// A batch is about to be judged: a look at the room that there is, before [`Store::is_full`] is asked.
     fn begin(&mut self) {}

@@ -7,7 +7,7 @@ use crate::hub::{Committed, Event};
 use crate::limits::Account;
 use crate::metrics::Metrics;
 use crate::store::{CommitError, Write};
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 use std::time::Duration;
 
 /// A change that was made in memory and is not committed.
@@ -57,9 +57,11 @@ impl Engine {
         // Should it fail, what is to be forgotten is tried again with the next batch.
         let before = self.clock.awake();
         self.store.commit(&writes)?;
-        self.metrics.commit.observe_time(self.clock.awake().saturating_sub(before));
-        if let Some(fsync) = self.store.last_fsync() {
-            self.metrics.fsync.observe_time(fsync);
+        let after = self.clock.awake();
+        self.metrics.commit.observe_time(after.saturating_sub(before));
+        let began = Duration::from_nanos(self.fsync_began.swap(0, Relaxed));
+        if !began.is_zero() {
+            self.metrics.fsync.observe_time(after.saturating_sub(began));
         }
         self.metrics.batch.observe(self.staged.len() as u64);
         self.forgotten_rows.clear();

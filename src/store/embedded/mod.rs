@@ -42,7 +42,6 @@ use std::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
-use std::time::Duration;
 
 /// A store in a directory.
 pub struct Embedded {
@@ -56,7 +55,7 @@ pub struct Embedded {
     payload: Vec<u8>,
     /// Bytes of the batch that was refused last.
     refused: usize,
-    last_fsync: Option<Duration>,
+    before_fsync: Box<dyn Fn() + Send>,
     snapshots: Snapshots,
     _lock: Option<File>,
 }
@@ -119,7 +118,7 @@ impl Embedded {
             name,
             payload,
             refused: 0,
-            last_fsync: None,
+            before_fsync: Box::new(|| ()),
             snapshots,
             _lock: None,
         })
@@ -194,20 +193,17 @@ impl Store for Embedded {
             return Err(CommitError::Refused(format!("{}: {why}", self.name)));
         }
         self.refused = 0;
-        self.last_fsync = None;
         if !batch.is_empty() {
-            let appended = journal.append(&self.payload);
-            let fsync =
-                appended.map_err(|error| self.fatal(&format!("write the journal and make it durable: {error}")))?;
-            self.last_fsync = Some(fsync);
+            let appended = journal.append(&self.payload, &*self.before_fsync);
+            appended.map_err(|error| self.fatal(&format!("write the journal and make it durable: {error}")))?;
             self.snapshots.durable.store(journal.last(), SeqCst);
         }
         self.journal = Some(journal);
         Ok(())
     }
 
-    fn last_fsync(&self) -> Option<Duration> {
-        self.last_fsync
+    fn before_fsync(&mut self, hook: Box<dyn Fn() + Send>) {
+        self.before_fsync = hook;
     }
 
     fn is_full(&self) -> bool {
