@@ -68,7 +68,11 @@ impl Server {
 
     pub(crate) fn address(&self) -> String {
         let scheme = if self.secrets.is_some() { "https://" } else { "" };
-        self.port.as_ref().map_or_else(|| self.socket_address(), |port| format!("{scheme}{}", port.address))
+        format!("{scheme}{}", self.listen())
+    }
+
+    fn listen(&self) -> String {
+        self.port.as_ref().map_or_else(|| self.socket_address(), |port| port.address.to_string())
     }
 
     /// Where a proxy connects to.
@@ -89,8 +93,7 @@ impl Server {
             return Err("the server runs already".to_owned());
         }
         let mut command = Command::new(program());
-        let listen = self.port.as_ref().map_or_else(|| self.socket_address(), |port| port.address.to_string());
-        command.args(["serve", "--store", "embedded", "--listen", &listen, "--data-dir"]);
+        command.args(["serve", "--store", "embedded", "--listen", &self.listen(), "--data-dir"]);
         command.arg(self.directory.path().join("data")).args(&self.options).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("start {}: {error}", program().display()))?;
