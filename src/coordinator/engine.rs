@@ -1,9 +1,11 @@
 //! The single writer: owns the records, judges commands in the order in which they came, and commits what they change.
 //!
 //! - E1: what is answered or published is committed. A batch that the store refuses is taken back whole.
-//! - E2: leases of a thread that have ended by the time of a batch are closed before its commands are judged.
+//! - E2: leases of a thread that have ended when a command came are closed before it is judged. A renewal that came in time
+//!   counts, however long the commit took that it had to wait for.
 //! - E3: after any time in which holders could not renew (a restart, a sleep of the machine, a store that could not be
 //!   written), every lease begins anew.
+//! - E4: after the server has stood still, every lease ends that much later.
 mod commit;
 mod idle;
 mod renewal;
@@ -43,11 +45,13 @@ pub struct Call {
     pub command: Command,
     /// Who gives it, if anybody says.
     pub by: Option<Arc<Account>>,
+    /// When it came, on the boot-time clock; `i64::MAX`: as it is judged. Of one batch, in their order.
+    pub came: i64,
 }
 
 impl From<(ThreadId, Command)> for Call {
     fn from((thread, command): (ThreadId, Command)) -> Self {
-        Call { thread, command, by: None }
+        Call { thread, command, by: None, came: i64::MAX }
     }
 }
 
@@ -189,7 +193,9 @@ impl Engine {
             self.sweep(now);
         }
         if !self.store_failing {
-            self.expire(now);
+            // What has ended since the first command came is due at once again.
+            let first_came = calls.first().map_or(now, |call| came(call, now));
+            self.expire(first_came, now);
         }
         let first = outcomes.len();
         outcomes.extend(calls.iter().map(|call| self.judge_call(call, now, true)));
@@ -275,21 +281,22 @@ impl Engine {
         Ok(decision.answer)
     }
 
-    /// Closes what has ended, whosever it is, up to the size of a batch; the rest is due at once again.
-    fn expire(&mut self, now: Moment) {
-        for (thread, id) in self.leases.ended(now, EXPIRE_AT_MOST) {
+    /// Closes what has ended by `until`, whosever it is, up to the size of a batch; the rest is due at once again.
+    fn expire(&mut self, until: Moment, now: Moment) {
+        for (thread, id) in self.leases.ended(until, EXPIRE_AT_MOST) {
             let _ = self.judge(&thread, &Command::Expire { elicitation: id }, None, now, true);
         }
     }
 
-    /// Judges a command, after the leases of its thread that have ended.
+    /// Judges a command, after the leases of its thread that had ended when it came.
     fn judge_call(&mut self, call: &Call, now: Moment, writable: bool) -> Outcome {
-        let Call { thread, command, by } = call;
+        let Call { thread, command, by, .. } = call;
+        let came = came(call, now);
         if !self.store_failing
             && let Some(record) = self.records.get(thread)
-            && record.open.iter().any(|open| open.has_ended(now))
+            && record.open.iter().any(|open| open.has_ended(came))
         {
-            let ended = record.open.iter().filter(|open| open.has_ended(now)).map(|open| open.elicitation.id);
+            let ended = record.open.iter().filter(|open| open.has_ended(came)).map(|open| open.elicitation.id);
             for id in ended.collect::<Vec<_>>() {
                 let _ = self.judge(thread, &Command::Expire { elicitation: id }, None, now, writable);
             }
@@ -305,4 +312,9 @@ impl Engine {
         self.ids_given += 1;
         ElicitationId(hasher.finish128().as_u128())
     }
+}
+
+/// When `call` came, as it is judged at `now`.
+fn came(call: &Call, now: Moment) -> Moment {
+    Moment { boot: call.came.min(now.boot), ..now }
 }

@@ -11,7 +11,7 @@
 //!
 //! Locks are taken in the order engine, inbox or outbox.
 use super::engine::{Call, Engine, Fatal, Outcome};
-use super::{STOPPING, nap};
+use super::{LONGEST_NAP, STOPPING, nap, pulse::Pulse};
 use crate::clock::Clock;
 use crate::core::{Answer, Refusal};
 use crate::hub::{Committed, Hub};
@@ -53,6 +53,8 @@ struct Shared {
     next_due: AtomicI64,
     /// Until when (boot-time clock) the thread commits.
     slow_until: AtomicI64,
+    /// Beats with each turn of the task.
+    pulse: Pulse,
     fatal: Box<dyn Fn(Fatal) + Send + Sync>,
 }
 
@@ -89,6 +91,7 @@ impl Group {
             outbox: Mutex::default(),
             filled: Notify::new(),
             hub,
+            pulse: Pulse::new(clock.boot()),
             clock,
             slow_until: AtomicI64::new(i64::MIN),
             fatal: Box::new(fatal),
@@ -100,13 +103,15 @@ impl Group {
         Ok(Group { shared, thread: Some(thread), task })
     }
 
-    pub(super) async fn call(&self, call: Call) -> Result<Answer, Refusal> {
+    pub(super) async fn call(&self, mut call: Call) -> Result<Answer, Refusal> {
         let (caller, outcome) = oneshot::channel();
         {
             let mut inbox = self.shared.inbox();
             if inbox.calls.len() >= MAX_WAITING {
                 return Err(Refusal::StoreUnavailable { why: "too many calls wait for its disk" });
             }
+            // Under the lock, so that they come in the order of these.
+            call.came = self.shared.clock.boot();
             inbox.calls.push(call);
             inbox.callers.push(caller);
             if inbox.calls.len() == 1 {
@@ -152,7 +157,9 @@ impl Shared {
         let mut results = Results { callers, ..Results::default() };
         let before = self.clock.boot();
         self.hub.horizon().begin(before);
-        let done = engine.as_mut()?.process(&calls, &mut results.outcomes, &mut results.committed);
+        let writer = engine.as_mut()?;
+        writer.stood_still(self.pulse.stood_still(before), &mut results.committed);
+        let done = writer.process(&calls, &mut results.outcomes, &mut results.committed);
         let after = self.clock.boot();
         if after.saturating_sub(before) >= SLOW {
             self.slow_until.store(after.saturating_add(SLOW_FOR), Relaxed);
@@ -197,6 +204,7 @@ impl Shared {
 
     /// Hands out what the thread has done, and commits one batch on the runtime if that may not take long.
     fn step(&self) -> Next {
+        self.pulse.beat(self.clock.boot());
         self.hand_out_what_is_left();
         let nap = nap(self.next_due(), &*self.clock);
         if self.inbox().calls.is_empty() && !nap.is_zero() {
@@ -255,7 +263,8 @@ async fn commit_and_answer(shared: Arc<Shared>) {
         };
         match next {
             Next::Nap(time) => _ = tokio::time::timeout(time, shared.filled.notified()).await,
-            Next::Thread => shared.filled.notified().await,
+            // Looks up now and then, to show that it lives while a commit takes long.
+            Next::Thread => _ = tokio::time::timeout(LONGEST_NAP, shared.filled.notified()).await,
             Next::Yield => tokio::task::yield_now().await,
             Next::End => return,
         }

@@ -6,6 +6,7 @@ mod engine;
 mod group;
 mod leases;
 mod ledger;
+mod pulse;
 
 pub use engine::{Call, Engine, Fatal, IDLE_SPAN, Outcome};
 
@@ -16,8 +17,9 @@ use crate::hub::Hub;
 use crate::limits::{Account, Limits};
 use crate::metrics::Metrics;
 use crate::store::{OpenError, Store};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, MutexGuard};
 use group::Group;
+use pulse::Pulse;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -72,7 +74,7 @@ pub struct Coordinator {
 
 enum Mode {
     /// The store keeps nothing: calls are processed where they are made.
-    Inline { engine: Arc<Mutex<Engine>>, clock: Arc<dyn Clock>, keeper: JoinHandle<()> },
+    Inline { inline: Arc<Inline>, keeper: JoinHandle<()> },
     /// Calls share commits.
     Grouped(Group),
 }
@@ -108,9 +110,10 @@ impl Coordinator {
         let mode = match keeps {
             true => Mode::Grouped(Group::start(engine, clock, hub.clone(), fatal)?),
             false => {
-                let engine = Arc::new(Mutex::new(engine));
-                let keeper = tokio::spawn(keep_leases(engine.clone(), clock.clone(), hub.clone()));
-                Mode::Inline { engine, clock, keeper }
+                let pulse = Pulse::new(clock.boot());
+                let inline = Arc::new(Inline { engine: Mutex::new(engine), clock, hub: hub.clone(), pulse });
+                let keeper = tokio::spawn(keep_leases(inline.clone()));
+                Mode::Inline { inline, keeper }
             }
         };
         Ok(Coordinator { hub, mode })
@@ -129,7 +132,7 @@ impl Coordinator {
     /// # Cancel safety
     /// Dropped, the command may still be carried out.
     pub async fn call(&self, thread: ThreadId, command: Command) -> Result<crate::core::Answer, Refusal> {
-        self.call_by(Call { thread, command, by: None }).await
+        self.call_by(Call::from((thread, command))).await
     }
 
     /// As [`Coordinator::call`], with who calls.
@@ -141,9 +144,7 @@ impl Coordinator {
     /// Dropped, the command may still be carried out.
     pub async fn call_by(&self, call: Call) -> Result<crate::core::Answer, Refusal> {
         match &self.mode {
-            Mode::Inline { engine, clock, .. } => {
-                process_inline(engine, &**clock, &self.hub, &[call]).unwrap_or(Err(STOPPING))
-            }
+            Mode::Inline { inline, .. } => inline.process(&[call]).unwrap_or(Err(STOPPING)),
             Mode::Grouped(group) => group.call(call).await,
         }
     }
@@ -160,25 +161,42 @@ impl Drop for Coordinator {
 /// The answer to what cannot be taken any more.
 const STOPPING: Refusal = Refusal::StoreUnavailable { why: "the server is stopping" };
 
-/// Processes a batch and publishes it; returns the outcome of the last call.
-fn process_inline(engine: &Mutex<Engine>, clock: &dyn Clock, hub: &Hub, calls: &[Call]) -> Option<Outcome> {
-    let (mut outcomes, mut committed) = (Vec::with_capacity(1), Vec::with_capacity(1));
-    let mut engine = engine.lock().expect("the engine does not panic");
-    hub.horizon().begin(clock.boot());
-    engine.process(calls, &mut outcomes, &mut committed).expect("a store that keeps nothing does not fail");
-    // Published under the lock: of one thread, revisions must reach the hub in their order.
-    hub.publish(committed);
-    hub.horizon().end();
-    outcomes.pop()
+/// An engine whose store keeps nothing.
+struct Inline {
+    engine: Mutex<Engine>,
+    clock: Arc<dyn Clock>,
+    hub: Arc<Hub>,
+    pulse: Pulse,
+}
+
+impl Inline {
+    fn engine(&self) -> MutexGuard<'_, Engine> {
+        self.engine.lock().expect("the engine does not panic")
+    }
+
+    /// Processes a batch and publishes it; returns the outcome of the last call.
+    fn process(&self, calls: &[Call]) -> Option<Outcome> {
+        let (mut outcomes, mut committed) = (Vec::with_capacity(1), Vec::with_capacity(1));
+        let mut engine = self.engine();
+        let now = self.clock.boot();
+        self.hub.horizon().begin(now);
+        engine.stood_still(self.pulse.stood_still(now), &mut committed);
+        engine.process(calls, &mut outcomes, &mut committed).expect("a store that keeps nothing does not fail");
+        // Published under the lock: of one thread, revisions must reach the hub in their order.
+        self.hub.publish(committed);
+        self.hub.horizon().end();
+        outcomes.pop()
+    }
 }
 
 /// Lets leases end by themselves.
-async fn keep_leases(engine: Arc<Mutex<Engine>>, clock: Arc<dyn Clock>, hub: Arc<Hub>) {
+async fn keep_leases(inline: Arc<Inline>) {
     loop {
-        let due = engine.lock().expect("the engine does not panic").next_due();
-        let wait = nap(due, &*clock);
+        inline.pulse.beat(inline.clock.boot());
+        let due = inline.engine().next_due();
+        let wait = nap(due, &*inline.clock);
         if wait.is_zero() {
-            process_inline(&engine, &*clock, &hub, &[]);
+            inline.process(&[]);
         } else {
             tokio::time::sleep(wait).await;
         }

@@ -107,7 +107,7 @@ struct Calls {
 impl Calls {
     async fn call(&self, caller: &http::Extensions, thread: ThreadId, command: Command) -> Result<Answer, Status> {
         let by = caller::account(&self.shop.accounts, caller, &*self.clock);
-        let outcome = self.coordinator.call_by(Call { thread, command, by }).await;
+        let outcome = self.coordinator.call_by(Call { by, ..Call::from((thread, command)) }).await;
         outcome.map_err(|refusal| status::of(&refusal))
     }
 

@@ -149,6 +149,30 @@ fn leases_that_end_all_at_once_are_closed_a_batch_at_a_time() {
     assert_eq!(open(&rig), 0);
 }
 
+/// As many calls wait for a commit that takes long.
+#[test]
+fn g1_a_renewal_that_came_in_time_counts_however_late_it_is_judged() {
+    let mut rig = Rig::new(Obedient::default(), clock());
+    let began = rig.clock.now();
+    let ids = ["renewed", "late", "left"].map(|thread| rig.open(thread, Some(3 * SECOND)).0);
+    rig.clock.advance(6 * SECOND);
+    let came = |thread: &str, command: Command, after: Duration| Call {
+        came: began.after(after).boot,
+        ..Call::from((thread_id(thread), command))
+    };
+    let nanosecond = Duration::from_nanos(1);
+    let calls = [came("renewed", renew(&ids[0]), 3 * SECOND - nanosecond), came("late", renew(&ids[1]), 3 * SECOND)];
+    let (mut outcomes, mut committed) = (Vec::new(), Vec::new());
+    rig.engine.process(&calls, &mut outcomes, &mut committed).expect("the store is sound");
+    rig.hub.publish(committed);
+    let ends = rig.clock.now().after(3 * SECOND);
+    assert!(matches!(&outcomes[0], Ok(Answer::Renewed { ends: Some(at), .. }) if *at == ends), "{outcomes:?}");
+    assert!(matches!(&outcomes[1], Err(Refusal::Expired { .. })), "E2: {outcomes:?}");
+    assert!(rig.engine.next_due() <= rig.clock.now().boot, "what nobody renewed is due");
+    rig.turn();
+    assert_eq!(["renewed", "late", "left"].map(|thread| rig.count(thread)), [1, 0, 0]);
+}
+
 #[test]
 fn a_sleep_of_the_machine_begins_every_lease_anew_and_counts_as_paused() {
     let mut rig = Rig::new(Obedient::default(), clock());

@@ -1,4 +1,5 @@
-//! A sleep of the machine, as the coordinator sees it: on a clock of the test, and on tokio's, which stands still meanwhile.
+//! The machine sleeps, or the server stands still, as the coordinator sees it: on a clock of the test, and on tokio's, which
+//! stands still meanwhile.
 use crate::support::model::{Obedient, thread_id};
 use pausewatch::clock::{Clock, Manual};
 use pausewatch::coordinator::Coordinator;
@@ -8,23 +9,63 @@ use pausewatch::store::{Memory, Store};
 use std::sync::Arc;
 use std::time::Duration;
 
+const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
+
+fn clock() -> Arc<Manual> {
+    Arc::new(Manual::new(Moment { boot: 1_000_000_000_000, wall: 1_800_000_000_000_000_000 }, 7))
+}
+
+fn stores() -> [Box<dyn Store>; 2] {
+    [Box::new(Memory), Box::new(Obedient::default())]
+}
+
+fn start(store: Box<dyn Store>, clock: &Arc<Manual>) -> Coordinator {
+    let fatal = |fatal| panic!("the store is sound: {fatal}");
+    Coordinator::start(store, clock.clone(), None, fatal).expect("the store is sound")
+}
+
+async fn open(coordinator: &Coordinator, ttl: Duration) {
+    let ttl = Some(Ttl::new("ttl", ttl).expect("within the limits"));
+    let increment = Command::Increment { request_id: "".into(), reason: "".into(), holder: "".into(), ttl };
+    coordinator.call(thread_id("t"), increment).await.expect("it is accepted");
+}
+
+fn ends(coordinator: &Coordinator) -> Option<Moment> {
+    coordinator.hub().get(&thread_id("t")).open.first().and_then(|open| open.ends)
+}
 
 /// G2: a lease that is longer than the sleep begins anew at the end of the sleep, and not when something else happens.
 #[tokio::test(start_paused = true)]
 async fn a_sleep_of_the_machine_is_noticed_within_a_second_and_needs_no_call() {
-    let stores: [Box<dyn Store>; 2] = [Box::new(Memory), Box::new(Obedient::default())];
-    for store in stores {
+    for store in stores() {
         let keeps = store.keeps();
-        let clock = Arc::new(Manual::new(Moment { boot: 1_000_000_000_000, wall: 1_800_000_000_000_000_000 }, 7));
-        let fatal = |fatal| panic!("the store is sound: {fatal}");
-        let coordinator = Coordinator::start(store, clock.clone(), None, fatal).expect("the store is sound");
-        let ttl = Some(Ttl::new("ttl", 10 * MINUTE).expect("within the limits"));
-        let increment = Command::Increment { request_id: "".into(), reason: "".into(), holder: "".into(), ttl };
-        coordinator.call(thread_id("t"), increment).await.expect("it is accepted");
+        let clock = clock();
+        let coordinator = start(store, &clock);
+        open(&coordinator, 10 * MINUTE).await;
         clock.sleep(MINUTE / 2);
-        tokio::time::sleep(2 * Duration::from_secs(1)).await;
-        let ends = coordinator.hub().get(&thread_id("t")).open[0].ends;
-        assert_eq!(ends, Some(clock.now().after(10 * MINUTE)), "keeps: {keeps}");
+        tokio::time::sleep(2 * SECOND).await;
+        assert_eq!(ends(&coordinator), Some(clock.now().after(10 * MINUTE)), "keeps: {keeps}");
+    }
+}
+
+/// E4: stopped and continued, say. The holder's renewals wait unread meanwhile.
+#[tokio::test(start_paused = true)]
+async fn g1_after_the_server_stood_still_leases_end_that_much_later() {
+    for store in stores() {
+        let keeps = store.keeps();
+        let clock = clock();
+        let coordinator = start(store, &clock);
+        open(&coordinator, 3 * SECOND).await;
+        let still = clock.now().after(3 * SECOND + 5 * SECOND);
+        clock.advance(5 * SECOND);
+        tokio::time::sleep(2 * SECOND).await;
+        assert_eq!(ends(&coordinator), Some(still), "keeps: {keeps}");
+        // While it lives, the lease runs as ever.
+        for _ in 0..3 {
+            clock.advance(SECOND);
+            tokio::time::sleep(SECOND).await;
+        }
+        assert_eq!(ends(&coordinator), None, "keeps: {keeps}");
     }
 }

@@ -1,4 +1,4 @@
-//! Every lease begins anew when holders could not renew it (E3).
+//! Leases begin anew (E3), or end later (E4), when holders could not renew them.
 use super::Engine;
 use crate::clock::Clock;
 use crate::coordinator::leases::Leases;
@@ -12,11 +12,27 @@ const SLEEP_NOTICED: Duration = Duration::from_millis(500);
 impl Engine {
     /// Begins every lease anew.
     pub(super) fn renew_all(&mut self, now: Moment, committed: &mut Vec<Committed>) {
+        self.set_all(|length, _| now.after(length), committed);
+    }
+
+    /// The server stood still, and nobody could renew: every lease ends that much later. To be told before a batch, and
+    /// published with it.
+    pub fn stood_still(&mut self, time: Duration, committed: &mut Vec<Committed>) {
+        // After a sleep of the machine, they begin anew with the batch.
+        if time.is_zero() || self.sleep_noticed(slept(self.clock.boot(), &*self.clock)) {
+            return;
+        }
+        tracing::warn!(seconds = time.as_secs_f64(), "the server stood still: leases end that much later");
+        self.set_all(|_, ends| ends.after(time), committed);
+    }
+
+    /// Moves the end of every lease to what `end` makes of its length and its end.
+    fn set_all(&mut self, end: impl Fn(Duration, Moment) -> Moment, committed: &mut Vec<Committed>) {
         self.leases = Leases::default();
         for record in self.records.values_mut() {
             for open in &mut record.open {
                 if let Some((length, ends)) = &mut open.lease {
-                    *ends = now.after(*length);
+                    *ends = end(*length, *ends);
                     self.leases.set(&record.thread, open.elicitation.id, None, Some(*ends));
                     let event = Event::Renewed(open.elicitation.id, Some(*ends));
                     committed.push(Committed { thread: record.thread.clone(), header: record.header, event });

@@ -7,17 +7,20 @@ use crate::support::PATIENCE;
 use crate::support::model::{Obedient, thread_id};
 use pausewatch::clock::{Clock, Manual};
 use pausewatch::coordinator::Coordinator;
-use pausewatch::core::{Answer, Command, Moment, Refusal};
+use pausewatch::core::types::{ElicitationId, Ttl};
+use pausewatch::core::{Answer, Command, Moment, Named, Refusal};
+use pausewatch::hub::View;
 use pausewatch::store::{CommitError, Contents, OpenError, Store, Write};
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Waker};
 use std::thread::{self, ThreadId};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+const SECOND: Duration = Duration::from_secs(1);
 const SLOW: Duration = Duration::from_millis(2);
 const SLOW_FOR: Duration = Duration::from_secs(1);
 /// More than the scheduler lets one thread keep from another that is ready.
@@ -36,6 +39,8 @@ struct Seen {
     takes: Duration,
     by: Vec<ThreadId>,
     panics: bool,
+    /// The next commit waits until the other end is dropped.
+    gate: Option<mpsc::Receiver<()>>,
 }
 
 impl Disk {
@@ -72,6 +77,9 @@ impl Store for Disk {
         assert!(!seen.panics, "told to panic");
         seen.by.push(thread::current().id());
         self.clock.manual.advance(seen.takes);
+        let gate = seen.gate.take();
+        drop(seen);
+        gate.map(|gate| gate.recv());
         self.store.commit(batch)
     }
 
@@ -141,6 +149,70 @@ async fn a_disk_is_committed_to_by_a_thread_for_a_second_after_it_was_slow() {
     disk.store.orders().slow = false;
     increment(&coordinator).await.unwrap();
     assert!(disk.was_committed_here());
+}
+
+/// Waits for what the committing thread does, in its own time, not in the test's.
+async fn until(coordinator: &Coordinator, thread: &str, is_so: impl Fn(&View) -> bool) {
+    let began = Instant::now();
+    while !is_so(&coordinator.hub().get(&thread_id(thread))) {
+        assert!(began.elapsed() < PATIENCE, "{thread} is not so after {PATIENCE:?}");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Opens with a lease of 3 s.
+async fn open(coordinator: &Coordinator, thread: &str) -> ElicitationId {
+    let ttl = Some(Ttl::new("ttl", 3 * SECOND).unwrap());
+    let increment = Command::Increment { request_id: "".into(), reason: "".into(), holder: "".into(), ttl };
+    match coordinator.call(thread_id(thread), increment).await {
+        Ok(Answer::Incremented { elicitation, .. }) => elicitation.id,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// On the runtime, nobody reads renewals meanwhile.
+#[tokio::test(start_paused = true)]
+async fn g1_a_commit_that_holds_up_the_runtime_moves_the_leases_by_as_much() {
+    let disk = Disk::new();
+    let coordinator = disk.start();
+    open(&coordinator, "held").await;
+    let ends = disk.clock.manual.now().after(3 * SECOND + 6 * SECOND);
+    disk.takes(6 * SECOND);
+    increment(&coordinator).await.unwrap();
+    assert!(disk.was_committed_here());
+    disk.takes(Duration::ZERO);
+    let moved = |view: &View| view.open.first().is_none_or(|open| open.ends == Some(ends));
+    until(&coordinator, "held", moved).await;
+    assert_eq!(coordinator.hub().get(&thread_id("held")).open.len(), 1);
+}
+
+/// By the thread, renewals are read meanwhile, and count as of then. Leases that nobody renews do not wait.
+#[tokio::test(start_paused = true)]
+async fn g1_a_renewal_that_waits_for_a_slow_commit_counts_as_of_when_it_came() {
+    let disk = Disk::new();
+    let coordinator = Arc::new(disk.start());
+    let renewed = open(&coordinator, "renewed").await;
+    open(&coordinator, "left").await;
+    disk.store.orders().slow = true;
+    let (shut, gate) = mpsc::channel::<()>();
+    disk.seen.lock().unwrap().gate = Some(gate);
+    let other = coordinator.clone();
+    let waiting = tokio::spawn(async move { increment(&other).await });
+    let mut renewal = None;
+    for second in 0..6 {
+        if second == 2 {
+            let (other, elicitation) = (coordinator.clone(), Named(renewed.to_string().into()));
+            let renew = Command::Renew { elicitation, ttl: None };
+            renewal = Some(tokio::spawn(async move { other.call(thread_id("renewed"), renew).await }));
+        }
+        tokio::time::sleep(SECOND).await;
+        disk.clock.manual.advance(SECOND);
+    }
+    drop(shut);
+    waiting.await.unwrap().unwrap();
+    renewal.unwrap().await.unwrap().expect("it came in time");
+    until(&coordinator, "left", |view| view.open.is_empty()).await;
+    assert_eq!(coordinator.hub().get(&thread_id("renewed")).open.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -98,7 +98,7 @@ fn g7_a_thread_that_is_forgotten_makes_room_for_another_of_its_caller() {
     let mut rig = Rig { engine, clock, hub };
     let by = Some(Accounts::default().of(CallerKey::User(1), Duration::ZERO));
     let open = |rig: &mut Rig, thread: &str| {
-        let call = Call { thread: thread_id(thread), command: increment("", Some(SECOND)), by: by.clone() };
+        let call = Call { by: by.clone(), ..Call::from((thread_id(thread), increment("", Some(SECOND)))) };
         let (mut outcomes, mut committed) = (Vec::new(), Vec::new());
         rig.engine.process(&[call], &mut outcomes, &mut committed).expect("it keeps nothing");
         outcomes.remove(0)
