@@ -2,8 +2,12 @@
 //!
 //! `host:port` (an IPv6 host in brackets), `http://host[:port]`, `https://host[:port]`, `unix:PATH` (also `unix:///PATH`).
 //! Printed and parsed again, an address is the same one.
-use std::{fmt, net::IpAddr, path::PathBuf, str::FromStr};
-use tonic::codegen::http::Uri;
+use std::{
+    fmt,
+    net::{IpAddr, Ipv6Addr},
+    path::PathBuf,
+    str::FromStr,
+};
 
 /// The port that a coordinator listens on by default.
 const DEFAULT: &str = "127.0.0.1:7420";
@@ -110,19 +114,48 @@ impl FromStr for Address {
         if bare.contains(['/', '?', '#', '@']) {
             return Err(malformed("there is more in it than a host and a port"));
         }
-        let uri: Uri = format!("http://{bare}/").parse().map_err(|error| malformed(&format!("{error}")))?;
-        let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| malformed("the host is missing"))?;
-        // Of an unreadable port, Uri says only that there is none.
-        let after_host = bare.strip_prefix(host).unwrap_or_default();
-        let port = match (after_host.strip_prefix(':'), default_port) {
-            (Some(port), _) => port.parse().ok().filter(|port| *port > 0),
-            (None, Some(port)) => Some(port),
+        let (host, port) = split(bare).ok_or_else(|| malformed("it has a [ without its ]"))?;
+        if host.is_empty() {
+            return Err(malformed("the host is missing"));
+        }
+        if !is_host(host) {
+            let what = "the host is no name of ASCII letters, digits, '-', '_' and '.', no IPv4 address, and no IPv6 address in brackets";
+            return Err(malformed(what));
+        }
+        let port = match (port, default_port) {
+            (Some(port), _) => port_of(port).ok_or_else(|| malformed("the port is no number from 1 to 65535"))?,
+            (None, Some(port)) => port,
             (None, None) => return Err(AddressError::PortMissing(s.to_owned())),
         };
-        let port: u16 = port.ok_or_else(|| malformed("the port is no number from 1 to 65535"))?;
         let authority = format!("{host}:{port}");
         Ok(if s.starts_with("https:") { Self::Tls(authority) } else { Self::Tcp(authority) })
     }
+}
+
+/// The host, with its brackets, and what stands after the colon behind it.
+fn split(bare: &str) -> Option<(&str, Option<&str>)> {
+    let host = match bare.starts_with('[') {
+        true => &bare[..=bare.find(']')?],
+        false => bare.split(':').next().unwrap_or_default(),
+    };
+    let rest = &bare[host.len()..];
+    match rest.strip_prefix(':') {
+        None if !rest.is_empty() => None,
+        port => Some((host, port)),
+    }
+}
+
+/// As all clients have it (clients/scenarios/addresses.txt). A zone of an IPv6 address means nothing on another machine.
+fn is_host(host: &str) -> bool {
+    match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(ip) => ip.parse::<Ipv6Addr>().is_ok(),
+        None => host.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_.".contains(&c)),
+    }
+}
+
+fn port_of(digits: &str) -> Option<u16> {
+    let is_plain = digits.bytes().all(|c| c.is_ascii_digit()) && !digits.starts_with('0');
+    digits.parse().ok().filter(|_| is_plain)
 }
 
 #[cfg(test)]

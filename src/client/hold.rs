@@ -11,7 +11,7 @@ use super::{
     IncrementElicitationResponse, RenewElicitationRequest, retry,
 };
 use crate::trace::WaitSpan;
-use std::{env, path::Path, process, time::Duration};
+use std::{env, path::Path, process, sync::Arc, time::Duration};
 use tokio::{
     runtime::Handle,
     sync::{OnceCell, oneshot, watch},
@@ -89,14 +89,14 @@ impl HoldBuilder {
             let status = tonic::Status::internal("the server's answer to the increment has no elicitation");
             return Err(Error::Other(Box::new(status)));
         };
-        let (lease_told, lease) = watch::channel(Lease::Held);
+        let lease = Arc::new(watch::Sender::new(Lease::Held));
         let renewal = Renewal {
             client: client.with_deadline(client.deadline().min(ttl / 3)),
             thread_id,
             elicitation_id: elicitation.elicitation_id.clone(),
             ttl,
         };
-        let renewer = tokio::spawn(renewal.run(sent, lease_told)).abort_handle();
+        let renewer = tokio::spawn(renewal.run(sent, lease.clone())).abort_handle();
         let runtime = Handle::current();
         let decrement_id = Uuid::new_v4().to_string();
         Ok(Hold {
@@ -130,6 +130,13 @@ pub enum Lease {
     Unknown,
 }
 
+impl Lease {
+    /// Whether the elicitation is closed, as far as is known. That is for good.
+    fn is_over(self) -> bool {
+        matches!(self, Self::Expired | Self::Released | Self::Unknown)
+    }
+}
+
 /// What a release found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
@@ -149,6 +156,16 @@ pub enum Release {
     Unknown,
 }
 
+impl Release {
+    fn lease(self) -> Lease {
+        match self {
+            Self::Closed { .. } | Self::Released => Lease::Released,
+            Self::Expired => Lease::Expired,
+            Self::Unknown => Lease::Unknown,
+        }
+    }
+}
+
 /// An open elicitation, which pauses its thread. Made by [`Client::hold`].
 ///
 /// It is renewed in the background until it is released or dropped. Release it where you can: [`Hold::release`] tells
@@ -162,7 +179,7 @@ pub struct Hold {
     opened: IncrementElicitationResponse,
     ttl: Duration,
     decrement_id: String,
-    lease: watch::Receiver<Lease>,
+    lease: Arc<watch::Sender<Lease>>,
     renewer: AbortHandle,
     ending: OnceCell<Release>,
     runtime: Handle,
@@ -181,7 +198,7 @@ impl Hold {
         &self.opened
     }
 
-    /// What is known of the lease now.
+    /// What is known of the lease now. After a release: what that found.
     pub fn lease(&self) -> Lease {
         *self.lease.borrow()
     }
@@ -192,12 +209,8 @@ impl Hold {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn lost(&self) -> Lease {
-        let mut lease = self.lease.clone();
-        match lease.wait_for(|lease| *lease != Lease::Held).await {
-            Ok(lease) => *lease,
-            // The renewer was stopped by our own release.
-            Err(_) => Lease::Released,
-        }
+        let mut lease = self.lease.subscribe();
+        *lease.wait_for(|lease| *lease != Lease::Held).await.expect("the hold has a sender")
     }
 
     /// Closes the elicitation, and says whether it was open until now. Calling it again is harmless and says the same.
@@ -213,6 +226,7 @@ impl Hold {
         let ending = self.ending.get_or_try_init(|| async {
             let ending = read_ending(self.client.decrement_elicitation(self.decrement()).await)?;
             self.renewer.abort();
+            tell(&self.lease, ending.lease());
             self.span.end();
             Ok(ending)
         });
@@ -270,7 +284,7 @@ struct Renewal {
 }
 
 impl Renewal {
-    async fn run(self, opened: Instant, told: watch::Sender<Lease>) {
+    async fn run(self, opened: Instant, told: Arc<watch::Sender<Lease>>) {
         // The server counted from some moment before its answer came: not later than this the lease is over.
         let mut over = retry::after(Instant::now(), self.ttl);
         let mut next = retry::after(opened, self.ttl / 3);
@@ -290,12 +304,12 @@ impl Renewal {
                     over = retry::after(Instant::now(), self.ttl);
                     next = retry::after(sent, self.ttl / 3);
                     failed = pauses();
-                    told.send_if_modified(|lease| std::mem::replace(lease, Lease::Held) != Lease::Held);
+                    tell(&told, Lease::Held);
                     continue;
                 }
-                Err(Error::ElicitationExpired(_)) => return told.send(Lease::Expired).unwrap_or_default(),
-                Err(Error::ElicitationReleased(_)) => return told.send(Lease::Released).unwrap_or_default(),
-                Err(Error::ElicitationUnknown(_)) => return told.send(Lease::Unknown).unwrap_or_default(),
+                Err(Error::ElicitationExpired(_)) => return tell(&told, Lease::Expired),
+                Err(Error::ElicitationReleased(_)) => return tell(&told, Lease::Released),
+                Err(Error::ElicitationUnknown(_)) => return tell(&told, Lease::Unknown),
                 Err(error) => tracing::debug!(%error, "a renewal failed; trying again"),
             }
             next = Instant::now() + failed.next().unwrap_or_default();
@@ -308,10 +322,15 @@ impl Renewal {
     }
 }
 
+/// Says what has become of the lease, unless it is over already: a renewal may be answered while a release is.
+fn tell(told: &watch::Sender<Lease>, news: Lease) {
+    told.send_if_modified(|lease| !lease.is_over() && std::mem::replace(lease, news) != news);
+}
+
 /// Says `Overdue` when the time has come, and then waits for ever.
 async fn overdue(over: Instant, told: &watch::Sender<Lease>) -> std::convert::Infallible {
     sleep_until(over).await;
-    told.send_if_modified(|lease| std::mem::replace(lease, Lease::Overdue) != Lease::Overdue);
+    tell(told, Lease::Overdue);
     std::future::pending().await
 }
 

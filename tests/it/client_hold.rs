@@ -24,7 +24,9 @@ async fn a_release_tells_that_it_closed_the_elicitation_and_says_so_again() {
     let fake = Fake::start();
     let hold = fake.client().hold("t").open().await.unwrap();
     let closed = Release::Closed { count: 0, revision: 2 };
+    assert_eq!(hold.lease(), Lease::Held);
     assert_eq!(hold.release().await.unwrap(), closed);
+    assert_eq!((hold.lease(), hold.lost().await), (Lease::Released, Lease::Released));
     assert_eq!(hold.release().await.unwrap(), closed);
     drop(hold);
     sleep(TTL).await;

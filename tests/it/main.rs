@@ -26,6 +26,8 @@ mod cli_token;
 #[cfg(feature = "exec-server")]
 mod cli_watch;
 #[cfg(feature = "exec-server")]
+mod client_address;
+#[cfg(feature = "exec-server")]
 mod client_calls;
 #[cfg(feature = "exec-server")]
 mod client_hold;
