@@ -75,6 +75,15 @@ def test_what_a_thread_was_paused_before_is_not_credited() -> None:
     assert meter.charged(5, 502) == 2
 
 
+def test_g1_a_place_found_late_moves_what_is_charged_by_no_more_than_the_time_since() -> None:
+    # 2 s since it joined; it was assumed to stand at 50 s all the time.
+    for paid, charged in [(0, 2), (50, 2), (51, 1), (900, 0)]:
+        meter = Meter(10, 1, 50)
+        meter.place(3, paid)
+        assert meter.charged(3, paid) == charged, paid
+        assert meter.charged(5, paid + 1) == charged + 1, paid
+
+
 def test_huge_values_and_one_resume_too_many_are_harmless() -> None:
     meter = Meter(LONGEST, 0, 0)
     assert meter.charged(0, LONGEST) == 0

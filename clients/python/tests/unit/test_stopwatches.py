@@ -293,6 +293,41 @@ def test_who_joins_while_cut_off_spends_no_credit_of_before() -> None:
     assert elapsed(late) == 5, "of the 6 s, none is left over for later"
 
 
+def test_g1_who_joins_while_cut_off_is_not_charged_what_was_assumed_before() -> None:
+    stage = Stage()
+    old = stage.linked(limit=None)
+    stage.stream.state("t", 2, count=1)
+    stage.move_to(1)
+    stage.cut()
+    # Assumed to be paused up to here, in truth for 1 s.
+    stage.move_to(20)
+    late = stage.start()
+    stage.move_to(21)
+    stage.stream.state("t", 3, total=1)
+    assert (elapsed(old), elapsed(late)) == (20, 1), "whose time it was is charged"
+    stage.move_to(30)
+    stage.answer(state("t", 3, total=1))
+    assert stage.expiries() == [30]
+
+
+def test_g1_who_joins_on_a_dead_link_is_not_charged_what_was_assumed_before() -> None:
+    stage = Stage()
+    stage.linked(limit=None)
+    stage.stream.state("t", 2, count=1)
+    # It resumes after 1 s, which nobody is told, and nobody is told that the link is dead.
+    stage.move_to(9)
+    late = stage.start()
+    assert (late.is_linked, late.is_paused) == (True, True)
+    stage.move_to(10)
+    stage.stream.end(LOST)
+    stage.move_to(11)
+    stage.stream.state("t", 3, total=1)
+    assert elapsed(late) == 2
+    stage.move_to(19)
+    stage.answer(state("t", 3, total=1))
+    assert stage.expiries() == [19]
+
+
 def test_g2_paused_and_then_cut_off_it_runs_on_after_the_grace() -> None:
     stage = Stage()
     ticking = stage.linked()

@@ -65,7 +65,7 @@ class Moment:
 
 
 class Joined:
-    """Where a stopwatch that joined without knowledge gets its place: the first state after it, and what was paid then."""
+    """Where a stopwatch that joined gets its place: the moment of the first state after it, and what was paid then."""
 
     __slots__ = ("place",)
 
@@ -121,9 +121,12 @@ class Credit:
         """Whether the thread counts as paused."""
         return self._last is not None and self._last.seen.paused and (self.thaw is None or now < self.thaw)
 
-    def join(self, now: Nanos) -> tuple[Nanos, Joined | None]:
-        """The paused time at which a stopwatch joins, and where that is corrected if it is only assumed."""
-        if self._cut is not None and self._joined is None:
+    def join(self, now: Nanos) -> tuple[Nanos, Joined]:
+        """The paused time at which a stopwatch joins, as far as is known, and where the next state says how much it was then.
+
+        Even when the link seems to be up: it may be dead, and nobody has noticed.
+        """
+        if self._joined is None:
             self._joined = Joined()
         return self.paid(now), self._joined
 
@@ -155,7 +158,7 @@ class Credit:
         return was_cut
 
     def _settle_joined(self, now: Nanos, paid: Nanos) -> None:
-        """Gives those who joined without knowledge their place."""
+        """Gives those who joined their place."""
         if self._joined is not None:
             self._joined.place = (now, paid)
             self._joined = None

@@ -44,6 +44,16 @@ class Meter:
         self.settle(now, paid)
         self._pauses = max(0, self._pauses - 1)
 
+    def place(self, now: Nanos, paid: Nanos) -> None:
+        """From now on the paused time stands at `paid`; what it stood at since the making was only assumed.
+
+        The difference may be from before that, so it is charged or credited no more than the time since.
+        """
+        span = max(0, now - self._mark)
+        growth = min(max(0, paid - self._paid_at_mark), span)
+        self.settle(now, self._paid_at_mark + growth)
+        self._paid_at_mark = paid
+
     def settle(self, now: Nanos, paid: Nanos) -> None:
         """Moves the mark."""
         charged = self.charged(now, paid)

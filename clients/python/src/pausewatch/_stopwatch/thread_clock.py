@@ -58,7 +58,7 @@ class ThreadClock:
     def is_paused(self, now: Nanos) -> bool:
         return self._credit.is_paused(now)
 
-    def join(self, now: Nanos) -> tuple[Nanos, Joined | None]:
+    def join(self, now: Nanos) -> tuple[Nanos, Joined]:
         return self._credit.join(now)
 
     def leave(self, waiter: Waiter) -> None:

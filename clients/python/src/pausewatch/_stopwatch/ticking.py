@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from .._io.runtime import Cancel, Runtime
     from .controller import Controller
+    from .credit import Joined
     from .thread_clock import ThreadClock
 
 _ASK_AGAIN: Nanos = 500 * MILLISECOND
@@ -47,7 +48,8 @@ class Ticking:
         self._thread_id = thread_id
         self._ended = ended
         self._clock: ThreadClock = controller.enter(thread_id)
-        paid, self._joined = self._clock.join(began)
+        paid, joined = self._clock.join(began)
+        self._joined: Joined | None = joined
         self._meter = Meter(limit, began, paid)
         self._timer: Cancel | None = None
         # The moment of its end: what it shows stays.
@@ -158,7 +160,7 @@ class Ticking:
         if self._end_reading is not None:
             return self._end_reading
         if self._joined is not None and self._joined.place is not None:
-            self._meter.settle(*self._joined.place)
+            self._meter.place(*self._joined.place)
             self._joined = None
         now = self._runtime.now()
         return now, self._clock.paid(now)
