@@ -45,23 +45,33 @@ _ConnectionT = TypeVar("_ConnectionT", bound=_Connection)
 
 
 class _Ending:
-    """What happens when a stopwatch ends. Knows nothing of the stopwatch itself."""
+    """What happens when a stopwatch ends. It outlives the stopwatch, and has it only while somebody is to be called."""
 
     def __init__(self, runtime: Runtime, wake: Callable[[], None]) -> None:
         self._runtime = runtime
         self._wake = wake
-        self.callbacks: list[Callable[[], object]] = []
+        self._callbacks: list[Callable[[], object]] = []
+        self._kept: object = None
         self.ticking: Ticking | None = None
+
+    def call(self, callback: Callable[[], object], keep: object) -> None:
+        """Calls it after an expiry; `keep` lives until it is known whether there is one."""
+        assert self.ticking is not None
+        if self.ticking.is_expired:
+            self._runtime.defer(callback)
+        elif not self.ticking.has_ended:
+            self._callbacks.append(callback)
+            self._kept = keep
 
     def ended(self) -> None:
         self._wake()
+        callbacks, self._callbacks, self._kept = self._callbacks, [], None
         if self.ticking is not None and self.ticking.is_expired:
-            self.expired()
+            for callback in callbacks:
+                self._runtime.defer(callback)
 
-    def expired(self) -> None:
-        callbacks, self.callbacks = self.callbacks, []
-        for callback in callbacks:
-            self._runtime.defer(callback)
+    def close_soon(self) -> None:
+        self._runtime.submit(self.close)
 
     def close(self) -> None:
         if self.ticking is not None:
@@ -94,8 +104,14 @@ class _Stopwatch(Generic[_ConnectionT]):
                 controller = connection.controllers[patience] = Controller(runtime, connection.deadline, patience)
             self._ticking = Ticking(runtime, controller, thread_id, length, began, self._ending.ended)
             self._ending.ticking = self._ticking
+        self._can_expire = length is not None
         connection.dependents.add(self._ending)
-        weakref.finalize(self, runtime.submit, self._ending.close).atexit = False
+
+    def __del__(self) -> None:
+        # Not a finalizer of weakref's: it would keep the callbacks for ever, also those of an event loop that is no more.
+        # Also called when the constructor has raised.
+        if (ending := getattr(self, "_ending", None)) is not None:
+            ending.close_soon()
 
     def elapsed(self) -> float:
         """The unpaused time so far, in seconds. Never goes backwards: where a pause is learnt of only after a lost
@@ -144,13 +160,14 @@ class _Stopwatch(Generic[_ConnectionT]):
     def call_when_expired(self, callback: Callable[[], object]) -> None:
         """Calls it once when the stopwatch expires, soon if it has; never if it is stopped before.
 
+        Until then the stopwatch lives, and its client with it, also if nobody keeps them; closing the client stops it.
+
         The client has one thread for all such callbacks of a synchronous client, and the event loop runs those of an
         asynchronous one: keep them short. What they raise is logged.
         """
         with self._lock:
-            self._ending.callbacks.append(callback)
-            if self._ticking.is_expired:
-                self._ending.expired()
+            # Without a limit there is nothing to live for.
+            self._ending.call(callback, keep=self if self._can_expire else None)
 
     def stop(self) -> None:
         """Ends it before its time: it will not expire. Again, or after its end, does nothing."""

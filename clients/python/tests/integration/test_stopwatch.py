@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import pytest
 from support.server import Server
@@ -83,11 +84,59 @@ def test_closing_the_client_wakes_who_waits(server: Server, thread_id: str) -> N
     assert not stopwatch.wait_expired(timeout=5)
 
 
-def test_a_stopwatch_that_nobody_has_any_more_is_stopped(client: pw.Client) -> None:
-    called = threading.Event()
-    client.stopwatch(1).call_when_expired(called.set)
+def test_a_stopwatch_that_nobody_has_any_more_is_stopped(client: pw.Client, thread_id: str) -> None:
+    stopwatches = [client.stopwatch(60), client.stopwatch(None)]
+    stopwatches[1].call_when_expired(stopwatches[1].stop)  # It never expires, so that is no reason to live.
+    [controller] = client._connection.controllers.values()
+    followed = controller._threads[thread_id]
+    assert followed.registered == 2
+    del stopwatches
     gc.collect()
-    assert not called.wait(1.5)
+    deadline = time.monotonic() + 5
+    while followed.registered > 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_who_is_to_be_called_is_called_though_nobody_keeps_the_stopwatch_or_its_client(server: Server, thread_id: str) -> None:
+    called = threading.Event()
+    pw.Client.from_env(address=server.address).stopwatch(0.05, thread_id=thread_id).call_when_expired(called.set)
+    gc.collect()
+    assert called.wait(5)
+
+
+async def test_who_is_to_be_called_is_called_though_nobody_keeps_the_async_stopwatch(server: Server, thread_id: str) -> None:
+    called = asyncio.Event()
+    pw.AsyncClient.from_env(address=server.address).stopwatch(0.05, thread_id=thread_id).call_when_expired(called.set)
+    gc.collect()
+    await asyncio.wait_for(called.wait(), 5)
+
+
+class _Resource:
+    """Something to be called, to see how long it lives."""
+
+    def __init__(self) -> None:
+        self.called = threading.Event()
+
+    def call(self) -> None:
+        self.called.set()
+
+
+def test_who_was_to_be_called_does_not_outlive_the_stopwatch(client: pw.Client) -> None:
+    expired, stopped = _Resource(), _Resource()
+    ended = [client.stopwatch(0), client.stopwatch(60)]
+    for stopwatch, resource in zip(ended, (expired, stopped), strict=True):
+        stopwatch.call_when_expired(resource.call)
+    assert expired.called.wait(5)
+    ended[1].stop()
+    ended[1].call_when_expired(stopped.call)
+    left = [weakref.ref(expired), weakref.ref(stopped)]
+    del expired, stopped, resource
+    deadline = time.monotonic() + 5
+    while any(resource() is not None for resource in left):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+        gc.collect()
 
 
 def test_g7_a_thousand_stopwatches_need_no_thousand_threads(client: pw.Client) -> None:

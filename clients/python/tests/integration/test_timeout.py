@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
+import weakref
 from typing import Any
 
 import pytest
@@ -31,6 +33,22 @@ async def test_a_block_within_its_limit_is_left_alone(async_client: pw.AsyncClie
     current = asyncio.current_task()
     assert current is not None
     assert current.cancelling() == 0
+
+
+class _Output:
+    """What a command's task returns."""
+
+
+async def test_a_block_that_ended_keeps_its_task_and_what_that_returned_no_longer(async_client: pw.AsyncClient) -> None:
+    async def command() -> _Output:
+        async with async_client.pausable_timeout(60):
+            return _Output()
+
+    output = weakref.ref(await asyncio.create_task(command()))
+    # Tasks that wait for something keep their last results on the stack for one turn of the loop.
+    await asyncio.sleep(0)
+    gc.collect()
+    assert output() is None
 
 
 async def test_g3_the_time_of_a_question_is_not_charged(async_client: pw.AsyncClient) -> None:

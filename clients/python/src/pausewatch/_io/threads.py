@@ -233,6 +233,8 @@ def _run_deferred(queue: SimpleQueue[Callable[[], object] | None]) -> None:
             callback()
         except Exception:
             _logger.exception("a callback of a stopwatch failed")
+        # It would live until the next one comes.
+        del callback
 
 
 def _nothing() -> None:
