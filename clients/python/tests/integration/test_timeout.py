@@ -51,6 +51,21 @@ async def test_a_block_that_ended_keeps_its_task_and_what_that_returned_no_longe
     assert output() is None
 
 
+async def test_a_closed_client_keeps_no_connection(server: Server, thread_id: str) -> None:
+    client = pw.AsyncClient.from_env(address=server.address, thread_id=thread_id)
+    async with client.pausable_timeout(60) as timeout:
+        watch, hold = client.watch(), client.hold()
+        await hold.open()
+        await anext(watch)
+    assert client._connection._opened is not None
+    channel = weakref.ref(client._connection._opened.channel)
+    await client.close()
+    gc.collect()
+    # All of these are still here.
+    assert (timeout.expired(), hold.lease, watch) == (False, pw.Lease.OVERDUE, watch)
+    assert channel() is None, "a channel of grpc.aio ends its connection when nobody has it any more"
+
+
 async def test_g3_the_time_of_a_question_is_not_charged(async_client: pw.AsyncClient) -> None:
     started = time.monotonic()
     async with async_client.pausable_timeout(1) as timeout:

@@ -98,6 +98,7 @@ class AsyncConnection:
         for dependent in list(self.dependents):
             dependent.close()
         self._closed = True
+        self.controllers.clear()
         opened, self._opened = self._opened, None
         if opened is not None:
             await opened.runtime.close()

@@ -29,18 +29,23 @@ class LoopRuntime:
     def __init__(self, stub: pb_grpc.ElicitationServiceAsyncStub, spec: ChannelSpec) -> None:
         self.lock = nullcontext()
         self._loop = asyncio.get_running_loop()
-        self._stub = stub
+        self._open_stub: pb_grpc.ElicitationServiceAsyncStub | None = stub
         self._metadata = spec.metadata
         # The loop itself keeps its tasks by weak references only.
         self._tasks: set[asyncio.Task[None]] = set()
+        # The loop alone would run them also after the end.
+        self._timers: set[_Timer] = set()
         self._closed = False
 
     def now(self) -> Nanos:
         return time.monotonic_ns()
 
-    def call_at(self, when: Nanos, run: Callable[[], object]) -> asyncio.TimerHandle:
-        # Not the loop's own call_at: its clock may be another.
-        return self._loop.call_later(to_seconds(max(0, when - self.now())), run)
+    def call_at(self, when: Nanos, run: Callable[[], object]) -> _Timer:
+        timer = _Timer(run, self._timers)
+        if not self._closed:
+            # Not the loop's own call_at: its clock may be another.
+            timer.start(self._loop, to_seconds(max(0, when - self.now())))
+        return timer
 
     def submit(self, run: Callable[[], object]) -> None:
         # The loop may be closed, and then there is nothing left to do.
@@ -87,6 +92,10 @@ class LoopRuntime:
     def stop(self) -> list[asyncio.Task[None]]:
         """Ends all of it; nothing is called back afterwards. The tasks that are ending."""
         self._closed = True
+        # A channel of grpc.aio keeps its connection until nobody has it any more, closed or not.
+        self._open_stub = None
+        for timer in list(self._timers):
+            timer.cancel()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -95,6 +104,11 @@ class LoopRuntime:
     async def close(self) -> None:
         """As `stop`, and waits for it."""
         await asyncio.gather(*self.stop(), return_exceptions=True)
+
+    @property
+    def _stub(self) -> pb_grpc.ElicitationServiceAsyncStub:
+        assert self._open_stub is not None, "nothing is sent after the end"
+        return self._open_stub
 
     def _unless_closed(self, run: Callable[[], object]) -> None:
         if not self._closed:
@@ -105,3 +119,27 @@ class LoopRuntime:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+class _Timer:
+    """Something to run at its time; among `timers` until then."""
+
+    __slots__ = ("_handle", "_run", "_timers")
+
+    def __init__(self, run: Callable[[], object], timers: set[_Timer]) -> None:
+        self._run = run
+        self._timers = timers
+        self._handle: asyncio.TimerHandle | None = None
+
+    def start(self, loop: asyncio.AbstractEventLoop, delay: float) -> None:
+        self._timers.add(self)
+        self._handle = loop.call_later(delay, self._due)
+
+    def cancel(self) -> None:
+        self._timers.discard(self)
+        if self._handle is not None:
+            self._handle.cancel()
+
+    def _due(self) -> None:
+        self._timers.discard(self)
+        self._run()
