@@ -74,7 +74,7 @@ class _Ending:
         self._runtime.submit(self.close)
 
     def close(self) -> None:
-        if self.ticking is not None:
+        if self.ticking is not None and not self._runtime.is_foreign:
             with self._runtime.lock:
                 self.ticking.stop()
 

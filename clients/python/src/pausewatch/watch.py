@@ -47,6 +47,9 @@ class _Reading:
             self._watching.start()
 
     def close(self) -> None:
+        if self._runtime.is_foreign:
+            self.closed = True
+            return
         with self._runtime.lock:
             self.closed = True
             self._watching.close()

@@ -66,6 +66,33 @@ def test_a_forked_child_is_told_to_make_its_own_client(client: pw.Client) -> Non
     os.close(writing)
 
 
+_FORKED_WITH_EVERYTHING_OPEN = """
+import faulthandler, os, sys, pausewatch
+with pausewatch.Client.from_env(thread_id="fork") as client:
+    with client.watch(["fork"]) as watch, client.hold() as hold, client.stopwatch(60) as stopwatch:
+        next(watch)
+        child = os.fork()
+        if child == 0:
+            faulthandler.dump_traceback_later(10, exit=True)
+            sys.exit(7)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        print(hold.lease.value, client.get_pause_state().count, stopwatch.is_paused)
+"""
+
+
+def test_a_forked_child_leaves_its_blocks_and_what_the_parent_has_stays_open(server: Server) -> None:
+    environ = os.environ | {"PAUSEWATCH_ADDRESS": server.address, "PYTHONPATH": "src"}
+    ended = subprocess.run(
+        [sys.executable, "-c", _FORKED_WITH_EVERYTHING_OPEN],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (0, "7\nheld 1 True\n"), ended.stderr
+
+
 def test_a_closed_client_leaves_no_thread_behind(server: Server, thread_id: str) -> None:
     before = set(threading.enumerate())
     client = pw.Client.from_env(address=server.address, thread_id=thread_id)

@@ -79,6 +79,7 @@ class FakeRuntime:
 
     def __init__(self) -> None:
         self.lock = nullcontext()
+        self.is_foreign = False
         self.calls: list[Asked] = []
         self.streams: list[Stream] = []
         self.deferred: list[Callable[[], object]] = []

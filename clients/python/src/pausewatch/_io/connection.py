@@ -94,11 +94,18 @@ class Connection:
         """Raises RuntimeError where nothing can work any more."""
         if self._closed:
             raise RuntimeError("this pausewatch client is closed")
-        if os.getpid() != self._process:
+        if self._is_foreign:
             raise RuntimeError("this pausewatch client was made before the fork: make one in each process")
 
+    @property
+    def _is_foreign(self) -> bool:
+        return os.getpid() != self._process
+
     def close(self) -> None:
-        """Ends everything; again is harmless."""
+        """Ends everything; again is harmless. In a forked child there is nothing to end: all of it is the parent's."""
+        if self._is_foreign:
+            self._closed = True
+            return
         give_up = time.monotonic_ns() + self.deadline
         with self._lock:
             left_over = list(self._left_over)

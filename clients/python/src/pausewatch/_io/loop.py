@@ -37,6 +37,11 @@ class LoopRuntime:
         self._timers: set[_Timer] = set()
         self._closed = False
 
+    @property
+    def is_foreign(self) -> bool:
+        # A forked child has no running event loop.
+        return False
+
     def now(self) -> Nanos:
         return time.monotonic_ns()
 

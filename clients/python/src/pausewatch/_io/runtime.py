@@ -40,6 +40,10 @@ class Runtime(Protocol):
     @property
     def lock(self) -> AbstractContextManager[Any]: ...
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this process is a fork of the one that made it. Its lock and its streams may wait for ever here."""
+
     def now(self) -> Nanos:
         """The monotonic clock."""
 

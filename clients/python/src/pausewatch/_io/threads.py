@@ -57,6 +57,10 @@ class ThreadRuntime:
         self._thread = threading.Thread(target=self._run, name="pausewatch", daemon=True)
         self._thread.start()
 
+    @property
+    def is_foreign(self) -> bool:
+        return os.getpid() != self._process
+
     def now(self) -> Nanos:
         return time.monotonic_ns()
 
@@ -71,7 +75,7 @@ class ThreadRuntime:
 
     def submit(self, run: Callable[[], object]) -> None:
         # In a forked child there is no thread to run it.
-        if not self._closed and os.getpid() == self._process:
+        if not self._closed and not self.is_foreign:
             self._inbox.put(run)
 
     def defer(self, callback: Callable[[], object]) -> None:
