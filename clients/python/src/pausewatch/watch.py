@@ -2,7 +2,8 @@
 
 A break of the connection, or 30 s of silence (two heartbeats), is told as `Disconnected`; then the watch connects again,
 after 50 ms at first, after 3 to 6 s at most. A reader that is slow gets the latest state of each thread, not all of them:
-memory is bounded by the number of threads.
+memory is bounded by the number of threads, and that of a watch of every thread by `BACKLOG`: beyond it no more is read, and
+the server keeps the latest states for later.
 """
 
 from __future__ import annotations
@@ -30,16 +31,22 @@ if TYPE_CHECKING:
 __all__ = ["AsyncWatch", "Disconnected", "Event", "SnapshotComplete", "State", "Watch"]
 
 
+BACKLOG = 10_000
+"""Unread events after which a watch of every thread is not read any more."""
+
+
 class _Reading:
     """The events of one watch on their way to its reader."""
 
     def __init__(self, runtime: Runtime, deadline: Nanos, thread_ids: Iterable[str] | None, elicitations: bool) -> None:
         chosen = None if thread_ids is None else _checked(thread_ids)
-        self.pending = Pending()
         self.closed = False
         # Replaced by what wakes the reader.
         self.wake: Callable[[], None] = _nobody
         self._runtime = runtime
+        self._pending = Pending()
+        self._is_bounded_by_threads = chosen is not None
+        self._held = False
         self._watching = Watching(runtime, deadline, self._put, everything=chosen is None, elicitations=elicitations)
         with runtime.lock:
             for thread_id in chosen or ():
@@ -55,8 +62,23 @@ class _Reading:
             self._watching.close()
             self.wake()
 
+    @property
+    def has_news(self) -> bool:
+        return len(self._pending) > 0
+
+    def take(self) -> Event:
+        """The oldest event. Raises KeyError if there is none."""
+        event = self._pending.take()
+        if self._held and len(self._pending) < BACKLOG:
+            self._held = False
+            self._watching.go_on()
+        return event
+
     def _put(self, event: Event) -> None:
-        self.pending.put(event)
+        self._pending.put(event)
+        if not self._is_bounded_by_threads and not self._held and len(self._pending) >= BACKLOG:
+            self._held = True
+            self._watching.hold()
         self.wake()
 
 
@@ -79,8 +101,8 @@ class Watch:
         """The next event. None: none came within `timeout`, or the watch is closed."""
         reading = self._reading
         with self._changed:
-            self._changed.wait_for(lambda: reading.pending or reading.closed, to_wait(timeout))
-            return reading.pending.take() if reading.pending and not reading.closed else None
+            self._changed.wait_for(lambda: reading.has_news or reading.closed, to_wait(timeout))
+            return reading.take() if reading.has_news and not reading.closed else None
 
     def close(self) -> None:
         """Ends the watch; again is harmless."""
@@ -125,11 +147,11 @@ class AsyncWatch:
         return self
 
     async def __anext__(self) -> Event:
-        while not (self._reading.pending or self._reading.closed):
+        while not (self._reading.has_news or self._reading.closed):
             await self._changed.wait()
         if self._reading.closed:
             raise StopAsyncIteration
-        return self._reading.pending.take()
+        return self._reading.take()
 
     async def __aenter__(self) -> Self:
         return self

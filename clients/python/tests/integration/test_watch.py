@@ -24,6 +24,12 @@ def without_watchers(client: pw.Client, thread_id: str) -> None:
         assert time.monotonic() < deadline, "a stream was left behind"
 
 
+def flip(client: pw.Client, thread_id: str) -> int:
+    """Pauses the thread, and resumes it; says at which revision it ends."""
+    client.increment_elicitation(thread_id)
+    return client.decrement_elicitation(thread_id).revision
+
+
 def test_a_watch_is_an_iterator_that_ends_when_it_is_closed(client: pw.Client, thread_id: str) -> None:
     with client.watch([thread_id]) as watch:
         first, second = next(watch), next(watch)
@@ -88,6 +94,48 @@ def test_closing_the_client_ends_its_watches(server: object, thread_id: str) -> 
     client.close()
     reader.join(5)
     assert not reader.is_alive()
+
+
+def test_g7_a_watch_of_everything_that_nobody_reads_is_bounded_and_ends_at_the_last_states(
+    client: pw.Client, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pausewatch.watch.BACKLOG", 3)
+    with client.watch() as watch:
+        while not isinstance(next(watch), pw.SnapshotComplete):
+            pass
+        last = {f"{thread_id}-{number}": flip(client, f"{thread_id}-{number}") for number in range(20)}
+        while last:
+            event = watch.next(timeout=5)
+            assert event is not None
+            assert len(watch._reading._pending) <= 3
+            if isinstance(event, pw.State) and last.get(event.state.thread_id) == event.state.revision:
+                del last[event.state.thread_id]
+
+
+async def test_g7_an_async_watch_of_everything_that_nobody_reads_is_bounded_and_ends_at_the_last_states(
+    client: pw.Client, async_client: pw.AsyncClient, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pausewatch.watch.BACKLOG", 3)
+    async with async_client.watch() as watch:
+        while not isinstance(await anext(watch), pw.SnapshotComplete):
+            pass
+        threads = [f"{thread_id}-{number}" for number in range(20)]
+        last = {thread: await asyncio.to_thread(flip, client, thread) for thread in threads}
+        while last:
+            event = await asyncio.wait_for(anext(watch), 5)
+            assert len(watch._reading._pending) <= 3
+            if isinstance(event, pw.State) and last.get(event.state.thread_id) == event.state.revision:
+                del last[event.state.thread_id]
+
+
+def test_a_watch_that_is_held_is_closed(client: pw.Client, thread_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pausewatch.watch.BACKLOG", 1)
+    watch = client.watch()
+    # The snapshot is one event, which holds it; what comes then waits within the stream's thread.
+    flip(client, thread_id)
+    watch.close()
+    assert next(watch, None) is None
+    without_watchers(client, thread_id)
 
 
 async def test_an_async_watch_is_cancelled_without_losing_an_event(async_client: pw.AsyncClient, thread_id: str) -> None:

@@ -55,6 +55,13 @@ class Stream:
     heard: Callable[[pb.WatchPauseStateResponse], None]
     ended: Callable[[CallError], None]
     wait_for_ready: bool
+    held: bool = False
+
+    def hold(self) -> None:
+        self.held = True
+
+    def go_on(self) -> None:
+        self.held = False
 
     def state(self, thread_id: str, revision: int, count: int = 0, total: float = 0) -> None:
         self.heard(pb.WatchPauseStateResponse(pause_state=wire_state(thread_id, revision, count, total)))

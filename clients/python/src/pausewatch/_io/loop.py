@@ -81,18 +81,22 @@ class LoopRuntime:
         ended: Callable[[CallError], None],
         *,
         wait_for_ready: bool,
-    ) -> asyncio.Task[None]:
+    ) -> _Stream:
+        released = asyncio.Event()
+        released.set()
+
         async def listen() -> None:
             error: CallError = Unavailable.of("the watch ended")
             try:
                 responses = self._stub.WatchPauseState(request, metadata=self._metadata, wait_for_ready=wait_for_ready)
                 async for response in responses:
+                    await released.wait()
                     heard(response)
             except grpc.RpcError as failure:
                 error = status.read(failure)
             ended(error)
 
-        return self._start(listen())
+        return _Stream(self._start(listen()), released)
 
     def stop(self) -> list[asyncio.Task[None]]:
         """Ends all of it; nothing is called back afterwards. The tasks that are ending."""
@@ -124,6 +128,23 @@ class LoopRuntime:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+class _Stream:
+    """One open watch."""
+
+    def __init__(self, task: asyncio.Task[None], released: asyncio.Event) -> None:
+        self._task = task
+        self._released = released
+
+    def hold(self) -> None:
+        self._released.clear()
+
+    def go_on(self) -> None:
+        self._released.set()
+
+    def cancel(self) -> None:
+        self._task.cancel()
 
 
 class _Timer:

@@ -28,6 +28,15 @@ class Cancel(Protocol):
     def cancel(self) -> object: ...
 
 
+class Stream(Cancel, Protocol):
+    """A watch that is open. While it is held it is not read: flow control tells the server, which keeps of each thread the
+    latest state for later.
+    """
+
+    def hold(self) -> None: ...
+    def go_on(self) -> None: ...
+
+
 class Dependent(Protocol):
     """Something that ends with its client, and whose waiters must learn it."""
 
@@ -66,5 +75,5 @@ class Runtime(Protocol):
         ended: Callable[[CallError], None],
         *,
         wait_for_ready: bool,
-    ) -> Cancel:
+    ) -> Stream:
         """Opens a watch; `ended` is called once, last. `wait_for_ready`: without a connection it waits, and does not end."""

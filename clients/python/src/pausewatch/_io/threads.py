@@ -112,7 +112,7 @@ class ThreadRuntime:
         wait_for_ready: bool,
     ) -> _Stream:
         responses = self._stub.WatchPauseState(request, metadata=self._metadata, wait_for_ready=wait_for_ready)
-        stream = _Stream(responses, heard, ended)
+        stream = _Stream(responses, heard, ended, self.lock)
         thread = threading.Thread(target=self._read, args=(stream,), name="pausewatch-watch", daemon=True)
         with self.lock:
             thread.start()
@@ -169,6 +169,7 @@ class ThreadRuntime:
         try:
             for response in stream.responses:
                 with self.lock:
+                    stream.wait_while_held()
                     if stream.is_open:
                         stream.heard(response)
             error: CallError = Unavailable.of("the watch ended")
@@ -213,14 +214,29 @@ class _Stream:
         responses: Iterable[pb.WatchPauseStateResponse],
         heard: Callable[[pb.WatchPauseStateResponse], None],
         ended: Callable[[CallError], None],
+        lock: threading.RLock,
     ) -> None:
         self.responses = responses
         self.heard = heard
         self.ended = ended
         self.is_open = True
+        self._held = False
+        self._released = threading.Condition(lock)
+
+    def hold(self) -> None:
+        self._held = True
+
+    def go_on(self) -> None:
+        self._held = False
+        self._released.notify_all()
+
+    def wait_while_held(self) -> None:
+        self._released.wait_for(lambda: not (self._held and self.is_open))
 
     def cancel(self) -> None:
         self.is_open = False
+        with self._released:
+            self._released.notify_all()
         self.responses.cancel()  # type: ignore[attr-defined]  # The stubs type the call as its responses alone.
 
 

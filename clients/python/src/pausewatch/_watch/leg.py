@@ -1,7 +1,7 @@
 """One stream of a watch, opened again whenever it breaks.
 
 1. A stream that is silent for two heartbeats is dead, whatever TCP believes. Its first message must come within the
-   deadline of a call.
+   deadline of a call. Only time in which it is read counts: a slow reader does not break its own stream.
 2. After every break comes a random pause, also when the stream had worked: the clients of a restarted server must not all
    come back at once.
 """
@@ -19,7 +19,7 @@ from ..v1 import elicitation_service_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .._io.runtime import Cancel, Runtime
+    from .._io.runtime import Cancel, Runtime, Stream
     from ..errors import CallError
 
 SILENCE: Nanos = 30 * SECOND
@@ -52,6 +52,7 @@ class Leg:
         self._listener = listener
         self._pauses = _pauses()
         self._was_broken = False
+        self._held = False
         self._open()
 
     def close(self) -> None:
@@ -59,12 +60,25 @@ class Leg:
         self._stream.cancel()
         self._timer.cancel()
 
+    def hold(self) -> None:
+        """Reads no further."""
+        self._held = True
+        self._stream.hold()
+
+    def go_on(self) -> None:
+        """Reads again."""
+        self._held = False
+        self._silent_at = self._runtime.now() + self._patience
+        self._stream.go_on()
+
     def _open(self) -> None:
         self._silent_at = self._runtime.now() + self._first_answer_within
-        self._patience = self._first_answer_within
+        self._patience: Nanos = self._first_answer_within
         self._timer: Cancel = self._runtime.call_at(self._silent_at, self._look_for_silence)
         # The first break must be told at once; afterwards a connection is waited for.
-        self._stream: Cancel = self._runtime.stream(self._request, self._heard, self._ended, wait_for_ready=self._was_broken)
+        self._stream: Stream = self._runtime.stream(self._request, self._heard, self._ended, wait_for_ready=self._was_broken)
+        if self._held:
+            self._stream.hold()
 
     def _heard(self, message: pb.WatchPauseStateResponse) -> None:
         self._patience = SILENCE
@@ -78,6 +92,8 @@ class Leg:
             # A heartbeat, or an event of a newer server, is only a sign of life.
 
     def _look_for_silence(self) -> None:
+        if self._held:
+            self._silent_at = self._runtime.now() + self._patience
         # Messages move the moment and leave the timer alone: there may be many.
         if self._runtime.now() < self._silent_at:
             self._timer = self._runtime.call_at(self._silent_at, self._look_for_silence)

@@ -20,8 +20,8 @@ class Pending:
         # The keys are thread ids and the two marks; a dict keeps their order.
         self._events: dict[object, Event] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._events)
+    def __len__(self) -> int:
+        return len(self._events)
 
     def put(self, event: Event) -> None:
         """Adds an event, in the place of what it makes old."""

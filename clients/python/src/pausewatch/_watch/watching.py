@@ -41,6 +41,7 @@ class Watching:
         self._running: dict[int, Leg] = {}
         self._asking: Cancel | None = None
         self._pauses = backoff(50 * MILLISECOND, 3 * SECOND)
+        self._held = False
         self._closed = False
 
     def add(self, thread_id: str) -> None:
@@ -62,10 +63,24 @@ class Watching:
         while self._legs.to_open:
             number, thread_ids = self._legs.to_open.popleft()
             request = pb.WatchPauseStateRequest(thread_ids=thread_ids, include_elicitations=self._elicitations)
-            self._running[number] = Leg(self._runtime, number, request, self._deadline, self)
+            self._running[number] = leg = Leg(self._runtime, number, request, self._deadline, self)
+            if self._held:
+                leg.hold()
         while self._legs.to_close:
             self._running.pop(self._legs.to_close.popleft()).close()
         self._ask_for_missing()
+
+    def hold(self) -> None:
+        """Tells no more than what is on its way, until `go_on`."""
+        self._held = True
+        for leg in self._running.values():
+            leg.hold()
+
+    def go_on(self) -> None:
+        """Tells again."""
+        self._held = False
+        for leg in self._running.values():
+            leg.go_on()
 
     def close(self) -> None:
         """Nothing is told afterwards."""
