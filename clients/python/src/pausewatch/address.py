@@ -1,7 +1,9 @@
 """Where a coordinator listens, as one string.
 
-`host:port` (an IPv6 host in brackets), `http://host[:port]`, `https://host[:port]`, `unix:PATH` (also `unix:///PATH`).
-Printed and parsed again, an address is the same one. Only https speaks TLS: nothing falls back to plain text.
+`host:port`, `http://host[:port]`, `https://host[:port]`, `unix:PATH` (also `unix:///PATH`). The host is a name of ASCII
+letters, digits, `-`, `_` and `.`, an IPv4 address, or an IPv6 address in brackets, without a zone; what every language takes
+and refuses is in clients/scenarios/addresses.txt. Printed and parsed again, an address is the same one. Only https speaks TLS:
+nothing falls back to plain text.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ DEFAULT = "127.0.0.1:7420"
 """Where a coordinator listens, and is looked for, unless told otherwise."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-_HOST = re.compile(r"\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._~!$&'()*+,;=%-]+)")
+_HOST = re.compile(r"\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|[A-Za-z0-9._-]+")
+_PORT = re.compile(r"[1-9][0-9]{0,4}")
 
 
 class AddressError(ConfigError):
@@ -111,9 +114,9 @@ def _authority(text: str, bare: str, default_port: int | None) -> str:
     port = after.removeprefix(":")
     if not after.startswith(":") or ":" in port:
         raise _malformed(text, "the host cannot be read; an IPv6 address needs brackets")
-    if not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 65_536:
+    if not _PORT.fullmatch(port) or int(port) > 65_535:
         raise _malformed(text, "the port is no number from 1 to 65535")
-    return f"{host[0]}:{int(port)}"
+    return f"{host[0]}:{port}"
 
 
 def _check_ipv6(text: str, host: str) -> None:

@@ -1,6 +1,6 @@
 """Which coordinator, and how: an argument wins over the environment, that over the config file.
 
-1. A variable that is set and empty counts as not set.
+1. A variable that is set and empty counts as not set, and so does an empty address in the file.
 2. A config file that was named must be there; the one in its usual place may be missing. An unknown key is refused by
    name: a typing error must not quietly mean the default.
 3. A token or a certificate is never quietly left unused, and a token never crosses a network in plain text.
@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ _KEYS = ("address", "thread_id", "token", "tls_ca", "tls_cert", "tls_key")
 # The server's part of the file, which is not ours to judge.
 _SERVER = "serve"
 _CONFIG_VARIABLE = "PAUSEWATCH_CONFIG"
+_TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Config:
     thread_id: str | None = None
     """The thread to work on where a call names none."""
     token: str | None = field(default=None, repr=False)
-    """Sent with every call as `authorization: Bearer`."""
+    """Sent with every call as `authorization: Bearer`; visible ASCII."""
     tls: Tls = field(default_factory=Tls)
     """Files for TLS; only with an https address."""
     deadline: Seconds = DEADLINE
@@ -117,6 +119,8 @@ def _file(named: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> d
             raise ConfigError(f"config file {path}: unknown key {key!r}; known: {', '.join(_KEYS)}")
         if not isinstance(value, str):
             raise ConfigError(f"config file {path}: {key} must be a string")
+    if settings.get("address") == "":
+        del settings["address"]
     return settings
 
 
@@ -150,8 +154,8 @@ def _check_tls(address: Address, tls: Tls) -> None:
 def _check_token(address: Address, token: str | None) -> None:
     if token is None:
         return
-    if not (token.isascii() and token.isprintable() and token):
-        raise ConfigError("the token is empty or has characters that no header can carry")
+    if not _TOKEN.fullmatch(token):
+        raise ConfigError("the token is empty or has other characters than visible ASCII")
     if address.scheme is not Scheme.TLS and not address.is_local():
         raise ConfigError(
             f"a token is set, and the address {address} is plain text: it could be read on the way; "

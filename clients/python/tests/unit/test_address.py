@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.addresses import cases
 
 from pausewatch import Address, AddressError
 
@@ -60,6 +61,17 @@ def test_what_is_no_address_is_quoted_and_says_why(given: str, why: str) -> None
     assert why in str(error.value)
     if given.isprintable():
         assert f'"{given}"' in str(error.value)
+
+
+@pytest.mark.parametrize("given", cases("accept"))
+def test_what_every_language_takes_is_taken(given: str) -> None:
+    assert str(Address.parse(given)) == given.removeprefix("http://")
+
+
+@pytest.mark.parametrize("given", cases("refuse"))
+def test_what_every_language_refuses_is_refused(given: str) -> None:
+    with pytest.raises(AddressError):
+        Address.parse(given)
 
 
 @pytest.mark.parametrize("local", ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "LocalHost:1", "unix:/run/p.sock"])

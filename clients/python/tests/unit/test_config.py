@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.addresses import cases
 
 from pausewatch import Address, AsyncClient, Client, Config, ConfigError, Tls
 
@@ -31,6 +32,8 @@ def test_a_variable_that_is_empty_counts_as_not_set(file: Path) -> None:
     file.write_text('thread_id = "of-file"\n')
     environ = {"PAUSEWATCH_CONFIG": str(file), "PAUSEWATCH_THREAD_ID": "", "PAUSEWATCH_ADDRESS": ""}
     assert Config.load(environ=environ).thread_id == "of-file"
+    file.write_text('address = ""\n')
+    assert Config.load(environ=environ) == Config(), "nor does an address in the file that is empty"
     assert Config.load(environ={"PAUSEWATCH_CONFIG": "", "HOME": ""}) == Config()
 
 
@@ -104,8 +107,13 @@ def test_a_token_does_not_cross_a_network_in_plain_text() -> None:
         assert Config.load(address=safe, token="s3cret", environ={}).token == "s3cret"
 
 
-@pytest.mark.parametrize("token", ["", "a\nb", "ä"])
-def test_a_token_that_no_header_can_carry_is_refused_and_not_shown(token: str) -> None:
+@pytest.mark.parametrize("token", cases("token-accept"))
+def test_a_token_that_every_language_takes_is_taken(token: str) -> None:
+    assert Config(token=token).token == token
+
+
+@pytest.mark.parametrize("token", ["", "a\nb", "ä", "trailing ", *cases("token-refuse")])
+def test_a_token_of_other_characters_is_refused_and_not_shown(token: str) -> None:
     with pytest.raises(ConfigError) as error:
         Config(token=token)
     assert not token or token not in str(error.value)
