@@ -33,7 +33,7 @@ class Client:
     def __init__(self, config: Config | None = None) -> None:
         """A client with these settings, by default those of `Config()`. Does not connect yet, and looks at no environment.
 
-        Raises ConfigError: a file for TLS cannot be read.
+        Raises ConfigError: a file for TLS cannot be read, or is not what it should be.
         """
         self._connection = Connection(config or Config())
 

@@ -42,7 +42,7 @@ class Tls:
     cert: Path | None = None
     """PEM file of this client's certificate, for a server that asks for one."""
     key: Path | None = None
-    """PEM file of the key of that certificate."""
+    """PEM file of the key of that certificate, not encrypted."""
 
 
 @dataclass(frozen=True, slots=True)

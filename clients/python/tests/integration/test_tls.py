@@ -8,6 +8,7 @@ from pathlib import Path
 import grpc
 import pytest
 import trustme
+from cryptography.hazmat.primitives import serialization
 from support.service import Serving
 
 import pausewatch as pw
@@ -60,6 +61,46 @@ async def test_mutual_tls_shows_the_clients_certificate(authority: Authority) ->
         async with pw.AsyncClient.from_env(address=serving.address, tls_ca=ca, deadline=0.5) as client:
             with pytest.raises(pw.TransientError):
                 await client.get_pause_state("t")
+
+
+@pytest.mark.parametrize("client", [pw.Client, pw.AsyncClient])
+@pytest.mark.parametrize(
+    "contents", [b"", b"no certificate", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", b"\xff"]
+)
+def test_a_file_that_has_no_authority_is_named_at_once(
+    authority: Authority, client: type[pw.Client | pw.AsyncClient], contents: bytes
+) -> None:
+    ca = authority.file("ca.pem", trustme.Blob(contents))
+    with pytest.raises(pw.ConfigError, match=r"tls_ca .*ca\.pem: is no PEM file of certificates"):
+        client.from_env(address="https://localhost", tls_ca=ca)
+
+
+def test_authorities_may_have_comments_in_any_alphabet(authority: Authority) -> None:
+    bundle = "# Autoridad de Certificación\n".encode() + authority.ca.cert_pem.bytes()
+    ca = authority.file("ca.pem", trustme.Blob(bundle + trustme.CA().cert_pem.bytes()))
+    with Serving(authority.server_credentials(mutual=False)) as serving:
+        with pw.Client.from_env(address=serving.address, tls_ca=ca) as client:
+            assert client.get_pause_state("t").thread_id == "t"
+
+
+def test_a_certificate_that_is_none_or_not_of_its_key_is_named_at_once(authority: Authority) -> None:
+    cert, key = authority.issue("client@example.com")
+    _, other_key = authority.issue("other@example.com")
+    nothing = authority.file("nothing.pem", trustme.Blob(b"nothing"))
+    for tls_cert, tls_key in ((nothing, key), (cert, nothing), (cert, other_key)):
+        with pytest.raises(pw.ConfigError) as error:
+            pw.Client.from_env(address="https://localhost", tls_cert=tls_cert, tls_key=tls_key)
+        assert f"tls_cert {tls_cert} and tls_key {tls_key}: are no PEM files" in str(error.value)
+    pw.Client.from_env(address="https://localhost", tls_cert=cert, tls_key=key).close()
+
+
+def test_a_key_that_is_encrypted_is_refused_and_nobody_is_asked_for_its_password(authority: Authority) -> None:
+    cert, key = authority.issue("client@example.com")
+    encryption = serialization.BestAvailableEncryption(b"secret")
+    private = serialization.load_pem_private_key(key.read_bytes(), None)
+    key.write_bytes(private.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption))
+    with pytest.raises(pw.ConfigError, match="must not be encrypted"):
+        pw.Client.from_env(address="https://localhost", tls_cert=cert, tls_key=key)
 
 
 def test_nothing_falls_back_to_plain_text(authority: Authority) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,7 @@ class ChannelSpec:
 def channel_spec(config: Config) -> ChannelSpec:
     """Reads the files that TLS needs.
 
-    Raises ConfigError.
+    Raises ConfigError: one cannot be read, or is not what it should be.
     """
     address = config.address
     if address.scheme is Scheme.UNIX:
@@ -68,11 +69,44 @@ def channel_spec(config: Config) -> ChannelSpec:
 
 
 def _credentials(tls: Tls) -> grpc.ChannelCredentials:
-    authorities, key, cert = (_pem(name, getattr(tls, name)) for name in ("ca", "key", "cert"))
+    authorities, key, cert = (_contents(name, getattr(tls, name)) for name in ("ca", "key", "cert"))
+    # gRPC takes whatever it is given, and then connects to nobody without a word.
+    if authorities is not None:
+        _check_authorities(tls.ca, authorities)
+    if tls.cert is not None and tls.key is not None:
+        _check_pair(tls.cert, tls.key)
     return grpc.ssl_channel_credentials(authorities, key, cert)
 
 
-def _pem(name: str, path: Path | None) -> bytes | None:
+def _check_authorities(path: Path | None, authorities: bytes) -> None:
+    try:
+        # Between its certificates a bundle may have names in any alphabet.
+        _parser().load_verify_locations(cadata=authorities.decode("ascii", "ignore"))
+    except (ssl.SSLError, ValueError):
+        raise ConfigError(f"tls_ca {path}: is no PEM file of certificates") from None
+
+
+def _check_pair(cert: Path, key: Path) -> None:
+    # It is read once more, which a pipe cannot be.
+    if not (cert.is_file() and key.is_file()):
+        return
+    try:
+        # With a password nobody is asked for one.
+        _parser().load_cert_chain(cert, key, password=b"")
+    except ssl.SSLError:
+        raise ConfigError(
+            f"tls_cert {cert} and tls_key {key}: are no PEM files of a certificate and of its key, which must not be encrypted"
+        ) from None
+
+
+def _parser() -> ssl.SSLContext:
+    """What it can read is well-formed; how strong it must be is the server's to say."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    return context
+
+
+def _contents(name: str, path: Path | None) -> bytes | None:
     if path is None:
         return None
     try:
