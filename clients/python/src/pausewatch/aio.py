@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import TYPE_CHECKING, Self
 
 from ._io import calls
@@ -27,7 +28,7 @@ class AsyncClient:
     def __init__(self, config: Config | None = None) -> None:
         """A client with these settings, by default those of `Config()`. Does not connect yet, and looks at no environment.
 
-        Raises ConfigError: a file for TLS cannot be read.
+        Raises ConfigError: a file for TLS cannot be read, or is not what it should be.
         """
         self._connection = AsyncConnection(config or Config())
 
@@ -182,6 +183,8 @@ class AsyncClient:
         return f"{type(self).__name__}({str(self.config.address)!r})"
 
 
+# Several threads may each have an event loop.
+_default_clients_lock = threading.Lock()
 _default_clients: dict[asyncio.AbstractEventLoop, AsyncClient] = {}
 
 
@@ -190,12 +193,20 @@ def pausable_timeout(
 ) -> PausableTimeout:
     """As `AsyncClient.pausable_timeout`, with a client from the environment that the running event loop shares.
 
+    The client of a loop that was closed is closed when the next loop needs one. A program that makes one loop after another
+    better has an `AsyncClient` of its own in each.
+
     Raises ConfigError.
     """
-    loop = asyncio.get_running_loop()
-    client = _default_clients.get(loop)
-    if client is None:
-        for closed in [other for other in _default_clients if other.is_closed()]:
-            del _default_clients[closed]
-        client = _default_clients[loop] = AsyncClient.from_env()
+    client = _default_client(asyncio.get_running_loop())
     return client.pausable_timeout(limit, thread_id=thread_id, disconnect_grace=disconnect_grace)
+
+
+def _default_client(loop: asyncio.AbstractEventLoop) -> AsyncClient:
+    with _default_clients_lock:
+        client = _default_clients.get(loop)
+        if client is None:
+            for closed in [other for other in _default_clients if other.is_closed()]:
+                del _default_clients[closed]
+            client = _default_clients[loop] = AsyncClient.from_env()
+        return client

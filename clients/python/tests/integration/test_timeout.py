@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import threading
 import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from support.server import Server
 
 import pausewatch as pw
+from pausewatch import aio
 
 
 async def test_a_block_that_outlives_its_limit_is_ended(async_client: pw.AsyncClient) -> None:
@@ -162,6 +166,27 @@ async def test_it_says_what_was_done_wrong(async_client: pw.AsyncClient) -> None
     current = asyncio.current_task()
     assert current is not None
     assert current.cancelling() == 0
+
+
+def test_the_clients_of_closed_loops_are_let_go_by_one_thread_at_a_time() -> None:
+    # Both threads are to look at a loop that was closed before either forgets it; the lock keeps the second one out.
+    both_look = threading.Barrier(2)
+
+    class ClosedLoop:
+        def is_closed(self) -> bool:
+            with contextlib.suppress(threading.BrokenBarrierError):
+                both_look.wait(0.3)
+            return True
+
+    async def work() -> None:
+        pw.pausable_timeout(60, thread_id="t")
+
+    closed: Any = ClosedLoop()
+    aio._default_clients[closed] = pw.AsyncClient.from_env()
+    with ThreadPoolExecutor(2) as threads:
+        for result in [threads.submit(asyncio.run, work()) for _ in range(2)]:
+            result.result()
+    assert closed not in aio._default_clients
 
 
 def test_without_a_client_the_running_loop_shares_one(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
