@@ -45,10 +45,7 @@ export interface Now {
   readonly slept: number;
 }
 
-/**
- * Where a stopwatch that joined without knowledge gets its place once there is some: the moment of the first state after it joined, and what
- * was paid then.
- */
+/** Where a stopwatch that joined gets its place: the moment of the first state after it joined, and what was paid then. */
 export interface Joined {
   place?: { readonly at: number; readonly paid: number };
 }
@@ -99,9 +96,12 @@ export class Credit {
     return this.#last?.seen.revision;
   }
 
-  /** The paused time at which a stopwatch joins, and where that is corrected if it is only assumed. */
-  join(now: number): { paid: number; joined: Joined | undefined } {
-    if (this.#cut !== undefined) this.#joined ??= {};
+  /**
+   * The paused time at which a stopwatch joins, as far as is known, and where the next state says how much it was then. Even when the link
+   * seems to be up: it may be dead, and nobody has noticed.
+   */
+  join(now: number): { paid: number; joined: Joined } {
+    this.#joined ??= {};
     return { paid: this.paid(now), joined: this.#joined };
   }
 
@@ -134,7 +134,7 @@ export class Credit {
     return wasCut;
   }
 
-  /** Gives those who joined without knowledge their place. */
+  /** Gives those who joined since the last state their place. */
   #settleJoined(at: number, paid: number): void {
     if (this.#joined === undefined) return;
     this.#joined.place = { at, paid };

@@ -14,6 +14,8 @@ export class Meter {
   #charged = 0;
   #mark: number;
   #paidAtMark = 0;
+  /** When it began to follow its thread, and where the paused time was thought to stand then. */
+  #followed: { readonly at: number; readonly paid: number };
   /** Pauses of its own that are open. */
   #pauses = 0;
   #shown = 0;
@@ -22,6 +24,7 @@ export class Meter {
   constructor(limit: number, now: number) {
     this.limit = limit;
     this.#mark = now;
+    this.#followed = { at: now, paid: 0 };
   }
 
   /** Whether it stands still by a pause of its own. */
@@ -44,6 +47,19 @@ export class Meter {
   /** From now on the paused time is another thread's, which stands at `paid`. */
   follow(now: number, old: number, paid: number): void {
     this.settle(now, old);
+    this.#paidAtMark = paid;
+    this.#followed = { at: now, paid };
+  }
+
+  /**
+   * From now on the paused time stands at `paid`; what it stood at since it began to follow was only assumed. The difference may be from
+   * before that, so it is charged or credited no more than the time since. What was settled meanwhile is credited at most: a pause of its
+   * own may have been in it.
+   */
+  place(now: number, paid: number): void {
+    const { at, paid: assumed } = this.#followed;
+    const growth = Math.min(Math.max(paid - assumed, 0), Math.max(now - at, 0));
+    this.settle(now, Math.max(assumed + growth, this.#paidAtMark));
     this.#paidAtMark = paid;
   }
 

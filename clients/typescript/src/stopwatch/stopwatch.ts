@@ -24,7 +24,7 @@ export class Stopwatch implements Waiter {
   readonly #meter: Meter;
   readonly #onExpired: () => void;
   #thread: ThreadClock | undefined;
-  /** Where its place on the thread is corrected, if it joined without knowledge. */
+  /** Where it finds its place on the thread; `undefined`: it has, or there is none. */
   #joined: Joined | undefined;
   #over: "expired" | "stopped" | undefined;
   #stopTimer: (() => void) | undefined;
@@ -149,7 +149,7 @@ export class Stopwatch implements Waiter {
     const place = this.#joined?.place;
     if (place !== undefined) {
       this.#joined = undefined;
-      this.#meter.settle(place.at, place.paid);
+      this.#meter.place(place.at, place.paid);
     }
     const now = this.#clock.now();
     return [now, this.#thread?.paid(now) ?? 0];

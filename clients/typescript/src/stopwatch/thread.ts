@@ -80,7 +80,7 @@ export class ThreadClock {
     return this.#credit.thaw;
   }
 
-  join(now: number): { paid: number; joined: Joined | undefined } {
+  join(now: number): { paid: number; joined: Joined } {
     return this.#credit.join(now);
   }
 

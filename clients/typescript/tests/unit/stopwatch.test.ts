@@ -153,6 +153,29 @@ test("g3: who joins late starts paused and is not credited what was before", asy
   assert.deepEqual([stopwatch.elapsedMs, second.elapsedMs], [400, 400]);
 });
 
+for (const noticed of [true, false]) {
+  const link = noticed ? "a cut link" : "a dead link";
+  test(`g1: who joins over ${link} is not charged what was assumed before`, async () => {
+    const scene = new Scene();
+    scene.tell(1n, true, 0, true);
+    const old = scene.start(300_000);
+    await scene.clock.advance(1_000);
+    // Resumed, which nobody here is told.
+    if (noticed) scene.thread.cut();
+    await scene.clock.advance(8_000);
+    const late = scene.start(5_000);
+    await scene.clock.advance(400);
+    if (!noticed) scene.thread.cut();
+    scene.tell(2n, false, 1_000, true);
+    assert.deepEqual([late.elapsedMs, old.elapsedMs], [400, 8_400]);
+    await scene.clock.advance(4_599);
+    assert.equal(scene.questions.length, 0);
+    await scene.clock.advance(1);
+    await scene.answer(state(2n, false, 1_000));
+    assert.equal(late.expired, true);
+  });
+}
+
 test("own pauses nest and stop the timer", async () => {
   const scene = new Scene();
   scene.tell(1n, false, 0, true);
