@@ -1,8 +1,8 @@
 /**
  * Where a coordinator listens, as one string.
  *
- * `host:port` (an IPv6 host in brackets), `http://host[:port]`, `https://host[:port]`, `unix:PATH` (also `unix:///PATH`). Printed and parsed
- * again, an address is the same one.
+ * `host:port`, `http://host[:port]`, `https://host[:port]`, `unix:PATH` (also `unix:///PATH`). A host is a name of ASCII letters, digits, `-`,
+ * `_` and `.`, an IPv4 address, or an IPv6 address in brackets and without a zone. Printed and parsed again, an address is the same one.
  */
 import { isIPv6 } from "node:net";
 import { ConfigError } from "./errors.js";
@@ -44,7 +44,7 @@ export function parseAddress(text: string): Address {
   const [, bracketed, plain, portText] = /^(?:\[([^\]]*)\]|([^:]*))(?::(.*))?$/s.exec(bare) ?? [];
   const host = bracketed ?? plain;
   if (!host) throw malformed("the host is missing");
-  const valid = bracketed === undefined ? /^[\w.~!$&'()*+,;=%-]+$/.test(host) : isIPv6(host);
+  const valid = bracketed === undefined ? isName(host) : isIPv6(host) && !host.includes("%");
   if (!valid) throw malformed("the host is no name and no IP address");
   if (portText === undefined && defaultPort === undefined) {
     throw new ConfigError(`address ${quoted}: the port is missing; write host:port, for example ${DEFAULT_ADDRESS}`);
@@ -65,6 +65,11 @@ export function authority({ host, port }: { host: string; port: number }): strin
   return `${isIPv6(host) ? `[${host}]` : host}:${port}`;
 }
 
+/** Also of an IPv4 address. What looks like one and is none (`256.1.1.1`) has no place in a URL, which every call needs. */
+function isName(host: string): boolean {
+  return /^[A-Za-z0-9_.-]+$/.test(host) && URL.canParse(`http://${host}`);
+}
+
 /** Whether what is sent there stays on this machine. */
 export function isLocal(address: Address): boolean {
   return address.kind === "unix" || /^(localhost|::1|127(\.\d{1,3}){3})$/i.test(address.host);
@@ -80,6 +85,6 @@ function parsePath(text: string, malformed: (problem: string) => ConfigError): s
 }
 
 function parsePort(text: string): number | undefined {
-  const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  const port = /^[1-9]\d{0,4}$/.test(text) ? Number(text) : 0;
   return port >= 1 && port <= 65_535 ? port : undefined;
 }

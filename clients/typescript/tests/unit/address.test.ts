@@ -1,7 +1,24 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { formatAddress, isLocal, parseAddress } from "../../src/address.js";
+import { Client } from "../../src/client.js";
 import { ConfigError } from "../../src/errors.js";
+
+/** What is expected, and the value. */
+const CASES = readFileSync(new URL("../../../../scenarios/addresses.txt", import.meta.url), "utf8")
+  .split("\n")
+  .filter((line) => line !== "" && !line.startsWith("#"))
+  .map((line) => [line.slice(0, line.indexOf(" ")), line.slice(line.indexOf(" ") + 1)] as const);
+
+function problemOf(action: () => unknown): unknown {
+  try {
+    action();
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
 
 test("every form is read and printed in its short form", () => {
   for (const [given, printed] of [
@@ -31,6 +48,7 @@ test("what is no address says why, and quotes it", () => {
     ["[::1]", "the port is missing"],
     ["::1:7420", ""],
     ["[host]:7420", "no name and no IP address"],
+    ["256.1.1.1:7420", "no name and no IP address"],
     ["a host:7420", "no name and no IP address"],
     ["host:0", "the port is no number"],
     ["host:65536", "the port is no number"],
@@ -55,6 +73,17 @@ test("what is no address says why, and quotes it", () => {
   }
 });
 
+test("what every client takes and refuses", () => {
+  for (const [expected, value] of CASES) {
+    const problem = problemOf(() =>
+      expected.startsWith("token-") ? new Client({ token: value }) : new Client({ address: value }),
+    );
+    if (expected.endsWith("accept")) assert.equal(problem, undefined, value);
+    else assert.ok(problem instanceof ConfigError, `${value}: ${problem}`);
+  }
+  assert.ok(CASES.length > 30);
+});
+
 test("only loopback and Unix sockets are this machine", () => {
   const local = ["127.0.0.1:1", "127.9.8.7:1", "[::1]:1", "localhost:1", "LOCALHOST:1", "unix:/p", "https://localhost"];
   for (const address of local) assert.equal(isLocal(parseAddress(address)), true, address);
@@ -64,7 +93,7 @@ test("only loopback and Unix sockets are this machine", () => {
     "[2001:db8::1]:1",
     "localhost.example.com:1",
     "127.example.com:1",
-    "1127.0.0.1:1",
+    "127.0.0.1.example.com:1",
   ];
   for (const address of elsewhere) assert.equal(isLocal(parseAddress(address)), false, address);
 });
