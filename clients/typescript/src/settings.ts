@@ -5,6 +5,7 @@
  * 2. What is set and empty counts as not set.
  * 3. A token is sent in plain text to nobody but this machine, and its value is in no message.
  */
+import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { type Address, DEFAULT_ADDRESS, formatAddress, isLocal, parseAddress } from "./address.js";
 import { type Environment, type Key, loadConfigFile } from "./config-file.js";
@@ -18,7 +19,7 @@ export interface ConnectionOptions {
   readonly threadId?: string | undefined;
   /** Sent with every call. Only over https, a Unix socket, or to this machine. */
   readonly token?: string | undefined;
-  /** A PEM file with the authorities to trust, instead of the system's. Only with https. */
+  /** A PEM file with the authorities to trust, instead of those that Node trusts. Only with https. */
   readonly tlsCa?: string | undefined;
   /** A PEM file with the certificate of this program; with `tlsKey`, and only with https. */
   readonly tlsCert?: string | undefined;
@@ -43,6 +44,8 @@ const NAMES: Readonly<Record<keyof ConnectionOptions, Key>> = {
   tlsCert: "tls_cert",
   tlsKey: "tls_key",
 };
+/** From its first line to its last, or to the end of a file that was cut off. */
+const CERTIFICATE = /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----[\s\S]*?(?:-----END [A-Z0-9 ]*CERTIFICATE-----|$)/g;
 const OPTIONS = Object.keys(NAMES) as (keyof ConnectionOptions)[];
 
 /**
@@ -69,7 +72,7 @@ export function withEnvironment(
 /**
  * What the options say.
  *
- * @throws {ConfigError} They are wrong, or a file that they name cannot be read.
+ * @throws {ConfigError} They are wrong, or a file that they name cannot be read or has no certificate or key that can be used.
  */
 export function settingsOf(options: ConnectionOptions): Settings {
   const address = parseAddress(options.address || DEFAULT_ADDRESS);
@@ -97,14 +100,37 @@ function readTls(options: ConnectionOptions, address: Address): Settings["tls"] 
   if (cert && !key) throw new ConfigError("tls_cert without tls_key: give both, or none");
   if (key && !cert) throw new ConfigError("tls_key without tls_cert: give both, or none");
   return {
-    ...(ca ? { ca: readPem("tls_ca", ca) } : {}),
-    ...(cert ? { cert: readPem("tls_cert", cert) } : {}),
-    ...(key ? { key: readPem("tls_key", key) } : {}),
+    ...(ca ? { ca: readCertificates("tls_ca", ca) } : {}),
+    ...(cert ? { cert: readCertificates("tls_cert", cert) } : {}),
+    ...(key ? { key: readKey("tls_key", key) } : {}),
   };
 }
 
 function isSecure(address: Address): boolean {
   return address.kind === "tcp" && address.tls;
+}
+
+/** Node itself reads a file up to the first certificate that it does not understand, and says nothing. */
+function readCertificates(name: Key, path: string): Buffer {
+  const contents = readPem(name, path);
+  // Whatever else is in the file, a key for example, is passed over.
+  const certificates = contents.toString("latin1").match(CERTIFICATE) ?? [""];
+  for (const certificate of certificates) usable(name, path, "certificate", () => new X509Certificate(certificate));
+  return contents;
+}
+
+function readKey(name: Key, path: string): Buffer {
+  const contents = readPem(name, path);
+  usable(name, path, "key", () => createPrivateKey(contents));
+  return contents;
+}
+
+function usable(name: Key, path: string, what: string, read: () => unknown): void {
+  try {
+    read();
+  } catch (error) {
+    throw new ConfigError(`${name}: ${path} has no usable ${what}: ${error instanceof Error ? error.message : error}`);
+  }
 }
 
 function readPem(name: Key, path: string): Buffer {

@@ -9,6 +9,7 @@ import { Client } from "../../src/client.js";
 import { type Environment, parseConfigFile } from "../../src/config-file.js";
 import { ConfigError } from "../../src/errors.js";
 import { type ConnectionOptions, settingsOf, withEnvironment } from "../../src/settings.js";
+import { identity } from "../support/certificates.js";
 
 const directory = mkdtempSync(join(tmpdir(), "pausewatch-settings-"));
 after(() => rmSync(directory, { recursive: true }));
@@ -48,6 +49,12 @@ test("a variable that is set and empty counts as not set", () => {
     HOME: "",
   };
   const { address, threadId, token } = settingsFrom({}, undefined, environment);
+  assert.deepEqual([formatAddress(address), threadId, token], ["127.0.0.1:7420", undefined, undefined]);
+});
+
+test("so does an empty value in the config file", () => {
+  const empty = file("empty.toml", 'address = ""\nthread_id = ""\ntoken = ""\ntls_ca = ""\n');
+  const { address, threadId, token } = settingsFrom({}, empty, {});
   assert.deepEqual([formatAddress(address), threadId, token], ["127.0.0.1:7420", undefined, undefined]);
 });
 
@@ -102,7 +109,7 @@ test("a token goes in plain text to this machine only", () => {
 });
 
 test("a token that no header can carry is refused unseen", () => {
-  for (const token of ["s3cret\n", "s3cret s3cret", "s3crét"]) {
+  for (const token of ["s3cret\n", "s3cret ", "s3cret s3cret", "s3crét"]) {
     refused(() => settingsFrom({ token }, undefined, {}), "token", "visible ASCII");
   }
 });
@@ -116,7 +123,32 @@ test("certificates need https, and a certificate its key", () => {
   refused(() => settingsFrom({ address, tlsKey: tlsCa }, undefined, {}), "tls_key without tls_cert");
   refused(() => settingsFrom({ address, tlsCa: join(directory, "no.pem") }, undefined, {}), "tls_ca", "ENOENT");
   refused(() => settingsFrom({ address, tlsCa: file("no.pem", "s3cret") }, undefined, {}), "tls_ca", "is no PEM file");
-  refused(() => new Client({ address, tlsCert: tlsCa, tlsKey: tlsCa }), "tls_ca, tls_cert, tls_key");
+});
+
+test("certificates and keys that cannot be used are refused at once", () => {
+  const address = "https://example.com";
+  const [own, other] = [identity("own"), identity("other")];
+  const cut = own.certPem.slice(0, 200);
+  for (const [name, text] of [
+    ["cut.pem", cut],
+    ["second-cut.pem", `${other.certPem}${cut}`],
+    ["first-cut.pem", `${cut}\n${other.certPem}`],
+    ["not.pem", own.certPem.replace(/^[^-].*$/gm, "s3cret==")],
+    ["key.pem", own.keyPem],
+  ] as const) {
+    const path = file(name, text);
+    refused(() => new Client({ address, tlsCa: path }), `tls_ca: ${path} has no usable certificate`);
+    const tlsKey = file("own.key", own.keyPem);
+    refused(() => new Client({ address, tlsCert: path, tlsKey }), `tls_cert: ${path} has no usable certificate`);
+  }
+  const tlsCert = file("own.pem", own.certPem);
+  refused(() => new Client({ address, tlsCert, tlsKey: tlsCert }), `tls_key: ${tlsCert} has no usable key`);
+  const otherKey = file("other.key", other.keyPem);
+  refused(() => new Client({ address, tlsCert, tlsKey: otherKey }), "tls_ca, tls_cert, tls_key", "mismatch");
+
+  const bundle = file("bundle.pem", `# own\n${own.certPem}\n# other\n${other.certPem}`);
+  const both = file("both.pem", `${own.keyPem}${own.certPem}`);
+  new Client({ address, tlsCa: bundle, tlsCert: both, tlsKey: both });
 });
 
 test("a client shows no token", () => {
