@@ -7,6 +7,7 @@
  * 1. There is no pause between two attempts to connect: whoever calls has a rhythm of its own, and is not to wait for two.
  * 2. It keeps the process alive while a stream is open that somebody waits for, and else not.
  * 3. A peer that died without a word is noticed within 15 s, idle or not.
+ * 4. A session that the server told to take no more requests goes on with those under way, beside the one that took its place.
  */
 import * as http2 from "node:http2";
 import type { Socket } from "node:net";
@@ -24,6 +25,7 @@ type Request = [
 
 interface Session {
   readonly http2: http2.ClientHttp2Session;
+  readonly socket: Socket;
   /** Open streams that somebody waits for. */
   awaited: number;
 }
@@ -32,6 +34,8 @@ export class Connection {
   readonly authority: string;
   readonly #dial: () => Socket;
   #current: Session | undefined;
+  /** Those that are not over. */
+  readonly #sessions = new Set<Session>();
   #closed: Error | undefined;
 
   /** `authority`: as `http2.connect` takes it; `dial`: begins to connect. */
@@ -54,7 +58,11 @@ export class Connection {
   /** Ends all streams, and every later one, with `reason`. */
   close(reason: Error): void {
     this.#closed = reason;
-    this.#current?.http2.destroy(reason);
+    for (const { http2, socket } of this.#sessions) {
+      http2.destroy(reason);
+      // It would go on.
+      if (socket.connecting) socket.destroy();
+    }
   }
 
   #session(): Session {
@@ -62,7 +70,10 @@ export class Connection {
     const current = this.#current;
     // Closed: the server told it to take no more requests, and those under way go on.
     if (current !== undefined && !current.http2.closed && !current.http2.destroyed) return current;
-    const session = { http2: http2.connect(this.authority, { createConnection: this.#dial }), awaited: 0 };
+    const socket = this.#dial();
+    const session = { http2: http2.connect(this.authority, { createConnection: () => socket }), socket, awaited: 0 };
+    this.#sessions.add(session);
+    session.http2.once("close", () => this.#sessions.delete(session));
     session.http2.unref();
     // Each of its streams is told by itself.
     session.http2.on("error", () => undefined);

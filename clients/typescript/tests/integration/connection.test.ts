@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import * as http2 from "node:http2";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { test } from "node:test";
 import { Connection } from "../../src/connection.js";
@@ -34,4 +35,39 @@ test("a peer that answers no ping within 5 s is given up, and the next request c
   assert.notEqual(again.session, stream.session);
   connection.close(new Error("closed"));
   assert.throws(request, /closed/);
+});
+
+test("closing ends the streams of a session that was told to take no more too", async (t) => {
+  const sessions: http2.ServerHttp2Session[] = [];
+  const server = http2.createServer();
+  server.on("session", (session) => sessions.push(session));
+  server.on("stream", (stream) => stream.on("error", () => undefined).respond());
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const connection = new Connection("http://localhost", () => connect(port, "127.0.0.1"));
+  const open = async () => {
+    const stream = connection.request(["POST", "/", {}, {}], true);
+    await once(stream, "response");
+    return stream;
+  };
+  const old = await open();
+  sessions[0]?.goaway(http2.constants.NGHTTP2_NO_ERROR, 1);
+  await once(old.session ?? server, "goaway");
+  const streams = [old, await open()];
+  assert.equal(sessions.length, 2);
+  const ended = streams.map((stream) => once(stream, "close").catch((error) => error.message));
+  connection.close(new Error("closed"));
+  assert.deepEqual(await Promise.all(ended), ["closed", "closed"]);
+});
+
+test("closing ends an attempt to connect", async () => {
+  const socket = connect({ host: "example.com", port: 1, lookup: () => undefined });
+  const connection = new Connection("http://localhost", () => socket);
+  const stream = connection.request(["POST", "/", {}, {}], true);
+  const failed = once(stream, "close").catch((error) => error.message);
+  connection.close(new Error("closed"));
+  assert.match(await failed, /closed/);
+  if (!socket.closed) await once(socket, "close");
 });
