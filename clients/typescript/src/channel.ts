@@ -4,6 +4,7 @@
  * Two *lanes* lead over one connection, which differ in what they mean to the process: it lives on while a call of the foreground is under
  * way, and may end at any time as far as the background is concerned.
  */
+import { setMaxListeners } from "node:events";
 import * as net from "node:net";
 import * as tls from "node:tls";
 import type { Interceptor, Transport } from "@connectrpc/connect";
@@ -22,7 +23,7 @@ export class Channel {
   /** For what goes on behind the scenes. */
   readonly background: Transport;
   readonly #connection: Connection;
-  readonly #closing = new AbortController();
+  readonly #closing = closingController();
 
   /** @throws {ConfigError} The certificates or the key cannot be used. */
   constructor(settings: Settings) {
@@ -62,6 +63,13 @@ export class Channel {
     };
     return createGrpcTransport({ baseUrl, sessionManager, interceptors, acceptCompression: [] });
   }
+}
+
+/** Every watch and every pause listens to it: many are no leak, which Node would warn of. */
+function closingController(): AbortController {
+  const controller = new AbortController();
+  setMaxListeners(0, controller.signal);
+  return controller;
 }
 
 function dialer({ address, tls: pem }: Settings): () => net.Socket {

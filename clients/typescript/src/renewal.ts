@@ -67,7 +67,7 @@ export class Renewal {
     let next = openedAt + this.#ttlMs / 3;
     this.#watchForTheEnd();
     for (;;) {
-      await pauseFor(Math.max(next - performance.now(), 0), false, stop);
+      await pauseFor(Math.max(next - performance.now(), 0), false, stop, this.#calls.closing);
       if (stop.aborted || this.#calls.closing.aborted) return;
       const sent = performance.now();
       try {

@@ -93,13 +93,24 @@ export async function unary<R>(
     const pause = pauses.next() + (wait ?? 0);
     // Waiting past the deadline would only hide the reason behind DEADLINE_EXCEEDED.
     if (retries <= 0 || performance.now() + pause >= giveUp) throw error;
-    await pauseFor(pause, line.keepsAlive, signal ?? line.closing);
+    await pauseFor(pause, line.keepsAlive, line.closing, signal);
   }
 }
 
-/** Waits; an abort ends it sooner, and is for the caller to look at. */
-export async function pauseFor(ms: number, keepsAlive: boolean, signal: AbortSignal): Promise<void> {
+/** Waits; an abort of one of the signals ends it sooner, and is for the caller to look at. */
+export async function pauseFor(
+  ms: number,
+  keepsAlive: boolean,
+  ...signals: readonly (AbortSignal | undefined)[]
+): Promise<void> {
+  // Not `AbortSignal.any`: in some versions of Node a signal that lives long never forgets those made from it.
+  const ending = new AbortController();
+  const end = () => ending.abort();
+  if (signals.some((signal) => signal?.aborted)) return;
+  for (const signal of signals) signal?.addEventListener("abort", end);
+  const { signal } = ending;
   await sleep(Math.min(ms, LONGEST_TIMEOUT_MS), undefined, { ref: keepsAlive, signal }).catch(() => undefined);
+  for (const signal of signals) signal?.removeEventListener("abort", end);
 }
 
 /** The timer and the server each end a call at its deadline, and name it differently. */

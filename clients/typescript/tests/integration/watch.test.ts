@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client, LimitExceededError, type PauseState, type Watch, type WatchEvent } from "../../src/index.js";
+import { settled } from "../support/clock.js";
 import { Coordinator, until } from "../support/coordinator.js";
 import { event, FakeCoordinator, silence } from "../support/fake.js";
 import { limited } from "../support/limited.js";
@@ -334,6 +336,24 @@ test("a watch of nothing waits; bad ids are refused at once", async () => {
   assert.equal((await first).value?.type, "state");
   assert.throws(() => client.watch(["ok", ""]), { name: "InvalidFieldError", field: "thread_id" });
   assert.throws(() => watch.add("x".repeat(257)), { name: "InvalidFieldError" });
+});
+
+test("many watches and calls of one client are no leak to Node", async () => {
+  const warnings: string[] = [];
+  const warn = ({ message }: Error) => warnings.push(message);
+  process.on("warning", warn);
+  // Nobody is there: the calls wait for their next attempt.
+  const client = new Client({ address: "unix:/nowhere" });
+  const signal = new AbortController().signal;
+  const calls = Array.from({ length: 20 }, () => client.getPauseState("t").catch((error) => error.message));
+  const own = client.getPauseState("t", { signal }).catch((error) => error.message);
+  const watches = Array.from({ length: 20 }, () => client.watch(["t"]));
+  for (const watch of watches) assert.equal(await type(watch), "disconnected");
+  await settled();
+  client.close();
+  assert.deepEqual(new Set(await Promise.all([...calls, own])), new Set(["the client is closed"]));
+  process.off("warning", warn);
+  assert.deepEqual([warnings, getEventListeners(signal, "abort").length], [[], 0]);
 });
 
 test("it ends with its signal, with its client, and when it is closed", async () => {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
 import { test } from "node:test";
 import { LimitExceededError } from "../../src/errors.js";
 import { Backoff, unary } from "../../src/retry.js";
@@ -73,3 +74,21 @@ test("any other limit is not called again", async () => {
     assert.equal(asked.calls(), 1);
   }
 });
+
+for (const end of ["closing", "signal"] as const) {
+  test(`the pause before the next attempt ends with the ${end === "closing" ? "client" : "call's own signal"}`, async () => {
+    const aborts = { closing: new AbortController(), signal: new AbortController() };
+    const { closing, signal } = { closing: aborts.closing.signal, signal: aborts.signal.signal };
+    const patience = { deadlineMs: 3_600_000, retries: 1, signal };
+    const asked = refusing(limited("calls-per-second", retryInfo({ seconds: 1_800n })));
+    const outcome = unary({ closing, keepsAlive: true }, patience, asked.send);
+    await new Promise((resolve) => setImmediate(resolve));
+    const reason = new Error("enough");
+    aborts[end].abort(reason);
+    await assert.rejects(outcome, (error) => error === reason);
+    assert.deepEqual(
+      [closing, signal].flatMap((waited) => getEventListeners(waited, "abort")),
+      [],
+    );
+  });
+}
