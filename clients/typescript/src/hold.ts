@@ -174,7 +174,7 @@ export class Hold implements AsyncDisposable {
 
   /** Goes on trying to release until the lease is over anyway. Neither waits nor keeps the process alive. @internal */
   releaseInBackground(): void {
-    this.#renewal.stop();
+    this.#renewal.renewNoMore();
     this.#decrement(this.#lanes.background, { deadlineMs: this.#ttlMs }).catch(() => undefined);
   }
 

@@ -53,9 +53,15 @@ export class Renewal {
     void this.#run(openedAt);
   }
 
+  /** Says nothing any more. */
   stop(): void {
-    this.#stopping.abort();
+    this.renewNoMore();
     clearTimeout(this.#overdue);
+  }
+
+  /** From now on only says that the lease is over. */
+  renewNoMore(): void {
+    this.#stopping.abort();
   }
 
   async #run(openedAt: number): Promise<void> {

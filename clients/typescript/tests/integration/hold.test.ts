@@ -160,6 +160,22 @@ test("a lease that cannot be renewed is overdue, and held again when it can", as
   await until(() => hold.lease === "held");
 });
 
+test("a hold that cannot be released is overdue after its ttl", async () => {
+  await using fake = await FakeCoordinator.start({
+    ...OPENED,
+    decrementElicitation: () => {
+      throw new ConnectError("draining", Code.Unavailable);
+    },
+  });
+  using client = new Client({ address: fake.address, retries: 0 });
+  const hold = await client.hold("t", { ttlMs: 300 });
+  const lost = hold.lost();
+  const warned = once(process, "warning");
+  await hold[Symbol.asyncDispose]();
+  await warned;
+  assert.equal(await lost, "overdue");
+});
+
 test("an open that nobody waits for any more is closed again", async () => {
   let decrements = 0;
   let answer = () => {};
