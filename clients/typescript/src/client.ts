@@ -63,7 +63,7 @@ export class Client implements Disposable {
   readonly #settings: Settings;
   readonly #channel: Channel;
   readonly #lanes: { readonly foreground: Calls; readonly background: Calls };
-  /** By their disconnect grace. */
+  /** Those that follow a thread, by their disconnect grace. */
   readonly #followers = new Map<number, Follower>();
 
   /**
@@ -242,7 +242,11 @@ export class Client implements Disposable {
       if (!(graceMs >= 0)) throw new RangeError(`a disconnect grace of ${graceMs} ms; allowed: 0 and more`);
       const calls = this.#lanes.background;
       const coordinator = { graceMs, ask: (threadId: string) => calls.get(threadId) };
-      follower = new Follower(new Watch(calls, []), coordinator, systemClock);
+      const watch = new Watch(calls, []);
+      follower = new Follower(watch, coordinator, systemClock, () => {
+        this.#followers.delete(graceMs);
+        watch.close();
+      });
       this.#followers.set(graceMs, follower);
     }
     return follower;

@@ -4,6 +4,7 @@
  * 1. One watch follows all threads of a follower.
  * 2. A thread is followed for `LINGER_MS` after its last stopwatch left: the next command of the thread starts with exact knowledge and costs
  *    the coordinator nothing.
+ * 3. A follower that has no thread any more says so, and is not used again: its watch is to be closed.
  */
 import type { PauseState } from "../messages.js";
 import type { WatchEvent } from "../watch/event.js";
@@ -31,12 +32,15 @@ export class Follower {
   readonly #states: States;
   readonly #coordinator: Coordinator;
   readonly #clock: Clock;
+  readonly #onIdle: () => void;
   readonly #threads = new Map<string, Followed>();
 
-  constructor(states: States, coordinator: Coordinator, clock: Clock) {
+  /** `onIdle`: called when the last thread is not followed any more. */
+  constructor(states: States, coordinator: Coordinator, clock: Clock, onIdle: () => void) {
     this.#states = states;
     this.#coordinator = coordinator;
     this.#clock = clock;
+    this.#onIdle = onIdle;
     void this.#follow();
   }
 
@@ -72,6 +76,7 @@ export class Follower {
     followed.stayOn = this.#clock.timer(LINGER_MS, () => {
       this.#threads.delete(threadId);
       this.#states.remove(threadId);
+      if (this.#threads.size === 0) this.#onIdle();
     });
   }
 

@@ -13,7 +13,8 @@ class Scene implements States {
   readonly #events: WatchEvent[] = [];
   #wake = () => {};
   #ended = false;
-  readonly follower = new Follower(this, { ask: () => new Promise(() => undefined), graceMs: 10_000 }, this.clock);
+  readonly #coordinator = { ask: () => new Promise<never>(() => undefined), graceMs: 10_000 };
+  readonly follower = new Follower(this, this.#coordinator, this.clock, () => this.calls.push("idle"));
 
   add(threadId: string): void {
     if (threadId === "") throw new RangeError("bad");
@@ -83,9 +84,21 @@ test("a thread lingers for 30 s after its last stopwatch, and a late joiner know
   assert.deepEqual(scene.calls, ["add a"], "it came back in time");
   third.leave();
   await scene.clock.advance(30_000);
-  assert.deepEqual(scene.calls, ["add a", "remove a"]);
+  assert.deepEqual(scene.calls, ["add a", "remove a", "idle"]);
   assert.equal(scene.start("a").stopwatch.paused, false, "forgotten, and begins anew");
-  assert.deepEqual(scene.calls, ["add a", "remove a", "add a"]);
+  assert.deepEqual(scene.calls, ["add a", "remove a", "idle", "add a"]);
+});
+
+test("it is idle when its last thread is forgotten, and not before", async () => {
+  const scene = new Scene();
+  const [a, b] = [scene.start("a"), scene.start("b")];
+  a.leave();
+  await scene.clock.advance(29_000);
+  b.leave();
+  await scene.clock.advance(29_999);
+  assert.deepEqual(scene.calls, ["add a", "add b", "remove a"]);
+  await scene.clock.advance(1);
+  assert.deepEqual(scene.calls, ["add a", "add b", "remove a", "remove b", "idle"]);
 });
 
 test("a break concerns the threads that it names; the end of the watch all", async () => {
