@@ -34,6 +34,7 @@ export class Follower {
   readonly #clock: Clock;
   readonly #onIdle: () => void;
   readonly #threads = new Map<string, Followed>();
+  #lingerMs = LINGER_MS;
 
   /** `onIdle`: called when the last thread is not followed any more. */
   constructor(states: States, coordinator: Coordinator, clock: Clock, onIdle: () => void) {
@@ -71,22 +72,28 @@ export class Follower {
 
   #leave(followed: Followed): void {
     followed.stopwatches--;
-    if (followed.stopwatches > 0) return;
+    if (followed.stopwatches === 0) this.#linger(followed);
+  }
+
+  #linger(followed: Followed): void {
     const { threadId } = followed.thread;
-    followed.stayOn = this.#clock.timer(LINGER_MS, () => {
+    followed.stayOn?.();
+    followed.stayOn = this.#clock.timer(this.#lingerMs, () => {
       this.#threads.delete(threadId);
       this.#states.remove(threadId);
       if (this.#threads.size === 0) this.#onIdle();
     });
   }
 
-  /** Ends with the watch, which ends with its client: from then on nothing is heard. */
+  /** Ends with the watch, which ends with its client: from then on nothing is heard, and to linger is of no use. */
   async #follow(): Promise<void> {
     for await (const event of this.#states) {
       if (event.type === "state") this.#apply(event.state, event.gap);
       if (event.type === "disconnected") this.#cut(event.threadIds);
     }
     this.#cut(this.#threads.keys());
+    this.#lingerMs = 0;
+    for (const followed of this.#threads.values()) if (followed.stopwatches === 0) this.#linger(followed);
   }
 
   #apply(state: PauseState, gap: boolean): void {

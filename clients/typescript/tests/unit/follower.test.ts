@@ -112,6 +112,19 @@ test("a break concerns the threads that it names; the end of the watch all", asy
   assert.deepEqual([a.thread.linked, b.thread.linked], [false, false]);
 });
 
+test("after the end of the watch no thread lingers", async () => {
+  const scene = new Scene();
+  const [a, b] = [scene.start("a"), scene.start("b")];
+  await scene.tell(state("a", false, 1n));
+  a.leave();
+  await scene.end();
+  await scene.clock.advance(0);
+  assert.deepEqual(scene.calls, ["add a", "add b", "remove a"]);
+  b.leave();
+  await scene.clock.advance(0);
+  assert.deepEqual(scene.calls, ["add a", "add b", "remove a", "remove b", "idle"]);
+});
+
 test("a thread that no watch takes is not kept", () => {
   const scene = new Scene();
   assert.throws(() => scene.start(""), RangeError);
