@@ -84,7 +84,8 @@ export class Hold implements AsyncDisposable {
         opening.then((hold) => hold[Symbol.asyncDispose]()).catch(() => undefined);
       };
       signal.addEventListener("abort", abandon, { once: true });
-      opening.then(resolve, reject).finally(() => signal.removeEventListener("abort", abandon));
+      // Before it is anybody's: from then on it is not to be abandoned.
+      opening.finally(() => signal.removeEventListener("abort", abandon)).then(resolve, reject);
     });
   }
 
