@@ -27,6 +27,8 @@ export class Stopwatch implements Waiter {
   /** Where it finds its place on the thread; `undefined`: it has, or there is none. */
   #joined: Joined | undefined;
   #over: "expired" | "stopped" | undefined;
+  /** What was elapsed when it was stopped. */
+  #final: number | undefined;
   #stopTimer: (() => void) | undefined;
 
   /** Runs from now on. `limitMs`: Infinity for none. */
@@ -56,7 +58,7 @@ export class Stopwatch implements Waiter {
   }
 
   get elapsedMs(): number {
-    return this.#meter.elapsed(...this.#now());
+    return this.#final ?? this.#meter.elapsed(...this.#now());
   }
 
   pause(): void {
@@ -71,6 +73,7 @@ export class Stopwatch implements Waiter {
   /** Ends it: it stands still, and never expires. */
   stop(): void {
     this.#over ??= "stopped";
+    this.#final ??= this.elapsedMs;
     this.#meter.pause(...this.#now());
     this.#rest();
   }

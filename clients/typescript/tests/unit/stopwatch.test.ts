@@ -192,6 +192,19 @@ test("own pauses nest and stop the timer", async () => {
   assert.equal(scene.questions.length, 1);
 });
 
+test("stopped, its time stays as it was, whatever is learnt later", async () => {
+  const scene = new Scene();
+  scene.tell(1n, true, 0, true);
+  const stopwatch = scene.start(60_000);
+  scene.tell(1n, true, 0);
+  scene.thread.cut();
+  await scene.clock.advance(8_000);
+  stopwatch.stop();
+  assert.equal(stopwatch.elapsedMs, 0);
+  scene.tell(2n, false, 1_000, true);
+  assert.equal(stopwatch.elapsedMs, 0);
+});
+
 test("stopped, it stands still for ever, expires never and leaves no timer", async () => {
   const scene = new Scene();
   scene.tell(1n, false, 0, true);
