@@ -16,6 +16,8 @@ pub(super) struct Meter {
     charged: Duration,
     mark: Instant,
     paid_at_mark: Duration,
+    /// When it began to follow its thread, and what the paused time was taken for then.
+    followed: (Instant, Duration),
     /// Pauses of its own that are open.
     pauses: u32,
     shown: Duration,
@@ -24,7 +26,7 @@ pub(super) struct Meter {
 impl Meter {
     pub(super) fn new(limit: Option<Duration>, now: Instant) -> Self {
         let zero = Duration::ZERO;
-        Self { limit, charged: zero, mark: now, paid_at_mark: zero, pauses: 0, shown: zero }
+        Self { limit, charged: zero, mark: now, paid_at_mark: zero, followed: (now, zero), pauses: 0, shown: zero }
     }
 
     /// Whether it stands still by a pause of its own.
@@ -48,14 +50,16 @@ impl Meter {
     pub(super) fn follow(&mut self, now: Instant, old: Duration, new: Duration) {
         self.settle(now, old);
         self.paid_at_mark = new;
+        self.followed = (now, new);
     }
 
     /// From now on the paused time stands at `paid`; what it stood at since it began to follow was only assumed. The
-    /// difference may be from before that, so it is charged or credited no more than the time since.
+    /// difference may be from before that, so it is charged or credited no more than the time since. What was settled
+    /// meanwhile is never charged again: a pause of its own may have been in it.
     pub(super) fn place(&mut self, now: Instant, paid: Duration) {
-        let span = now.saturating_duration_since(self.mark);
-        let growth = paid.saturating_sub(self.paid_at_mark).min(span);
-        self.settle(now, self.paid_at_mark.saturating_add(growth));
+        let (since, assumed) = self.followed;
+        let growth = paid.saturating_sub(assumed).min(now.saturating_duration_since(since));
+        self.settle(now, assumed.saturating_add(growth).max(self.paid_at_mark));
         self.paid_at_mark = paid;
     }
 
@@ -226,6 +230,31 @@ mod tests {
             assert_eq!(meter.charged(start + s(3), paid), charged, "{paid:?}");
             assert_eq!(meter.charged(start + s(5), paid + s(1)), charged + s(1), "{paid:?}");
         }
+    }
+
+    #[test]
+    fn g3_a_place_found_late_counts_from_the_beginning_whatever_pauses_of_its_own_there_were_since() {
+        // A pause of its own from 5 s to 6 s, and the place at 7 s.
+        for (paid, charged) in [(s(50), s(6)), (s(54), s(2)), (s(900), s(0))] {
+            let (mut meter, start) = started();
+            meter.follow(start, s(0), s(50));
+            meter.pause(start + s(5), s(50));
+            meter.resume(start + s(6), s(50));
+            meter.place(start + s(7), paid);
+            assert_eq!(meter.charged(start + s(7), paid), charged, "{paid:?}");
+            assert_eq!(meter.charged(start + s(8), paid), charged + s(1), "{paid:?}");
+        }
+    }
+
+    #[test]
+    fn a_place_found_late_charges_nothing_for_a_pause_of_its_own() {
+        let (mut meter, start) = started();
+        // Its thread was assumed to be paused all the time, and was not.
+        meter.follow(start, s(0), s(50));
+        meter.pause(start + s(1), s(51));
+        meter.resume(start + s(6), s(56));
+        meter.place(start + s(8), s(50));
+        assert_eq!(meter.charged(start + s(8), s(50)), s(2));
     }
 
     #[test]

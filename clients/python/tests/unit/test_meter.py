@@ -84,6 +84,26 @@ def test_g1_a_place_found_late_moves_what_is_charged_by_no_more_than_the_time_si
         assert meter.charged(5, paid + 1) == charged + 1, paid
 
 
+def test_g3_a_place_found_late_counts_from_the_making_whatever_pauses_of_its_own_there_were_since() -> None:
+    # A pause of its own from 5 s to 6 s, and the place at 7 s.
+    for paid, charged in [(50, 6), (54, 2), (900, 0)]:
+        meter = Meter(10, 0, 50)
+        meter.pause(5, 50)
+        meter.resume(6, 50)
+        meter.place(7, paid)
+        assert meter.charged(7, paid) == charged, paid
+        assert meter.charged(8, paid) == charged + 1, paid
+
+
+def test_a_place_found_late_charges_nothing_for_a_pause_of_its_own() -> None:
+    # Its thread was assumed to be paused all the time, and was not.
+    meter = Meter(10, 0, 50)
+    meter.pause(1, 51)
+    meter.resume(6, 56)
+    meter.place(8, 50)
+    assert meter.charged(8, 50) == 2
+
+
 def test_huge_values_and_one_resume_too_many_are_harmless() -> None:
     meter = Meter(LONGEST, 0, 0)
     assert meter.charged(0, LONGEST) == 0

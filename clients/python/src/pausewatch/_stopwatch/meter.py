@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 class Meter:
     """Made at `now`, when the thread's paused time is `paid`. No limit: it only counts."""
 
-    __slots__ = ("_charged", "_limit", "_mark", "_paid_at_mark", "_pauses", "_shown")
+    __slots__ = ("_charged", "_limit", "_made", "_mark", "_paid_at_mark", "_pauses", "_shown")
 
     def __init__(self, limit: Nanos | None, now: Nanos, paid: Nanos) -> None:
         self._limit = limit
         self._charged: Nanos = 0
         self._mark = now
         self._paid_at_mark = paid
+        self._made = (now, paid)
         self._pauses = 0
         self._shown: Nanos = 0
 
@@ -47,11 +48,12 @@ class Meter:
     def place(self, now: Nanos, paid: Nanos) -> None:
         """From now on the paused time stands at `paid`; what it stood at since the making was only assumed.
 
-        The difference may be from before that, so it is charged or credited no more than the time since.
+        The difference may be from before that, so it is charged or credited no more than the time since. What was settled
+        meanwhile is never charged again: a pause of its own may have been in it.
         """
-        span = max(0, now - self._mark)
-        growth = min(max(0, paid - self._paid_at_mark), span)
-        self.settle(now, self._paid_at_mark + growth)
+        made, assumed = self._made
+        growth = min(max(0, paid - assumed), max(0, now - made))
+        self.settle(now, max(assumed + growth, self._paid_at_mark))
         self._paid_at_mark = paid
 
     def settle(self, now: Nanos, paid: Nanos) -> None:
