@@ -4,9 +4,10 @@
 //! the write tried again: so the commit at hand succeeds, and from then on the store says that it is full. Increments
 //! are refused, and the decrements that let everybody go on have room. When there is space for a reserve again, the
 //! store is no longer full.
+use super::private;
 use redb::{StorageBackend, backends::FileBackend};
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,8 +15,10 @@ use std::sync::{Arc, OnceLock};
 
 /// The file of the database.
 pub(super) const DATABASE: &str = "pausewatch.redb";
+/// What the names of the journal's files begin with.
+pub(super) const SEGMENT: &str = "journal-";
 /// The file that keeps blocks.
-const RESERVE: &str = "reserve";
+pub(super) const RESERVE: &str = "reserve";
 /// A database that is being made.
 const DATABASE_DRAFT: &str = "pausewatch.redb.new";
 /// A file of the journal that is being made.
@@ -87,8 +90,12 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     fn restore_reserve(&self) -> io::Result<()>;
 }
 
-/// Makes `path` and what is missing above it, durably: a store is no safer than its directory's name.
+/// Makes `path`, for its owner alone, and what is missing above it, durably: a store is no safer than its directory's name.
 pub(super) fn create_directory(path: &Path) -> io::Result<()> {
+    create(path, private::make_directory)
+}
+
+fn create(path: &Path, make: fn(&Path) -> io::Result<()>) -> io::Result<()> {
     let parent = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
@@ -99,8 +106,8 @@ pub(super) fn create_directory(path: &Path) -> io::Result<()> {
         let _ = File::open(parent).and_then(|parent| parent.sync_all());
         return Ok(());
     }
-    create_directory(parent)?;
-    match std::fs::create_dir(path) {
+    create(parent, |path| std::fs::create_dir(path))?;
+    match make(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => return Err(error),
         _ => {}
     }
@@ -124,8 +131,12 @@ impl Directory {
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn StorageBackend>> {
-        let file = OpenOptions::new().read(true).write(true).open(self.path.join(name))?;
+        let file = private::options().read(true).write(true).open(self.path.join(name))?;
         Ok(Box::new(FileBackend::new(file).map_err(io::Error::other)?))
+    }
+
+    fn empty(&self, name: &str) -> io::Result<File> {
+        private::options().write(true).create(true).truncate(true).open(self.path.join(name))
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -143,7 +154,7 @@ impl Disk for Directory {
     }
 
     fn draft(&self) -> io::Result<Box<dyn StorageBackend>> {
-        File::create(self.path.join(DATABASE_DRAFT))?;
+        self.empty(DATABASE_DRAFT)?;
         self.open(DATABASE_DRAFT)
     }
 
@@ -155,20 +166,20 @@ impl Disk for Directory {
     }
 
     fn segment(&self, number: u64) -> io::Result<Box<dyn StorageBackend>> {
-        self.open(&format!("journal-{number}"))
+        self.open(&format!("{SEGMENT}{number}"))
     }
 
     fn has_segment(&self, number: u64) -> io::Result<bool> {
-        self.path.join(format!("journal-{number}")).try_exists()
+        self.path.join(format!("{SEGMENT}{number}")).try_exists()
     }
 
     fn make_segment(&self, number: u64, zeros: u64) -> io::Result<()> {
         let draft = self.path.join(SEGMENT_DRAFT);
         let make = || {
-            let mut file = File::create(&draft)?;
+            let mut file = self.empty(SEGMENT_DRAFT)?;
             io::copy(&mut io::Read::take(io::repeat(0), zeros), &mut file)?;
             file.sync_all()?;
-            std::fs::rename(&draft, self.path.join(format!("journal-{number}")))?;
+            std::fs::rename(&draft, self.path.join(format!("{SEGMENT}{number}")))?;
             self.sync()
         };
         make().inspect_err(|_| _ = std::fs::remove_file(&draft))
@@ -185,7 +196,7 @@ impl Disk for Directory {
 
     fn restore_reserve(&self) -> io::Result<()> {
         let path = self.path.join(RESERVE);
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
+        let file = private::options().write(true).create(true).truncate(false).open(&path)?;
         if file.metadata()?.len() == RESERVE_BYTES {
             return Ok(());
         }

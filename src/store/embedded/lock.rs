@@ -1,4 +1,5 @@
 //! One process a directory (S3).
+use super::private;
 use crate::store::OpenError;
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -6,6 +7,8 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
+/// The file.
+pub(super) const LOCK: &str = "lock";
 /// A lock that is about to be given back is waited for: of a process that is ending, or of a child of this one that was
 /// forked while the directory was open and has not yet become its program (flock(2): a lock is shared across fork).
 const TRIES: u32 = 50;
@@ -13,9 +16,10 @@ const TRY_EVERY: Duration = Duration::from_millis(10);
 
 /// Takes the directory for this process. The lock ends with the file that is returned, however the process ends.
 pub(super) fn take(directory: &Path) -> Result<File, OpenError> {
-    let path = directory.join("lock");
+    let path = directory.join(LOCK);
     let failed = |error: io::Error| OpenError::Io(format!("lock {}: {error}", path.display()));
-    let mut file = File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+    let mut file =
+        private::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
     let mut locked = file.try_lock();
     for _ in 0..TRIES {
         if !matches!(locked, Err(TryLockError::WouldBlock)) {
@@ -37,7 +41,7 @@ pub(super) fn take(directory: &Path) -> Result<File, OpenError> {
 /// Keeps others from opening the directory for as long as the file lives, without a change there. `None`: no process ever
 /// had it open.
 pub(super) fn look(directory: &Path) -> Result<Option<File>, OpenError> {
-    let path = directory.join("lock");
+    let path = directory.join(LOCK);
     let failed = |error: io::Error| OpenError::Io(format!("lock {}: {error}", path.display()));
     let mut file = match File::open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

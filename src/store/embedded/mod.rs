@@ -15,6 +15,7 @@ mod lock;
 #[cfg(unix)]
 mod offline;
 mod ops;
+mod private;
 mod restore;
 mod rows;
 mod segments;
@@ -69,6 +70,7 @@ impl Embedded {
         let name = directory.display().to_string();
         disk::create_directory(directory).map_err(|error| OpenError::Io(format!("create {name}: {error}")))?;
         let lock = lock::take(directory)?;
+        private::close_to_others(directory);
         restore::none_unfinished(directory)?;
         let mut store = Self::on(Arc::new(Directory::new(directory)), &name, boot_id)?;
         store._lock = Some(lock);

@@ -22,6 +22,8 @@ use std::sync::Arc;
 
 /// Where the new store is made. While it is there, the restore is not finished.
 const STAGING: &str = "restoring";
+/// What the names of directories begin with that have what was there before.
+pub(super) const REPLACED: &str = "replaced-";
 /// Of a second: more changes than one thread can have in it.
 const REVISIONS_A_SECOND: u64 = 1 << 20;
 const NANOS_A_SECOND: i64 = 1_000_000_000;
@@ -129,7 +131,7 @@ fn store_files(directory: &Path) -> Vec<String> {
 
 fn move_aside(directory: &Path, files: &[String], now: Moment) -> io::Result<PathBuf> {
     let second = now.wall / NANOS_A_SECOND;
-    let mut names = (0..).map(|again| directory.join(format!("replaced-{second}-{again}")));
+    let mut names = (0..).map(|again| directory.join(format!("{REPLACED}{second}-{again}")));
     let aside = names.find(|name| !name.exists()).expect("there are more names than directories");
     create_directory(&aside)?;
     for file in files {
