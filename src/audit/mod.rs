@@ -4,7 +4,8 @@
 //!   revisions. A refused call has changed nothing and is not in it.
 //! - A2: nobody waits for the file. While it cannot be written, lines wait in memory; when those are many, increments are
 //!   refused, so that all else has room. Should even that not do, a line of its own says how many are missing.
-//! - A3: the file is for its owner alone. It is rotated by size, and opened anew when somebody else has moved it away.
+//! - A3: the file is for its owner alone. It is rotated by size, and opened anew when somebody else has moved it away. Where
+//!   it cannot be rotated, it grows.
 mod file;
 
 use crate::coordinator::{Changed, Witness};
@@ -29,6 +30,16 @@ pub struct Config {
     pub max_size: u64,
     /// Full ones that are kept beside it, as `FILE.1` (the latest) to `FILE.KEEP`.
     pub keep: u32,
+}
+
+impl Config {
+    /// Whether a trail could be opened and rotated, without a change to any file.
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub fn check(&self) -> Result<(), String> {
+        file::check(&self.path)
+    }
 }
 
 /// Writes the trail.

@@ -1,13 +1,19 @@
 //! The audit trail: who changed what, all of it and nothing else.
-use crate::support::{Running, api, config, detail, embedded, event, states, unix};
+use crate::support::{Process, Running, api, config, detail, embedded, event, skipped, states, unix};
 use pausewatch::audit;
 use pausewatch::proto::v1::IncrementElicitationRequest;
 use pausewatch::server::{Config, Server};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 use tonic::Code;
+
+/// A user who may nothing.
+const NOBODY: u32 = 65_534;
 
 fn to(path: &Path) -> Option<audit::Config> {
     Some(audit::Config { path: path.to_owned(), max_size: 100 << 20, keep: 10 })
@@ -71,6 +77,52 @@ async fn a_trail_that_cannot_be_opened_stops_the_start() {
     let path = directory.path().join("missing/audit.log");
     let Err(error) = Server::start(Config { audit: to(&path), ..config() }).await else { panic!("it starts") };
     assert!(error.to_string().contains("missing/audit.log"), "{error}");
+}
+
+/// The program as a user who is not root, to whom all is allowed.
+fn as_no_root() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
+    if rustix::process::geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command
+}
+
+/// The file is the server's, its directory is not: the file grows, and who operates the server is told at its start, once.
+#[tokio::test]
+async fn a_trail_that_cannot_be_rotated_goes_on_in_its_file() {
+    if let Err(error) = as_no_root().arg("--version").output() {
+        return skipped(format!("the program as another user: {error}"));
+    }
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("log");
+    let trail = directory.join("audit.log");
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(&trail, "").unwrap();
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&trail, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    for directory in [place.path(), &directory] {
+        std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o555)).unwrap();
+    }
+    let mut command = as_no_root();
+    command.args(["serve", "--store", "memory", "--listen", "127.0.0.1:0", "--audit-max-size", "1KiB", "--audit-log"]);
+    command.arg(&trail).env("HOME", "/nonexistent").env_remove("XDG_CONFIG_HOME").env_remove("PAUSEWATCH_CONFIG");
+    let mut server = Process::start(command);
+    server.listen();
+    let mut api = server.api().await;
+    for _ in 0..40 {
+        api.increment("t", None).await;
+    }
+    drop(api);
+    server.signal(Signal::TERM);
+    let (status, said) = tokio::task::spawn_blocking(|| server.end()).await.unwrap();
+    assert!(status.success(), "{said}");
+    assert_eq!(said.matches("the audit trail goes on in one file").count(), 1, "{said}");
+    assert!(!said.contains("cannot be written"), "{said}");
+    assert_eq!(read(&trail).len(), 41, "the start and each change");
+    let names: Vec<_> = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["audit.log"]);
 }
 
 /// A disk that is full: first lines wait, then increments are refused, and who is asked something is let go all the same.
