@@ -2,15 +2,17 @@
 //!
 //! 1. What is under the name that was asked for is a whole backup: it is written beside it, read to its end, made durable,
 //!    and then given its name.
+//! 2. What is beside it is this process's own, under a name that nobody could expect: several may write to one name, and the
+//!    last that ends has it.
 use super::{count, directory, failed, moment};
 use crate::cli::data_dir::DataDir;
 use crate::cli::failure;
 use crate::clock::{Clock, System};
 use crate::server::ask_for_backup;
 use crate::store::{OpenError, Summary, copy_backup, look_at};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -82,27 +84,24 @@ fn copy(directory: &Path, out: &mut dyn Write) -> Result<Summary, String> {
 fn into_file(directory: &Path, path: &Path) -> Result<Summary, String> {
     let told = |error: io::Error| format!("{}: {error}", path.display());
     let mut name = path.file_name().ok_or_else(|| format!("{}: wanted the name of a file", path.display()))?.to_owned();
-    name.push(".partial");
-    let draft = path.with_file_name(name);
-    let mut options = OpenOptions::new();
-    // What the reasons and holders of elicitations say is for nobody else.
-    let file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft).map_err(told)?;
-    let write = || {
-        let mut out = BufWriter::with_capacity(256 << 10, &file);
-        let summary = copy(directory, &mut out)?;
-        out.flush().map_err(told)?;
-        drop(out);
-        file.sync_all().map_err(told)?;
-        let mut written = File::open(&draft).map_err(told)?;
-        let mut reader = io::BufReader::with_capacity(256 << 10, &mut written);
-        let read = copy_backup(&mut reader, &mut io::sink()).map_err(told)?;
-        if read != summary {
-            return Err(format!("{}: what was read back is not what was written: the disk fails", path.display()));
-        }
-        std::fs::rename(&draft, path).map_err(told)?;
-        let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-        File::open(parent).and_then(|parent| parent.sync_all()).map_err(told)?;
-        Ok(summary)
-    };
-    write().inspect_err(|_| _ = std::fs::remove_file(&draft))
+    name.push(".");
+    let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let mut draft = tempfile::Builder::new();
+    // What the reasons and holders of elicitations say is for nobody else. Dropped, it is removed.
+    let draft = draft.prefix(&name).suffix(".partial").permissions(Permissions::from_mode(0o600)).tempfile_in(parent);
+    let draft = draft.map_err(told)?;
+    let mut out = BufWriter::with_capacity(256 << 10, draft.as_file());
+    let summary = copy(directory, &mut out)?;
+    out.flush().map_err(told)?;
+    drop(out);
+    draft.as_file().sync_all().map_err(told)?;
+    let written = draft.reopen().map_err(told)?;
+    let mut reader = io::BufReader::with_capacity(256 << 10, written);
+    let read = copy_backup(&mut reader, &mut io::sink()).map_err(told)?;
+    if read != summary {
+        return Err(format!("{}: what was read back is not what was written: the disk fails", path.display()));
+    }
+    draft.persist(path).map_err(|error| told(error.error))?;
+    File::open(parent).and_then(|parent| parent.sync_all()).map_err(told)?;
+    Ok(summary)
 }

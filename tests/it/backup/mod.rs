@@ -7,9 +7,12 @@ use crate::support::{Api, Process, Random, timed};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 
 /// Runs the program on a data directory.
 fn pausewatch(command: &str, directory: &Path, arguments: &[&str]) -> Ended {
@@ -134,6 +137,69 @@ async fn a_backup_under_load_is_the_store_at_one_moment() {
     }
 }
 
+/// What backups have left that were not finished.
+fn drafts(place: &Place) -> Vec<String> {
+    let names = std::fs::read_dir(place.0.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    names.map(|name| name.to_string_lossy().into_owned()).filter(|name| name.contains("partial")).collect()
+}
+
+/// A server that is `asked` for `backup`, makes it when it is told to `finish`, and refuses three who ask meanwhile.
+fn one_at_a_time(socket: &Path, backup: Vec<u8>, asked: Sender<()>, finish: Receiver<()>) -> JoinHandle<()> {
+    use std::io::{Read, Write};
+    let listener = std::os::unix::net::UnixListener::bind(socket).unwrap();
+    std::thread::spawn(move || {
+        let next = || {
+            let (mut connection, _) = listener.accept().unwrap();
+            let _ = connection.read(&mut [0; 64]).unwrap();
+            connection
+        };
+        let mut first = next();
+        asked.send(()).unwrap();
+        let (half, rest) = backup.split_at(backup.len() / 2);
+        first.write_all(b"ok\n").and_then(|()| first.write_all(half)).unwrap();
+        for _ in 0..3 {
+            next().write_all(b"error a backup is being made already\n").unwrap();
+        }
+        finish.recv().unwrap();
+        first.write_all(rest).unwrap();
+    })
+}
+
+/// Who is refused takes nothing from the one that is made; a file that lies there gives it neither its mode nor its owner.
+#[tokio::test]
+async fn backups_to_one_name_leave_each_other_alone() {
+    let place = Place::new();
+    let (data, backup) = (place.path("data"), place.text("backup"));
+    let server = serve(&data).await;
+    server.api().await.increment("t", None).await;
+    let lying_there = place.path("backup.partial");
+    std::fs::write(&lying_there, "somebody's").unwrap();
+    std::fs::set_permissions(&lying_there, std::fs::Permissions::from_mode(0o644)).unwrap();
+    succeeds(pausewatch("backup", &data, &[&backup]));
+    let mode = std::fs::metadata(&backup).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "for its owner alone");
+    assert_eq!(std::fs::read(&lying_there).unwrap(), b"somebody's");
+    std::fs::remove_file(lying_there).unwrap();
+
+    std::fs::remove_file(data.join("control")).unwrap();
+    let whole = std::fs::read(&backup).unwrap();
+    let ((asked, was_asked), (finish, told)) = (channel(), channel());
+    let answers = one_at_a_time(&data.join("control"), whole.clone(), asked, told);
+    let mut command = program();
+    command.args(["backup", "--data-dir"]).arg(&data).arg(&backup);
+    let first = crate::program::Process::start(command);
+    was_asked.recv().unwrap();
+    assert_eq!(drafts(&place).len(), 1);
+    for _ in 0..3 {
+        fails(pausewatch("backup", &data, &[&backup]), "a backup is being made already");
+    }
+    finish.send(()).unwrap();
+    assert_eq!(first.end().code, Some(0));
+    answers.join().unwrap();
+    assert_eq!(std::fs::read(&backup).unwrap(), whole);
+    assert_eq!(drafts(&place), [""; 0]);
+}
+
 /// A server that is killed while it is backed up leaves no backup that is none.
 #[tokio::test]
 async fn half_a_backup_gets_no_name() {
@@ -158,7 +224,7 @@ async fn half_a_backup_gets_no_name() {
     }
     answers.join().unwrap();
     assert_eq!(std::fs::read(place.path("backup")).unwrap(), b"what was there before");
-    assert!(!place.path("backup.partial").exists());
+    assert_eq!(drafts(&place), [""; 0]);
     std::fs::remove_file(place.path("data").join("control")).unwrap();
     fails(pausewatch("backup", &place.path("data"), &[&place.text("backup")]), "it does not take questions");
 }
