@@ -45,7 +45,8 @@ impl JwtConfig {
 }
 
 impl AccessConfig {
-    pub(super) fn files(&self) -> Vec<PathBuf> {
+    /// The files that are read.
+    pub fn files(&self) -> Vec<PathBuf> {
         self.tokens.iter().chain(self.jwt.as_ref().map(|jwt| &jwt.keys)).cloned().collect()
     }
 }

@@ -14,12 +14,41 @@ use tokio::sync::Notify;
 /// How often files are looked at: a few milliseconds of work a minute.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
+/// The content of a file, or that it cannot be read.
+type Digest = Option<[u8; 32]>;
+
+/// What files had in them before they were loaded (3).
+#[derive(Debug)]
+pub(super) struct Seen(Vec<(PathBuf, Digest)>);
+
+impl Seen {
+    pub(super) fn before_loading(files: Vec<PathBuf>) -> Self {
+        Seen(files.into_iter().map(|path| (path.clone(), digest(&path))).collect())
+    }
+
+    /// Of a file that was not looked at: nothing, so that it is loaded again.
+    fn of(&self, path: &Path) -> Digest {
+        self.0.iter().find(|(seen, _)| seen == path).and_then(|(_, digest)| *digest)
+    }
+}
+
+/// Loads new content.
+pub(super) type Load = Box<dyn Fn() -> Result<(), String> + Send>;
+
 /// Files, and what is done with new content.
 pub(super) struct Source {
     /// For the log.
-    pub(super) what: &'static str,
-    pub(super) files: Vec<PathBuf>,
-    pub(super) reload: Box<dyn Fn() -> Result<(), String> + Send>,
+    what: &'static str,
+    files: Vec<PathBuf>,
+    seen: Vec<Digest>,
+    reload: Load,
+}
+
+impl Source {
+    pub(super) fn new(what: &'static str, files: Vec<PathBuf>, seen: &Seen, reload: Load) -> Self {
+        let seen = files.iter().map(|path| seen.of(path)).collect();
+        Source { what, files, seen, reload }
+    }
 }
 
 /// Has a running server read its files again: certificates, keys, tokens.
@@ -34,47 +63,36 @@ impl Reload {
 }
 
 /// Reads `sources` again when they change and when `reload` says so, for ever.
-pub(super) async fn keep_current(sources: Vec<Source>, reload: Reload) {
-    let mut watched: Vec<_> = sources.into_iter().map(Watched::new).collect();
+pub(super) async fn keep_current(mut sources: Vec<Source>, reload: Reload) {
     loop {
         let asked = tokio::select! {
-            () = tokio::time::sleep(LOOK_EVERY), if !watched.is_empty() => false,
+            () = tokio::time::sleep(LOOK_EVERY), if !sources.is_empty() => false,
             () = reload.0.notified() => true,
         };
-        if asked && watched.is_empty() {
+        if asked && sources.is_empty() {
             tracing::info!("asked to read its files again: there are none");
         }
         // A disk may take its time.
         let looked = tokio::task::spawn_blocking(move || {
-            watched.iter_mut().for_each(|watched| watched.look(asked));
-            watched
+            sources.iter_mut().for_each(|source| source.look(asked));
+            sources
         });
         match looked.await {
-            Ok(again) => watched = again,
+            Ok(again) => sources = again,
             Err(error) => return tracing::error!(%error, "files are not looked at any more: start the server again"),
         }
     }
 }
 
-struct Watched {
-    source: Source,
-    seen: Vec<Option<[u8; 32]>>,
-}
-
-impl Watched {
-    fn new(source: Source) -> Self {
-        let seen = content(&source.files);
-        Watched { source, seen }
-    }
-
+impl Source {
     fn look(&mut self, asked: bool) {
-        let content = content(&self.source.files);
+        let content: Vec<_> = self.files.iter().map(|path| digest(path)).collect();
         if content == self.seen && !asked {
             return;
         }
         self.seen = content;
-        let what = self.source.what;
-        match (self.source.reload)() {
+        let what = self.what;
+        match (self.reload)() {
             Ok(()) => tracing::info!(what, "read again"),
             Err(why) => {
                 tracing::error!(what, why, "not taken over, the old ones stay: mend the file, and it is read again")
@@ -83,13 +101,10 @@ impl Watched {
     }
 }
 
-/// `None`: it cannot be read.
-fn content(files: &[PathBuf]) -> Vec<Option<[u8; 32]>> {
-    let digest = |bytes: Vec<u8>| {
-        let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
-        digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
-    };
-    files.iter().map(|path| fs::read(path).ok().map(digest)).collect()
+fn digest(path: &Path) -> Digest {
+    let bytes = fs::read(path).ok()?;
+    let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
+    Some(digest.as_ref().try_into().expect("SHA-256 has 32 bytes"))
 }
 
 /// Says so when others than the owner and the group of a file with a secret may read it.
@@ -105,10 +120,11 @@ mod tests {
     use std::sync::Mutex;
 
     /// What was loaded, in turn; content that begins with `!` is wrong.
-    fn watched(path: &Path) -> (Watched, Arc<Mutex<Vec<String>>>) {
+    fn watched(path: &Path) -> (Source, Arc<Mutex<Vec<String>>>) {
         let loaded = Arc::<Mutex<Vec<_>>>::default();
         let (path, seen) = (path.to_owned(), loaded.clone());
         let files = vec![path.clone()];
+        let before = Seen::before_loading(files.clone());
         let reload = move || {
             let text = fs::read_to_string(&path).map_err(|error| error.to_string())?;
             if text.starts_with('!') {
@@ -117,7 +133,7 @@ mod tests {
             seen.lock().unwrap().push(text);
             Ok(())
         };
-        (Watched::new(Source { what: "text", files, reload: Box::new(reload) }), loaded)
+        (Source::new("text", files, &before, Box::new(reload)), loaded)
     }
 
     #[test]

@@ -32,7 +32,7 @@ use crate::service::{Authorized, Bounded, Elicitations, Gate, Shop};
 use crate::store::{self, OpenError, Store};
 use control::Control;
 use door::Door;
-use files::Source;
+use files::{Seen, Source};
 use listen::{Listener, Tcp};
 use pauses::{PauseLog, Witnesses};
 use std::future::Future;
@@ -104,6 +104,23 @@ impl Default for Config {
             audit: None,
             log_every_pause: false,
             trace_calls: false,
+        }
+    }
+}
+
+impl Config {
+    /// What is read again while it runs.
+    fn files(&self) -> Vec<PathBuf> {
+        let tls = self.tls.iter().flat_map(TlsFiles::paths);
+        tls.chain(self.access.iter().flat_map(AccessConfig::files)).collect()
+    }
+
+    /// What is spoken over TCP.
+    fn tcp(&self) -> Tcp {
+        match (&self.tls, self.insecure) {
+            (Some(_), _) => Tcp::Tls,
+            (None, true) => Tcp::Insecure,
+            (None, false) => Tcp::Plain,
         }
     }
 }
@@ -182,6 +199,8 @@ impl Server {
     /// # Errors
     /// See [`StartError`].
     pub async fn start_on(store: Box<dyn Store>, clock: Arc<dyn Clock>, config: Config) -> Result<Self, StartError> {
+        let tcp = config.tcp();
+        let seen = Seen::before_loading(config.files());
         let tls = config.tls.map(Tls::load).transpose().map_err(StartError::Security)?;
         let access = config.access.map(|access| Access::load(access, clock.clone())).transpose();
         let access = access.map_err(StartError::Security)?;
@@ -215,15 +234,11 @@ impl Server {
         let routes = routes(&coordinator, &clock, &shop, access.clone()).add_service(health_service);
         let drain = CancellationToken::new();
         let mut listeners = Vec::new();
-        let tcp = match (&tls, config.insecure) {
-            (Some(_), _) => Tcp::Tls,
-            (None, true) => Tcp::Insecure,
-            (None, false) => Tcp::Plain,
-        };
         for listen in &config.listen {
             listeners.push(Listener::open(listen, tcp).await?);
         }
-        let sources = tls.iter().cloned().map(certificates).chain(access.map(tokens)).collect();
+        let certificates = tls.iter().cloned().map(|tls| certificates(tls, &seen));
+        let sources = certificates.chain(access.map(|access| tokens(access, &seen))).collect();
         let scrape = match &config.metrics {
             Some(address) => Some(scrape::Listener::open(address, config.metrics_insecure).await?),
             None => None,
@@ -381,20 +396,20 @@ fn routes(
         .add_service(Bounded(Gate::new(Authorized::new(v1alpha, access), shop.clone(), clock.clone(), None)))
 }
 
-fn certificates(tls: Arc<Tls>) -> Source {
+fn certificates(tls: Arc<Tls>, seen: &Seen) -> Source {
     let reload = Box::new({
         let tls = tls.clone();
         move || tls.reload()
     });
-    Source { what: "certificates", files: tls.files(), reload }
+    Source::new("certificates", tls.files(), seen, reload)
 }
 
-fn tokens(access: Arc<Access>) -> Source {
+fn tokens(access: Arc<Access>, seen: &Seen) -> Source {
     let files = access.files();
     if let Some(path) = access.secret_file() {
         files::warn_if_open_to_others("--tokens", path);
     }
-    Source { what: "tokens", files, reload: Box::new(move || access.reload()) }
+    Source::new("tokens", files, seen, Box::new(move || access.reload()))
 }
 
 /// Heartbeats for those who would hear nothing else.

@@ -24,6 +24,13 @@ pub struct TlsFiles {
     pub client_ca: Option<PathBuf>,
 }
 
+impl TlsFiles {
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        let TlsFiles { cert, key, client_ca } = self.clone();
+        [cert, key].into_iter().chain(client_ca).collect()
+    }
+}
+
 /// What TLS connections begin with.
 #[derive(Debug)]
 pub(super) struct Tls {
@@ -42,8 +49,7 @@ impl Tls {
     }
 
     pub(super) fn files(&self) -> Vec<PathBuf> {
-        let TlsFiles { cert, key, client_ca } = self.files.clone();
-        [cert, key].into_iter().chain(client_ca).collect()
+        self.files.paths()
     }
 
     /// Reads the files again. If one is wrong, all stays as it was.

@@ -323,6 +323,36 @@ async fn g8_a_token_that_is_taken_back_opens_nothing_and_its_watches_end() {
     call(&mut client, "get", OWN, &["Bearer a-secret-that-is-new".to_owned()]).await.unwrap();
 }
 
+/// What was taken back while the server was starting is not let in for as long as it runs.
+#[tokio::test]
+async fn g8_a_token_that_is_taken_back_during_the_start_is_noticed() {
+    let directory = tempfile::tempdir().unwrap();
+    let tokens = directory.path().join("tokens");
+    std::fs::write(&tokens, entry("old")).unwrap();
+    let access = AccessConfig { tokens: Some(tokens.clone()), ..AccessConfig::default() };
+    let server = Server::start(Config { access: Some(access), ..config() }).await.unwrap();
+    std::fs::write(&tokens, entry("new")).unwrap();
+    let running = Running::of(server);
+    let request = v1::WatchPauseStateRequest { thread_ids: vec![OWN.into()], ..Default::default() };
+    let request = with(request, &["Bearer a-secret-that-is-old".to_owned()]);
+    // Let in, it ends when the file is read again; refused, the file was read before.
+    let refused = match running.api().await.0.watch_pause_state(request).await {
+        Ok(watch) => {
+            let mut watch = watch.into_inner();
+            let end = async {
+                loop {
+                    if let Err(status) = watch.message().await {
+                        break status;
+                    }
+                }
+            };
+            timed("the file to be read again", end).await
+        }
+        Err(refused) => refused,
+    };
+    assert_eq!(detail(&refused).0, "TOKEN_INVALID");
+}
+
 /// The Rust client, over TLS: what each refusal is to it.
 #[tokio::test]
 async fn a_client_is_told_what_its_token_lacks() {
