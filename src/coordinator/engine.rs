@@ -7,6 +7,7 @@
 //!   written), every lease begins anew.
 //! - E4: after the server has stood still, every lease ends that much later.
 mod commit;
+mod endless;
 mod idle;
 mod renewal;
 
@@ -107,7 +108,8 @@ impl Engine {
         Self::with(store, clock, Settings { anonymous_ttl, ..Settings::default() }, hub)
     }
 
-    /// Loads what `store` holds, shows it to `hub`, and gives every lease one full ttl.
+    /// Loads what `store` holds, shows it to `hub`, and gives every lease one full ttl. What asked for none and got none, of an
+    /// engine without a default, gets the default of this one (G2).
     ///
     /// # Errors
     /// The store cannot be loaded, or there is no randomness to be had.
@@ -118,7 +120,8 @@ impl Engine {
         hub: &Hub,
     ) -> Result<Self, OpenError> {
         let now = clock.now();
-        let Contents { records, floor, next_row } = store.load(now)?;
+        let Contents { mut records, floor, next_row } = store.load(now)?;
+        endless::give_leases(&mut records, settings.anonymous_ttl, now);
         hub.load(&records, floor);
         let fsync_began = Arc::new(AtomicU64::new(0));
         let (began, watch) = (fsync_began.clone(), clock.clone());

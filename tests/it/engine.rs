@@ -49,8 +49,13 @@ fn renew_for(elicitation: &str, ttl: Duration) -> Command {
 
 impl Rig {
     fn new(store: impl Store, clock: Arc<Manual>) -> Self {
+        Self::with_default(store, clock, Some(24 * HOUR))
+    }
+
+    /// `anonymous_ttl`: the lease of who asks for none.
+    fn with_default(store: impl Store, clock: Arc<Manual>, anonymous_ttl: Option<Duration>) -> Self {
         let hub = Arc::<Hub>::default();
-        let engine = Engine::new(Box::new(store), clock.clone(), Some(24 * HOUR), &hub).expect("the store is sound");
+        let engine = Engine::new(Box::new(store), clock.clone(), anonymous_ttl, &hub).expect("the store is sound");
         Rig { engine, clock, hub }
     }
 
@@ -232,6 +237,43 @@ fn after_a_restart_a_lease_has_the_length_of_its_last_renewal() {
     rig.clock.advance(HOUR - SECOND);
     rig.turn();
     assert_eq!(rig.count("t"), 0);
+}
+
+/// G2: what was opened while there was no default lease has that of the next start: in the index of leases, for watchers, and
+/// for who renews it.
+#[test]
+fn what_was_opened_for_ever_ends_when_the_server_has_a_default_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let clock = clock();
+    let start = |anonymous_ttl| {
+        let store = Embedded::open(directory.path(), clock.boot_id()).expect("the store is sound");
+        Rig::with_default(store, clock.clone(), anonymous_ttl)
+    };
+    let mut rig = start(None);
+    let (id, _) = rig.open("t", None);
+    rig.open("t", Some(HOUR));
+    drop(rig);
+    let rig = start(None);
+    assert_eq!(rig.view("t").open[0].ends, None, "there is no default yet");
+    drop(rig);
+    let mut rig = start(Some(SECOND));
+    rig.turn();
+    assert_eq!(rig.view("t").open[0].ends, Some(clock.now().after(SECOND)));
+    assert_eq!(rig.engine.next_due(), clock.now().after(SECOND).boot);
+    clock.advance(SECOND - Duration::from_nanos(1));
+    rig.call("t", renew(&id)).expect("it is open");
+    clock.advance(SECOND - Duration::from_nanos(1));
+    rig.turn();
+    assert_eq!(rig.count("t"), 2);
+    clock.advance(Duration::from_nanos(1));
+    rig.turn();
+    assert_eq!(rig.count("t"), 1, "the other one has an hour");
+    assert!(matches!(rig.call("t", renew(&id)), Err(Refusal::Expired { .. })));
+    drop(rig);
+    let mut rig = start(Some(SECOND));
+    clock.advance(2 * SECOND);
+    rig.turn();
+    assert_eq!(rig.count("t"), 1, "its end was stored");
 }
 
 /// The boot-time clock starts anew: the wall clock bridges the gap, and counts nothing below 0 should it be set back.
