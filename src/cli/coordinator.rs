@@ -175,8 +175,9 @@ impl Coordinator {
         self.client.clone()
     }
 
-    /// What the command finds in its environment, so that all it starts calls this coordinator as we do. What does not
-    /// hold for this one is empty, which counts as not set.
+    /// What the command finds in its environment, so that all it starts calls this coordinator as we do. A variable that does
+    /// not hold for this one is empty, which counts as not set; what a config file has for one with TLS does not come through
+    /// to an address in plain text (`client/settings.rs`, 4).
     pub(crate) fn environment(&self, thread_id: &str) -> Vec<(OsString, OsString)> {
         let Settings { tls_ca, tls_cert, tls_key, .. } = &self.settings;
         let token = match &self.commands {

@@ -49,6 +49,11 @@ pub enum AddressError {
 }
 
 impl Address {
+    /// Whether what is sent there is encrypted.
+    pub(super) fn is_encrypted(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
     /// Whether what is sent there in plain text stays on this machine.
     pub(super) fn is_local(&self) -> bool {
         match self {

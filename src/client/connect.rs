@@ -58,7 +58,7 @@ impl Config {
     /// Whether this may be: no token to strangers, and no TLS that would not be used.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let Self { address, .. } = self;
-        let encrypted = matches!(address, Address::Tls(_));
+        let encrypted = address.is_encrypted();
         if self.tls.is_some() && !encrypted {
             return Err(ConfigError::new(format!(
                 "tls_ca, tls_cert and tls_key need an address that begins with https://, not {address}"

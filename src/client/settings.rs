@@ -4,6 +4,8 @@
 //! 1. A variable that is set and empty counts as not set.
 //! 2. A file that was named must be there; the one in its usual place may be missing.
 //! 3. A key that is unknown is refused, with its name and line: a typing error must not quietly mean the default.
+//! 4. What is for TLS stays there: an address in plain text that goes over settings for TLS (an `https://` address, or files
+//!    of certificates) has nothing of theirs, neither their files nor their token. They are another coordinator's.
 use super::{Address, Config, Tls, Token};
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
@@ -88,9 +90,15 @@ impl Settings {
         Ok(Self::variables()?.or(Self::file(config_file)?))
     }
 
-    /// Each setting of `self`, or if it has none, that of `other`.
+    /// Each setting of `self`, or if it has none, that of `other`. If `self` has an address in plain text, and `other` is for
+    /// TLS (an `https://` address, or files of certificates), only the thread is taken from `other`: what proves us to one
+    /// coordinator is not sent to another one in plain text.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
+        let other = match self.is_in_plain_text() && other.is_for_tls() {
+            true => Self { thread_id: other.thread_id, ..Self::default() },
+            false => other,
+        };
         Self {
             address: self.address.or(other.address),
             thread_id: self.thread_id.or(other.thread_id),
@@ -99,6 +107,15 @@ impl Settings {
             tls_cert: self.tls_cert.or(other.tls_cert),
             tls_key: self.tls_key.or(other.tls_key),
         }
+    }
+
+    fn is_in_plain_text(&self) -> bool {
+        self.address.as_ref().is_some_and(|address| !address.is_encrypted())
+    }
+
+    fn is_for_tls(&self) -> bool {
+        let files = [&self.tls_ca, &self.tls_cert, &self.tls_key];
+        self.address.as_ref().is_some_and(Address::is_encrypted) || files.iter().any(|file| file.is_some())
     }
 
     /// A client's configuration: the certificates are read.
@@ -237,6 +254,35 @@ mod tests {
             Settings { thread_id: Some("under".into()), tls_ca: Some("/ca".into()), ..Settings::default() },
         );
         assert_eq!(over.or(under.clone()), Settings { thread_id: Some("over".into()), ..under });
+    }
+
+    #[test]
+    fn an_address_in_plain_text_has_nothing_of_what_is_for_tls() {
+        let all = Settings {
+            address: "https://fleet:1".parse().ok(),
+            thread_id: Some("t".into()),
+            token: Token::new("s3cret").ok(),
+            tls_ca: Some("/ca".into()),
+            tls_cert: Some("/cert".into()),
+            tls_key: Some("/key".into()),
+        };
+        let at = |address: &str| Settings { address: address.parse().ok(), ..Settings::default() };
+        let nowhere = Settings { address: None, ..all.clone() };
+        for plain in ["127.0.0.1:1", "unix:/p.sock", "http://localhost:1"] {
+            let thread = Settings { thread_id: Some("t".into()), ..at(plain) };
+            for under in [&all, &nowhere, &Settings { tls_ca: None, tls_cert: None, tls_key: None, ..all.clone() }] {
+                assert_eq!(at(plain).or(under.clone()), thread, "{plain} over {under:?}");
+            }
+            // What stands beside it is meant for it, wrong or right.
+            let beside = Settings { tls_ca: Some("/ours".into()), token: Token::new("ours").ok(), ..at(plain) };
+            let expected = Settings { thread_id: Some("t".into()), ..beside.clone() };
+            assert_eq!(beside.or(all.clone()), expected);
+        }
+        let other = Settings { address: "https://other:1".parse().ok(), ..all.clone() };
+        assert_eq!(at("https://other:1").or(all.clone()), other, "what goes over TLS stays");
+        assert_eq!(Settings::default().or(all.clone()), all);
+        let local = Settings { token: Token::new("s3cret").ok(), ..at("127.0.0.1:1") };
+        assert_eq!(at("unix:/p.sock").or(local.clone()).token, local.token, "in plain text before, too");
     }
 
     #[test]

@@ -107,6 +107,41 @@ fn clients_and_the_server_share_a_file() {
     assert_eq!(listening(place.serve()), "listening unix:p.sock");
 }
 
+/// The file of a fleet: what is for its coordinator is not for another one in plain text.
+#[test]
+fn a_flag_or_a_variable_goes_over_a_file_with_tls() {
+    let coordinator = Coordinator::start();
+    let fleet = "address = 'https://fleet.example:7420'\ntoken = 's3cret-s3cret'\n";
+    let tls = "tls_ca = '/nonexistent/ca.pem'\n";
+    for text in [format!("{fleet}{tls}"), fleet.to_owned(), tls.to_owned()] {
+        let place = Place::with(&text);
+        let (mut flag, mut variable) = (program(), program());
+        flag.args(["list", "--address", &coordinator.address]);
+        variable.arg("list").env("PAUSEWATCH_ADDRESS", &coordinator.address).env("PAUSEWATCH_TLS_CA", "");
+        for mut list in [flag, variable] {
+            let listed = ended(list.env("PAUSEWATCH_CONFIG", place.file()));
+            assert_eq!(listed.code, Some(0), "{text}: {listed:?}");
+        }
+    }
+}
+
+/// What a private coordinator's command starts calls that one, whatever the config file says of others.
+#[test]
+fn a_command_of_run_finds_the_private_coordinator_beside_a_file_with_tls() {
+    let place = Place::with("tls_ca = '/nonexistent/ca.pem'\n");
+    let mut run = program();
+    run.env("PAUSEWATCH_CONFIG", place.file()).args([
+        "run",
+        "20s",
+        env!("CARGO_BIN_EXE_pausewatch"),
+        "hold",
+        "--require",
+    ]);
+    let held = ended(run.args(["--", env!("CARGO_BIN_EXE_pausewatch"), "get", "--output", "json"]));
+    assert_eq!(held.code, Some(0), "{held:?}");
+    assert!(held.out.contains("\"paused\": true") || held.out.contains("\"paused\":true"), "{held:?}");
+}
+
 #[test]
 fn a_hangup_does_not_end_the_server() {
     let place = Place::with("[serve]\nstore = 'memory'\nlisten = 'unix:p.sock'\n");
