@@ -3,6 +3,7 @@ use super::config_file::{COMMANDS, ConfigFile};
 use super::layers;
 use super::{Program, exit, failure};
 use crate::client::Settings;
+use crate::server;
 use clap::CommandFactory;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,8 +23,9 @@ enum What {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Exit code: 0 no problem, 1 a problem, or the file cannot be read. Files that the config file names (certificates, keys) are read \
-too: check it as the user that the server runs as.")]
+Exit code: 0 no problem, 1 a problem, or the file cannot be read. The files that it names are read too (certificates, keys, tokens), and \
+it is looked whether the audit trail could be written, and plain text is served on loopback alone: check it as the user that the server \
+runs as. What only a start can show, it does not find: a port that is taken, a store that is damaged.")]
 struct Check {
     /// The file [env: PAUSEWATCH_CONFIG] [default: $XDG_CONFIG_HOME/pausewatch/config.toml, else
     /// ~/.config/pausewatch/config.toml].
@@ -67,9 +69,22 @@ fn problems(named: Option<&Path>) -> Result<String, Vec<String>> {
     let settings = Settings::from_env_and(named).map_err(|error| vec![error.to_string()])?;
     wrong.extend(settings.config().and_then(|config| config.check()).err().map(|why| told(&why)));
     for command in COMMANDS {
-        wrong.extend(layers::complete(command, named).err().into_iter().flatten());
+        match layers::complete(command, named) {
+            Ok(complete) => wrong.extend(complete.server.iter().flat_map(of_a_start)),
+            Err(problems) => wrong.extend(problems),
+        }
     }
     if wrong.is_empty() { Ok(format!("{place}: no problems")) } else { Err(wrong) }
+}
+
+/// What would keep this server from starting.
+fn of_a_start(config: &server::Config) -> Vec<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let problems = match runtime {
+        Ok(runtime) => runtime.block_on(server::problems(config)),
+        Err(error) => vec![format!("it cannot be checked: {error}")],
+    };
+    problems.into_iter().map(|problem| format!("serve: {problem}")).collect()
 }
 
 /// What holds, as a config file that says so.
@@ -96,7 +111,9 @@ fn effective(named: Option<&Path>) -> String {
     }
     for command in COMMANDS {
         text += &format!("\n[{}]\n", command.replace('-', "_"));
-        for (key, values, origin) in layers::complete(command, named).unwrap_or_default() {
+        for (key, values, origin) in
+            layers::complete(command, named).map_or_else(|_| Vec::new(), |complete| complete.options)
+        {
             if !values.is_empty() {
                 text += &line(&key, &values, &origin.to_string());
             }

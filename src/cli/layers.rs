@@ -5,6 +5,7 @@
 //! so there is one parser, one set of rules, also for what goes together, and one text for what is wrong.
 use super::config_file::{COMMANDS, ConfigFile, Problem, Said, complaint, options};
 use super::{Program, exit, failure};
+use crate::server;
 use clap::builder::ArgAction;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
@@ -72,11 +73,19 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Program, ExitCode> {
     Ok(program)
 }
 
-/// All options of a command when its command line is empty, with where each is from.
+/// A command whose command line is empty.
+pub(crate) struct Complete {
+    /// All its options, with where each is from.
+    pub(crate) options: Vec<Effective>,
+    /// What it would serve.
+    pub(crate) server: Option<server::Config>,
+}
+
+/// What the environment and the file make of a command.
 ///
 /// # Errors
 /// Each line says what is wrong, and where; or what does not go together.
-pub(crate) fn complete(name: &str, file: Option<&Path>) -> Result<Vec<Effective>, Vec<String>> {
+pub(crate) fn complete(name: &str, file: Option<&Path>) -> Result<Complete, Vec<String>> {
     let layers = Layers::find(name, file)?;
     let program = Program::command().mut_subcommands(without_variables);
     let command = program.find_subcommand(name).expect("only commands of ours are looked up");
@@ -89,10 +98,12 @@ pub(crate) fn complete(name: &str, file: Option<&Path>) -> Result<Vec<Effective>
     };
     let matches = program.clone().try_get_matches_from(arguments).map_err(told)?;
     let parsed = Program::from_arg_matches(&matches).map_err(told)?;
-    if let super::Command::Serve(args) = parsed.command {
-        args.config().map_err(|why| vec![format!("{name}: {why}")])?;
-    }
-    Ok(layers.origins(command, &given, matches.subcommand_matches(name).unwrap_or(&given)))
+    let server = match parsed.command {
+        super::Command::Serve(args) => Some(args.config().map_err(|why| vec![format!("{name}: {why}")])?),
+        _ => None,
+    };
+    let options = layers.origins(command, &given, matches.subcommand_matches(name).unwrap_or(&given));
+    Ok(Complete { options, server })
 }
 
 /// Lets clap look at no variable of ours: it would not tell one that is wrong from a flag, nor one that is empty from

@@ -177,6 +177,11 @@ async fn let_speak(pause: Option<Duration>) {
 }
 
 async fn open_tcp(address: &str, tcp: Tcp) -> Result<TcpListener, String> {
+    bind(allowed(address, tcp).await?)
+}
+
+/// The address of `HOST:PORT`, if `tcp` may be spoken there.
+pub(super) async fn allowed(address: &str, tcp: Tcp) -> Result<SocketAddr, String> {
     let address = resolve(address).await?;
     if tcp == Tcp::Plain && !address.ip().is_loopback() {
         return Err("plain text is served only on loopback and on Unix sockets. Listen there, or serve TLS with \
@@ -184,7 +189,7 @@ async fn open_tcp(address: &str, tcp: Tcp) -> Result<TcpListener, String> {
                     is sent"
             .into());
     }
-    bind(address)
+    Ok(address)
 }
 
 /// The address of `HOST:PORT`.

@@ -3,6 +3,7 @@
 //! [`Server::start`] opens the store and then the listeners, so that who can connect is served. [`Server::run`] ends
 //! after a drain: health turns NOT_SERVING, watches end with UNAVAILABLE, calls in flight are answered, the store is
 //! closed.
+mod check;
 mod control;
 mod door;
 mod files;
@@ -14,6 +15,7 @@ mod scrape;
 mod tls;
 mod worker;
 
+pub use check::problems;
 pub use control::ask_for_backup;
 pub use files::Reload;
 pub use inside::Inside;

@@ -10,6 +10,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -31,18 +32,22 @@ pub(super) struct Listener(TcpListener);
 pub(super) trait Source: Fn() -> String + Send + Sync + 'static {}
 impl<F: Fn() -> String + Send + Sync + 'static> Source for F {}
 
+/// The address of `HOST:PORT`, if metrics may be served there.
+pub(super) async fn allowed(address: &str, insecure: bool) -> Result<SocketAddr, String> {
+    let address = resolve(address).await?;
+    if !insecure && !address.ip().is_loopback() {
+        return Err(
+            "metrics are served in plain text, and only on loopback. Listen there, or say --metrics-insecure: then \
+                    whoever reaches the port can read how much there is, though not of whom"
+                .into(),
+        );
+    }
+    Ok(address)
+}
+
 impl Listener {
     pub(super) async fn open(address: &str, insecure: bool) -> Result<Self, ListenError> {
-        let open = async {
-            let address = resolve(address).await?;
-            if !insecure && !address.ip().is_loopback() {
-                return Err("metrics are served in plain text, and only on loopback. Listen there, or say \
-                            --metrics-insecure: then whoever reaches the port can read how much there is, though not of \
-                            whom"
-                    .to_owned());
-            }
-            bind(address)
-        };
+        let open = async { bind(allowed(address, insecure).await?) };
         open.await.map(Listener).map_err(|why| ListenError::new(address, why))
     }
 

@@ -67,6 +67,32 @@ fn a_config_file_is_checked_as_a_whole() {
     assert_eq!(ended(command.args(["config", "check", "/nonexistent"])).code, Some(1));
 }
 
+/// What `serve` reads, `config check` reads; each problem is a line.
+#[test]
+fn what_keeps_a_server_from_starting_is_found_without_a_start() {
+    let missing = config(
+        "[serve]\ntls_cert = '/nonexistent/c.pem'\ntls_key = '/nonexistent/k.pem'\ntokens = '/nonexistent/t.toml'\n\
+         audit_log = '/nonexistent/audit.log'\nmetrics_listen = '0.0.0.0:0'\n",
+        &[],
+    );
+    assert_eq!((missing.code, missing.err.lines().count()), (Some(1), 4), "{missing:?}");
+    for part in [
+        "serve: --tls-cert /nonexistent/c.pem: No such file",
+        "serve: --tokens /nonexistent/t.toml: No such file",
+        "serve: open the audit trail /nonexistent/audit.log: No such file",
+        "serve: listen on 0.0.0.0:0: metrics are served in plain text, and only on loopback",
+    ] {
+        assert!(missing.err.contains(part), "{missing:?} does not say {part:?}");
+    }
+    let keys = config("[serve]\njwt_keys = 'c.toml'\n", &[]);
+    assert_eq!((keys.code, keys.err.contains("serve: --jwt-keys c.toml: ")), (Some(1), true), "{keys:?}");
+    let plain = config("[serve]\nlisten = ['127.0.0.1:0', '0.0.0.0:0']\n", &[]);
+    assert_eq!((plain.code, plain.err.lines().count()), (Some(1), 1), "{plain:?}");
+    assert!(plain.err.contains("serve: listen on 0.0.0.0:0: plain text is served only on loopback"), "{plain:?}");
+    let insecure = config("[serve]\nlisten = '0.0.0.0:0'\ninsecure = true\naudit_log = 'audit.log'\n", &[]);
+    assert_eq!(insecure.code, Some(0), "{insecure:?}");
+}
+
 #[test]
 fn what_holds_is_printed_with_its_origin_and_can_be_read_again() {
     let text = "token = 's3cret-s3cret'\n[serve]\nlisten = ['127.0.0.1:0', \"unix:a\\\"b\"]\ninsecure = true\n";

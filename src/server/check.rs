@@ -1,0 +1,38 @@
+//! What would keep a server from starting, found without starting one: nothing is opened to others, and nothing written.
+use super::listen::{self, Listen, ListenError};
+use super::tls::Tls;
+use super::{Config, StartError, scrape};
+use crate::access::Access;
+use crate::clock::System;
+use std::sync::Arc;
+
+/// What is wrong with the files that `config` names, and with where it listens. What only a start shows is not found: a port
+/// that is taken, a store that is damaged.
+pub async fn problems(config: &Config) -> Vec<String> {
+    let mut wrong = files(config);
+    for listen in &config.listen {
+        if let Listen::Tcp(address) = listen {
+            wrong.extend(refused(address, listen::allowed(address, config.tcp()).await));
+        }
+    }
+    if let Some(address) = &config.metrics {
+        wrong.extend(refused(address, scrape::allowed(address, config.metrics_insecure).await));
+    }
+    wrong
+}
+
+fn files(config: &Config) -> Vec<String> {
+    let tls = config.tls.clone().map(|files| Tls::load(files).err());
+    let access = config.access.clone().map(|access| Access::load(access, Arc::new(System::new())).err());
+    let mut wrong: Vec<_> = tls.into_iter().chain(access).flatten().collect();
+    if let Some(audit) = &config.audit
+        && let Err(why) = audit.check()
+    {
+        wrong.push(StartError::Audit(audit.path.display().to_string(), std::io::Error::other(why)).to_string());
+    }
+    wrong
+}
+
+fn refused<T>(address: &str, allowed: Result<T, String>) -> Option<String> {
+    allowed.err().map(|why| ListenError::new(address, why).to_string())
+}
