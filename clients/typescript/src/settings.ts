@@ -4,6 +4,8 @@
  * 1. An option wins over the environment, that over the config file, each by itself.
  * 2. What is set and empty counts as not set.
  * 3. A token is sent in plain text to nobody but this machine, and its value is in no message.
+ * 4. What is for TLS stays there: an address in plain text that goes over settings for TLS (an https address, or files) has nothing of
+ *    theirs but the thread. They are another coordinator's.
  */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -59,14 +61,35 @@ export function withEnvironment(
   environment: Environment,
 ): ConnectionOptions {
   const file = loadConfigFile(configFile, environment);
-  const completed: Record<string, string | undefined> = {};
-  for (const option of OPTIONS) {
-    const variable = `PAUSEWATCH_${NAMES[option].toUpperCase()}`;
-    const value = environment[variable];
-    if (option === "address" && value && !options.address) within(variable, () => parseAddress(value));
-    completed[option] = options[option] || value || file[NAMES[option]];
-  }
-  return completed;
+  const variables = layer((option) => environment[variableOf(option)]);
+  const { address } = variables;
+  if (address && !options.address) within(variableOf("address"), () => parseAddress(address));
+  const given = layer((option) => options[option]);
+  return over(
+    over(given, variables),
+    layer((option) => file[NAMES[option]]),
+  );
+}
+
+function variableOf(option: keyof ConnectionOptions): string {
+  return `PAUSEWATCH_${NAMES[option].toUpperCase()}`;
+}
+
+/** What one source says; empty counts as not said. */
+function layer(say: (option: keyof ConnectionOptions) => string | undefined): ConnectionOptions {
+  return Object.fromEntries(OPTIONS.map((option) => [option, say(option) || undefined]));
+}
+
+/** Each setting of `upper`, or if it has none, that of `lower`. */
+function over(upper: ConnectionOptions, lower: ConnectionOptions): ConnectionOptions {
+  const isPlain = upper.address !== undefined && !isEncrypted(upper);
+  const isForTls = isEncrypted(lower) || lower.tlsCa || lower.tlsCert || lower.tlsKey;
+  const below: ConnectionOptions = isPlain && isForTls ? { threadId: lower.threadId } : lower;
+  return layer((option) => upper[option] ?? below[option]);
+}
+
+function isEncrypted({ address }: ConnectionOptions): boolean {
+  return address?.startsWith("https://") ?? false;
 }
 
 /**

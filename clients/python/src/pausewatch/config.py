@@ -5,6 +5,8 @@
    name: a typing error must not quietly mean the default.
 3. A token or a certificate is never quietly left unused, and a token never crosses a network in plain text.
 4. A token is in no repr, error or log.
+5. What is for TLS stays there: an address in plain text that goes over settings for TLS (an https address, or files) has
+   nothing of theirs but the thread. They are another coordinator's.
 """
 
 from __future__ import annotations
@@ -93,10 +95,22 @@ class Config:
         given = (address, thread_id, token, tls_ca, tls_cert, tls_key)
         arguments = {key: os.fspath(value) for key, value in zip(_KEYS, given, strict=True) if value is not None}
         variables = {key: value for key in _KEYS if (value := environ.get(f"PAUSEWATCH_{key.upper()}"))}
-        chosen = _file(config_file, environ) | variables | arguments
+        chosen = _over(_over(arguments, variables), _file(config_file, environ))
         tls = Tls(**{key: Path(chosen[f"tls_{key}"]) for key in ("ca", "cert", "key") if f"tls_{key}" in chosen})
         parsed = Address.parse(chosen.get("address", DEFAULT))
         return cls(parsed, chosen.get("thread_id"), chosen.get("token"), tls, deadline)
+
+
+def _over(upper: dict[str, str], lower: dict[str, str]) -> dict[str, str]:
+    """Each setting of `upper`, or if it has none, that of `lower`."""
+    is_plain = "address" in upper and not _is_encrypted(upper)
+    if is_plain and (_is_encrypted(lower) or any(f"tls_{file}" in lower for file in ("ca", "cert", "key"))):
+        lower = {key: value for key, value in lower.items() if key == "thread_id"}
+    return lower | upper
+
+
+def _is_encrypted(settings: dict[str, str]) -> bool:
+    return settings.get("address", "").startswith("https://")
 
 
 def _file(named: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> dict[str, str]:

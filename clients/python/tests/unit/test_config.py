@@ -37,6 +37,24 @@ def test_a_variable_that_is_empty_counts_as_not_set(file: Path) -> None:
     assert Config.load(environ={"PAUSEWATCH_CONFIG": "", "HOME": ""}) == Config()
 
 
+def test_an_address_in_plain_text_has_nothing_of_what_is_for_tls(file: Path) -> None:
+    of_file = 'thread_id = "t"\ntoken = "fleet"\n'
+    for for_tls in ('address = "https://fleet:1"\n', 'tls_ca = "/ca"\n'):
+        file.write_text(of_file + for_tls)
+        environ = {"PAUSEWATCH_CONFIG": str(file), "PAUSEWATCH_ADDRESS": "unix:/p.sock"}
+        for config in (
+            Config.load(environ=environ),
+            Config.load(address="127.0.0.1:1", environ={"PAUSEWATCH_CONFIG": str(file)}),
+        ):
+            assert (config.thread_id, config.token, config.tls) == ("t", None, Tls()), for_tls
+        environ["PAUSEWATCH_TOKEN"] = "ours"
+        assert Config.load(environ=environ).token == "ours", "what stands beside it is meant for it"
+    config = Config.load(address="https://other:1", environ={"PAUSEWATCH_CONFIG": str(file)})
+    assert (config.token, config.tls.ca) == ("fleet", Path("/ca")), "what goes over TLS stays"
+    file.write_text(of_file)
+    assert Config.load(address="127.0.0.1:1", environ={"PAUSEWATCH_CONFIG": str(file)}).token == "fleet"
+
+
 def test_the_file_is_looked_for_in_its_usual_places(tmp_path: Path) -> None:
     for base in (".config", "xdg"):
         place = tmp_path / base / "pausewatch"

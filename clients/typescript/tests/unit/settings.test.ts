@@ -40,6 +40,26 @@ test("an option wins over the environment, that over the file, each by itself", 
   assert.deepEqual([formatAddress(address), threadId, token], ["localhost:2", "option", "file"]);
 });
 
+test("an address in plain text has nothing of what is for TLS", () => {
+  const rest = 'thread_id = "t"\ntoken = "fleet"\n';
+  for (const forTls of ['address = "https://fleet:1"\n', 'tls_ca = "/ca"\n']) {
+    const path = file("fleet.toml", rest + forTls);
+    const variables = { PAUSEWATCH_ADDRESS: "unix:/p.sock" };
+    for (const { threadId, token, tls } of [
+      settingsFrom({}, path, variables),
+      settingsFrom({ address: "127.0.0.1:1" }, path, {}),
+    ]) {
+      assert.deepEqual([threadId, token, tls], ["t", undefined, {}], forTls);
+    }
+    const beside = settingsFrom({}, path, { ...variables, PAUSEWATCH_TOKEN: "ours" });
+    assert.equal(beside.token, "ours", "what stands beside it is meant for it");
+  }
+  const path = file("fleet.toml", `${rest}tls_ca = "/ca"\n`);
+  const { token, tlsCa } = withEnvironment({ address: "https://other:1" }, path, {});
+  assert.deepEqual([token, tlsCa], ["fleet", "/ca"], "what goes over TLS stays");
+  assert.equal(settingsFrom({ address: "127.0.0.1:1" }, file("plain.toml", rest), {}).token, "fleet");
+});
+
 test("a variable that is set and empty counts as not set", () => {
   const environment = {
     PAUSEWATCH_ADDRESS: "",
