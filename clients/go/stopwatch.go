@@ -33,7 +33,7 @@ type Stopwatch struct {
 
 	mu    sync.Mutex
 	meter charge.Meter
-	// Where its place is corrected, if it joined without knowledge. Guarded by the thread's lock.
+	// Where it finds its place; nil: it has. Guarded by the thread's lock.
 	place *charge.Place
 	timer *time.Timer
 	// When it first stood at its end, waiting for an answer; zero: it does not.

@@ -184,6 +184,56 @@ func TestOneThatJoinsWhileCutOffIsCreditedFromItsStartOnly(t *testing.T) {
 	})
 }
 
+func TestG1OneThatJoinsWhileCutOffIsNotChargedWhatWasAssumedBefore(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.pause("t")
+		first := startStopwatch(t, client, 5*time.Minute)
+		time.Sleep(time.Second)
+		f.stop()
+		f.resume("t")
+		// Assumed to be paused up to here, in truth for 1 s.
+		time.Sleep(19 * time.Second)
+		second := startStopwatch(t, client, 20*time.Second)
+		time.Sleep(time.Second)
+		f.start()
+		time.Sleep(7 * time.Second) // By then it has connected again.
+		f.pause("t")
+		time.Sleep(3 * time.Second)
+		f.resume("t")
+		expiresAfter(t, second, 23*time.Second)
+		if r := second.Read(); r.Elapsed != 20*time.Second {
+			t.Errorf("%+v", r)
+		}
+		if r := first.Stop(); r.Elapsed != 39*time.Second {
+			t.Errorf("whose time it was is charged: %+v", r)
+		}
+	})
+}
+
+func TestG1OneThatJoinsOnADeadLinkIsNotChargedWhatWasAssumedBefore(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.pause("t")
+		startStopwatch(t, client, 5*time.Minute)
+		time.Sleep(time.Second)
+		// Nobody is told that the link is dead.
+		f.vanish()
+		f.resume("t")
+		time.Sleep(8 * time.Second)
+		second := startStopwatch(t, client, 5*time.Second)
+		time.Sleep(time.Second)
+		f.stop()
+		f.start()
+		time.Sleep(time.Second)
+		f.pause("t")
+		time.Sleep(3 * time.Second)
+		f.resume("t")
+		expiresAfter(t, second, 8*time.Second)
+		if r := second.Read(); r.Elapsed != 5*time.Second {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
 func TestAStopwatchThatJoinsAPausedThreadStartsPaused(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.pause("t")

@@ -59,7 +59,7 @@ func (t *threadClock) see(s *Stopwatch, wait bool) sight {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s.place != nil && !s.place.At.IsZero() {
-		s.meter.Settle(s.place.At, s.place.Paid)
+		s.meter.Place(s.place.At, s.place.Paid)
 		s.place = nil
 	}
 	now := time.Now()

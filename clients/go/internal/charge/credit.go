@@ -30,8 +30,8 @@ type Now struct {
 	Slept time.Duration
 }
 
-// Place is where a stopwatch that joined without knowledge gets its place once there is some: the moment of the first
-// state after it joined, and what was paid then. Until then At is zero.
+// Place is where a stopwatch that joined gets its place: the moment of the first state after it joined, and what was paid
+// then. Until then At is zero.
 type Place struct {
 	At   time.Time
 	Paid time.Duration
@@ -107,11 +107,9 @@ func (c *Credit) Thaw() (time.Time, bool) {
 // Revision is the latest one that is known; false if none is.
 func (c *Credit) Revision() (uint64, bool) { return c.last.seen.Revision, c.known }
 
-// Join is the paused time at which a stopwatch joins, and where that is corrected if it is only assumed; nil if not.
+// Join is the paused time at which a stopwatch joins, as far as is known, and where the next state says how much it was
+// then. Even when the link seems to be up: it may be dead, and nobody has noticed.
 func (c *Credit) Join(now time.Time) (time.Duration, *Place) {
-	if c.cut.IsZero() {
-		return c.Paid(now), nil
-	}
 	if c.place == nil {
 		c.place = new(Place)
 	}
@@ -173,7 +171,7 @@ func (c *Credit) heardAgain(now time.Time) (wake bool) {
 	return wake
 }
 
-// settlePlace gives those who joined without knowledge their place.
+// settlePlace gives those who joined since the last state their place.
 func (c *Credit) settlePlace(at time.Time, paid time.Duration) {
 	if c.place != nil {
 		*c.place = Place{At: at, Paid: paid}

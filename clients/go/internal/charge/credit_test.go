@@ -200,21 +200,17 @@ func TestG3StateThatASleepOfTheMachineOvertookIsCreditedWhole(t *testing.T) {
 	equal(t, "two of them, the second of which is in the pause", c.paid(105), 64)
 }
 
-func TestWhoJoinsACutOffThreadGetsItsPlaceWithTheNextState(t *testing.T) {
+func TestWhoJoinsGetsItsPlaceWithTheNextState(t *testing.T) {
 	c := newThread()
 	c.Watched(c.now(0), seen(1, false, 0), true)
-	if _, place := c.Join(c.at(1)); place != nil {
-		t.Error("connected, the place is known at once")
-	}
 	c.Cut(c.at(10))
 	paid, place := c.Join(c.at(15))
 	equal(t, "assumed", paid, 0)
 	equal(t, "not known yet", place.At.IsZero(), true)
 	c.Watched(c.now(20), seen(3, false, 10), true)
 	equal(t, "place", *place, Place{At: c.at(20), Paid: 10 * s})
-	if _, place := c.Join(c.at(21)); place != nil {
-		t.Error("connected again, the place is known at once")
-	}
+	_, later := c.Join(c.at(21))
+	equal(t, "who joins later waits for a state of its own", later.At.IsZero(), true)
 }
 
 func TestEndlessTotalsAreSafe(t *testing.T) {

@@ -41,6 +41,14 @@ func (m *Meter) Resume(now time.Time, paid time.Duration) bool {
 	return m.pauses == 0
 }
 
+// Place: from now on the paused time stands at paid; what it stood at since the start was only assumed. The difference may
+// be from before that, so it is charged or credited no more than the time since.
+func (m *Meter) Place(now time.Time, paid time.Duration) {
+	growth := min(max(0, add(paid, -m.paidAtMark)), since(m.mark, now))
+	m.Settle(now, add(m.paidAtMark, growth))
+	m.paidAtMark = paid
+}
+
 // Settle moves the mark: what was charged until now stays.
 func (m *Meter) Settle(now time.Time, paid time.Duration) {
 	m.moveMark(m.Charged(now, paid), now, paid)

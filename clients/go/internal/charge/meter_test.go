@@ -1,6 +1,7 @@
 package charge
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -97,6 +98,17 @@ func TestWhatWasPaidBeforeTheStartIsNotCredited(t *testing.T) {
 	start := time.Now()
 	m := NewMeter(10*s, start, 500*s)
 	equal(t, "charged", m.Charged(start.Add(2*s), 501*s), 1*s)
+}
+
+func TestG1APlaceFoundLateMovesWhatIsChargedByNoMoreThanTheTimeSince(t *testing.T) {
+	// 2 s since the start; it was assumed to stand at 50 s all the time.
+	for paid, charged := range map[time.Duration]time.Duration{0: 2 * s, 50 * s: 2 * s, 51 * s: 1 * s, 900 * s: 0} {
+		start := time.Now()
+		m := NewMeter(10*s, start, 50*s)
+		m.Place(start.Add(2*s), paid)
+		equal(t, fmt.Sprintf("charged, with %v paid", paid), m.Charged(start.Add(2*s), paid), charged)
+		equal(t, fmt.Sprintf("charged later, with %v paid", paid), m.Charged(start.Add(4*s), paid+s), charged+s)
+	}
 }
 
 func TestTheEndsOfTheTypesAreSafe(t *testing.T) {
