@@ -11,6 +11,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // domain is the domain of the reasons that the coordinator gives.
@@ -92,8 +93,9 @@ type LimitExceededError struct {
 	*CallError
 	// Limit is which one, as the coordinator names it, for example "streams-per-caller".
 	Limit string
-	// RetryAfter is when another try may help; 0: the coordinator did not say.
+	// RetryAfter is when another try may help; 0: at once, or the coordinator did not say.
 	RetryAfter time.Duration
+	saidWhen   bool
 }
 
 // UnauthenticatedError: the token is missing, wrong or has expired; the reason says which. Nothing changed.
@@ -145,7 +147,7 @@ func callLessOften(err error) (wait time.Duration, tooOften bool) {
 	if !errors.As(err, &exceeded) || !strings.HasPrefix(exceeded.Limit, "calls-per-second") {
 		return 0, false
 	}
-	if exceeded.RetryAfter == 0 {
+	if !exceeded.saidWhen {
 		return time.Second, true
 	}
 	return exceeded.RetryAfter, true
@@ -161,7 +163,7 @@ func is[E error](err error) bool {
 func fromStatus(sent *status.Status) error {
 	base := &CallError{status: sent}
 	var violation *errdetails.BadRequest_FieldViolation
-	var retryAfter time.Duration
+	var retryDelay *durationpb.Duration
 	for _, detail := range sent.Details() {
 		switch detail := detail.(type) {
 		case *errdetails.ErrorInfo:
@@ -173,7 +175,7 @@ func fromStatus(sent *status.Status) error {
 				violation = violations[0]
 			}
 		case *errdetails.RetryInfo:
-			retryAfter = max(0, detail.GetRetryDelay().AsDuration())
+			retryDelay = detail.GetRetryDelay()
 		}
 	}
 	switch base.Reason() {
@@ -196,7 +198,12 @@ func fromStatus(sent *status.Status) error {
 	case "TOO_MANY_ELICITATIONS":
 		return &TooManyElicitationsError{base}
 	case "LIMIT_EXCEEDED":
-		return &LimitExceededError{CallError: base, Limit: base.info.GetMetadata()["limit"], RetryAfter: retryAfter}
+		return &LimitExceededError{
+			CallError:  base,
+			Limit:      base.info.GetMetadata()["limit"],
+			RetryAfter: max(0, retryDelay.AsDuration()),
+			saidWhen:   retryDelay != nil,
+		}
 	case "STORE_UNAVAILABLE":
 		return &StoreUnavailableError{base}
 	}

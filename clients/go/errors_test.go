@@ -88,11 +88,19 @@ func TestALimitIsNamedAndSaysWhenToTryAgain(t *testing.T) {
 
 func TestOnlyTheLimitOfCallsASecondIsWorthAnotherTry(t *testing.T) {
 	for _, limit := range []string{"calls-per-second", "calls-per-second-per-caller"} {
-		for given, want := range map[time.Duration]time.Duration{20 * time.Millisecond: 20 * time.Millisecond, 0: time.Second} {
-			err := fromStatus(status.Convert(exceeds(limit, given)))
+		for want, refusal := range map[time.Duration]error{
+			20 * time.Millisecond: exceeds(limit, 20*time.Millisecond),
+			0:                     exceeds(limit, 0),
+			time.Second:           exceedsWith(limit),
+		} {
+			err := fromStatus(status.Convert(refusal))
 			if wait, tooOften := callLessOften(err); !tooOften || wait != want || !IsTransient(err) {
 				t.Errorf("%s: wait %v, want %v", limit, wait, want)
 			}
+		}
+		withoutDelay := fromStatus(status.Convert(exceedsWith(limit, &errdetails.RetryInfo{})))
+		if wait, _ := callLessOften(withoutDelay); wait != time.Second {
+			t.Errorf("%s: wait %v without a delay", limit, wait)
 		}
 	}
 	for _, limit := range []string{"open-elicitations-per-caller", "streams", ""} {

@@ -23,14 +23,15 @@ func refuse(code codes.Code, reason string) error {
 	return refusal.Err()
 }
 
-// exceeds is a refusal for a limit, with RetryInfo if retryAfter is not 0.
+// exceeds is a refusal for a limit, which says when to try again.
 func exceeds(limit string, retryAfter time.Duration) error {
-	details := []protoadapt.MessageV1{
-		&errdetails.ErrorInfo{Reason: "LIMIT_EXCEEDED", Domain: domain, Metadata: map[string]string{"limit": limit}},
-	}
-	if retryAfter != 0 {
-		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)})
-	}
+	return exceedsWith(limit, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)})
+}
+
+// exceedsWith is a refusal for a limit, with more details.
+func exceedsWith(limit string, more ...protoadapt.MessageV1) error {
+	info := &errdetails.ErrorInfo{Reason: "LIMIT_EXCEEDED", Domain: domain, Metadata: map[string]string{"limit": limit}}
+	details := append([]protoadapt.MessageV1{info}, more...)
 	refusal, err := status.New(codes.ResourceExhausted, "in words").WithDetails(details...)
 	if err != nil {
 		return err

@@ -99,10 +99,14 @@ func TestRefusalsAreNotTriedAgain(t *testing.T) {
 }
 
 func TestWhoCallsTooOftenWaitsAsToldAndTriesAgainWithTheSameRequestID(t *testing.T) {
-	for given, least := range map[time.Duration]time.Duration{2 * time.Second: 2 * time.Second, 0: time.Second} {
-		t.Run(given.String(), func(t *testing.T) {
+	for least, refusal := range map[time.Duration]error{
+		2 * time.Second: exceeds("calls-per-second-per-caller", 2*time.Second),
+		0:               exceeds("calls-per-second-per-caller", 0),
+		time.Second:     exceedsWith("calls-per-second-per-caller"),
+	} {
+		t.Run(least.String(), func(t *testing.T) {
 			withFake(t, func(t *testing.T, f *fake, client *Client) {
-				f.misbehave(failing("Increment", 1, exceeds("calls-per-second-per-caller", given)))
+				f.misbehave(failing("Increment", 1, refusal))
 				var made Increment
 				var err error
 				took := took(func() { made, err = client.IncrementElicitation(ctx, "t", IncrementOptions{TTL: time.Minute}) })
