@@ -65,7 +65,7 @@ final class Credit {
     /** The paused time {@code paid} at the moment {@code at}. */
     record Place(long at, long paid) {}
 
-    /** Where a stopwatch that joined without knowledge gets its place once there is some: with the first state after it joined. */
+    /** Where a stopwatch that joined gets its place: with the first state after it joined. */
     static final class Joined {
         private final AtomicReference<Place> place = new AtomicReference<>();
 
@@ -74,8 +74,8 @@ final class Credit {
         }
     }
 
-    /** The paused time at which a stopwatch joins, and where that is corrected if it is only assumed. */
-    record Join(long paid, Optional<Joined> joined) {}
+    /** The paused time at which a stopwatch joins, as far as is known, and where the next state says how much it was then. */
+    record Join(long paid, Joined joined) {}
 
     /**
      * The last state. {@code unsettled}: what the machine slept before it came and perhaps after it was sent; then it is part
@@ -121,14 +121,12 @@ final class Credit {
         return Optional.ofNullable(last).map(known -> known.seen.revision);
     }
 
+    /** Even when the link seems to be up, its place is only assumed: the link may be dead, and nobody has noticed. */
     Join join(long now) {
-        if (cut.isEmpty()) {
-            return new Join(paid(now), Optional.empty());
-        }
         if (joined == null) {
             joined = new Joined();
         }
-        return new Join(paid(now), Optional.of(joined));
+        return new Join(paid(now), joined);
     }
 
     /** The watch is not heard any more. Says whether waiters must look again. */
@@ -170,7 +168,7 @@ final class Credit {
         return wasCut;
     }
 
-    /** Gives those who joined without knowledge their place. */
+    /** Gives those who joined since the last state their place. */
     private void settleJoined(long at, long paid) {
         if (joined != null) {
             joined.place.set(new Place(at, paid));

@@ -53,6 +53,17 @@ final class Meter {
         paidAtMark = paid;
     }
 
+    /**
+     * From now on the paused time stands at {@code paid}; what it stood at since it began to follow was only assumed. The difference may be from before
+     * that, so it is charged or credited no more than the time since.
+     */
+    void place(long now, long paid) {
+        long span = Math.max(0, now - mark);
+        long growth = Math.min(Math.max(0, paid - paidAtMark), span);
+        settle(now, paidAtMark + growth);
+        paidAtMark = paid;
+    }
+
     /** Moves the mark. */
     void settle(long now, long paid) {
         charged = charged(now, paid);

@@ -33,7 +33,7 @@ final class Stopwatch {
 
     /** Guarded by this stopwatch, as is what follows. */
     private final Meter meter;
-    /** Where its place is corrected, if it joined without knowledge. */
+    /** Where it finds its place; empty: it has. */
     private Optional<Credit.Joined> joined;
 
     private boolean expired;
@@ -78,7 +78,7 @@ final class Stopwatch {
         meter = new Meter(limit, started);
         Credit.Join join = thread.join(started);
         meter.follow(started, 0, join.paid());
-        joined = join.joined();
+        joined = Optional.of(join.joined());
     }
 
     void start() {
@@ -116,11 +116,14 @@ final class Stopwatch {
 
     /** The thread's paused time; afterwards the meter has its place. */
     private long paid(long now) {
+        long assumed = thread.paid(now);
+        // Looked for afterwards: without a place, what was read is from before the state that gives it.
         Optional<Credit.Place> place = joined.flatMap(Credit.Joined::place);
-        if (place.isPresent()) {
-            meter.settle(place.get().at(), place.get().paid());
-            joined = Optional.empty();
+        if (place.isEmpty()) {
+            return assumed;
         }
+        meter.place(place.get().at(), place.get().paid());
+        joined = Optional.empty();
         return thread.paid(now);
     }
 

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
@@ -93,6 +94,19 @@ class MeterTest {
     void followingAThreadCreditsNothingOfItsPast() {
         meter.follow(START + s(1), 0, s(500));
         assertCharged(2, 2, 500);
+    }
+
+    @Test
+    void g1APlaceFoundLateMovesWhatIsChargedByNoMoreThanTheTimeSince() {
+        // 1 s before it followed, 2 s since; it was assumed to stand at 50 s all the time.
+        Map<Long, Long> chargedOf = Map.of(0L, 3L, 50L, 3L, 51L, 2L, 900L, 1L);
+        chargedOf.forEach((paid, charged) -> {
+            Meter late = new Meter(s(10), START);
+            late.follow(START + s(1), 0, s(50));
+            late.place(START + s(3), s(paid));
+            assertEquals(s(charged), late.charged(START + s(3), s(paid)), paid + " s paid");
+            assertEquals(s(charged + 1), late.charged(START + s(5), s(paid + 1)), paid + " s paid");
+        });
     }
 
     @Test

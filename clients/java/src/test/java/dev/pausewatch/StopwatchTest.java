@@ -183,6 +183,41 @@ class StopwatchTest {
     }
 
     @Test
+    void g1WhoJoinsWhileCutOffIsNotChargedWhatWasAssumedBefore() {
+        watched(true, 0);
+        timer.advance(s(1));
+        thread.cut();
+        // Assumed to be paused up to here, in truth for 1 s.
+        timer.advance(s(19));
+        Stopwatch stopwatch = started(10);
+        timer.advance(s(1));
+        thread.apply(state(false, 1), new Credit.Via.Watch(true));
+        timer.settle();
+        assertEquals(s(1), elapsed(stopwatch));
+        timer.advance(s(8.999));
+        assertEquals(0, questions.size());
+        timer.advance(s(0.001));
+        answer(false, 1);
+        assertEquals(List.of(stopwatch), expired);
+    }
+
+    @Test
+    void g1WhoJoinsOnADeadLinkIsNotChargedWhatWasAssumedBefore() {
+        watched(true, 0);
+        // It ran again after 1 s, and nobody is told that the link is dead.
+        timer.advance(s(9));
+        Stopwatch stopwatch = started(5);
+        timer.advance(s(1));
+        thread.cut();
+        thread.apply(state(false, 1), new Credit.Via.Watch(true));
+        timer.settle();
+        assertEquals(s(1), elapsed(stopwatch));
+        timer.advance(s(4));
+        answer(false, 1);
+        assertEquals(List.of(stopwatch), expired);
+    }
+
+    @Test
     void itsOwnPausesNestAndCountOnceWithItsThreads() {
         watched(false, 0);
         Stopwatch stopwatch = started(10);
