@@ -196,8 +196,8 @@ public final class Client implements AutoCloseable {
     }
 
     /**
-     * Closes the connection, and with it all watches and deadlines of it; holds that are open are left to their leases. Calling it again is
-     * harmless. A process can end without it.
+     * Closes the connection, and with it all watches and deadlines of it; holds that are open are left to their leases, and are
+     * {@link Lease#OVERDUE}. A call afterwards is an {@link IllegalStateException}. Closing again is harmless. A process can end without it.
      */
     @Override
     public void close() {

@@ -15,6 +15,8 @@ final class Core implements AutoCloseable {
     /** By disconnect grace. */
     private final Map<Duration, Follower> followers = new ConcurrentHashMap<>();
 
+    private volatile boolean closed;
+
     Core(Config config) {
         connection = new Connection(Transport.channel(config));
         calls = new Calls(connection, timer);
@@ -49,25 +51,37 @@ final class Core implements AutoCloseable {
 
     /** Makes something that ends with this client, unless it ends before: it then calls what it was made with. */
     <T extends AutoCloseable> T opened(Function<Runnable, T> make) {
-        if (connection.isClosed()) {
-            throw new IllegalStateException("the client is closed");
-        }
+        checkOpen();
         AutoCloseable[] made = new AutoCloseable[1];
         T closeable = make.apply(() -> open.remove(made[0]));
         made[0] = closeable;
         open.add(closeable);
+        // Looked at after it was added: a close either finds it, or is seen here.
+        if (closed) {
+            end(closeable);
+            checkOpen();
+        }
         return closeable;
+    }
+
+    private void checkOpen() {
+        if (closed) {
+            throw new IllegalStateException("the client is closed");
+        }
+    }
+
+    private static void end(AutoCloseable closeable) {
+        try {
+            closeable.close();
+        } catch (Exception impossible) {
+            throw new IllegalStateException(impossible);
+        }
     }
 
     @Override
     public void close() {
-        for (AutoCloseable closeable : open) {
-            try {
-                closeable.close();
-            } catch (Exception impossible) {
-                throw new IllegalStateException(impossible);
-            }
-        }
+        closed = true;
+        open.forEach(Core::end);
         connection.close();
         timer.shutdown();
     }

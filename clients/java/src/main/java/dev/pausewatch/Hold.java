@@ -1,5 +1,6 @@
 package dev.pausewatch;
 
+import io.grpc.Status;
 import java.time.Duration;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
@@ -39,7 +40,8 @@ public final class Hold implements AutoCloseable {
         this.opened = opened;
         String elicitationId = opened.elicitation().elicitationId();
         RenewElicitation renew = RenewElicitation.of(threadId, elicitationId).withTtl(ttl);
-        renewal = new Renewal(core.timer(), ttl, sent, attempt -> core.calls().renew(renew, patience.atMost(attempt)));
+        renewal = core.opened(ended -> new Renewal(
+                core.timer(), ttl, sent, attempt -> core.calls().renew(renew, patience.atMost(attempt)), ended));
         renewal.start();
         decrement = DecrementElicitation.of(threadId)
                 .withElicitationId(elicitationId)
@@ -76,7 +78,7 @@ public final class Hold implements AutoCloseable {
      *
      * @throws LimitExceededException it may still be open, and is still renewed; call again, or {@link #close()}
      * @throws StoreUnavailableException it may still be open, and is still renewed; call again, or {@link #close()}
-     * @throws UnavailableException it may still be open, and is still renewed; call again, or {@link #close()}
+     * @throws UnavailableException it may still be open, and is still renewed unless the client is closed; call again, or {@link #close()}
      * @throws DeadlineExceededException it may still be open, and is still renewed; call again, or {@link #close()}
      */
     public Ending release() {
@@ -138,7 +140,8 @@ public final class Hold implements AutoCloseable {
         } else if (refused instanceof PausewatchException unsettled) {
             throw unsettled;
         }
-        throw new IllegalStateException(refused);
+        // The client is closed.
+        throw Failure.made(Status.UNAVAILABLE, String.valueOf(refused.getMessage()), refused);
     }
 
     private static Lease lease(Ending ending) {

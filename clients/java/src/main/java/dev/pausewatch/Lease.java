@@ -6,7 +6,7 @@ public enum Lease {
     HELD,
     /**
      * No renewal got through for a whole ttl: the lease is over, or its server is down. Renewals are still tried; if one succeeds, the lease
-     * is {@link #HELD} again.
+     * is {@link #HELD} again. Or the client is closed: then nothing is tried, and its end is not heard of.
      */
     OVERDUE,
     /** The lease ended: the elicitation is closed, and its thread runs unless another one is open. */

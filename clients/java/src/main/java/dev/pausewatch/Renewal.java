@@ -15,15 +15,17 @@ import java.util.function.Function;
  *
  * <p>2. Not later than one ttl after the last answer the lease is over, as far as can be known: overdue.
  *
- * <p>3. A lease that has ended, by the server's word or by a stop, changes no more.
+ * <p>3. A lease that has ended, by the server's word or by a stop, changes no more. Closed with its client it is overdue for good: nobody asks any
+ * more.
  */
-final class Renewal {
+final class Renewal implements AutoCloseable {
     private static final long LONGEST_PAUSE = TimeUnit.SECONDS.toNanos(2);
     private static final long FIRST_PAUSE = TimeUnit.MILLISECONDS.toNanos(100);
 
     private final Timer timer;
     private final long ttl;
     private final Function<Duration, CompletableFuture<Elicitation>> renew;
+    private final Runnable onEnd;
     private final Backoff pauses;
     private Timer.Alarm next = Timer.Alarm.NONE;
     private Timer.Alarm overdue = Timer.Alarm.NONE;
@@ -39,11 +41,18 @@ final class Renewal {
     /**
      * @param opened when the increment was sent
      * @param renew makes one call that takes at most the given time
+     * @param onEnd is called once, when the lease has ended
      */
-    Renewal(Timer timer, Duration ttl, long opened, Function<Duration, CompletableFuture<Elicitation>> renew) {
+    Renewal(
+            Timer timer,
+            Duration ttl,
+            long opened,
+            Function<Duration, CompletableFuture<Elicitation>> renew,
+            Runnable onEnd) {
         this.timer = timer;
         this.ttl = Nanos.of(ttl);
         this.renew = renew;
+        this.onEnd = onEnd;
         this.pauses = Backoff.ofNanos(Math.min(this.ttl / 30, FIRST_PAUSE), LONGEST_PAUSE);
         this.sent = opened;
     }
@@ -71,6 +80,11 @@ final class Renewal {
     void stop(Lease as) {
         become(as, true);
         timer.execute(this::cancelAlarms);
+    }
+
+    @Override
+    public void close() {
+        stop(Lease.OVERDUE);
     }
 
     private void renewed() {
@@ -122,6 +136,9 @@ final class Renewal {
         }
         // What a user does next is no business of this thread.
         told.forEach(lost -> lost.completeAsync(() -> now));
+        if (end) {
+            onEnd.run();
+        }
     }
 
     private synchronized boolean hasEnded() {

@@ -19,12 +19,16 @@ class RenewalTest {
     /** Calls that wait for their answer. */
     private final Deque<CompletableFuture<Elicitation>> calls = new ArrayDeque<>();
 
-    private final Renewal renewal = new Renewal(timer, TTL, timer.now(), most -> {
+    private int ends;
+
+    private final Renewal renewal = new Renewal(timer, TTL, timer.now(), this::call, () -> ends++);
+
+    private CompletableFuture<Elicitation> call(Duration most) {
         assertEquals(THIRD, most);
         CompletableFuture<Elicitation> call = new CompletableFuture<>();
         calls.add(call);
         return call;
-    });
+    }
 
     private void answer() {
         calls.remove().complete(null);
@@ -96,6 +100,23 @@ class RenewalTest {
         assertEquals(Lease.RELEASED, renewal.lease());
         assertEquals(0, calls.size());
         assertEquals(0, timer.alarms());
+        renewal.close();
+        assertEquals(Lease.RELEASED, renewal.lease());
+        assertEquals(1, ends);
+    }
+
+    @Test
+    void closedItIsOverdueForGood() {
+        renewal.start();
+        CompletableFuture<Lease> lost = renewal.lost();
+        timer.advance(THIRD);
+        assertEquals(0, ends);
+        renewal.close();
+        assertEquals(Lease.OVERDUE, lost.join());
+        answer();
+        assertEquals(Lease.OVERDUE, renewal.lease());
+        assertEquals(0, timer.alarms());
+        assertEquals(1, ends);
     }
 
     @Test

@@ -270,6 +270,17 @@ class ServerTest {
     }
 
     @Test
+    void aHoldWhoseClientIsClosedIsLost() {
+        Hold hold = client.hold(thread).open();
+        CompletableFuture<Lease> lost = hold.lost();
+        client.close();
+        assertEquals(Lease.OVERDUE, lost.orTimeout(10, TimeUnit.SECONDS).join());
+        assertEquals(Lease.OVERDUE, hold.lease());
+        assertThrows(UnavailableException.class, hold::release);
+        assertThrows(UnavailableException.class, hold::close);
+    }
+
+    @Test
     void aProcessCanEndWithAnOpenClient() throws IOException, InterruptedException {
         Process process = new ProcessBuilder(
                         Path.of(System.getProperty("java.home"), "bin", "java").toString(),
