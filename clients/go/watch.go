@@ -55,7 +55,7 @@ type WatchOptions struct {
 //
 // A break of the connection, or 30 s of silence (two heartbeats), is told as [Disconnected]; then it connects again,
 // after 50 ms at first, after 3 to 6 s at most. A reader that is slow gets the latest state of each thread, not every
-// one in between; nothing piles up. Whoever stops to read must end ctx.
+// one in between: memory is bounded by the number of threads. Whoever stops to read must end ctx.
 //
 // Errors: [*InvalidFieldError]: no thread can have one of these ids, or there is none.
 func (c *Client) Watch(ctx context.Context, threadIDs []string, opts WatchOptions) (<-chan Event, error) {
@@ -71,7 +71,8 @@ func (c *Client) Watch(ctx context.Context, threadIDs []string, opts WatchOption
 }
 
 // WatchAll is [Client.Watch] of every thread that this client may see: first the paused ones. What was resumed while it
-// was cut off is told too.
+// was cut off is told too. Of a reader that is slow 10,000 events wait here, and the latest state of each further thread
+// at the coordinator.
 func (c *Client) WatchAll(ctx context.Context, opts WatchOptions) <-chan Event {
 	return c.startWatch(ctx, opts, true, nil)
 }

@@ -1,6 +1,7 @@
 package pausewatch
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -37,6 +38,85 @@ func TestG6AWatchOfAllTellsWhatResumedInTheGap(t *testing.T) {
 		f.pause("new")
 		if s := nextState(t, events); s.State.ThreadID != "new" || s.Gap || !s.Changed {
 			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// flood pauses and resumes that many threads, as fast as the watches are told.
+func (f *fake) flood(threads int) {
+	for i := range threads {
+		id := fmt.Sprint("flood-", i)
+		f.pause(id)
+		f.resume(id)
+		if i%1000 == 999 {
+			synctest.Wait()
+		}
+	}
+	synctest.Wait()
+}
+
+func TestG7AReaderOfAllThatStandsStillDoesNotPileUpThreads(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		set, queue := all(t, f, client)
+		f.flood(backlog + 2000)
+		if unread := queue.before.order.Len(); unread != backlog {
+			t.Errorf("%d events wait", unread)
+		}
+		// Longer than a silence that means a dead link.
+		time.Sleep(10 * time.Minute)
+		f.pause("last")
+		synctest.Wait()
+		if queue.broken != nil || queue.before.order.Len() != backlog || f.open() != 1 {
+			t.Errorf("%d events wait, broken: %v, %d streams", queue.before.order.Len(), queue.broken, f.open())
+		}
+		// Read on, it tells the rest, and goes on living by its heartbeats.
+		latest := make(map[string]uint64)
+		for range 2 {
+			for event := range events(queue) {
+				latest[event.(StateEvent).State.ThreadID] = event.(StateEvent).State.Revision
+			}
+			synctest.Wait()
+		}
+		if len(latest) != backlog+2001 || latest["flood-0"] != 2 || latest[fmt.Sprint("flood-", backlog+1999)] != 2 || latest["last"] != 1 {
+			t.Errorf("%d threads were told, the last at %d", len(latest), latest["last"])
+		}
+		time.Sleep(10 * time.Minute)
+		tells(t, queue, "")
+		set.hears(2)
+		tells(t, queue, "a@2")
+	})
+}
+
+func TestAWatchOfAllThatWaitsForItsReaderEndsAndHeals(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		ctx, cancel := context.WithCancel(ctx)
+		queue := newEventQueue(true)
+		watchAll(ctx, client, queue, false)
+		synctest.Wait()
+		f.flood(backlog + 10)
+		f.stop()
+		f.start()
+		time.Sleep(time.Minute)
+		for range backlog {
+			queue.pop()
+		}
+		time.Sleep(10 * time.Second)
+		broken := false
+		for event := range events(queue) {
+			_, is := event.(Disconnected)
+			broken = broken || is
+		}
+		if !broken || f.open() != 1 {
+			t.Errorf("broken: %v, %d streams", broken, f.open())
+		}
+		f.flood(backlog + 10)
+		if !queue.full() {
+			t.Error("there is room")
+		}
+		cancel()
+		synctest.Wait()
+		if f.open() != 0 {
+			t.Error("it goes on")
 		}
 	})
 }

@@ -19,7 +19,7 @@ const (
 	mostReopen  = 3 * time.Second
 )
 
-// leg is one stream of a watch, opened again whenever it breaks. What it hears it tells its set, which never waits.
+// leg is one stream of a watch, opened again whenever it breaks. What it hears it tells its set.
 type leg struct {
 	set       *watchSet
 	threadIDs []string
@@ -80,6 +80,9 @@ func (l *leg) read(ctx context.Context) (complete bool, err error) {
 	request := &pausewatchv1.WatchPauseStateRequest{ThreadIds: l.threadIDs, IncludeElicitations: l.set.elicitations}
 	stream, err := l.set.client.stub.WatchPauseState(ctx, request)
 	for err == nil {
+		if err = l.awaitRoom(ctx, silent); err != nil {
+			break
+		}
 		var message *pausewatchv1.WatchPauseStateResponse
 		if message, err = stream.Recv(); err != nil {
 			break
@@ -102,6 +105,20 @@ func (l *leg) read(ctx context.Context) (complete bool, err error) {
 	default:
 		return complete, l.set.client.typed(ctx, err, began)
 	}
+}
+
+// awaitRoom lets the stream stand while the reader of the watch has too much to read. Then nobody listens, so nothing is
+// silent; that its connection lives is seen by the pings meanwhile.
+func (l *leg) awaitRoom(ctx context.Context, silent *time.Timer) error {
+	if !l.set.queue.full() {
+		return nil
+	}
+	silent.Stop()
+	if !l.set.queue.room(ctx) {
+		return ctx.Err()
+	}
+	silent.Reset(silence)
+	return nil
 }
 
 var errSilent = errors.New("silent")

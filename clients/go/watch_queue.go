@@ -7,10 +7,14 @@ import (
 	"sync"
 )
 
+// Unread events after which the stream of a watch of everything is not read any more: the coordinator then keeps the
+// latest state of each thread.
+const backlog = 10_000
+
 // eventQueue is what a watch has still to tell.
 //
 //  1. Memory is bounded by the number of threads: of each thread it holds the latest state, before a break and after it,
-//     and there is at most one break.
+//     and there is at most one break. A watch of everything, whose threads have no end, waits for room.
 //  2. Of one thread the states come in order, and each break comes between what was known before it and after it. What
 //     two breaks enclose is told before them, as one.
 type eventQueue struct {
@@ -26,6 +30,8 @@ type eventQueue struct {
 	told map[string]uint64
 	// Has a token when there may be something new.
 	ready chan struct{}
+	// Has a token when there may be room again.
+	freed chan struct{}
 }
 
 // section is a sequence of events without a break: at most one state of each thread, and one SnapshotComplete.
@@ -37,7 +43,13 @@ type section struct {
 }
 
 func newEventQueue(all bool) *eventQueue {
-	return &eventQueue{all: all, before: newSection(), told: make(map[string]uint64), ready: make(chan struct{}, 1)}
+	return &eventQueue{
+		all:    all,
+		before: newSection(),
+		told:   make(map[string]uint64),
+		ready:  make(chan struct{}, 1),
+		freed:  make(chan struct{}, 1),
+	}
 }
 
 func newSection() *section {
@@ -84,6 +96,29 @@ func (q *eventQueue) forget(threadID string) {
 	}
 }
 
+// full says whether nothing more should come for now.
+func (q *eventQueue) full() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	unread := q.before.order.Len()
+	if q.broken != nil {
+		unread += q.after.order.Len()
+	}
+	return q.all && unread >= backlog
+}
+
+// room waits until it is not full; one at a time may wait. false: ctx ended.
+func (q *eventQueue) room(ctx context.Context) bool {
+	for q.full() {
+		select {
+		case <-q.freed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
 // next waits for the next event; false: ctx ended.
 func (q *eventQueue) next(ctx context.Context) (Event, bool) {
 	for {
@@ -102,6 +137,7 @@ func (q *eventQueue) next(ctx context.Context) (Event, bool) {
 func (q *eventQueue) pop() Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	defer signal(q.freed)
 	switch event := q.before.pop().(type) {
 	case *StateEvent:
 		q.note(event)
@@ -137,9 +173,12 @@ func (q *eventQueue) last() *section {
 	return q.before
 }
 
-func (q *eventQueue) wake() {
+func (q *eventQueue) wake() { signal(q.ready) }
+
+// signal leaves a token, if there is none.
+func signal(tokens chan<- struct{}) {
 	select {
-	case q.ready <- struct{}{}:
+	case tokens <- struct{}{}:
 	default:
 	}
 }

@@ -27,7 +27,8 @@ const (
 //
 //  1. Each thread belongs to one leg at a time, so its states come in order.
 //  2. A change of legs is no gap: the old leg serves until the new one has told everything.
-//  3. Legs never wait for a reader: the queue keeps the latest of each thread.
+//  3. Legs do not wait for a reader: the queue keeps the latest of each thread. Only that of everything does, which has
+//     no other to take it over, and no lock while it waits.
 //  4. Every break is told, and the first state after it carries the gap.
 //  5. An answer to a question may overtake the stream: what the stream still tells of that thread is told only from
 //     there on.
