@@ -12,7 +12,8 @@ import java.util.Set;
 /**
  * What the reader of a watch has not been told yet, and what it knows.
  *
- * <p>1. At most one state a thread waits, the latest; so memory is bounded by the threads, never by their changes.
+ * <p>1. At most one state a thread waits, the latest; so memory is bounded by the threads, never by their changes. Of a watch of all threads, which
+ * have no end, it says when it is full: then the stream is not read, and the coordinator keeps the latest state of each thread.
  *
  * <p>2. Of one thread, revisions rise, except across a break: a server that lost its state begins anew.
  *
@@ -20,13 +21,16 @@ import java.util.Set;
  * end of a snapshot.
  *
  * <p>4. Of a watch of all threads only those are remembered that are paused, or not told yet; and since the last break, those that were
- * asked for.
+ * asked for. After a break nobody asks for those that were never told: the new snapshot names them if they are paused.
  *
  * <p>5. An answer to a question may overtake the stream: what the stream still tells of that thread is told only from there on.
  *
- * <p>Its lock is its monitor; the callback is called without it.
+ * <p>Its lock is its monitor; the callbacks are called without it.
  */
 final class Outbox {
+    /** So many events wait for the reader of all threads before the stream stands. */
+    static final int BACKLOG = 10_000;
+
     private final boolean all;
     private final Map<String, Known> threads = new HashMap<>();
     /** What waits to be told, in order: thread ids, and the two tokens. */
@@ -41,6 +45,7 @@ final class Outbox {
 
     private boolean closed;
     private Runnable onReady = () -> {};
+    private Runnable onRoom = () -> {};
 
     private enum Token {
         DISCONNECTED,
@@ -68,6 +73,21 @@ final class Outbox {
     /** {@code onReady} is called after every change that gives the reader something to do, on the thread that made it. */
     synchronized void onReady(Runnable onReady) {
         this.onReady = onReady;
+    }
+
+    /** {@code onRoom} is called when the reader has made room in what was full, on its thread. */
+    synchronized void onRoom(Runnable onRoom) {
+        this.onRoom = onRoom;
+    }
+
+    /** Whether so much waits that nothing more should come for now. */
+    synchronized boolean isFull() {
+        return all && waiting.size() >= BACKLOG;
+    }
+
+    /** How many events wait. */
+    synchronized int size() {
+        return waiting.size();
     }
 
     synchronized void add(String threadId) {
@@ -139,6 +159,9 @@ final class Outbox {
                 thread.gap = true;
                 thread.untold = null;
                 waiting.remove(threadId);
+                if (all && thread.told.isEmpty()) {
+                    threads.remove(threadId);
+                }
             }
         }
         expectSnapshot();
@@ -188,7 +211,19 @@ final class Outbox {
     }
 
     /** The next event, if there is one. */
-    synchronized Optional<WatchEvent> poll() {
+    Optional<WatchEvent> poll() {
+        Optional<WatchEvent> event;
+        Runnable callback;
+        synchronized (this) {
+            boolean wasFull = isFull();
+            event = take();
+            callback = wasFull && !isFull() ? onRoom : () -> {};
+        }
+        callback.run();
+        return event;
+    }
+
+    private Optional<WatchEvent> take() {
         Iterator<Object> first = waiting.iterator();
         if (!first.hasNext()) {
             return Optional.empty();

@@ -11,7 +11,7 @@ import java.util.Optional;
  *
  * <p>A break of the connection, or 30 s of silence (two heartbeats), is told as {@link WatchEvent.Disconnected}; then the watch connects again,
  * after 50 ms at first, after 3 to 6 s at most. A reader that is slow gets the latest state of each thread, not all: memory is bounded by
- * the number of threads.
+ * the number of threads; with {@link Client#watchAll}, 10,000 events wait here, and the latest state of each further thread at the coordinator.
  *
  * <p>Any number of threads may use it; each event goes to one of them. A {@code for} loop over it ends when it is closed.
  */

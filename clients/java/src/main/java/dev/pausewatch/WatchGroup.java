@@ -91,6 +91,9 @@ final class WatchGroup implements WatchStream.Reader {
         this.settled = settled;
         this.missing = new Missing(environment, this::tellIfSettled);
         this.notBefore = environment.timer.now();
+        if (all) {
+            environment.outbox.onRoom(() -> environment.timer.execute(this::readOn));
+        }
     }
 
     int size() {
@@ -200,6 +203,17 @@ final class WatchGroup implements WatchStream.Reader {
         // Also after a stream that worked: the clients of a restarted server must not all come back at once.
         notBefore = environment.timer.now() + pauses.next();
         schedule();
+    }
+
+    @Override
+    public boolean hasRoom() {
+        return !environment.outbox.isFull();
+    }
+
+    private void readOn() {
+        if (hasRoom()) {
+            legs().forEach(leg -> leg.stream.readOn());
+        }
     }
 
     private void tellBreak(List<String> threadIds, PausewatchException error) {

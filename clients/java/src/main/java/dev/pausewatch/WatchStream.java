@@ -7,8 +7,9 @@ import io.grpc.CallOptions;
 import io.grpc.ClientCall;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
+import io.grpc.stub.ClientCallStreamObserver;
 import io.grpc.stub.ClientCalls;
-import io.grpc.stub.StreamObserver;
+import io.grpc.stub.ClientResponseObserver;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 
@@ -18,8 +19,11 @@ import java.util.concurrent.TimeUnit;
  * <p>1. A stream that is silent for two heartbeats is dead, whatever TCP believes; before its first message, one deadline of a call is enough.
  *
  * <p>2. It breaks once, and says nothing afterwards; cancelled, it says nothing at all.
+ *
+ * <p>3. While its reader has no room, it stands: it asks for no message, and is not silent but unheard. That its connection lives is seen by the
+ * pings meanwhile.
  */
-final class WatchStream implements StreamObserver<WatchPauseStateResponse> {
+final class WatchStream implements ClientResponseObserver<WatchPauseStateRequest, WatchPauseStateResponse> {
     /** Twice the time within which the server promises a heartbeat. */
     private static final long SILENCE_NANOS = TimeUnit.SECONDS.toNanos(30);
 
@@ -27,6 +31,8 @@ final class WatchStream implements StreamObserver<WatchPauseStateResponse> {
     private final Timer timer;
     private final Reader reader;
     private ClientCall<WatchPauseStateRequest, WatchPauseStateResponse> call;
+    private ClientCallStreamObserver<WatchPauseStateRequest> messages;
+    private boolean stands;
     private long heard;
     private long patience;
     private Timer.Alarm silence = Timer.Alarm.NONE;
@@ -41,6 +47,9 @@ final class WatchStream implements StreamObserver<WatchPauseStateResponse> {
 
         /** The stream broke, or could not be opened. */
         void broken(WatchStream stream, PausewatchException error);
+
+        /** Whether more should come now; if not, {@link WatchStream#readOn} is called when there is. */
+        boolean hasRoom();
     }
 
     WatchStream(Connection connection, Timer timer, Reader reader) {
@@ -60,10 +69,26 @@ final class WatchStream implements StreamObserver<WatchPauseStateResponse> {
         ClientCalls.asyncServerStreamingCall(call, request, this);
     }
 
+    /** There is room again. */
+    void readOn() {
+        if (stands && !over) {
+            stands = false;
+            heard = timer.now();
+            listen();
+            messages.request(1);
+        }
+    }
+
     void cancel() {
         over = true;
         silence.cancel();
         call.cancel("the watch goes on without this stream", null);
+    }
+
+    @Override
+    public void beforeStart(ClientCallStreamObserver<WatchPauseStateRequest> messages) {
+        this.messages = messages;
+        messages.disableAutoRequestWithInitial(1);
     }
 
     @Override
@@ -78,6 +103,15 @@ final class WatchStream implements StreamObserver<WatchPauseStateResponse> {
             case SNAPSHOT_COMPLETE -> reader.complete(this);
             // An event of a newer server is a sign of life.
             case HEARTBEAT, EVENT_NOT_SET -> {}
+        }
+        if (over) {
+            return;
+        }
+        if (reader.hasRoom()) {
+            messages.request(1);
+        } else {
+            stands = true;
+            silence.cancel();
         }
     }
 

@@ -201,6 +201,48 @@ class OutboxTest {
     }
 
     @Test
+    void g7AnOutboxOfAllIsFullAtItsBacklogAndSaysWhenThereIsRoom() {
+        Outbox all = new Outbox(true);
+        int[] rooms = new int[1];
+        all.onRoom(() -> rooms[0]++);
+        for (int thread = 0; thread < Outbox.BACKLOG; thread++) {
+            assertFalse(all.isFull());
+            all.state(state("t" + thread, 2, false), false);
+        }
+        assertTrue(all.isFull());
+        all.state(state("one more", 1, true), false);
+        all.poll();
+        assertEquals(0, rooms[0]);
+        all.poll();
+        assertEquals(1, rooms[0]);
+        all.poll();
+        assertEquals(1, rooms[0], "it is said once");
+    }
+
+    @Test
+    void g7AnOutboxOfNamedThreadsIsNeverFull() {
+        for (int thread = 0; thread <= Outbox.BACKLOG; thread++) {
+            outbox.add("t" + thread);
+            outbox.state(state("t" + thread, 1, true), true);
+        }
+        assertFalse(outbox.isFull());
+    }
+
+    @Test
+    void g7AfterABreakThreadsThatWereNeverToldAreForgotten() {
+        Outbox all = new Outbox(true);
+        all.state(state("told", 1, true), true);
+        told(all);
+        all.state(state("told", 2, false), false);
+        all.state(state("ran", 2, false), false);
+        all.state(state("paused", 1, true), false);
+        all.disconnected(all.threadIds(), LOST);
+        assertEquals(List.of("told"), all.unknown());
+        all.state(state("paused", 1, true), true);
+        assertEquals(List.of("!", "paused1g"), told(all), "the snapshot names it");
+    }
+
+    @Test
     void whoWaitsIsWokenByAnEventAndByTheEnd() throws InterruptedException {
         assertFalse(outbox.await(1), "nothing to tell");
         outbox.add("t");

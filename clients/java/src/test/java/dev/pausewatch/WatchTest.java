@@ -266,6 +266,38 @@ class WatchTest {
     }
 
     @Test
+    void g7AReaderOfAllThatStandsStillIsNotToldMoreThanItsBacklog() throws InterruptedException {
+        try (Core core = new Core(Config.builder().address(server.address()).build())) {
+            Outbox outbox = new Outbox(true);
+            Calls.Patience patience = new Calls.Patience(Duration.ofSeconds(10), 0);
+            core.watchSet(outbox, true, false, patience);
+            FakeServer.WatchCall stream = server.nextWatch();
+            stream.complete();
+            int threads = 3 * Outbox.BACKLOG;
+            // A mebibyte and more: what has no room on the way must not keep other calls from their answers.
+            String name = "x".repeat(200);
+            for (int thread = 0; thread < threads; thread++) {
+                stream.state(name + thread, 2);
+            }
+            stream.state("last", 1, true);
+            while (outbox.size() < Outbox.BACKLOG) {
+                Calls.await(core.calls().get("t", patience));
+            }
+            for (int call = 0; call < 10; call++) {
+                Calls.await(core.calls().get("t", patience));
+            }
+            assertEquals(Outbox.BACKLOG, outbox.size());
+            assertComplete(outbox.poll().orElseThrow());
+            for (int thread = 0; thread < threads; thread++) {
+                assertTrue(outbox.await(TimeUnit.SECONDS.toNanos(10)), thread + " threads were told");
+                assertState(outbox.poll().orElseThrow(), name + thread, 2, false, true);
+            }
+            assertTrue(outbox.await(TimeUnit.SECONDS.toNanos(10)));
+            assertState(outbox.poll().orElseThrow(), "last", 1, false, true);
+        }
+    }
+
+    @Test
     void badIdsAreRefusedAtOnce() {
         assertThrows(InvalidFieldException.class, () -> client.watch("ok", ""));
         try (Watch watch = client.watch().open()) {

@@ -1,0 +1,165 @@
+package dev.pausewatch;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.pausewatch.v1.WatchPauseStateRequest;
+import dev.pausewatch.v1.WatchPauseStateResponse;
+import io.grpc.CallOptions;
+import io.grpc.ClientCall;
+import io.grpc.ConnectivityState;
+import io.grpc.ManagedChannel;
+import io.grpc.Metadata;
+import io.grpc.MethodDescriptor;
+import java.time.Duration;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+
+class WatchStreamTest {
+    private static final Duration FIRST_ANSWER = Duration.ofSeconds(5);
+    private static final Duration SILENCE = Duration.ofSeconds(30);
+
+    private final ManualTimer timer = new ManualTimer();
+    private final Reader reader = new Reader();
+    private final WatchStream stream = new WatchStream(new Connection(new Channel()), timer, reader);
+
+    /** How many messages the stream has asked for. */
+    private int requested;
+
+    private boolean cancelled;
+
+    private static final class Reader implements WatchStream.Reader {
+        private boolean room = true;
+        private int breaks;
+
+        @Override
+        public void state(WatchStream stream, PauseState state) {}
+
+        @Override
+        public void complete(WatchStream stream) {}
+
+        @Override
+        public void broken(WatchStream stream, PausewatchException error) {
+            breaks++;
+        }
+
+        @Override
+        public boolean hasRoom() {
+            return room;
+        }
+    }
+
+    /** Opens calls that only note what they are asked for. */
+    private final class Channel extends ManagedChannel {
+        @Override
+        public <Q, R> ClientCall<Q, R> newCall(MethodDescriptor<Q, R> method, CallOptions options) {
+            return new ClientCall<>() {
+                @Override
+                public void start(Listener<R> answers, Metadata headers) {}
+
+                @Override
+                public void request(int messages) {
+                    requested += messages;
+                }
+
+                @Override
+                public void cancel(String message, Throwable cause) {
+                    cancelled = true;
+                }
+
+                @Override
+                public void halfClose() {}
+
+                @Override
+                public void sendMessage(Q message) {}
+            };
+        }
+
+        @Override
+        public ConnectivityState getState(boolean connect) {
+            return ConnectivityState.READY;
+        }
+
+        @Override
+        public String authority() {
+            return "";
+        }
+
+        @Override
+        public ManagedChannel shutdown() {
+            return this;
+        }
+
+        @Override
+        public ManagedChannel shutdownNow() {
+            return this;
+        }
+
+        @Override
+        public boolean isShutdown() {
+            return false;
+        }
+
+        @Override
+        public boolean isTerminated() {
+            return false;
+        }
+
+        @Override
+        public boolean awaitTermination(long timeout, TimeUnit unit) {
+            return true;
+        }
+    }
+
+    private void open() {
+        stream.open(WatchPauseStateRequest.getDefaultInstance(), FIRST_ANSWER);
+    }
+
+    private void hear() {
+        stream.onNext(WatchPauseStateResponse.getDefaultInstance());
+    }
+
+    @Test
+    void itAsksForOneMessageAfterTheOther() {
+        open();
+        assertEquals(1, requested);
+        hear();
+        assertEquals(2, requested);
+        stream.readOn();
+        assertEquals(2, requested, "it did not stand");
+    }
+
+    @Test
+    void g7WithoutRoomItStandsAndIsNotTakenForSilent() {
+        open();
+        reader.room = false;
+        hear();
+        assertEquals(1, requested);
+        timer.advance(SILENCE.multipliedBy(100));
+        assertEquals(0, reader.breaks);
+        reader.room = true;
+        stream.readOn();
+        assertEquals(2, requested);
+        stream.readOn();
+        assertEquals(2, requested);
+        timer.advance(SILENCE.minusMillis(1));
+        assertEquals(0, reader.breaks);
+        timer.advance(Duration.ofMillis(1));
+        assertEquals(1, reader.breaks);
+        assertTrue(cancelled);
+    }
+
+    @Test
+    void aStreamThatStandsCanBreakAndEnd() {
+        open();
+        reader.room = false;
+        hear();
+        assertFalse(cancelled);
+        stream.onCompleted();
+        assertEquals(1, reader.breaks);
+        stream.readOn();
+        assertEquals(1, requested);
+        assertEquals(0, timer.alarms());
+    }
+}
