@@ -3,7 +3,7 @@ package pausewatch
 import (
 	"fmt"
 	"net"
-	"net/url"
+	"net/netip"
 	"strconv"
 	"strings"
 )
@@ -11,8 +11,8 @@ import (
 // DefaultAddress is where a coordinator listens unless told otherwise.
 const DefaultAddress = "127.0.0.1:7420"
 
-// address is where a coordinator listens: `host:port` (an IPv6 host in brackets), `http://host[:port]`,
-// `https://host[:port]`, `unix:PATH` or `unix:///PATH`.
+// address is where a coordinator listens: `host:port`, `http://host[:port]`, `https://host[:port]`, `unix:PATH` or
+// `unix:///PATH`. All clients and the server take the same ones, exactly.
 type address struct {
 	// "tcp" or "unix".
 	network string
@@ -59,37 +59,63 @@ func parseAddress(text string) (address, error) {
 	if strings.ContainsAny(bare, "/?#@") {
 		return address{}, malformed("there is more in it than a host and a port")
 	}
-	parsed, err := url.Parse("//" + bare)
-	if err != nil {
-		return address{}, malformed(problemOf(err))
+	host, port, hasPort := cutPort(bare)
+	if problem := problemOfHost(host); problem != "" {
+		return address{}, malformed(problem)
 	}
-	host, port := parsed.Hostname(), parsed.Port()
-	switch {
-	case host == "":
-		return address{}, malformed("the host is missing")
-	case strings.Contains(host, ":") && !strings.HasPrefix(bare, "["):
-		return address{}, malformed("an IPv6 host is written in brackets")
-	case strings.HasPrefix(bare, "[") && net.ParseIP(strings.SplitN(host, "%", 2)[0]) == nil:
-		return address{}, malformed("in the brackets is no IPv6 address")
-	case port == "" && strings.HasSuffix(parsed.Host, ":"):
-		return address{}, malformed("the port is no number from 1 to 65535")
-	case port == "" && defaultPort == "":
-		return address{}, fmt.Errorf("address %q: the port is missing; write host:port, for example %s", text, DefaultAddress)
-	case port == "":
+	if !hasPort {
+		if defaultPort == "" {
+			return address{}, fmt.Errorf("address %q: the port is missing; write host:port, for example %s", text, DefaultAddress)
+		}
 		port = defaultPort
 	}
-	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+	if !isPort(port) {
 		return address{}, malformed("the port is no number from 1 to 65535")
 	}
-	return address{network: "tcp", target: net.JoinHostPort(host, port), tls: scheme == "https"}, nil
+	return address{network: "tcp", target: net.JoinHostPort(strings.Trim(host, "[]"), port), tls: scheme == "https"}, nil
 }
 
-// problemOf is what url.Parse found, without the text that it parsed, which is quoted anyway.
-func problemOf(err error) string {
-	if parse, ok := err.(*url.Error); ok {
-		return parse.Err.Error()
+// cutPort cuts at the last colon, unless that is in brackets.
+func cutPort(bare string) (host, port string, found bool) {
+	colon := strings.LastIndexByte(bare, ':')
+	if colon <= strings.LastIndexByte(bare, ']') {
+		return bare, "", false
 	}
-	return err.Error()
+	return bare[:colon], bare[colon+1:], true
+}
+
+// problemOfHost is why a host is not what every client and the server take for one; empty if it is.
+func problemOfHost(host string) string {
+	inner, bracketed := strings.CutPrefix(host, "[")
+	switch {
+	case host == "":
+		return "the host is missing"
+	case bracketed && !isIPv6(strings.CutSuffix(inner, "]")):
+		return "in the brackets is no IPv6 address, or one with a zone"
+	case bracketed:
+		return ""
+	case strings.Contains(host, ":"):
+		return "an IPv6 host is written in brackets"
+	case strings.ContainsFunc(host, func(c rune) bool { return !isNameCharacter(c) }):
+		return "a host is a name of ASCII letters, digits, - _ and ., or an IP address"
+	default:
+		return ""
+	}
+}
+
+func isIPv6(text string, closed bool) bool {
+	ip, err := netip.ParseAddr(text)
+	return closed && err == nil && ip.Is6() && ip.Zone() == ""
+}
+
+func isNameCharacter(c rune) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("-_.", c)
+}
+
+// isPort: one way to write each number from 1 to 65535.
+func isPort(text string) bool {
+	number, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && number > 0 && strconv.FormatUint(number, 10) == text
 }
 
 // loopback says whether what is sent there stays on this machine.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"os"
 	"time"
 
@@ -65,8 +64,7 @@ func dial(s settings, extra []grpc.DialOption) (*grpc.ClientConn, error) {
 		}
 		options = append(options, grpc.WithPerRPCCredentials(token))
 	}
-	passthrough := url.URL{Scheme: "passthrough", Path: "/" + target}
-	return grpc.NewClient(passthrough.String(), append(options, extra...)...)
+	return grpc.NewClient("passthrough:///"+target, append(options, extra...)...)
 }
 
 // transportCredentials are TLS with an https address, and plain text with any other. Settings for TLS with a plain

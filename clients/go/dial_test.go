@@ -220,13 +220,6 @@ func TestG8ATokenGoesOverTLSOrToThisMachine(t *testing.T) {
 	}
 }
 
-func TestAnAddressWithAZoneIsDialled(t *testing.T) {
-	clean(t)
-	if err := readBy(t, WithAddress("[::1%25lo]:1")); !is[*UnavailableError](err) || !strings.Contains(err.Error(), "dial") {
-		t.Errorf("%T: %v", err, err)
-	}
-}
-
 func TestATokenIsNotShown(t *testing.T) {
 	clean(t)
 	_, err := NewClient(WithToken("sec\nret"))

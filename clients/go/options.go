@@ -18,8 +18,9 @@ type options struct {
 	dial        []grpc.DialOption
 }
 
-// WithAddress says where the coordinator listens: `host:port` (an IPv6 host in brackets), `http://…`, `https://…` (TLS),
-// `unix:PATH` or `unix:///PATH`. Variable: PAUSEWATCH_ADDRESS; default: [DefaultAddress].
+// WithAddress says where the coordinator listens: `host:port`, `http://…`, `https://…` (TLS), `unix:PATH` or
+// `unix:///PATH`. A host is a name of ASCII letters, digits, `-`, `_` and `.`, an IPv4 address, or an IPv6 address in
+// brackets, without a zone. Variable: PAUSEWATCH_ADDRESS; default: [DefaultAddress].
 func WithAddress(address string) Option { return func(o *options) { o.Address = address } }
 
 // WithThreadID says which thread this program belongs to: what [Client.ThreadID] returns. Variable:

@@ -84,6 +84,13 @@ func TestANamedConfigFileMustBeThere(t *testing.T) {
 	}
 }
 
+func TestWhatIsEmptyInAConfigFileIsNotSet(t *testing.T) {
+	got, err := parseSettings([]byte("address = \"\"\nthread_id = \"\"\ntoken = \"\"\n"))
+	if err != nil || got != (settings{}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
 func TestThePartOfTheServerIsPassedOver(t *testing.T) {
 	got, err := parseSettings([]byte("thread_id = \"t\"\n[serve]\nlisten = [7]\n"))
 	if err != nil || got.ThreadID != "t" {
