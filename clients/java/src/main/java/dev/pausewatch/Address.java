@@ -6,8 +6,9 @@ import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 
 /**
- * Where a coordinator listens, as one string: {@code host:port} (an IPv6 host in brackets), {@code http://host[:port]},
- * {@code https://host[:port]}, {@code unix:PATH} (also {@code unix:///PATH}). Printed and parsed again, an address is the same one.
+ * Where a coordinator listens, as one string: {@code host:port}, {@code http://host[:port]}, {@code https://host[:port]}, {@code unix:PATH} (also
+ * {@code unix:///PATH}). A host is a name of ASCII letters, digits, {@code -}, {@code _} and {@code .}, an IPv4 address, or an IPv6 address in
+ * brackets, without a zone. Printed and parsed again, an address is the same one.
  */
 public sealed interface Address {
     /** The default: {@code 127.0.0.1:7420}. */
@@ -114,19 +115,27 @@ public sealed interface Address {
     }
 
     private static void checkHost(String text, String host) {
-        try {
-            String read = new URI("http://" + host + "/").getHost();
-            // Names with an underscore, which URI does not take for a host, are in use all the same.
-            if (read == null && !host.matches("[A-Za-z0-9._-]+")) {
-                throw malformed(text, "the host cannot be read");
+        if (host.startsWith("[")) {
+            if (!isIpv6(host)) {
+                throw malformed(text, "in the brackets is no IPv6 address, or one with a zone");
             }
-        } catch (URISyntaxException invalid) {
-            throw malformed(text, "the host cannot be read");
+        } else if (!host.matches("[A-Za-z0-9._-]+")) {
+            throw malformed(text, "a host is a name of ASCII letters, digits, - _ and ., or an IP address");
         }
     }
 
+    /** Without asking a resolver. */
+    private static boolean isIpv6(String host) {
+        try {
+            return host.matches("\\[[0-9A-Fa-f:.]+]") && new URI("http://" + host + "/").getHost() != null;
+        } catch (URISyntaxException invalid) {
+            return false;
+        }
+    }
+
+    /** There is one way to write each number. */
     private static int parsePort(String text, String port) {
-        int number = port.matches("\\d{1,5}") ? Integer.parseInt(port) : 0;
+        int number = port.matches("[1-9][0-9]{0,4}") ? Integer.parseInt(port) : 0;
         if (number < 1 || number > 65_535) {
             throw malformed(text, "the port is no number from 1 to 65535");
         }

@@ -22,7 +22,9 @@ import org.tomlj.TomlPosition;
  *
  * <p>2. A key that is unknown is refused, with its name and line: a typing error must not quietly mean the default.
  *
- * <p>3. What the file says is not repeated in an error, the address aside: it may hold a token.
+ * <p>3. What is empty counts as not set, as in the environment.
+ *
+ * <p>4. What the file says is not repeated in an error, the address aside: it may hold a token.
  */
 final class ConfigFile {
     private static final String VARIABLE = "PAUSEWATCH_CONFIG";
@@ -68,6 +70,9 @@ final class ConfigFile {
                     .orElseThrow(() -> at(position, "unknown field `" + key + "`, expected one of " + Setting.KEYS));
             if (!(file.get(List.of(key)) instanceof String value)) {
                 throw at(position, "`" + key + "`: invalid type, expected a string");
+            }
+            if (value.isEmpty()) {
+                continue;
             }
             if (setting == Setting.ADDRESS) {
                 checkAddress(position, value);

@@ -1,11 +1,19 @@
 package dev.pausewatch;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assertions.fail;
 
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.stream.Stream;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 class AddressTest {
@@ -43,7 +51,9 @@ class AddressTest {
         "http://, the host is missing",
         "http://host:7420/path, more in it",
         "user@host:7420, more in it",
-        "ho st:7420, cannot be read",
+        "ho st:7420, ASCII letters",
+        "[host]:7420, no IPv6 address",
+        "[::1]x:7420, no IPv6 address",
         "ftp://host:21, \"ftp\" is unknown",
         "unix:, the path is missing",
         "unix://host/p.sock, absolute path",
@@ -53,6 +63,26 @@ class AddressTest {
                 assertThrows(ConfigException.class, () -> Address.parse(given)).getMessage();
         assertTrue(why == null || error.contains(why), error);
         assertTrue(error.startsWith("address \"" + given + "\": "), error);
+    }
+
+    /** The cases that all clients read: what is expected, one space, the value. */
+    static Stream<Arguments> cases() throws IOException {
+        return Files.readAllLines(Path.of("../scenarios/addresses.txt")).stream()
+                .filter(line -> !line.startsWith("#") && !line.isEmpty())
+                .map(line -> line.split(" ", 2))
+                .map(line -> Arguments.of(line[0], line[1]));
+    }
+
+    @ParameterizedTest
+    @MethodSource("cases")
+    void addressesAndTokensAreTakenAsByEveryClient(String expected, String value) {
+        Config.Builder config = Config.builder();
+        Config.Builder given = expected.startsWith("token-") ? config.token(value) : config.address(value);
+        switch (expected) {
+            case "accept", "token-accept" -> assertDoesNotThrow(given::build);
+            case "refuse", "token-refuse" -> assertThrows(ConfigException.class, given::build);
+            default -> fail("what is " + expected + "?");
+        }
     }
 
     @ParameterizedTest

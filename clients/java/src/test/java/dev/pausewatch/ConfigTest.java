@@ -57,6 +57,13 @@ class ConfigTest {
     }
 
     @Test
+    void whatIsEmptyInTheFileCountsAsNotSet() throws IOException {
+        file("address = \"\"\nthread_id = \"\"\ntoken = \"\"\n");
+        assertEquals(Address.DEFAULT, config().build().address());
+        assertEquals(Optional.empty(), config().build().threadId());
+    }
+
+    @Test
     void withoutAnEnvironmentOnlyArgumentsCount() {
         assertEquals("127.0.0.1:7420", Config.builder().build().address().toString());
     }
