@@ -131,8 +131,13 @@ record Failure(Status status, Optional<String> reason, Map<String, String> metad
     }
 
     private static List<Any> details(Throwable thrown) {
-        com.google.rpc.Status status = StatusProto.fromThrowable(thrown);
-        return status == null ? List.of() : status.getDetailsList();
+        try {
+            com.google.rpc.Status status = StatusProto.fromThrowable(thrown);
+            return status == null ? List.of() : status.getDetailsList();
+        } catch (IllegalArgumentException malformed) {
+            // As good as absent: the code still tells.
+            return List.of();
+        }
     }
 
     private static <M extends Message> Optional<M> detail(List<Any> details, Class<M> type) {

@@ -5,11 +5,14 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.pausewatch.v1.IncrementElicitationRequest;
 import dev.pausewatch.v1.IncrementElicitationResponse;
+import io.grpc.Metadata;
 import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -178,6 +181,31 @@ class CallsTest {
                 "open-elicitations-per-caller", limitExceeded(call(timer, 10)).limit());
         assertTrue(timer.waits.isEmpty());
         assertEquals(1, server.increments.size());
+    }
+
+    /** A refusal with details that nobody can read. */
+    private static StatusRuntimeException garbled(Status status) {
+        Metadata trailers = new Metadata();
+        trailers.put(
+                Metadata.Key.of("grpc-status-details-bin", Metadata.BINARY_BYTE_MARSHALLER), new byte[] {-1, -1, -1});
+        return status.asRuntimeException(trailers);
+    }
+
+    @Test
+    void aRefusalWithDetailsThatCannotBeReadIsKnownByItsCode() {
+        server.onIncrement = (number, answer) -> answer.onError(garbled(Status.PERMISSION_DENIED));
+        assertTimeoutPreemptively(
+                Duration.ofSeconds(10),
+                () -> assertThrows(PermissionDeniedException.class, () -> client.incrementElicitation(CALL)));
+    }
+
+    @Test
+    void aWatchThatEndsWithDetailsThatCannotBeReadHeals() throws InterruptedException {
+        try (Watch watch = client.watch("t").open()) {
+            server.nextWatch().observer().onError(garbled(Status.UNAVAILABLE));
+            server.nextWatch().state("t", 1);
+            assertInstanceOf(WatchEvent.Disconnected.class, watch.next());
+        }
     }
 
     @Test
