@@ -1,7 +1,9 @@
 package dev.pausewatch;
 
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 
@@ -31,6 +33,10 @@ final class Delivery implements Runnable {
                 // The watch itself goes on; the next event tries again.
                 running.set(false);
                 LOG.log(System.Logger.Level.ERROR, "the executor of a watch's listener failed", refused);
+                if (outbox.isFull()) {
+                    // There is no next event before there is room.
+                    CompletableFuture.delayedExecutor(1, TimeUnit.SECONDS).execute(this::ready);
+                }
             }
         }
     }
@@ -52,7 +58,8 @@ final class Delivery implements Runnable {
     private void tell(WatchEvent event) {
         try {
             listener.accept(event);
-        } catch (RuntimeException thrown) {
+        } catch (Throwable thrown) {
+            // Errors too, and what other languages throw unchecked: otherwise nothing would be told any more.
             LOG.log(System.Logger.Level.ERROR, "a listener of a watch failed", thrown);
         }
     }

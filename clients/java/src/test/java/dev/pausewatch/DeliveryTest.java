@@ -1,12 +1,15 @@
 package dev.pausewatch;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 
@@ -59,7 +62,40 @@ class DeliveryTest {
     }
 
     @Test
-    void anExecutorThatRefusesIsTriedAgainWithTheNextEvent() {
+    void aListenerThatFailsWithAnErrorIsToldTheNextEvent() {
+        listen(() -> {
+            throw new AssertionError("on purpose");
+        });
+        state(1);
+        executor.remove().run();
+        state(2);
+        executor.remove().run();
+        assertEquals(List.of(1L, 2L), told);
+    }
+
+    @Test
+    void anExecutorThatRefusesUntilTheOutboxIsFullIsTriedAgain() throws InterruptedException {
+        Outbox all = new Outbox(true);
+        CountDownLatch heard = new CountDownLatch(Outbox.BACKLOG);
+        AtomicBoolean refuses = new AtomicBoolean();
+        Delivery delivery = new Delivery(all, event -> heard.countDown(), task -> {
+            if (refuses.get()) {
+                throw new RejectedExecutionException("on purpose");
+            }
+            task.run();
+        });
+        for (int thread = 0; thread < Outbox.BACKLOG - 1; thread++) {
+            all.state(OutboxTest.state("t" + thread, 1, true), false);
+        }
+        all.onReady(delivery::ready);
+        refuses.set(true);
+        all.state(OutboxTest.state("last", 1, true), false);
+        refuses.set(false);
+        assertTrue(heard.await(10, TimeUnit.SECONDS));
+    }
+
+    @Test
+    void anExecutorThatRefusesIsTriedIsTriedAgainWithTheNextEvent() {
         AtomicBoolean refuses = new AtomicBoolean(true);
         Delivery delivery = new Delivery(outbox, event -> told.add(0L), task -> {
             if (refuses.get()) {
