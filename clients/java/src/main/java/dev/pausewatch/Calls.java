@@ -2,12 +2,14 @@ package dev.pausewatch;
 
 import dev.pausewatch.v1.ElicitationServiceGrpc;
 import dev.pausewatch.v1.GetPauseStateRequest;
+import io.grpc.Context;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.function.Function;
+import java.util.function.Supplier;
 
 /** The unary RPCs, in this library's own types, as futures. They complete on a thread of the transport: hand on, do not work there. */
 final class Calls {
@@ -74,6 +76,20 @@ final class Calls {
     private <Q, R, T> CompletableFuture<T> start(
             MethodDescriptor<Q, R> method, Q request, Function<R, T> read, Patience patience) {
         return new UnaryCall<>(connection, timer, method, request, read, patience).start();
+    }
+
+    /**
+     * Makes a call that goes on when the gRPC call is cancelled, or at its deadline, that this thread works for: blocks end just then, and what a
+     * hold has opened must be closed.
+     */
+    static <T> T detached(Supplier<T> call) {
+        Context context = Context.current().fork();
+        Context before = context.attach();
+        try {
+            return call.get();
+        } finally {
+            context.detach(before);
+        }
     }
 
     /**

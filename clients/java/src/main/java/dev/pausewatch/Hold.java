@@ -111,21 +111,22 @@ public final class Hold implements AutoCloseable {
     /** Stops to renew, and goes on releasing in the background: after one ttl there is nothing left to close. */
     void abandon() {
         renewal.stop(Lease.RELEASED);
-        core.calls().decrement(decrement, patience.withDeadline(ttl));
+        decrement(patience.withDeadline(ttl));
     }
 
     private synchronized CompletableFuture<Ending> releasing() {
         if (ending == null || ending.isCompletedExceptionally()) {
-            ending = core.calls()
-                    .decrement(decrement, patience)
-                    .handle(Hold::ending)
-                    .whenComplete((known, unsettled) -> {
-                        if (unsettled == null) {
-                            renewal.stop(lease(known));
-                        }
-                    });
+            ending = decrement(patience).handle(Hold::ending).whenComplete((known, unsettled) -> {
+                if (unsettled == null) {
+                    renewal.stop(lease(known));
+                }
+            });
         }
         return ending;
+    }
+
+    private CompletableFuture<DecrementResult> decrement(Calls.Patience patience) {
+        return Calls.detached(() -> core.calls().decrement(decrement, patience));
     }
 
     private static Ending ending(DecrementResult closed, Throwable refused) {

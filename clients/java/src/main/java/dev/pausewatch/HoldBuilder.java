@@ -46,7 +46,8 @@ public final class HoldBuilder {
     /**
      * Opens the elicitation and begins to renew it.
      *
-     * <p>A thread that is interrupted while it waits does not get it; what may still be opened is closed again in the background.
+     * <p>A thread that is interrupted while it waits does not get it; what may still be opened is closed again in the background. The cancellation
+     * of a gRPC call that the thread works for ({@link io.grpc.Context}) ends neither this nor the release.
      *
      * @throws InvalidFieldException nothing is open
      * @throws TooManyElicitationsException nothing is open
@@ -61,7 +62,8 @@ public final class HoldBuilder {
                 .withReason(reason)
                 .withHolder(holder)
                 .withTtl(ttl);
-        CompletableFuture<IncrementResult> opened = core.calls().increment(call, patience);
+        CompletableFuture<IncrementResult> opened =
+                Calls.detached(() -> core.calls().increment(call, patience));
         try {
             // Not the call itself: interrupted, it goes on, so that what it opens can be closed.
             return new Hold(core, patience, threadId, ttl, sent, Calls.await(opened.copy()));

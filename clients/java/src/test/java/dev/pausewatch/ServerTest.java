@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.grpc.Context;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -87,6 +88,22 @@ class ServerTest {
                 throw new IllegalStateException("the block's own");
             }
         });
+        assertEquals(0, count());
+    }
+
+    @Test
+    void aBlockWithinACancelledGrpcCallReleasesAllTheSame() {
+        try (Context.CancellableContext call = Context.current().withCancellation()) {
+            call.run(() -> {
+                try (Hold hold = client.hold(thread).open()) {
+                    call.cancel(null);
+                    assertEquals(1, hold.opened().count());
+                    try (Hold second = client.hold(thread).open()) {
+                        assertEquals(2, second.opened().count());
+                    }
+                }
+            });
+        }
         assertEquals(0, count());
     }
 
