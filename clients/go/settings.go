@@ -18,6 +18,8 @@ import (
 //  1. A config file that was named must be there; the one in its usual place may be missing.
 //  2. A key that is unknown is refused, with its name and line: a typing error must not quietly mean the default.
 //  3. The token is in no error.
+//  4. What is for TLS stays there: an address in plain text that goes over settings for TLS (an https address, or files) has
+//     nothing of theirs but the thread. They are another coordinator's.
 type settings struct {
 	Address  string `toml:"address"`
 	ThreadID string `toml:"thread_id"`
@@ -51,6 +53,9 @@ func environment() settings {
 
 // or takes from other what is not given in s.
 func (s settings) or(other settings) settings {
+	if s.Address != "" && !s.isEncrypted() && other.isForTLS() {
+		other = settings{ThreadID: other.ThreadID}
+	}
 	either := func(a, b string) string {
 		if a != "" {
 			return a
@@ -65,6 +70,12 @@ func (s settings) or(other settings) settings {
 		TLSCert:  either(s.TLSCert, other.TLSCert),
 		TLSKey:   either(s.TLSKey, other.TLSKey),
 	}
+}
+
+func (s settings) isEncrypted() bool { return strings.HasPrefix(s.Address, "https://") }
+
+func (s settings) isForTLS() bool {
+	return s.isEncrypted() || s.TLSCA != "" || s.TLSCert != "" || s.TLSKey != ""
 }
 
 // loadSettings reads the named file, else that of PAUSEWATCH_CONFIG, else the one in its usual place.

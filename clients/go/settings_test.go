@@ -43,6 +43,29 @@ func TestAnOptionGoesBeforeTheEnvironmentBeforeTheFile(t *testing.T) {
 	}
 }
 
+func TestAnAddressInPlainTextHasNothingOfWhatIsForTLS(t *testing.T) {
+	rest := "thread_id = \"t\"\ntoken = \"fleet\"\n"
+	for _, forTLS := range []string{"address = \"https://fleet:1\"\n", "tls_ca = \"/ca\"\n"} {
+		file := write(t, filepath.Join(clean(t), "fleet.toml"), rest+forTLS)
+		got, err := findSettings(settings{Address: "127.0.0.1:1"}, file)
+		if want := (settings{Address: "127.0.0.1:1", ThreadID: "t"}); err != nil || got != want {
+			t.Errorf("%s: got %+v, %v; want %+v", forTLS, got, err, want)
+		}
+		t.Setenv("PAUSEWATCH_ADDRESS", "unix:/p.sock")
+		t.Setenv("PAUSEWATCH_TOKEN", "ours")
+		got, err = findSettings(settings{}, file)
+		if want := (settings{Address: "unix:/p.sock", ThreadID: "t", Token: "ours"}); err != nil || got != want {
+			t.Errorf("%s: got %+v, %v; want %+v", forTLS, got, err, want)
+		}
+	}
+	file := write(t, filepath.Join(clean(t), "fleet.toml"), rest+"tls_ca = \"/ca\"\n")
+	got, err := findSettings(settings{Address: "https://other:1"}, file)
+	want := settings{Address: "https://other:1", ThreadID: "t", Token: "fleet", TLSCA: "/ca"}
+	if err != nil || got != want {
+		t.Errorf("over TLS: got %+v, %v; want %+v", got, err, want)
+	}
+}
+
 func TestWithNothingGivenTheAddressIsTheDefault(t *testing.T) {
 	clean(t)
 	if got, err := findSettings(settings{}, ""); err != nil || got != (settings{Address: DefaultAddress}) {

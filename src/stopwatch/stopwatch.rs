@@ -268,12 +268,12 @@ impl State {
     /// The moment, and the thread's paused time; afterwards the meter has its place.
     fn now(&mut self) -> (Instant, Duration) {
         let Some(follows) = &mut self.follows else { return (Instant::now(), Duration::ZERO) };
-        if let Some(joined) = follows.joined.take() {
-            match joined.get() {
-                Some(&(at, paid)) => self.meter.place(at, paid),
-                None => follows.joined = Some(joined),
-            }
-        }
+        let now = Instant::now();
+        let paid = follows.clock.paid(now);
+        // Looked for afterwards: without a place, what was read is from before the state that gives it.
+        let Some(&(at, placed)) = follows.joined.as_ref().and_then(|joined| joined.get()) else { return (now, paid) };
+        follows.joined = None;
+        self.meter.place(at, placed);
         let now = Instant::now();
         (now, follows.clock.paid(now))
     }

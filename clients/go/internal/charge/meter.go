@@ -16,13 +16,16 @@ type Meter struct {
 	charged    time.Duration
 	mark       time.Time
 	paidAtMark time.Duration
-	pauses     int
-	shown      time.Duration
+	// When it started, and what the thread's paused time was taken for then.
+	started     time.Time
+	paidAtStart time.Duration
+	pauses      int
+	shown       time.Duration
 }
 
 // NewMeter starts a meter with a limit, for a thread whose paused time stands at paid.
 func NewMeter(limit time.Duration, now time.Time, paid time.Duration) Meter {
-	return Meter{limit: limit, mark: now, paidAtMark: paid}
+	return Meter{limit: limit, mark: now, paidAtMark: paid, started: now, paidAtStart: paid}
 }
 
 // Paused says whether it stands still by a pause of its own.
@@ -42,10 +45,11 @@ func (m *Meter) Resume(now time.Time, paid time.Duration) bool {
 }
 
 // Place: from now on the paused time stands at paid; what it stood at since the start was only assumed. The difference may
-// be from before that, so it is charged or credited no more than the time since.
+// be from before that, so it is charged or credited no more than the time since. What was settled meanwhile is never charged
+// again: a pause of its own may have been in it.
 func (m *Meter) Place(now time.Time, paid time.Duration) {
-	growth := min(max(0, add(paid, -m.paidAtMark)), since(m.mark, now))
-	m.Settle(now, add(m.paidAtMark, growth))
+	growth := min(max(0, add(paid, -m.paidAtStart)), since(m.started, now))
+	m.Settle(now, max(add(m.paidAtStart, growth), m.paidAtMark))
 	m.paidAtMark = paid
 }
 

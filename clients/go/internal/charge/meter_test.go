@@ -111,6 +111,29 @@ func TestG1APlaceFoundLateMovesWhatIsChargedByNoMoreThanTheTimeSince(t *testing.
 	}
 }
 
+func TestG3APlaceFoundLateCountsFromTheStartWhateverPausesOfItsOwnThereWereSince(t *testing.T) {
+	// A pause of its own from 5 s to 6 s, and the place at 7 s.
+	for paid, charged := range map[time.Duration]time.Duration{50 * s: 6 * s, 54 * s: 2 * s, 900 * s: 0} {
+		start := time.Now()
+		m := NewMeter(10*s, start, 50*s)
+		m.Pause(start.Add(5*s), 50*s)
+		m.Resume(start.Add(6*s), 50*s)
+		m.Place(start.Add(7*s), paid)
+		equal(t, fmt.Sprintf("charged, with %v paid", paid), m.Charged(start.Add(7*s), paid), charged)
+		equal(t, fmt.Sprintf("charged later, with %v paid", paid), m.Charged(start.Add(8*s), paid), charged+s)
+	}
+}
+
+func TestAPlaceFoundLateChargesNothingForAPauseOfItsOwn(t *testing.T) {
+	// Its thread was assumed to be paused all the time, and was not.
+	start := time.Now()
+	m := NewMeter(10*s, start, 50*s)
+	m.Pause(start.Add(s), 51*s)
+	m.Resume(start.Add(6*s), 56*s)
+	m.Place(start.Add(8*s), 50*s)
+	equal(t, "charged", m.Charged(start.Add(8*s), 50*s), 2*s)
+}
+
 func TestTheEndsOfTheTypesAreSafe(t *testing.T) {
 	start := time.Now()
 	m := NewMeter(forever, start, 0)

@@ -3,6 +3,7 @@ package dev.pausewatch;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.EnumMap;
+import java.util.EnumSet;
 import java.util.Map;
 import java.util.Optional;
 import java.util.function.UnaryOperator;
@@ -125,7 +126,7 @@ public final class Config {
     public static final class Builder {
         private final UnaryOperator<String> environment;
         private final Map<Setting, String> arguments = new EnumMap<>(Setting.class);
-        private Map<Setting, String> file = Map.of();
+        private Map<Setting, String> chosen = Map.of();
         private Duration deadline = DEFAULT_DEADLINE;
         private int retries = Integer.MAX_VALUE;
 
@@ -176,8 +177,38 @@ public final class Config {
          * @throws ConfigException it does not; the text says what to do
          */
         public Config build() {
-            file = ConfigFile.load(environment);
+            Map<Setting, String> variables = new EnumMap<>(Setting.class);
+            for (Setting setting : Setting.values()) {
+                String value = environment.apply(setting.variable());
+                if (value != null && !value.isEmpty()) {
+                    variables.put(setting, value);
+                }
+            }
+            chosen = over(over(arguments, variables), ConfigFile.load(environment));
             return new Config(this);
+        }
+
+        /**
+         * Each setting of {@code upper}, or if it has none, that of {@code lower}. What is for TLS stays there: an address in plain text that goes over
+         * settings for TLS (an https address, or files) has nothing of theirs but the thread. They are another coordinator's.
+         */
+        private static Map<Setting, String> over(Map<Setting, String> upper, Map<Setting, String> lower) {
+            boolean isPlain = upper.containsKey(Setting.ADDRESS) && !isEncrypted(upper);
+            boolean isForTls = isEncrypted(lower)
+                    || lower.containsKey(Setting.TLS_CA)
+                    || lower.containsKey(Setting.TLS_CERT)
+                    || lower.containsKey(Setting.TLS_KEY);
+            Map<Setting, String> both = new EnumMap<>(Setting.class);
+            both.putAll(lower);
+            if (isPlain && isForTls) {
+                both.keySet().retainAll(EnumSet.of(Setting.THREAD_ID));
+            }
+            both.putAll(upper);
+            return both;
+        }
+
+        private static boolean isEncrypted(Map<Setting, String> settings) {
+            return settings.getOrDefault(Setting.ADDRESS, "").startsWith("https://");
         }
 
         private Builder set(Setting setting, String value) {
@@ -186,10 +217,7 @@ public final class Config {
         }
 
         private Optional<String> get(Setting setting) {
-            return Optional.ofNullable(arguments.get(setting))
-                    .or(() -> Optional.ofNullable(environment.apply(setting.variable()))
-                            .filter(value -> !value.isEmpty()))
-                    .or(() -> Optional.ofNullable(file.get(setting)));
+            return Optional.ofNullable(chosen.get(setting));
         }
 
         private Optional<KeyPair> keyPair() {

@@ -20,6 +20,10 @@ final class Meter {
 
     private long mark;
     private long paidAtMark;
+    /** When it began to follow its thread, and what the paused time was taken for then. */
+    private long followedAt;
+
+    private long followedPaid;
     /** Pauses of its own that are open. */
     private int pauses;
 
@@ -28,6 +32,7 @@ final class Meter {
     Meter(long limit, long now) {
         this.limit = limit;
         this.mark = now;
+        this.followedAt = now;
     }
 
     /** Whether it stands still by a pause of its own. */
@@ -51,16 +56,19 @@ final class Meter {
     void follow(long now, long old, long paid) {
         settle(now, old);
         paidAtMark = paid;
+        followedAt = now;
+        followedPaid = paid;
     }
 
     /**
      * From now on the paused time stands at {@code paid}; what it stood at since it began to follow was only assumed. The difference may be from before
-     * that, so it is charged or credited no more than the time since.
+     * that, so it is charged or credited no more than the time since. What was settled meanwhile is never charged again: a pause of its own may have
+     * been in it.
      */
     void place(long now, long paid) {
-        long span = Math.max(0, now - mark);
-        long growth = Math.min(Math.max(0, paid - paidAtMark), span);
-        settle(now, paidAtMark + growth);
+        long span = Math.max(0, now - followedAt);
+        long growth = Math.min(Math.max(0, paid - followedPaid), span);
+        settle(now, Math.max(followedPaid + growth, paidAtMark));
         paidAtMark = paid;
     }
 

@@ -57,6 +57,31 @@ class ConfigTest {
     }
 
     @Test
+    void anAddressInPlainTextHasNothingOfWhatIsForTls() throws IOException {
+        String rest = "thread_id = \"t\"\ntoken = \"fleet\"\n";
+        for (String forTls : new String[] {"address = \"https://fleet:1\"\n", "tls_ca = \"/ca\"\n"}) {
+            file(rest + forTls);
+            environment.remove("PAUSEWATCH_TOKEN");
+            environment.remove("PAUSEWATCH_ADDRESS");
+            Config byArgument = config().address("127.0.0.1:1").build();
+            environment.put("PAUSEWATCH_ADDRESS", "unix:/p.sock");
+            for (Config config : new Config[] {byArgument, config().build()}) {
+                assertEquals(Optional.of("t"), config.threadId());
+                assertEquals(Optional.empty(), config.token(), forTls);
+                assertEquals(Optional.empty(), config.tlsCa());
+            }
+            environment.put("PAUSEWATCH_TOKEN", "ours");
+            assertEquals(Optional.of("ours"), config().build().token(), "what stands beside it is meant for it");
+        }
+        environment.remove("PAUSEWATCH_TOKEN");
+        Config encrypted = config().address("https://other:1").build();
+        assertEquals(Optional.of("fleet"), encrypted.token(), "what goes over TLS stays");
+        assertEquals(Optional.of(Path.of("/ca")), encrypted.tlsCa());
+        file(rest);
+        assertEquals(Optional.of("fleet"), config().address("127.0.0.1:1").build().token());
+    }
+
+    @Test
     void whatIsEmptyInTheFileCountsAsNotSet() throws IOException {
         file("address = \"\"\nthread_id = \"\"\ntoken = \"\"\n");
         assertEquals(Address.DEFAULT, config().build().address());
@@ -119,7 +144,8 @@ class ConfigTest {
         assertTrue(error(plain).contains("write https://example.com:7420"), error(plain));
         environment.put("PAUSEWATCH_TLS_CERT", "cert.pem");
         environment.put("PAUSEWATCH_TLS_KEY", "key.pem");
-        assertTrue(error(config().address("unix:/run/p.sock")).contains("tls_cert is set"));
+        environment.put("PAUSEWATCH_ADDRESS", "unix:/run/p.sock");
+        assertTrue(error(config()).contains("tls_cert is set"));
         assertEquals(
                 "https://example.com:443",
                 config().address("https://example.com").build().address().toString());

@@ -110,6 +110,32 @@ class MeterTest {
     }
 
     @Test
+    void g3APlaceFoundLateCountsFromTheBeginningWhateverPausesOfItsOwnThereWereSince() {
+        // A pause of its own from 5 s to 6 s, and the place at 7 s.
+        Map<Long, Long> chargedOf = Map.of(50L, 6L, 54L, 2L, 900L, 0L);
+        chargedOf.forEach((paid, charged) -> {
+            Meter late = new Meter(s(10), START);
+            late.follow(START, 0, s(50));
+            late.pause(START + s(5), s(50));
+            late.resume(START + s(6), s(50));
+            late.place(START + s(7), s(paid));
+            assertEquals(s(charged), late.charged(START + s(7), s(paid)), paid + " s paid");
+            assertEquals(s(charged + 1), late.charged(START + s(8), s(paid)), paid + " s paid");
+        });
+    }
+
+    @Test
+    void aPlaceFoundLateChargesNothingForAPauseOfItsOwn() {
+        // Its thread was assumed to be paused all the time, and was not.
+        Meter late = new Meter(s(10), START);
+        late.follow(START, 0, s(50));
+        late.pause(START + s(1), s(51));
+        late.resume(START + s(6), s(56));
+        late.place(START + s(8), s(50));
+        assertEquals(s(2), late.charged(START + s(8), s(50)));
+    }
+
+    @Test
     void theEndsOfTheTypesAreSafe() {
         Meter longest = new Meter(Nanos.MAX, START);
         assertEquals(0, longest.charged(START, Nanos.MAX));
