@@ -157,8 +157,7 @@ impl Command {
         if open {
             self.last_words(&reader).await;
         }
-        self.end_the_rest(session, why, &sweeper).await;
-        self.writer.lock().await.take();
+        self.end_the_rest(session, &sweeper).await;
         let code = match status {
             Ok(_) if why == Why::TimedOut => TIMED_OUT,
             Ok(status) => code_of(status),
@@ -204,20 +203,17 @@ impl Command {
         }
     }
 
-    async fn end_the_rest(&self, session: Session, why: Why, sweeper: &Sweeper) {
+    async fn end_the_rest(&self, session: Session, sweeper: &Sweeper) {
         let end = Instant::now() + TO_OBEY;
-        let was_empty = session.group_is_empty();
-        if !was_empty {
+        if !session.group_is_empty() {
             session.signal_group(Named::TERM);
             session.signal_group(Named::CONT);
             while !session.group_is_empty() && Instant::now() < end {
                 sleep(Duration::from_millis(5)).await;
             }
         }
-        // One that ended by itself and left nobody in its group has nobody elsewhere, unless it was an interactive shell.
-        if self.about.tty || !was_empty || why != Why::Itself {
-            sweeper.sweep(session).await;
-        }
+        // Always: what made a group of its own (`timeout`, `set -m`, an interactive shell) is found in no other way.
+        sweeper.sweep(session).await;
     }
 }
 

@@ -90,6 +90,24 @@ fn what_a_command_leaves_behind_ends_with_it_and_its_last_words_are_heard() {
     assert_eq!(process_with(&mark), None);
 }
 
+/// Removed (the sweep of every command), each of them stays: a group of its own is not found by the command's.
+#[test]
+fn what_made_a_group_of_its_own_ends_with_the_command() {
+    let mut client = client();
+    let run = format!("{} run 100s", env!("CARGO_BIN_EXE_pausewatch"));
+    for starts in ["set -m;", "timeout 100", &run] {
+        for tool in ["shell", "exec_command"] {
+            let (directory, mark) = (tempfile::tempdir().unwrap(), mark());
+            let line = format!(
+                "mkfifo up; {starts} sh -c 'echo up > up; exec sleep {mark}' >/dev/null 2>&1 & read line < up; exit 3"
+            );
+            let arguments = json!({"command": line, "workdir": directory.path()});
+            assert_eq!(client.call(tool, arguments)["exit_code"], 3, "{line}");
+            assert_eq!(process_with(&mark), None, "{tool}: {line}");
+        }
+    }
+}
+
 #[test]
 fn too_much_output_is_cut_in_the_middle_and_that_is_said() {
     let mut client = client();
