@@ -167,6 +167,8 @@ impl Command {
             }
         };
         self.end.send_replace(Some(End { code, why, times }));
+        // Last: a write that nobody reads has it until the end is told, for a daemon may keep the other side open.
+        self.writer.lock().await.take();
     }
 
     fn tell_to_end(&self, session: Session) {

@@ -178,6 +178,23 @@ fn what_is_not_read_is_not_waited_for() {
     assert_eq!(process_with(&mark), None);
 }
 
+/// A daemon that has left holds the other side of its standard input open, and reads nothing.
+#[test]
+fn an_end_is_told_while_a_write_waits_for_a_reader() {
+    let (mut client, mark) = (client(), mark());
+    let daemon = format!("setsid sh -c 'echo $$; exec sleep {mark} >/dev/null 2>&1' <&0 &");
+    let line = format!("{daemon} head -c 1 >/dev/null; exit 3");
+    let first = client.call("exec_command", json!({"command": line, "yield_time_ms": 0}));
+    let poll = |chars: &str, ms: u64| json!({"session_id": first["session_id"], "chars": chars, "yield_time_ms": ms});
+    let mut output = first["output"].as_str().unwrap().to_owned();
+    while !output.ends_with('\n') {
+        output += client.call("write_stdin", poll("", 10))["output"].as_str().unwrap();
+    }
+    let last = client.call("write_stdin", poll(&"x".repeat(200_000), 20_000));
+    kill_process(Pid::from_raw(output.trim().parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(last["exit_code"], 3, "{last}");
+}
+
 #[test]
 fn a_terminal_is_one_and_takes_control_characters() {
     let (mut client, mark) = (client(), mark());
