@@ -16,7 +16,7 @@ mod rules;
 mod tokens;
 
 pub use grant::{Grant, Role};
-pub use rules::{AccessConfig, JwtConfig};
+pub use rules::{AccessConfig, JwtConfig, PublicKeys};
 
 use crate::clock::Clock;
 use crate::core::scope::Scope;

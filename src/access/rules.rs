@@ -29,25 +29,57 @@ pub struct AccessConfig {
 /// Which JSON web tokens are accepted.
 #[derive(Clone, Debug)]
 pub struct JwtConfig {
-    /// Public keys: PEM, or a JWKS file.
-    pub keys: PathBuf,
+    /// The public keys.
+    pub keys: PublicKeys,
     /// What `aud` has to be, or to have in it.
     pub audience: String,
     /// What `iss` has to be, if it matters.
     pub issuer: Option<String>,
 }
 
+/// Where public keys come from: PEM, or a JWKS.
+#[derive(Clone, Debug)]
+pub enum PublicKeys {
+    /// A file, which is read again when it changes: whoever can write it decides who comes in.
+    File(PathBuf),
+    /// Their text, which nobody changes any more.
+    Text(String),
+}
+
 impl JwtConfig {
     /// The keys of a file, and all else as `pausewatch token create` writes it.
     pub fn new(keys: impl Into<PathBuf>) -> Self {
-        JwtConfig { keys: keys.into(), audience: AUDIENCE.into(), issuer: None }
+        Self::with_keys(PublicKeys::File(keys.into()))
+    }
+
+    /// The same with these keys.
+    pub fn with_keys(keys: PublicKeys) -> Self {
+        JwtConfig { keys, audience: AUDIENCE.into(), issuer: None }
+    }
+}
+
+impl PublicKeys {
+    fn file(&self) -> Option<&PathBuf> {
+        match self {
+            PublicKeys::File(path) => Some(path),
+            PublicKeys::Text(_) => None,
+        }
+    }
+
+    fn load(&self) -> Result<Vec<Key>, String> {
+        match self {
+            PublicKeys::File(path) => {
+                read(path).and_then(|text| keys::parse(&text)).map_err(|why| named("--jwt-keys", path, &why))
+            }
+            PublicKeys::Text(text) => keys::parse(text),
+        }
     }
 }
 
 impl AccessConfig {
     /// The files that are read.
     pub fn files(&self) -> Vec<PathBuf> {
-        self.tokens.iter().chain(self.jwt.as_ref().map(|jwt| &jwt.keys)).cloned().collect()
+        self.tokens.iter().chain(self.jwt.as_ref().and_then(|jwt| jwt.keys.file())).cloned().collect()
     }
 }
 
@@ -77,12 +109,7 @@ impl Rules {
         };
         tokens.extend(config.given.iter().map(|(token, grant)| (Digest::of(token.as_bytes()), grant.clone())));
         let known = |(digest, grant)| (digest, Arc::new(Caller { grant, origin: Origin::Static(digest) }));
-        let keys = match &config.jwt {
-            Some(JwtConfig { keys, .. }) => {
-                read(keys).and_then(|text| keys::parse(&text)).map_err(|why| named("--jwt-keys", keys, &why))?
-            }
-            None => Vec::new(),
-        };
+        let keys = config.jwt.as_ref().map_or(Ok(Vec::new()), |jwt| jwt.keys.load())?;
         let expected = Expected {
             audience: config.jwt.as_ref().map_or_else(|| AUDIENCE.into(), |jwt| jwt.audience.clone()),
             issuer: config.jwt.as_ref().and_then(|jwt| jwt.issuer.clone()),

@@ -161,3 +161,17 @@ async fn a_right_ends_when_it_is_taken_back_and_not_when_something_else_is() {
     site.write("keys", &Pair::generate().unwrap().public).unwrap();
     assert!(matches!(now(&mut jwt), Some(Denial::Invalid(_))));
 }
+
+#[test]
+fn keys_that_are_given_are_of_no_file_and_stay() {
+    let Site { clock, signer, directory, .. } = site();
+    let keys = std::fs::read_to_string(directory.path().join("keys")).unwrap();
+    let jwt = Some(JwtConfig::with_keys(PublicKeys::Text(keys)));
+    let access = Access::load(AccessConfig { jwt, ..AccessConfig::default() }, clock.clone()).unwrap();
+    assert_eq!(access.files(), [] as [PathBuf; 0]);
+    let site = Site { access, clock, signer, directory };
+    site.write("keys", &Pair::generate().unwrap().public).unwrap();
+    assert_eq!(site.ask(&site.jwt()).unwrap().subject(), "jwt");
+    let jwt = Some(JwtConfig::with_keys(PublicKeys::Text("none".into())));
+    assert!(Access::load(AccessConfig { jwt, ..AccessConfig::default() }, site.clock.clone()).is_err());
+}

@@ -3,6 +3,8 @@
 //! 1. A private coordinator listens before the command starts, in a directory that nobody else can enter, and leaves
 //!    nothing behind: its state is in memory, and the directory goes when it is dropped. What a command gets opens its own
 //!    thread alone.
+//! 2. The directory has the socket in it, and nothing that the coordinator reads. Where commands are of several threads, it
+//!    is, if it can be, where those in the sandbox cannot put a socket of theirs in its place, to be called by the others.
 use super::token::{KEY_VARIABLE, now};
 use crate::{
     access::{
@@ -16,11 +18,15 @@ use crate::{
 use std::{
     ffi::OsString,
     fs::Permissions,
+    io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     time::Duration,
 };
 use tempfile::TempDir;
+
+#[cfg(feature = "exec-server")]
+use crate::access::{JwtConfig, PublicKeys};
 
 /// Ends an elicitation whose holder asked for no lease, as `serve` does by default: a lost decrement must not freeze a
 /// command for ever (G2).
@@ -84,15 +90,32 @@ fn sign_for_all(signer: &Signer) -> Result<Token, String> {
 struct Directory(TempDir);
 
 impl Directory {
+    /// Among the temporary files.
     fn make() -> Result<Self, String> {
         // The path of a Unix socket has at most 107 bytes: a deep TMPDIR may leave no room.
         let usual = std::env::temp_dir();
         let base = if usual.as_os_str().len() > LONGEST_BASE { Path::new("/tmp") } else { &usual };
-        let made = |base: &Path| {
-            let mut builder = tempfile::Builder::new();
-            builder.prefix("pausewatch-").permissions(Permissions::from_mode(0o700)).tempdir_in(base)
-        };
-        made(base).or_else(|_| made(Path::new("/tmp"))).map(Self).map_err(|error| error.to_string())
+        Self::make_in(base).or_else(|_| Self::make_in(Path::new("/tmp"))).map_err(|error| error.to_string())
+    }
+
+    /// Beneath none of these, which commands can write; if there is no such place, among the temporary files.
+    #[cfg(feature = "exec-server")]
+    fn make_outside(writable: &[PathBuf]) -> Result<Self, String> {
+        let outside = bases_outside(bases(), writable).find_map(|base| Self::make_in(&base).ok());
+        outside.map_or_else(Self::make, Ok).inspect(|Self(directory)| {
+            if is_beneath(directory.path(), writable) {
+                tracing::warn!(
+                    directory = %directory.path().display(),
+                    "commands in the sandbox can replace the socket of the coordinator: set XDG_RUNTIME_DIR to a directory \
+                     of yours that they cannot write"
+                );
+            }
+        })
+    }
+
+    fn make_in(base: &Path) -> io::Result<Self> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("pausewatch-").permissions(Permissions::from_mode(0o700)).tempdir_in(base).map(Self)
     }
 
     async fn serve(&self, access: AccessConfig) -> Result<Address, String> {
@@ -108,6 +131,28 @@ impl Directory {
         tokio::spawn(server.run(std::future::pending()));
         Ok(Address::Unix(socket))
     }
+}
+
+/// Where sockets may be, the best first: what is gone after a restart of the machine, then what is the user's.
+#[cfg(feature = "exec-server")]
+fn bases() -> Vec<PathBuf> {
+    let named = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let user = rustix::process::getuid().as_raw();
+    let runtime = [named("XDG_RUNTIME_DIR"), Some(format!("/run/user/{user}").into()), Some("/run".into())];
+    let cache = named("XDG_CACHE_HOME").or_else(|| Some(named("HOME")?.join(".cache")));
+    runtime.into_iter().chain([cache]).flatten().collect()
+}
+
+/// Those that are there, have room for the name of a socket, and are beneath none of `writable`.
+#[cfg(feature = "exec-server")]
+fn bases_outside(bases: Vec<PathBuf>, writable: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    let real = bases.into_iter().filter(|base| base.is_absolute()).filter_map(|base| base.canonicalize().ok());
+    real.filter(|base| base.as_os_str().len() <= LONGEST_BASE && !is_beneath(base, writable))
+}
+
+#[cfg(feature = "exec-server")]
+fn is_beneath(path: &Path, writable: &[PathBuf]) -> bool {
+    writable.iter().filter_map(|root| root.canonicalize().ok()).any(|root| path.starts_with(root))
 }
 
 impl Coordinator {
@@ -150,13 +195,13 @@ impl Coordinator {
     }
 
     /// A new one for many threads: commands have tokens that are signed for theirs, with a key that nobody else has.
+    /// `writable`: what those in the sandbox can write.
     #[cfg(feature = "exec-server")]
-    pub(crate) async fn private_for_all() -> Result<Self, String> {
+    pub(crate) async fn private_for_all(writable: &[PathBuf]) -> Result<Self, String> {
         let pair = mint::Pair::generate()?;
-        let directory = Directory::make()?;
-        let keys = directory.0.path().join("keys.pem");
-        std::fs::write(&keys, pair.public).map_err(|error| error.to_string())?;
-        let jwt = Some(crate::access::JwtConfig::new(keys));
+        let directory = Directory::make_outside(writable)?;
+        // Not by a file: who could change it would open every thread.
+        let jwt = Some(JwtConfig::with_keys(PublicKeys::Text(pair.public)));
         let address = directory.serve(AccessConfig { jwt, ..AccessConfig::default() }).await?;
         let settings = Settings { address: Some(address), ..Settings::default() };
         let configured = Self::configured_for_all(settings, Some(Signer::from_pem(&pair.private)?))?;
@@ -201,5 +246,29 @@ impl Coordinator {
         let said = |(name, value): &(&str, OsString)| !value.is_empty() || std::env::var_os(name).is_some();
         let all = always.into_iter().chain(optional.into_iter().filter(said));
         all.map(|(name, value)| (name.into(), value)).collect()
+    }
+}
+
+#[cfg(all(test, feature = "exec-server"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_is_beneath_nothing_that_commands_write() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = directory.path().canonicalize().unwrap();
+        let [writable, own, link] = ["writable", "own", "link"].map(|name| base.join(name));
+        let deep = base.join("d".repeat(LONGEST_BASE));
+        for made in [&writable.join("in"), &own, &deep] {
+            std::fs::create_dir_all(made).unwrap();
+        }
+        std::os::unix::fs::symlink(&writable, &link).unwrap();
+        let outside = |bases: &[&Path]| {
+            let bases = bases.iter().map(|base| base.to_path_buf()).collect();
+            bases_outside(bases, std::slice::from_ref(&writable)).collect::<Vec<_>>()
+        };
+        let all = [&writable.join("in"), &link, &base.join("none"), &deep, Path::new("relative"), &own];
+        assert_eq!(outside(&all), [own]);
+        assert_eq!(outside(&[&writable]), [] as [PathBuf; 0]);
     }
 }

@@ -131,7 +131,10 @@ async fn serve(args: Args) -> Result<(), String> {
     };
     let coordinator = match settings.address {
         Some(_) => Coordinator::configured_for_all(settings, args.key.signer()?)?,
-        None => Coordinator::private_for_all().await.map_err(|why| format!("start a private coordinator: {why}"))?,
+        None => {
+            let coordinator = Coordinator::private_for_all(&writable_by_all(&policy)).await;
+            coordinator.map_err(|why| format!("start a private coordinator: {why}"))?
+        }
     };
     let coordinator = Arc::new(coordinator);
     let environment = coordinator.clone();
@@ -212,6 +215,12 @@ fn policy(args: &Args) -> Result<Policy, String> {
         Unable::Escalate => WhenUnable::Escalate,
     };
     Ok(Policy { rules: Arc::new(rules), when_unable, sandbox })
+}
+
+/// What every command in the sandbox can write, whatever its working directory is.
+fn writable_by_all(policy: &Policy) -> Vec<PathBuf> {
+    let of = |sandbox: &SandboxPolicy| Sandbox::temporary_directories().chain(sandbox.writable.clone()).collect();
+    policy.sandbox.as_ref().filter(|sandbox| sandbox.enforcement.is_any()).map(of).unwrap_or_default()
 }
 
 /// To standard error, as RUST_LOG says, else only what is wrong: clients show it to people.

@@ -95,14 +95,19 @@ impl Sandbox {
     /// What a command in `workdir` needs to work: that directory, and those for temporary files. Without them hardly a
     /// compiler runs, and what is in them belongs to no one.
     pub fn for_workdir(workdir: &Path) -> Self {
-        let temporary = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into(), "/dev/shm".into()];
         let mut writable = vec![workdir.to_owned()];
-        for directory in temporary.into_iter().filter(|directory| directory.is_dir()) {
+        for directory in Self::temporary_directories() {
             if !writable.contains(&directory) {
                 writable.push(directory);
             }
         }
         Self { writable }
+    }
+
+    /// The directories for temporary files, which every command can write.
+    pub fn temporary_directories() -> impl Iterator<Item = PathBuf> {
+        let all = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into(), "/dev/shm".into()];
+        all.into_iter().filter(|directory| directory.is_dir())
     }
 
     /// The writable roots.

@@ -1,5 +1,5 @@
 //! The options of `serve` that say whose tokens it takes.
-use crate::access::{AUDIENCE, AccessConfig, JwtConfig};
+use crate::access::{AUDIENCE, AccessConfig, JwtConfig, PublicKeys};
 use std::path::PathBuf;
 
 /// With a file of tokens or of keys, every call but that for the health needs a token, on Unix sockets too.
@@ -28,7 +28,7 @@ impl Access {
         if jwt_keys.is_none() && (issuer.is_some() || audience != AUDIENCE) {
             return Err("--jwt-audience and --jwt-issuer want --jwt-keys too".into());
         }
-        let jwt = jwt_keys.map(|keys| JwtConfig { keys, audience, issuer });
+        let jwt = jwt_keys.map(|keys| JwtConfig { keys: PublicKeys::File(keys), audience, issuer });
         let is_any = tokens.is_some() || jwt.is_some();
         Ok(is_any.then_some(AccessConfig { tokens, jwt, given: Vec::new() }))
     }

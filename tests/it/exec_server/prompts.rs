@@ -296,6 +296,37 @@ fn a_bad_file_of_rules_is_refused_with_its_place() {
 }
 
 #[test]
+/// G8. Who could change what the private coordinator reads, or put another socket in the place of its own, would have
+/// other threads in their hands.
+#[test]
+fn a_command_in_the_sandbox_does_not_touch_the_coordinator() {
+    // Not below /tmp, which is writable.
+    let runtime = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let base = runtime.path().canonicalize().unwrap();
+    if base.as_os_str().len() > 80 {
+        return skipped("a socket has no room in the target directory");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = exec_server([]);
+    server.env("XDG_RUNTIME_DIR", &base);
+    let mut client = Client::start(server);
+    let mut output = |line: &str| {
+        let line = format!("cd $(dirname ${{PAUSEWATCH_ADDRESS#unix:}}) && {{ {line}; }}");
+        let answer = client.call("shell", shell(&line, directory.path(), 20_000));
+        let sandbox = answer["sandbox"].as_str().unwrap().starts_with("enforced");
+        (answer["output"].as_str().unwrap().to_owned(), sandbox)
+    };
+    let place = output("pwd").0;
+    assert!(Path::new(place.trim()).parent() == Some(&*base), "{place}");
+    assert_eq!(output("ls -A").0, "socket\n", "there is nothing in it that it reads");
+    let (changed, sandbox) = output("{ touch keys.pem || mv socket other || rm socket; } 2>/dev/null && echo changed");
+    if sandbox {
+        assert_eq!(changed, "");
+    }
+    let held = output(&format!("{} hold --require -- echo held", env!("CARGO_BIN_EXE_pausewatch"))).0;
+    assert_eq!(held, "held\n", "it can be called all the same");
+}
+
 fn the_rules_of_the_page_load_and_do_what_it_says() {
     let page = include_str!("../../../docs/exec-server.md");
     let example = page.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
