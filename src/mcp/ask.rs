@@ -3,7 +3,8 @@
 //! 1. Up to 2025-11-25 the server asks in a request of its own while the call waits. From 2026-07-28 on, the call is answered
 //!    with the question, and comes again with the answer ([`super::pending`]).
 //! 2. While the person is asked, the clocks of this call alone stand still, whatever becomes of the question.
-//! 3. Only a yes is a yes. Who declines, cancels, or says nothing that can be understood has not agreed.
+//! 3. Only a yes is a yes. Who declines, cancels, answers with an error or with nothing that can be understood has not
+//!    agreed. [`WhenUnable`] is for a caller that cannot ask, not for a question that failed.
 use super::handler::Context;
 use crate::{
     policy::{Action, Asker, Question},
@@ -14,7 +15,7 @@ use rmcp::{
     Peer, RoleServer, ServiceError,
     model::{
         ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
-        ProtocolVersion, ServerRequest,
+        ErrorCode, ProtocolVersion, ServerRequest,
     },
     service::{PeerRequestOptions, RequestHandle},
 };
@@ -105,7 +106,11 @@ impl Asker for CallAsker {
                 let _stand_still: Vec<_> = self.stopwatches.iter().map(Stopwatch::pause).collect();
                 match request(peer, message(question)).await {
                     Ok(answer) => judged(question, Some(&answer.action)),
-                    Err(error) => self.unable(question, &error.to_string()),
+                    Err(ServiceError::UnexpectedResponse) => judged(question, None),
+                    Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
+                        self.unable(question, &format!("this caller says that it can, and then: {error}"))
+                    }
+                    Err(error) => deny(question, &format!("the question was not answered: {error}")),
                 }
             }
         }

@@ -90,6 +90,12 @@ impl Client {
         self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
     }
 
+    /// The same with an error.
+    pub(crate) fn respond_with_error(&mut self, request: &Value, code: i32) {
+        let error = json!({"code": code, "message": "no"});
+        self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "error": error}));
+    }
+
     /// Calls a tool of a thread, and does not wait.
     pub(crate) fn begin(&mut self, tool: &str, thread: &str, arguments: Value) -> u64 {
         let meta = json!({"pausewatch/threadId": thread, "progressToken": format!("token {}", self.next + 1)});

@@ -76,7 +76,8 @@ fn who_declines_cancels_or_says_something_else_has_nothing_run() {
     for (reply, why) in [
         (json!({"action": "decline"}), "the person declined"),
         (json!({"action": "cancel"}), "the person gave no answer"),
-        (json!({"nothing": "that is known"}), "no person could be asked"),
+        (json!({"nothing": "that is known"}), "the answer could not be understood"),
+        (json!({"action": "maybe"}), "the answer could not be understood"),
     ] {
         let id = client.begin("shell", "t", shell("touch made", directory.path(), 60_000));
         let asked = question(&mut client);
@@ -87,6 +88,34 @@ fn who_declines_cancels_or_says_something_else_has_nothing_run() {
         assert!(reason.starts_with(why) && reason.contains("touch"), "{reason}");
     }
     assert!(!directory.path().join("made").exists());
+}
+
+/// `--when-unable` is for who cannot ask: a question that failed is not a yes.
+#[test]
+fn only_who_has_no_such_method_is_unable_to_ask() {
+    let (directory, rules) = rules();
+    let made = directory.path().join("made");
+    for when in ["run", "escalate"] {
+        let mut client = Client::start(exec_server(["--rules", &rules, "--when-unable", when]));
+        let mut answered = |with: &dyn Fn(&mut Client, &Value)| {
+            let id = client.begin("shell", "t", shell("touch made", directory.path(), 60_000));
+            let asked = question(&mut client);
+            with(&mut client, &asked);
+            client.answer(id)
+        };
+        for code in [-32603, -32602, -1, -32042] {
+            let answer = answered(&|client, asked| client.respond_with_error(asked, code));
+            let reason = answer["denied_reason"].as_str().unwrap();
+            assert!(reason.starts_with("the question was not answered") && reason.contains("touch"), "{reason}");
+        }
+        for reply in [json!({}), json!({"action": "maybe"}), json!({"action": "decline"})] {
+            assert_eq!(answered(&|client, asked| client.respond(asked, reply.clone()))["denied"], true, "{reply}");
+        }
+        assert!(!made.exists());
+        let answer = answered(&|client, asked| client.respond_with_error(asked, -32601));
+        assert_eq!((&answer["denied"], &answer["exit_code"]), (&json!(false), &json!(0)), "{answer}");
+        fs::remove_file(&made).unwrap();
+    }
 }
 
 #[test]
@@ -267,35 +296,6 @@ fn without_a_rule_a_command_runs_in_the_sandbox() {
     }
 }
 
-#[test]
-fn a_terminal_and_the_person_s_tools_work_in_the_sandbox() {
-    let (directory, mark) = (tempfile::tempdir().unwrap(), format!("6{:08}.5", fastrand::u32(..100_000_000)));
-    let mut client = Client::start(exec_server([]));
-    let line = format!(
-        "test -t 1 && echo terminal; {} hold -- true && echo held; sleep {mark}",
-        env!("CARGO_BIN_EXE_pausewatch")
-    );
-    let first = client.call(
-        "exec_command",
-        json!({"command": line, "workdir": directory.path(), "tty": true, "yield_time_ms": 1_500}),
-    );
-    assert_eq!(first["output"], "terminal\r\nheld\r\n", "{first}");
-    assert!(process_with(&mark).is_some());
-    assert!(client.hang_up().success());
-    until_gone(&mark);
-}
-
-#[test]
-fn a_bad_file_of_rules_is_refused_with_its_place() {
-    let (directory, _) = rules();
-    let path = directory.path().join("bad.rules");
-    fs::write(&path, "prefix_rule(pattern = ['ls'])\nprefix_rule(pattern = 7)\n").unwrap();
-    let refused = ended(&mut exec_server(["--rules", path.to_str().unwrap()]));
-    assert_eq!(refused.code, Some(1));
-    assert!(refused.err.contains("bad.rules:2:"), "{}", refused.err);
-}
-
-#[test]
 /// G8. Who could change what the private coordinator reads, or put another socket in the place of its own, would have
 /// other threads in their hands.
 #[test]
@@ -327,6 +327,35 @@ fn a_command_in_the_sandbox_does_not_touch_the_coordinator() {
     assert_eq!(held, "held\n", "it can be called all the same");
 }
 
+#[test]
+fn a_terminal_and_the_person_s_tools_work_in_the_sandbox() {
+    let (directory, mark) = (tempfile::tempdir().unwrap(), format!("6{:08}.5", fastrand::u32(..100_000_000)));
+    let mut client = Client::start(exec_server([]));
+    let line = format!(
+        "test -t 1 && echo terminal; {} hold -- true && echo held; sleep {mark}",
+        env!("CARGO_BIN_EXE_pausewatch")
+    );
+    let first = client.call(
+        "exec_command",
+        json!({"command": line, "workdir": directory.path(), "tty": true, "yield_time_ms": 1_500}),
+    );
+    assert_eq!(first["output"], "terminal\r\nheld\r\n", "{first}");
+    assert!(process_with(&mark).is_some());
+    assert!(client.hang_up().success());
+    until_gone(&mark);
+}
+
+#[test]
+fn a_bad_file_of_rules_is_refused_with_its_place() {
+    let (directory, _) = rules();
+    let path = directory.path().join("bad.rules");
+    fs::write(&path, "prefix_rule(pattern = ['ls'])\nprefix_rule(pattern = 7)\n").unwrap();
+    let refused = ended(&mut exec_server(["--rules", path.to_str().unwrap()]));
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.err.contains("bad.rules:2:"), "{}", refused.err);
+}
+
+#[test]
 fn the_rules_of_the_page_load_and_do_what_it_says() {
     let page = include_str!("../../../docs/exec-server.md");
     let example = page.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
