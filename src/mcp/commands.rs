@@ -166,7 +166,10 @@ impl Commands {
                 return Err(StartError::TooMany(self.config.limits.commands));
             }
             let first = all.ended.remove(0);
-            all.commands.remove(&first);
+            if let Some(command) = all.commands.remove(&first) {
+                // Who waits for that would keep it, and its output, as long as it may be idle.
+                command.forgotten.cancel();
+            }
         }
         all.starting += 1;
         let id = loop {
@@ -199,5 +202,52 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.commands.all().starting -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        mcp::{Launcher, Limits, Policy, WhenUnable},
+        policy::Rules,
+        stopwatch::StopwatchController,
+    };
+
+    /// One at a time; whatever is to be run is `true`.
+    fn commands() -> Arc<Commands> {
+        Commands::new(Config {
+            controller: StopwatchController::detached(),
+            environment: Arc::new(|_| Vec::new()),
+            launcher: Launcher { program: "true".into(), shell: "sh".into() },
+            thread_id: None,
+            policy: Policy { rules: Arc::new(Rules::default()), when_unable: WhenUnable::Deny, sandbox: None },
+            limits: Limits { commands: 1, ..Limits::default() },
+        })
+    }
+
+    fn start(commands: &Arc<Commands>) -> Arc<Command> {
+        let clock = Clock::start(&commands.config.controller, "t", None).unwrap();
+        let about = About { line: String::new(), workdir: "/".into(), tty: false, stays: true };
+        let stop = CancellationToken::new();
+        commands.start(Start { caller: 1, about, login: false, sandbox: None, clock, stop }).unwrap()
+    }
+
+    #[tokio::test]
+    async fn nothing_is_kept_of_a_command_that_made_room() {
+        let commands = commands();
+        let first = start(&commands);
+        first.ended().await;
+        while commands.all().ended.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let first = Arc::downgrade(&{ first });
+        let _second = start(&commands);
+        let gone = async {
+            while first.strong_count() > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), gone).await.expect("somebody has it still");
     }
 }
