@@ -4,10 +4,13 @@
 //!    nothing but a number: what it stands for stays here.
 //! 2. The clock of the call stands still in between. A question that is abandoned is forgotten with its clock, which
 //!    nobody else follows, so nothing stays paused.
+//! 3. There are never more than [`MOST`]. A new one always has room: the oldest one of the thread that has the most of them
+//!    gives way, so whoever leaves questions open pays for it, as far as callers without sessions can be told apart.
 use super::clock::Clock;
 use crate::stopwatch::PauseGuard;
 use rmcp::model::{RequestStateCodec, SealOptions};
 use std::{
+    cmp::Reverse,
     collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -27,6 +30,8 @@ pub(super) struct Pending {
 }
 
 struct Open {
+    /// As the call names it; calls that name none are one thread here.
+    thread: Option<String>,
     clock: Clock,
     _stands_still: PauseGuard,
     since: Instant,
@@ -41,20 +46,17 @@ impl Pending {
     }
 
     /// Keeps the clock of a call that is answered with a question, and returns what the caller has to bring along.
-    ///
-    /// # Errors
-    /// There are too many.
-    pub(super) fn put(&self, clock: Clock, request: &[u8]) -> Result<String, &'static str> {
+    pub(super) fn put(&self, clock: Clock, thread: Option<String>, request: &[u8]) -> String {
         let number = Uuid::new_v4().into_bytes();
         let now = Instant::now();
         let mut open = self.open();
         open.retain(|_, open| now - open.since < PATIENCE);
         if open.len() >= MOST {
-            return Err("1000 questions wait for an answer already: have some answered before you ask for more");
+            make_room(&mut open);
         }
         let _stands_still = clock.stopwatch().pause();
-        open.insert(number, Open { clock, _stands_still, since: now });
-        Ok(self.seal.seal_with(&number, &SealOptions::new().associated_data(request).ttl(PATIENCE)))
+        open.insert(number, Open { thread, clock, _stands_still, since: now });
+        self.seal.seal_with(&number, &SealOptions::new().associated_data(request).ttl(PATIENCE))
     }
 
     /// The clock of the call that was answered with `state`, which is used up by that.
@@ -65,14 +67,24 @@ impl Pending {
         let number = self.seal.open_with(state, request).ok().and_then(|number| number.try_into().ok());
         let open = number.and_then(|number: [u8; 16]| self.open().remove(&number));
         open.map(|open| open.clock).ok_or(
-            "requestState is not the one of this request, is too old, or was used before: call again without it, and the \
-             person is asked anew",
+            "requestState is not the one of this request, is too old, gave way to newer ones, or was used before: call again \
+             without it, and the person is asked anew",
         )
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<[u8; 16], Open>> {
         // Each change is one insertion or removal.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Forgets the oldest question of the thread that has the most.
+fn make_room(open: &mut HashMap<[u8; 16], Open>) {
+    let mut counts = HashMap::<_, usize>::new();
+    open.values().for_each(|open| *counts.entry(&open.thread).or_default() += 1);
+    let first = open.iter().max_by_key(|(_, open)| (counts[&open.thread], Reverse(open.since)));
+    if let Some(number) = first.map(|(number, _)| *number) {
+        open.remove(&number);
     }
 }
 
@@ -88,7 +100,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_is_good_for_once_and_for_its_request_alone() {
         let pending = Pending::new();
-        let state = pending.put(clock(), b"git push").unwrap();
+        let state = pending.put(clock(), None, b"git push");
         assert!(pending.take(&state, b"rm").is_err(), "for another request");
         assert!(pending.take(&state.replace('.', "!"), b"git push").is_err(), "forged");
         assert!(Pending::new().take(&state, b"git push").is_err(), "from elsewhere");
@@ -101,14 +113,31 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn abandoned_questions_make_room() {
+    async fn abandoned_questions_are_forgotten() {
         let pending = Pending::new();
-        for _ in 0..MOST {
-            pending.put(clock(), b"").unwrap();
-        }
-        assert!(pending.put(clock(), b"").is_err());
+        (0..9).for_each(|_| _ = pending.put(clock(), None, b""));
         tokio::time::advance(PATIENCE).await;
-        assert!(pending.put(clock(), b"").is_ok());
+        pending.put(clock(), None, b"");
         assert_eq!(pending.open().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_leaves_many_questions_open_makes_room_for_all() {
+        let pending = Pending::new();
+        let put = async |thread: &str| {
+            tokio::time::advance(Duration::from_millis(1)).await;
+            pending.put(clock(), Some(thread.to_owned()), b"")
+        };
+        let patient = put("patient").await;
+        let (first, second) = (put("busy").await, put("busy").await);
+        for _ in 0..MOST - 3 {
+            put("busy").await;
+        }
+        let late = put("late").await;
+        assert_eq!(pending.open().len(), MOST);
+        assert!(pending.take(&first, b"").is_err_and(|why| why.contains("gave way")), "the oldest of those");
+        for state in [second, patient, late] {
+            assert!(pending.take(&state, b"").is_ok());
+        }
     }
 }

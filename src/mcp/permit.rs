@@ -50,6 +50,8 @@ pub(super) struct Wish {
     pub(super) until: Option<Clock>,
     /// What came of a question that an earlier call was answered with.
     answered: Option<Option<ElicitResult>>,
+    /// The thread that the call names.
+    thread: Option<String>,
     /// What is asked for, for whoever answers.
     request: Vec<u8>,
 }
@@ -74,7 +76,8 @@ impl Wish {
     ) -> Result<Self, Refusal> {
         // In one order, whatever order they came in.
         let arguments: BTreeMap<_, _> = arguments.iter().collect();
-        let bound = serde_json::to_vec(&(&request.name, named_thread(context)?, arguments))?;
+        let thread = named_thread(context)?;
+        let bound = serde_json::to_vec(&(&request.name, &thread, arguments))?;
         let (clock, answered) = match request.request_state.take() {
             None => (start()?, None),
             Some(state) => {
@@ -83,7 +86,7 @@ impl Wish {
                 (clock, answers.get(QUESTION).map(understood))
             }
         };
-        Ok(Self { about, login: false, clock, until: None, answered, request: bound })
+        Ok(Self { about, login: false, clock, until: None, answered, thread, request: bound })
     }
 }
 
@@ -108,22 +111,22 @@ impl Caller {
         let sandbox = match action {
             Action::Escalate => None,
             Action::Run => config.policy.sandbox.as_ref().map(|sandbox| sandbox.of(&wish.about)),
-            Action::Deny { reason } => return self.not_granted(wish, reason, asker.left_open()),
+            Action::Deny { reason } => return Ok(self.not_granted(wish, reason, asker.left_open())),
         };
         Ok(Permit::Granted { wish: Box::new(wish), sandbox })
     }
 
-    fn not_granted(&self, wish: Wish, reason: String, left_open: Option<String>) -> Result<Permit, Refusal> {
-        let Wish { clock, request, .. } = wish;
+    fn not_granted(&self, wish: Wish, reason: String, left_open: Option<String>) -> Permit {
+        let Wish { clock, thread, request, .. } = wish;
         let answer = match left_open {
             None => structured(Outcome::denied(reason, clock.read())),
             Some(message) => {
-                let state = self.server.pending.put(clock, &request).map_err(|why| Refusal(why.to_owned()))?;
+                let state = self.server.pending.put(clock, thread, &request);
                 let questions = [(QUESTION.to_owned(), InputRequest::Elicitation(elicitation(message)))];
                 InputRequiredResult::new(Some(questions.into()), Some(state)).into()
             }
         };
-        Ok(Permit::Answer(Box::new(answer)))
+        Permit::Answer(Box::new(answer))
     }
 }
 
