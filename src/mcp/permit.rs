@@ -107,7 +107,7 @@ impl Caller {
         let policy = AskingPolicy::new(config.policy.rules.clone(), asker.clone()).for_lines_of(&shell);
         let argv = [&*shell, if wish.login { "-lc" } else { "-c" }, &wish.about.line].map(str::to_owned);
         let judged = policy.determine_action(&shell, &argv, &wish.about.workdir);
-        let action = progress::told(context, wish.clock.stopwatch(), judged).await;
+        let action = progress::told(context, wish.until.as_ref().unwrap_or(&wish.clock), judged).await;
         let sandbox = match action {
             Action::Escalate => None,
             Action::Run => config.policy.sandbox.as_ref().map(|sandbox| sandbox.of(&wish.about)),

@@ -1,6 +1,5 @@
 //! What a caller is told while a person is waited for, so that its own timeout can wait too.
-use super::handler::Context;
-use crate::stopwatch::Stopwatch;
+use super::{clock::Clock, handler::Context};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use std::{pin::pin, time::Duration};
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -10,11 +9,12 @@ const LOOK: Duration = Duration::from_millis(250);
 /// How often is told: well below the timeouts of clients (60 s, some 10 s).
 const TELL: Duration = Duration::from_secs(3);
 
-/// Runs `work`, and tells the caller while `stopwatch` stands still, if the caller gave a token for that.
-pub(super) async fn told<F: Future>(context: &Context, stopwatch: &Stopwatch, work: F) -> F::Output {
+/// Runs `work`, and tells the caller while `clock` stands still, if the caller gave a token for that. A call that waits
+/// more than once does so by one clock: what it is told has to rise from one to the next.
+pub(super) async fn told<F: Future>(context: &Context, clock: &Clock, work: F) -> F::Output {
     let mut work = pin!(work);
     let Some(token) = context.meta.get_progress_token() else { return work.await };
-    let mut telling = pin!(tell(context, stopwatch, token));
+    let mut telling = pin!(tell(context, clock, token));
     loop {
         tokio::select! {
             biased;
@@ -24,13 +24,13 @@ pub(super) async fn told<F: Future>(context: &Context, stopwatch: &Stopwatch, wo
     }
 }
 
-async fn tell(context: &Context, stopwatch: &Stopwatch, token: ProgressToken) {
+async fn tell(context: &Context, clock: &Clock, token: ProgressToken) {
     let (mut looks, mut next) = (interval(LOOK), Instant::now());
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (started, mut since) = (Instant::now(), None);
+    let mut since = None;
     loop {
         let now = looks.tick().await;
-        if !stopwatch.is_paused() {
+        if !clock.stopwatch().is_paused() {
             since = None;
             continue;
         }
@@ -41,9 +41,9 @@ async fn tell(context: &Context, stopwatch: &Stopwatch, token: ProgressToken) {
         next = now + TELL;
         let message =
             format!("a person is being asked, for {} s so far: the clock stands still", (now - since).as_secs());
-        // It has to rise from one to the next; nobody knows the total.
-        let progress =
-            ProgressNotificationParam::new(token.clone(), (now - started).as_secs_f64()).with_message(message);
+        // Nobody knows the total.
+        let seconds = clock.read().wall.as_secs_f64();
+        let progress = ProgressNotificationParam::new(token.clone(), seconds).with_message(message);
         if context.peer.notify_progress(progress).await.is_err() {
             return;
         }

@@ -56,7 +56,7 @@ impl Caller {
         };
         let command = started.command();
         let _in_use = command.idle.in_use();
-        let ended = progress::told(context, command.clock.stopwatch(), command.ended());
+        let ended = progress::told(context, &command.clock, command.ended());
         tokio::select! {
             biased;
             _ = ended => Ok(structured(Outcome::of(command, OUTPUT))),
@@ -134,7 +134,7 @@ impl Caller {
         };
         tokio::select! {
             biased;
-            () = progress::told(context, until.stopwatch(), waited) => {}
+            () = progress::told(context, until, waited) => {}
             () = context.ct.cancelled() => return Err(cancelled()),
         }
         let outcome = Outcome::of(command, most);

@@ -152,6 +152,29 @@ fn progress_is_told_while_paused() {
     assert!(told.iter().all(|message| message["params"]["progressToken"] != format!("token {quiet}")), "{told:?}");
 }
 
+/// As MCP wants it, also when the person is asked by us first and by the command then.
+#[test]
+fn the_progress_of_a_call_rises_whoever_asks() {
+    let directory = tempfile::tempdir().unwrap();
+    let rules = directory.path().join("default.rules");
+    std::fs::write(&rules, "prefix_rule(pattern = ['touch'], decision = 'prompt')").unwrap();
+    let mut client = Client::start(exec_server(["--rules", rules.to_str().unwrap()]));
+    let until_go = "sh -c 'until test -e go; do sleep 0.05; done'";
+    let line = format!("touch made; {} hold --require -- {until_go}", program());
+    let id = client.begin("shell", "t", json!({"command": line, "workdir": directory.path()}));
+    let asked = client.wait_for("question", |message| message["method"] == "elicitation/create");
+    let next = |client: &mut Client| {
+        let told = client.wait_for("progress", |message| message["method"] == "notifications/progress");
+        told["params"]["progress"].as_f64().unwrap()
+    };
+    let (first, second) = (next(&mut client), next(&mut client));
+    client.respond(&asked, json!({"action": "accept", "content": {}}));
+    let third = next(&mut client);
+    std::fs::write(directory.path().join("go"), "").unwrap();
+    assert_eq!(client.answer(id)["exit_code"], 0);
+    assert!(first < second && second < third, "{first} {second} {third}");
+}
+
 /// A configured coordinator that has gone: limits hold, plus the grace.
 #[test]
 fn without_the_coordinator_limits_hold() {
