@@ -3,7 +3,11 @@
 //! 1. What the caller did wrong is an answer that a model can read (`isError`); an error of the protocol is only what no
 //!    tool can answer.
 //! 2. A call that is cancelled ends what was started for it.
-use super::{ExecServer, tools};
+use super::{
+    ExecServer,
+    deletions::{Deletions, Expected},
+    tools,
+};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -17,7 +21,7 @@ use serde_json::Value;
 use std::{
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
@@ -38,7 +42,10 @@ timed_out that the command itself was too slow, denied that it was not run at al
 pub struct Caller {
     pub(super) server: Arc<ExecServer>,
     own: Scope,
-    over_http: bool,
+    /// There, if it calls over HTTP.
+    deletions: Option<Arc<Deletions>>,
+    /// That of its session.
+    deletion: OnceLock<Option<Expected>>,
 }
 
 /// Whose commands they are.
@@ -71,19 +78,20 @@ impl<E: std::error::Error> From<E> for Refusal {
 pub(super) type Context = RequestContext<RoleServer>;
 
 impl Caller {
-    fn new(server: &Arc<ExecServer>, over_http: bool) -> Self {
+    fn new(server: &Arc<ExecServer>, deletions: Option<Arc<Deletions>>) -> Self {
         let thread_id = server.config.thread_id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
-        Self { server: server.clone(), own: Scope::new(Some(thread_id), &server.shutdown), over_http }
+        let own = Scope::new(Some(thread_id), &server.shutdown);
+        Self { server: server.clone(), own, deletions, deletion: OnceLock::new() }
     }
 
     /// One that has the connection for itself.
     pub(super) fn connected(server: &Arc<ExecServer>) -> Self {
-        Self::new(server, false)
+        Self::new(server, None)
     }
 
     /// One that calls over HTTP.
-    pub(super) fn over_http(server: &Arc<ExecServer>) -> Self {
-        Self::new(server, true)
+    pub(super) fn over_http(server: &Arc<ExecServer>, deletions: &Arc<Deletions>) -> Self {
+        Self::new(server, Some(deletions.clone()))
     }
 
     pub(super) fn own(&self) -> &Scope {
@@ -92,10 +100,18 @@ impl Caller {
 
     /// Whose commands a call is about.
     pub(super) fn scope(&self, context: &Context) -> &Scope {
+        if self.has_session(context) { &self.own } else { &self.server.shared }
+    }
+
+    fn has_session(&self, context: &Context) -> bool {
         let version = context.protocol_version();
-        match self.over_http && version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28) {
-            true => &self.server.shared,
-            false => &self.own,
+        self.deletions.is_none() || version.is_none_or(|version| version < ProtocolVersion::V_2026_07_28)
+    }
+
+    /// Has its commands end when its session is deleted.
+    fn end_when_deleted(&self, context: &Context) {
+        if let Some(deletions) = self.deletions.as_ref().filter(|_| self.has_session(context)) {
+            self.deletion.get_or_init(|| deletions.expect(context, &self.own.gone));
         }
     }
 
@@ -151,6 +167,7 @@ impl ServerHandler for Caller {
     }
 
     async fn call_tool(&self, request: CallToolRequestParams, context: Context) -> Result<CallToolResponse, ErrorData> {
+        self.end_when_deleted(&context);
         let answered = match &*request.name {
             "shell" => self.shell(request, &context).await,
             "exec_command" => self.exec_command(request, &context).await,

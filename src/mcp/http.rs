@@ -2,11 +2,14 @@
 //!
 //! 1. Who can call can run commands. So it listens on loopback alone unless told otherwise, no page in a browser gets
 //!    through (by its `Origin`, or by a name that was bent to loopback), and a token keeps other users of the machine out.
-//! 2. A session ends when its client deletes it, or is not heard of for a day; a request of the era without sessions is
+//! 2. A session ends when its client deletes it (its commands at once), or is not heard of for a day; a request of the era without sessions is
 //!    cancelled when its connection closes.
-use super::{Caller, ExecServer};
+use super::{
+    Caller, ExecServer,
+    deletions::{Deletions, SESSION as SESSION_HEADER},
+};
 use bytes::Bytes;
-use http::{Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, combinators::BoxBody};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -50,18 +53,22 @@ pub async fn serve_http(server: &Arc<ExecServer>, listener: TcpListener, http: H
         .enforce_origin_validation()
         .with_max_request_body_bytes(REQUEST)
         .with_cancellation_token(server.shutdown.child_token());
+    // No name can be bent to our own address, where it is another one of loopback.
+    let bound = listener.local_addr()?;
+    let own = bound.ip().to_string();
+    let config = config.with_allowed_hosts(["localhost", "127.0.0.1", "::1", &own]);
     // A page of our own port would be ours; there is none, but clients may say so.
-    let port = listener.local_addr()?.port();
-    let config =
-        config.with_allowed_origins(["127.0.0.1", "localhost", "[::1]"].map(|host| format!("http://{host}:{port}")));
+    let origins = ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("http://{host}:{}", bound.port()));
+    let config = config.with_allowed_origins(origins.into_iter().chain([format!("http://{bound}")]));
     let config = if http.any_host { config.disable_allowed_hosts() } else { config };
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(SESSION);
-    let callers = server.clone();
+    let (callers, deletions) = (server.clone(), Arc::<Deletions>::default());
+    let deleted = deletions.clone();
     let call = move || match Arc::strong_count(&callers) {
         // Each has one.
         count if count > CALLERS => Err(io::Error::other("too many sessions: delete some")),
-        _ => Ok(Caller::over_http(&callers)),
+        _ => Ok(Caller::over_http(&callers, &deletions)),
     };
     let service = Service::new(call, Arc::new(sessions), config);
     let token: Option<Arc<str>> = http.token.map(Into::into);
@@ -78,8 +85,9 @@ pub async fn serve_http(server: &Arc<ExecServer>, listener: TcpListener, http: H
             }
         };
         let (service, token, over) = (service.clone(), token.clone(), server.shutdown.clone());
+        let deleted = deleted.clone();
         tokio::spawn(async move {
-            let answering = service_fn(|request| answer(service.clone(), token.clone(), request));
+            let answering = service_fn(|request| answer(&service, token.as_deref(), &deleted, request));
             let mut served = http1::Builder::new();
             let served = served
                 .timer(TokioTimer::new())
@@ -98,9 +106,14 @@ pub async fn serve_http(server: &Arc<ExecServer>, listener: TcpListener, http: H
     }
 }
 
-async fn answer(service: Service, token: Option<Arc<str>>, request: Request<Incoming>) -> Result<Answer, Infallible> {
+async fn answer(
+    service: &Service,
+    token: Option<&str>,
+    deletions: &Deletions,
+    request: Request<Incoming>,
+) -> Result<Answer, Infallible> {
     if let Some(token) = token
-        && !brings(&request, &token)
+        && !brings(&request, token)
     {
         let why = "give the token of the exec server: Authorization: Bearer TOKEN\n";
         let mut refused = plain(StatusCode::UNAUTHORIZED, why);
@@ -108,9 +121,20 @@ async fn answer(service: Service, token: Option<Arc<str>>, request: Request<Inco
         return Ok(refused);
     }
     Ok(match request.uri().path() {
-        PATH => service.handle(request).await,
+        PATH => handle(service, deletions, request).await,
         _ => plain(StatusCode::NOT_FOUND, "MCP is served at /mcp\n"),
     })
+}
+
+async fn handle(service: &Service, deletions: &Deletions, request: Request<Incoming>) -> Answer {
+    let session = request.headers().get(SESSION_HEADER).filter(|_| request.method() == Method::DELETE).cloned();
+    let answer = service.handle(request).await;
+    if let Some(Ok(session)) = session.as_ref().map(|session| session.to_str())
+        && answer.status().is_success()
+    {
+        deletions.deleted(session);
+    }
+    answer
 }
 
 fn brings(request: &Request<Incoming>, token: &str) -> bool {

@@ -13,6 +13,7 @@
 //! | `permit`, `ask`, `pending` | whether a command may run; asking the person |
 //! | `progress` | what a caller is told while a person is waited for |
 //! | `stdio`, `http` | serving one client on standard input and output, or many |
+//! | `deletions` | HTTP sessions that are deleted |
 //!
 //! Invariants:
 //! 1. A command ends with the call that it was started for, with the session of its caller, or with the server, whichever
@@ -24,6 +25,7 @@ mod ask;
 mod clock;
 mod command;
 mod commands;
+mod deletions;
 mod handler;
 mod http;
 mod idle;

@@ -6,7 +6,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     process::Stdio,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 struct Server {
@@ -16,7 +16,11 @@ struct Server {
 
 impl Server {
     fn start(options: &[&str]) -> Self {
-        let mut command = exec_server(["--http", "127.0.0.1:0"]);
+        Self::start_at("127.0.0.1:0", options)
+    }
+
+    fn start_at(address: &str, options: &[&str]) -> Self {
+        let mut command = exec_server(["--http", address]);
         command.args(options).stdin(Stdio::null());
         let process = Process::start(command);
         let line = process.line();
@@ -47,6 +51,14 @@ impl Server {
         }
         write!(stream, "{head}\r\n{body}").unwrap();
         stream
+    }
+
+    fn delete(&self, session: &str) -> Answer {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let head = format!("DELETE /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Session-Id: {session}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        Answer::of(stream)
     }
 
     /// A session, initialized: its id.
@@ -158,9 +170,38 @@ fn commands_end_with_their_session_or_with_the_connection_of_their_request() {
     while process_with(&deleted).is_none() || process_with(&cut).is_none() {}
     drop(request);
     until_gone(&cut);
-    let mut stream = TcpStream::connect(&server.address).unwrap();
-    write!(stream, "DELETE /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Session-Id: {session}\r\n\r\n").unwrap();
+    server.delete(&session);
     until_gone(&deleted);
+}
+
+/// Removed (what the deletion tells the commands), both end when the library has waited 5 s for the answer.
+#[test]
+fn a_deleted_session_takes_its_commands_along_at_once_also_with_a_call_in_flight() {
+    let server = Server::start(&[]);
+    let (session, mark) = (server.session(), mark());
+    server.call(&session, "exec_command", json!({"command": format!("sleep {mark}"), "yield_time_ms": 0})).outcome();
+    // The head of the answer comes before the command's end.
+    let flight = server.call(&session, "shell", json!({"command": format!("sleep 0; sleep 1{mark}"), "workdir": "/"}));
+    while process_with(&format!("sleep 1{mark}")).is_none() {}
+    let started = Instant::now();
+    assert_eq!(server.delete("no-such-session").status, 202);
+    assert!(process_with(&mark).is_some(), "of another session");
+    assert_eq!(server.delete(&session).status, 202);
+    until_gone(&mark);
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+    drop(flight);
+}
+
+#[test]
+fn the_address_that_was_asked_for_is_one_of_its_own() {
+    let server = Server::start_at("127.0.0.2:0", &[]);
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let (host, own) = (("Host", server.address.as_str()), format!("http://{}", server.address));
+    let refused = server.post(&[("Host", "127.0.0.3")], &list).status;
+    assert_eq!(refused, 403);
+    for headers in [&[host][..], &[host, ("Origin", &own)]] {
+        assert_ne!(server.post(headers, &list).status, 403, "{headers:?}");
+    }
 }
 
 /// A page in a browser, a name that was bent to loopback, and who has no token.
