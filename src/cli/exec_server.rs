@@ -59,7 +59,7 @@ pub struct Args {
     /// Let commands change every file that the user may.
     #[arg(long, conflicts_with = "writable")]
     no_sandbox: bool,
-    /// The time limit of a `shell` call that names none.
+    /// The time limit of a `shell` call that names none; 0: no limit.
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "2m")]
     timeout: Duration,
     /// Commands that may run at a time.
@@ -68,7 +68,7 @@ pub struct Args {
     /// Output that is kept of each command until it is asked for, in bytes: its beginning and its end.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1024..), default_value = "1048576")]
     max_output: u32,
-    /// End a command of `exec_command` that nobody has asked for in so long, pauses not counted.
+    /// End a command of `exec_command` that nobody has asked for in so long, pauses not counted; 0: never.
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "30m")]
     idle_timeout: Duration,
     /// How long a command that is out of time lives on while the coordinator cannot be asked whether it is paused.
@@ -139,10 +139,10 @@ async fn serve(args: Args) -> Result<(), String> {
     let coordinator = Arc::new(coordinator);
     let environment = coordinator.clone();
     let limits = Limits {
-        timeout: args.timeout,
+        timeout: or_none(args.timeout),
         commands: args.max_commands.into(),
         output: args.max_output.try_into().unwrap_or(usize::MAX),
-        idle: args.idle_timeout,
+        idle: or_none(args.idle_timeout),
         ..Limits::default()
     };
     let server = ExecServer::new(Config {
@@ -162,6 +162,11 @@ async fn serve(args: Args) -> Result<(), String> {
     server.shutdown().await;
     drop(coordinator);
     served
+}
+
+/// 0 is none, as for GNU `timeout`.
+fn or_none(limit: Duration) -> Option<Duration> {
+    (!limit.is_zero()).then_some(limit)
 }
 
 async fn serve_clients(server: &Arc<ExecServer>, http: Option<(TcpListener, Http)>) -> io::Result<()> {

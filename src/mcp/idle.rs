@@ -9,7 +9,8 @@ use tokio::sync::watch;
 pub(super) struct Idle {
     controller: StopwatchController,
     thread_id: String,
-    limit: Duration,
+    /// `None`: nothing is too long.
+    limit: Option<Duration>,
     state: watch::Sender<State>,
 }
 
@@ -21,7 +22,7 @@ struct State {
 }
 
 impl Idle {
-    pub(super) fn new(controller: StopwatchController, thread_id: String, limit: Duration) -> Self {
+    pub(super) fn new(controller: StopwatchController, thread_id: String, limit: Option<Duration>) -> Self {
         Self { controller, thread_id, limit, state: watch::Sender::default() }
     }
 
@@ -66,7 +67,7 @@ impl Drop for InUse<'_> {
     fn drop(&mut self) {
         let Idle { controller, thread_id, limit, state } = self.0;
         // The id was good for the command's own clock.
-        let clock = Clock::start(controller, thread_id, Some(*limit)).ok().map(Arc::new);
+        let clock = Clock::start(controller, thread_id, *limit).ok().map(Arc::new);
         state.send_modify(|state| {
             state.users -= 1;
             if state.users == 0 {

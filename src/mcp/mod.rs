@@ -86,14 +86,14 @@ impl fmt::Debug for Config {
 /// What commands may use.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// The limit of a `shell` call that names none.
-    pub timeout: Duration,
+    /// The limit of a `shell` call that names none; `None`: it has none.
+    pub timeout: Option<Duration>,
     /// Commands that run or wait to be asked for, of all callers together.
     pub commands: usize,
     /// Bytes of output that are kept of each.
     pub output: usize,
-    /// After so much unpaused time in which nobody asked for it, a command of `exec_command` ends.
-    pub idle: Duration,
+    /// After so much unpaused time in which nobody asked for it, a command of `exec_command` ends; `None`: it does not.
+    pub idle: Option<Duration>,
     /// KILL follows this long after TERM.
     pub kill_after: Duration,
 }
@@ -101,10 +101,10 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            timeout: Duration::from_secs(120),
+            timeout: Some(Duration::from_secs(120)),
             commands: 256,
             output: 1024 * 1024,
-            idle: Duration::from_secs(30 * 60),
+            idle: Some(Duration::from_secs(30 * 60)),
             kill_after: Duration::from_secs(2),
         }
     }

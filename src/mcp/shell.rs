@@ -45,7 +45,7 @@ impl Caller {
         let arguments = request.arguments.take().unwrap_or_default();
         let Shell { command, workdir: named, timeout_ms, login } = parse(&arguments)?;
         let (server, thread_id) = (&self.server, self.thread_id(context)?);
-        let limit = timeout_ms.map_or(Some(server.config.limits.timeout), limit);
+        let limit = timeout_ms.map_or(server.config.limits.timeout, limit);
         let about = About { line: command, workdir: workdir(Some(&named))?, tty: false, stays: false };
         let clock = || Clock::start(&server.config.controller, &thread_id, limit);
         let mut wish = Wish::new(server, &mut request, context, &arguments, about, clock)?;

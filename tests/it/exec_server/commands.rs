@@ -307,6 +307,17 @@ fn a_session_that_nobody_asks_for_ends() {
 }
 
 #[test]
+fn no_limit_is_what_0_stands_for() {
+    let mut client = Client::start(exec_server(["--timeout", "0", "--idle-timeout", "0"]));
+    let answer = client.call("shell", shell("sleep 0.1; echo done"));
+    assert_eq!((&answer["exit_code"], &answer["output"]), (&json!(0), &json!("done\n")), "{answer}");
+    let first = client.call("exec_command", json!({"command": "read line; echo got $line", "yield_time_ms": 100}));
+    let poll = json!({"session_id": first["session_id"], "chars": "it\n", "yield_time_ms": 20_000});
+    let last = client.call("write_stdin", poll);
+    assert_eq!((&last["exit_code"], &last["output"]), (&json!(0), &json!("got it\n")), "{last}");
+}
+
+#[test]
 fn another_caller_and_another_thread_are_kept_apart() {
     let mut client = client();
     let line = "echo $PAUSEWATCH_THREAD_ID";
