@@ -8,10 +8,14 @@ pub enum Limit {
     Connections,
     /// Connections of one peer.
     ConnectionsPerCaller,
-    /// Watches.
+    /// Streams: watches, and those of health and reflection.
     Streams,
-    /// Watches of one caller.
+    /// Streams of one caller.
     StreamsPerCaller,
+    /// Thread ids that watches name.
+    WatchedThreads,
+    /// Thread ids that the watches of one caller name.
+    WatchedThreadsPerCaller,
     /// Open elicitations.
     OpenElicitations,
     /// Open elicitations that one caller has opened.
@@ -28,11 +32,13 @@ pub enum Limit {
 
 impl Limit {
     /// All, in the order of their declaration.
-    pub const ALL: [Limit; 10] = [
+    pub const ALL: [Limit; 12] = [
         Limit::Connections,
         Limit::ConnectionsPerCaller,
         Limit::Streams,
         Limit::StreamsPerCaller,
+        Limit::WatchedThreads,
+        Limit::WatchedThreadsPerCaller,
         Limit::OpenElicitations,
         Limit::OpenElicitationsPerCaller,
         Limit::Threads,
@@ -48,6 +54,8 @@ impl Limit {
             Limit::ConnectionsPerCaller => "connections-per-caller",
             Limit::Streams => "streams",
             Limit::StreamsPerCaller => "streams-per-caller",
+            Limit::WatchedThreads => "watched-threads",
+            Limit::WatchedThreadsPerCaller => "watched-threads-per-caller",
             Limit::OpenElicitations => "open-elicitations",
             Limit::OpenElicitationsPerCaller => "open-elicitations-per-caller",
             Limit::Threads => "threads",
@@ -79,6 +87,7 @@ impl Exceeded {
         let what = match self.limit {
             Limit::Connections | Limit::ConnectionsPerCaller => "close connections that are not needed",
             Limit::Streams | Limit::StreamsPerCaller => "close watches, or watch several threads on one stream",
+            Limit::WatchedThreads | Limit::WatchedThreadsPerCaller => "watch fewer threads",
             Limit::OpenElicitations | Limit::OpenElicitationsPerCaller => "close elicitations first",
             Limit::Threads | Limit::ThreadsPerCaller => {
                 "use fewer threads; one is forgotten after a day without a change"

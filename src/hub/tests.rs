@@ -247,6 +247,18 @@ fn a_watch_takes_10000_threads() {
 // H1: rising revisions, and the last one.
 
 /// G6: who does not look for a thousand changes is given one state, the last.
+/// A snapshot of many threads is not to cost its watch anything for ever.
+#[test]
+fn h3_a_watch_of_every_thread_that_has_caught_up_keeps_no_room_for_what_it_was_given() {
+    let hub = Arc::<Hub>::default();
+    hub.publish((0..5_000).map(|i| opened(numbered(i).as_str(), 1)));
+    let mut watching = watch(&hub, Interest::All);
+    let room = |hub: &Hub| hub.lock().watchers.iter().map(|(_, watcher)| watcher.room()).sum::<usize>();
+    assert!(room(&hub) >= 10_000, "each stands in the queue and in the set");
+    assert_eq!(watching.take().len(), 5_001);
+    assert!(room(&hub) < 500, "{}", room(&hub));
+}
+
 #[test]
 fn a_watcher_that_was_slow_is_given_the_last_state_alone() {
     for (interest, snapshot) in [

@@ -8,6 +8,9 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+/// Changed threads that a watcher which has caught up keeps room for.
+const KEPT: usize = 64;
+
 /// What to watch.
 #[derive(Clone, Debug)]
 pub enum Interest {
@@ -17,6 +20,17 @@ pub enum Interest {
     All,
     /// Every thread of these.
     Within(Scope),
+}
+
+impl Interest {
+    /// How many threads it names.
+    pub fn named(&self) -> usize {
+        match self {
+            Interest::Threads(threads) => threads.len(),
+            Interest::All => 0,
+            Interest::Within(scope) => scope.threads().map_or(0, |threads| threads.len()),
+        }
+    }
 }
 
 /// Takes what a watcher is given.
@@ -252,6 +266,15 @@ impl Watcher {
 
 #[cfg(test)]
 impl Watcher {
+    /// Changed threads that it has room for.
+    pub(super) fn room(&self) -> usize {
+        match &self.changed {
+            Changed::One { .. } => 1,
+            Changed::Many(many) => many.queue.capacity(),
+            Changed::All(all) => all.queue.capacity() + all.queued.capacity(),
+        }
+    }
+
     /// The topic at `place`, and where it has this watcher.
     pub(super) fn watched(&self, place: u32) -> (u32, u32) {
         let watched = match &self.changed {
@@ -285,7 +308,7 @@ impl Many {
 
     fn next(&mut self) -> Option<u32> {
         let Some(place) = self.queue.pop_front() else {
-            self.queue.shrink_to(64);
+            self.queue.shrink_to(KEPT);
             return None;
         };
         self.queued[place as usize] = false;
@@ -295,7 +318,11 @@ impl Many {
 
 impl All {
     fn next(&mut self) -> Option<ThreadId> {
-        let thread = self.queue.pop_front()?;
+        let Some(thread) = self.queue.pop_front() else {
+            self.queue.shrink_to(KEPT);
+            self.queued.shrink_to(KEPT);
+            return None;
+        };
         self.queued.remove(&thread);
         Some(thread)
     }

@@ -1,5 +1,5 @@
 //! Callers, and what each has.
-use super::{Exceeded, Limit, Most, Rate};
+use super::{Exceeded, Limit, Limits, Rate};
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -19,6 +19,8 @@ pub enum CallerKey {
     Peer(IpAddr),
     /// The user at the other end of a Unix socket.
     User(u32),
+    /// The process itself, which looks whether it serves: no limit is for it.
+    Itself,
     /// Who comes over a transport that does not tell.
     Unknown,
 }
@@ -50,6 +52,7 @@ impl fmt::Display for CallerKey {
             CallerKey::Peer(IpAddr::V6(network)) if !network.is_loopback() => write!(f, "{network}/64"),
             CallerKey::Peer(address) => address.fmt(f),
             CallerKey::User(user) => write!(f, "uid:{user}"),
+            CallerKey::Itself => f.write_str("itself"),
             CallerKey::Unknown => f.write_str("unknown"),
         }
     }
@@ -59,7 +62,7 @@ impl fmt::Display for CallerKey {
 #[derive(Debug)]
 pub struct Account {
     key: CallerKey,
-    streams: AtomicU64,
+    streams: Streams,
     /// Its calls of this second.
     pub calls: Rate,
     /// Its calls that were refused.
@@ -81,7 +84,7 @@ impl Account {
 #[derive(Debug, Default)]
 pub struct Accounts {
     of: Mutex<Table>,
-    streams: AtomicU64,
+    streams: Streams,
     /// The calls of this second, of all callers.
     pub calls: Rate,
 }
@@ -107,7 +110,7 @@ impl Accounts {
         }
         let account = Arc::new(Account {
             key: key.clone(),
-            streams: AtomicU64::new(0),
+            streams: Streams::default(),
             calls: Rate::default(),
             refused: Rate::default(),
             open: AtomicU64::new(0),
@@ -117,59 +120,102 @@ impl Accounts {
         account
     }
 
-    /// A watch of this caller, if there may be one more.
+    /// A stream of this caller, if there may be one more and it names no more threads than there may be.
     ///
     /// # Errors
     /// There are as many as there may be, of the caller or in all.
-    pub fn stream(self: &Arc<Self>, account: Option<Arc<Account>>, most: Most) -> Result<Share, Exceeded> {
-        let refused = |limit, allowed, caller: Option<&CallerKey>| Exceeded {
-            limit,
-            was: allowed,
-            allowed,
-            caller: caller.map(CallerKey::name),
-            retry_after: Duration::from_secs(1),
+    pub fn stream(
+        self: &Arc<Self>,
+        account: Option<Arc<Account>>,
+        limits: &Limits,
+        weight: Weight,
+    ) -> Result<Share, Exceeded> {
+        let exceeded = |met: Met, caller: Option<&CallerKey>| {
+            let Met { limit, was, allowed } = met;
+            Exceeded { limit, was, allowed, caller: caller.map(CallerKey::name), retry_after: Duration::from_secs(1) }
         };
-        enter(&self.streams, most.in_all).map_err(|allowed| refused(Limit::Streams, allowed, None))?;
-        let share = Share { all: self.clone(), account: None };
+        let (streams, ids) = (limits.streams, limits.watched);
+        let of_all = [(Limit::Streams, streams.in_all), (Limit::WatchedThreads, ids.in_all)];
+        self.streams.enter(weight, of_all).map_err(|met| exceeded(met, None))?;
+        // Dropped if the caller has too many, so that they do not count in all either.
+        let mut share = Share { all: self.clone(), account: None, weight };
         if let Some(account) = &account {
-            enter(&account.streams, most.per_caller)
-                .map_err(|allowed| refused(Limit::StreamsPerCaller, allowed, Some(&account.key)))?;
+            let own = [(Limit::StreamsPerCaller, streams.per_caller), (Limit::WatchedThreadsPerCaller, ids.per_caller)];
+            account.streams.enter(weight, own).map_err(|met| exceeded(met, Some(&account.key)))?;
         }
-        Ok(share.of(account))
+        share.account = account;
+        Ok(share)
     }
 }
 
-/// One more, unless there are as many as are allowed.
-fn enter(count: &AtomicU64, most: Option<u64>) -> Result<(), u64> {
-    let before = count.fetch_add(1, Relaxed);
+/// What a stream counts as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weight {
+    /// As so many watches.
+    pub streams: u64,
+    /// The threads that it names.
+    pub watched: u64,
+}
+
+impl Weight {
+    /// A watch that names so many threads.
+    pub const fn watch(named: usize) -> Self {
+        Weight { streams: 1, watched: named as u64 }
+    }
+}
+
+/// Streams that are open, and how many threads they name.
+#[derive(Debug, Default)]
+struct Streams {
+    open: AtomicU64,
+    watched: AtomicU64,
+}
+
+/// A limit that does not let one more in.
+struct Met {
+    limit: Limit,
+    was: u64,
+    allowed: u64,
+}
+
+impl Streams {
+    /// One more, unless there are too many or they name too many threads.
+    fn enter(&self, weight: Weight, [streams, ids]: [(Limit, Option<u64>); 2]) -> Result<(), Met> {
+        add(&self.open, weight.streams, streams)?;
+        add(&self.watched, weight.watched, ids).inspect_err(|_| _ = self.open.fetch_sub(weight.streams, Relaxed))
+    }
+
+    fn leave(&self, weight: Weight) {
+        self.open.fetch_sub(weight.streams, Relaxed);
+        self.watched.fetch_sub(weight.watched, Relaxed);
+    }
+}
+
+/// So many more, unless there would be more than are allowed.
+fn add(count: &AtomicU64, more: u64, (limit, most): (Limit, Option<u64>)) -> Result<(), Met> {
+    let was = count.fetch_add(more, Relaxed);
     match most {
-        Some(most) if before >= most => {
-            count.fetch_sub(1, Relaxed);
-            Err(most)
+        Some(allowed) if more > 0 && was.saturating_add(more) > allowed => {
+            count.fetch_sub(more, Relaxed);
+            Err(Met { limit, was, allowed })
         }
         _ => Ok(()),
     }
 }
 
-/// A watch that counts until this is dropped.
+/// A stream that counts until this is dropped.
 #[derive(Debug)]
 pub struct Share {
     all: Arc<Accounts>,
     account: Option<Arc<Account>>,
-}
-
-impl Share {
-    fn of(mut self, account: Option<Arc<Account>>) -> Self {
-        self.account = account;
-        self
-    }
+    weight: Weight,
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.all.streams.fetch_sub(1, Relaxed);
+        self.all.streams.leave(self.weight);
         if let Some(account) = &self.account {
-            account.streams.fetch_sub(1, Relaxed);
+            account.streams.leave(self.weight);
         }
     }
 }
@@ -177,6 +223,7 @@ impl Drop for Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::Most;
 
     const NOW: Duration = Duration::from_secs(9);
 
@@ -189,23 +236,51 @@ mod tests {
         assert_eq!(key("2001:db8:1:2:3:4:5:6").to_string(), "2001:db8:1:2::/64");
     }
 
+    const fn most(in_all: u64, per_caller: u64) -> Most {
+        Most { in_all: Some(in_all), per_caller: Some(per_caller) }
+    }
+
     #[test]
     fn g7_a_caller_has_its_watches_and_the_others_have_theirs() {
         let accounts = Arc::<Accounts>::default();
         let [greedy, modest] = [1, 2].map(|user| accounts.of(CallerKey::User(user), NOW));
-        let most = Most { in_all: Some(3), per_caller: Some(2) };
-        let mut held: Vec<_> = (0..2).map(|_| accounts.stream(Some(greedy.clone()), most).unwrap()).collect();
-        let refused = accounts.stream(Some(greedy.clone()), most).unwrap_err();
+        let limits = Limits { streams: most(3, 2), ..Limits::default() };
+        let stream = |account: &Arc<Account>| accounts.stream(Some(account.clone()), &limits, Weight::watch(1));
+        let mut held: Vec<_> = (0..2).map(|_| stream(&greedy).unwrap()).collect();
+        let refused = stream(&greedy).unwrap_err();
         assert_eq!(
             (refused.limit, refused.was, refused.caller.as_deref()),
             (Limit::StreamsPerCaller, 2, Some("uid:1"))
         );
-        held.push(accounts.stream(Some(modest.clone()), most).unwrap());
-        assert_eq!(accounts.stream(Some(modest.clone()), most).unwrap_err().limit, Limit::Streams);
+        held.push(stream(&modest).unwrap());
+        assert_eq!(stream(&modest).unwrap_err().limit, Limit::Streams);
         held.remove(0);
-        held.push(accounts.stream(Some(modest.clone()), most).unwrap());
+        held.push(stream(&modest).unwrap());
         drop(held);
-        assert_eq!((accounts.streams.load(Relaxed), modest.streams.load(Relaxed)), (0, 0));
+        assert_eq!(counts([&accounts.streams, &greedy.streams, &modest.streams]), [(0, 0); 3]);
+    }
+
+    #[test]
+    fn g7_what_watches_name_is_counted_with_them() {
+        let accounts = Arc::<Accounts>::default();
+        let [greedy, modest] = [1, 2].map(|user| accounts.of(CallerKey::User(user), NOW));
+        let limits = Limits { watched: most(10, 7), ..Limits::default() };
+        let watch = |account: &Arc<Account>, ids| accounts.stream(Some(account.clone()), &limits, Weight::watch(ids));
+        let held = [watch(&greedy, 4).unwrap(), watch(&greedy, 3).unwrap()];
+        let refused = watch(&greedy, 1).unwrap_err();
+        let told = (refused.limit, refused.was, refused.allowed, refused.caller.as_deref());
+        assert_eq!(told, (Limit::WatchedThreadsPerCaller, 7, 7, Some("uid:1")));
+        let refused = watch(&modest, 4).unwrap_err();
+        assert_eq!((refused.limit, refused.was, refused.allowed), (Limit::WatchedThreads, 7, 10));
+        // What was refused is not counted, and a stream that names none is in nobody's way.
+        let others = [watch(&modest, 3).unwrap(), watch(&greedy, 0).unwrap()];
+        assert_eq!(counts([&accounts.streams, &greedy.streams, &modest.streams]), [(4, 10), (3, 7), (1, 3)]);
+        drop((held, others));
+        assert_eq!(counts([&accounts.streams, &greedy.streams, &modest.streams]), [(0, 0); 3]);
+    }
+
+    fn counts(of: [&Streams; 3]) -> [(u64, u64); 3] {
+        of.map(|streams| (streams.open.load(Relaxed), streams.watched.load(Relaxed)))
     }
 
     #[test]

@@ -6,7 +6,7 @@
 mod account;
 mod rate;
 
-pub use account::{Account, Accounts, CallerKey, Share};
+pub use account::{Account, Accounts, CallerKey, Share, Weight};
 pub use rate::Rate;
 
 pub use crate::core::{Exceeded, Limit};
@@ -32,8 +32,10 @@ impl Most {
 pub struct Limits {
     /// Connections; fewer where the system allows fewer files.
     pub connections: Most,
-    /// Watches.
+    /// Streams: watches, and those of health and reflection.
     pub streams: Most,
+    /// Thread ids that watches name.
+    pub watched: Most,
     /// Open elicitations.
     pub open: Most,
     /// Known threads: those that are paused, or were within a day.
@@ -43,11 +45,12 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// What takes about 1 GiB: 65,536 idle connections, 262,144 idle watches, a million open elicitations or threads.
+    /// So that a fleet works without any option. What each takes at its limit: `docs/limits.md`.
     fn default() -> Self {
         Limits {
             connections: Most::halves(65_536),
             streams: Most::halves(262_144),
+            watched: Most::halves(1_000_000),
             open: Most::halves(1_000_000),
             threads: Most::halves(1_000_000),
             calls: Most { in_all: None, per_caller: None },

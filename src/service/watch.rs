@@ -12,7 +12,7 @@ use super::{MAX_WATCH_REQUEST, status, wire};
 use crate::access::{Access, Denial, Role};
 use crate::clock::Clock;
 use crate::hub::{Hub, Subscription};
-use crate::limits::Share;
+use crate::limits::{Share, Weight};
 use crate::metrics::Rpc;
 use crate::proto::v1;
 use bytes::Bytes;
@@ -59,10 +59,12 @@ impl Watches {
         let (interest, include_elicitations) = wire::watch(request).map_err(status::of_field)?;
         let interest = rights.within(interest)?;
         let end = self.access.zip(rights.caller()).map(|(access, caller)| Box::pin(access.end_of(caller)) as End);
-        let share = self.shop.accounts.stream(account, self.shop.limits.streams).map_err(|exceeded| {
-            self.shop.metrics.refuse(exceeded.limit);
-            status::of_limit(exceeded)
-        })?;
+        let share = self.shop.accounts.stream(account, &self.shop.limits, Weight::watch(interest.named())).map_err(
+            |exceeded| {
+                self.shop.metrics.refuse(exceeded.limit);
+                status::of_limit(exceeded)
+            },
+        )?;
         let subscription = Some(self.hub.watch(interest));
         let ends = Ends { shop: self.shop, code: Code::Cancelled };
         let states = States { subscription, include_elicitations, clock: self.clock, guest, end, ends, _share: share };

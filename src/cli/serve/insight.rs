@@ -15,12 +15,18 @@ pub(super) struct LimitArgs {
     /// Connections of one address or user [default: half of all].
     #[arg(long, value_name = "N")]
     max_connections_per_caller: Option<u64>,
-    /// Watches [default: 262144].
+    /// Streams: watches; one of health or reflection counts as eight [default: 262144].
     #[arg(long, value_name = "N")]
     max_streams: Option<u64>,
-    /// Watches of one caller [default: half of all].
+    /// Streams of one caller [default: half of all].
     #[arg(long, value_name = "N")]
     max_streams_per_caller: Option<u64>,
+    /// Thread ids that watches name [default: 1000000].
+    #[arg(long, value_name = "N")]
+    max_watched_threads: Option<u64>,
+    /// Thread ids that the watches of one caller name [default: half of all].
+    #[arg(long, value_name = "N")]
+    max_watched_threads_per_caller: Option<u64>,
     /// Open elicitations [default: 1000000].
     #[arg(long, value_name = "N")]
     max_open_elicitations: Option<u64>,
@@ -55,6 +61,7 @@ impl LimitArgs {
         Limits {
             connections: most(self.max_connections, self.max_connections_per_caller, default.connections),
             streams: most(self.max_streams, self.max_streams_per_caller, default.streams),
+            watched: most(self.max_watched_threads, self.max_watched_threads_per_caller, default.watched),
             open: most(self.max_open_elicitations, self.max_open_elicitations_per_caller, default.open),
             threads: most(self.max_threads, self.max_threads_per_caller, default.threads),
             calls: most(self.max_calls_per_second, self.max_calls_per_second_per_caller, default.calls),
