@@ -113,13 +113,18 @@ pub struct Calls(Vec<Shard>);
 #[derive(Debug)]
 #[repr(align(128))]
 struct Shard {
+    begun: AtomicU64,
     ended: [[AtomicU64; CODES.len()]; Rpc::ALL.len()],
     took: [Histogram; Rpc::ALL.len()],
 }
 
 impl Default for Calls {
     fn default() -> Self {
-        let shard = || Shard { ended: Default::default(), took: Rpc::ALL.map(|_| Histogram::new(LATENCIES)) };
+        let shard = || Shard {
+            begun: AtomicU64::new(0),
+            ended: Default::default(),
+            took: Rpc::ALL.map(|_| Histogram::new(LATENCIES)),
+        };
         Calls((0..SHARDS).map(|_| shard()).collect())
     }
 }
@@ -137,6 +142,20 @@ fn place() -> usize {
 }
 
 impl Calls {
+    /// A call has come.
+    pub fn begun(&self) {
+        self.0[place()].begun.fetch_add(1, Relaxed);
+    }
+
+    /// Calls and watches that have begun and not ended.
+    pub fn in_flight(&self) -> u64 {
+        let ended = |shard: &Shard| shard.ended.iter().flatten().map(|count| count.load(Relaxed)).sum::<u64>();
+        // One may begin on one worker and end on another; and what ends while this is counted is not in flight.
+        let ended: u64 = self.0.iter().map(ended).sum();
+        let begun: u64 = self.0.iter().map(|shard| shard.begun.load(Relaxed)).sum();
+        begun.saturating_sub(ended)
+    }
+
     /// A call has ended with `code`.
     pub fn ended(&self, rpc: Rpc, code: i32) {
         let code = usize::try_from(code).ok().filter(|&code| code < CODES.len()).unwrap_or(2);
@@ -171,6 +190,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..40 {
                 scope.spawn(|| {
+                    calls.begun();
                     calls.ended(Rpc::Get, 5);
                     calls.took(Rpc::Get, Duration::from_micros(60));
                 });
@@ -178,6 +198,8 @@ mod tests {
         });
         calls.ended(Rpc::Get, 99);
         assert_eq!((calls.count(Rpc::Get, 5), calls.count(Rpc::Get, 2), calls.count(Rpc::List, 5)), (40, 1, 0));
+        (0..3).for_each(|_| calls.begun());
+        assert_eq!(calls.in_flight(), 2, "43 have begun, 41 have ended");
         let latency = calls.latency(Rpc::Get);
         assert_eq!((latency.buckets[1], latency.count(), latency.sum), (40, 40, 40 * 60_000));
     }

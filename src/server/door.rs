@@ -31,7 +31,7 @@ const OTHER_FILES: u64 = 64;
 /// Connections that are told why they are refused, at once.
 const REFUSED: usize = 64;
 /// What a newcomer has to speak, while others crowd in: a request is there within a round trip.
-const TO_SPEAK: Duration = Duration::from_millis(250);
+pub(super) const TO_SPEAK: Duration = Duration::from_millis(250);
 /// When one that was refused may try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -132,6 +132,14 @@ impl Door {
             }
         }
         Place { door: self.clone(), number, guest, pause }
+    }
+
+    /// Has all go who have not asked for anything, and waits no longer for requests that have not come whole.
+    pub(super) fn close_up(&self) {
+        self.room.wait_no_longer();
+        let inside = self.lock();
+        let silent = inside.silent.values().filter(|guest| !guest.has_asked());
+        silent.chain(inside.refused.values()).for_each(|guest| guest.closing().cancel());
     }
 }
 

@@ -1,4 +1,5 @@
-//! A way to a worker that no listener is on: for the process itself, to see whether its workers serve.
+//! A way to a worker that no listener is on: for the process itself, to see whether its workers serve. No limit holds there: a
+//! server that refuses others is alive.
 use super::door::Door;
 use super::worker::Entrance;
 use crate::clock::System;
@@ -27,7 +28,7 @@ impl Inside {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
-        let place = self.door.enter(CallerKey::User(rustix::process::getuid().as_raw()));
+        let place = self.door.enter(CallerKey::Itself);
         self.entrance.unix(theirs, place).await;
         tokio::net::UnixStream::from_std(ours)
     }

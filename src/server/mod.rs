@@ -1,7 +1,7 @@
 //! The server: listeners, connections, health, reflection, and a drain that loses nothing.
 //!
 //! [`Server::start`] opens the store and then the listeners, so that who can connect is served. [`Server::run`] ends
-//! after a drain: health turns NOT_SERVING, watches end with UNAVAILABLE, calls in flight are answered, the store is
+//! after a drain: health turns NOT_SERVING, streams end with UNAVAILABLE, calls in flight are answered, the store is
 //! closed.
 mod check;
 mod control;
@@ -30,16 +30,18 @@ use crate::hub::{Figures, Hub};
 use crate::limits::{Accounts, Limits};
 use crate::metrics::{Metrics, State};
 use crate::proto::{DESCRIPTORS, v1::elicitation_service_server::SERVICE_NAME};
-use crate::service::{Authorized, Bounded, Elicitations, Gate, Shop};
+use crate::service::{Bounded, Elicitations, Gate, Shop, Streams};
 use crate::store::{self, OpenError, Store};
 use control::Control;
-use door::Door;
+use door::{Door, TO_SPEAK};
 use files::{Seen, Source};
 use listen::{Listener, Tcp};
 use pauses::{PauseLog, Witnesses};
-use std::future::Future;
+use std::convert::Infallible;
+use std::future::{Future, Ready, ready};
 use std::io;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tls::Tls;
@@ -48,9 +50,13 @@ use tokio::task::JoinHandle;
 use tokio::time::{interval, timeout};
 use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::http;
 use tonic::service::Routes;
 use tonic::transport::server::Connected;
 use tonic_health::server::HealthReporter;
+use tower::ServiceExt;
 use worker::{Work, Worker};
 
 /// How long calls in flight have to finish in a drain. With it, the process ends within 5 s.
@@ -230,11 +236,11 @@ impl Server {
         let coordinator = Arc::new(Coordinator::start_with(store, clock.clone(), settings, end_process)?);
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_service_status(SERVICE_NAME, tonic_health::ServingStatus::Serving).await;
-        // Open to all: who probes a server has no token.
-        let health_service = Authorized::new(health_service, None);
-        let health_service = Bounded(Gate::new(health_service, shop.clone(), clock.clone(), None));
-        let routes = routes(&coordinator, &clock, &shop, access.clone()).add_service(health_service);
         let drain = CancellationToken::new();
+        let health_service = Streams::new(health_service, shop.clone(), clock.clone(), drain.clone());
+        // Open to all: who probes a server has no token.
+        let health_service = Gate::new(health_service, shop.clone(), clock.clone(), access.clone()).open_to_strangers();
+        let routes = routes(&coordinator, &clock, &shop, access.clone(), &drain).add_service(Bounded(health_service));
         let mut listeners = Vec::new();
         for listen in &config.listen {
             listeners.push(Listener::open(listen, tcp).await?);
@@ -321,14 +327,27 @@ impl Server {
                 worker.finish().await;
             }
         };
-        if timeout(DRAIN, finish).await.is_err() {
-            tracing::warn!(seconds = DRAIN.as_secs(), "calls were still in flight at the end of the drain");
+        let mut finish = pin!(finish);
+        if timeout(TO_SPEAK, &mut finish).await.is_err() {
+            door.close_up();
+            if timeout(DRAIN - TO_SPEAK, finish).await.is_err() {
+                warn_of_the_rest(self.shop.metrics.calls.in_flight(), door.connections());
+            }
         }
         beats.abort();
         control.iter().for_each(tokio::task::JoinHandle::abort);
         files.abort();
         // To the end, so that a drain that takes long can be watched.
         scraped.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Says what the drain did not wait for.
+fn warn_of_the_rest(calls: u64, connections: u64) {
+    let seconds = DRAIN.as_secs();
+    match calls {
+        0 => tracing::warn!(seconds, connections, "connections were still open at the end of the drain"),
+        _ => tracing::warn!(seconds, calls, connections, "calls were still in flight at the end of the drain"),
     }
 }
 
@@ -363,7 +382,8 @@ where
     IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
     let coordinator = Arc::new(Coordinator::start(store, clock.clone(), anonymous_ttl, end_process)?);
-    let server = worker::with_limits().add_routes(routes(&coordinator, &clock, &Arc::default(), None));
+    let routes = routes(&coordinator, &clock, &Arc::default(), None, &CancellationToken::new());
+    let server = worker::with_limits().add_routes(routes);
     tokio::select! {
         served = server.serve_with_incoming(connections) => {
             if let Err(error) = served {
@@ -381,6 +401,7 @@ fn routes(
     clock: &Arc<dyn Clock>,
     shop: &Arc<Shop>,
     access: Option<Arc<Access>>,
+    drain: &CancellationToken,
 ) -> Routes {
     let reflection = || {
         tonic_reflection::server::Builder::configure()
@@ -391,11 +412,35 @@ fn routes(
     };
     let elicitations = Elicitations::new(coordinator.clone(), clock.clone(), shop.clone(), access.clone());
     let v1 = reflection().build_v1().expect("our descriptors are valid");
+    let v1 = Streams::new(v1, shop.clone(), clock.clone(), drain.clone());
     let v1alpha = reflection().build_v1alpha().expect("our descriptors are valid");
+    let v1alpha = Streams::new(v1alpha, shop.clone(), clock.clone(), drain.clone());
     // Whoever may call has a token, and tools send it with their questions for the descriptors too.
-    Routes::new(Bounded(Gate::new(elicitations, shop.clone(), clock.clone(), access.clone())))
-        .add_service(Bounded(Gate::new(Authorized::new(v1, access.clone()), shop.clone(), clock.clone(), None)))
-        .add_service(Bounded(Gate::new(Authorized::new(v1alpha, access), shop.clone(), clock.clone(), None)))
+    let guard = Guard { shop: shop.clone(), clock: clock.clone(), access };
+    let mut routes =
+        Routes::new(guard.before(elicitations)).add_service(guard.before(v1)).add_service(guard.before(v1alpha));
+    let rest = guard.before(tower::service_fn(no_such_service));
+    let router = routes.axum_router_mut();
+    *router =
+        std::mem::take(router).fallback_service(rest.map_request(|request: http::Request<_>| request.map(Body::new)));
+    routes
+}
+
+/// What every call comes by.
+struct Guard {
+    shop: Arc<Shop>,
+    clock: Arc<dyn Clock>,
+    access: Option<Arc<Access>>,
+}
+
+impl Guard {
+    fn before<S>(&self, service: S) -> Bounded<Gate<S>> {
+        Bounded(Gate::new(service, self.shop.clone(), self.clock.clone(), self.access.clone()))
+    }
+}
+
+fn no_such_service(_: http::Request<Body>) -> Ready<Result<http::Response<Body>, Infallible>> {
+    ready(Ok(Status::unimplemented("the server has no such service").into_http()))
 }
 
 fn certificates(tls: Arc<Tls>, seen: &Seen) -> Source {

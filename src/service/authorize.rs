@@ -1,62 +1,18 @@
 //! Who calls, and whether they may: before a call is decoded, and again when its thread is known.
 //!
-//! [`Authorized`] stands in front of a service. It reads the token, and puts the [`Caller`] among the extensions of the request
-//! for all that comes behind it; who has no right to be there is answered at once, and does not count as somebody who has asked
-//! ([`Guest::asks`]). [`Rights`] are what a call then has. A thread is judged by its id alone, before anything looks whether it
-//! is there, so that the answer is the same either way.
+//! [`admit`] reads the token, and puts the [`Caller`] among the extensions of the request for all that comes behind it; who has no
+//! right to be there does not count as somebody who has asked ([`Guest::asks`]). [`Rights`] are what a call then has. A thread is
+//! judged by its id alone, before anything looks whether it is there, so that the answer is the same either way.
 use super::room::Guest;
 use super::status;
 use crate::access::{Access, Caller, Denial, Role};
 use crate::core::scope::Scope;
 use crate::core::types::ThreadId;
 use crate::hub::Interest;
-use std::convert::Infallible;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use tonic::body::Body;
-use tonic::codegen::{Service, http};
-use tonic::server::NamedService;
+use tonic::codegen::http;
 use tonic::{Extensions, Status};
-
-/// Lets calls through to `S` whose token is known: an [`Arc<Caller>`] is then among the extensions of the request.
-#[derive(Clone, Debug)]
-pub struct Authorized<S> {
-    service: S,
-    access: Option<Arc<Access>>,
-}
-
-impl<S> Authorized<S> {
-    /// In front of `service`; without `access`, every call is let through.
-    pub fn new(service: S, access: Option<Arc<Access>>) -> Self {
-        Authorized { service, access }
-    }
-}
-
-impl<S: NamedService> NamedService for Authorized<S> {
-    const NAME: &'static str = S::NAME;
-}
-
-impl<S> Service<http::Request<Body>> for Authorized<S>
-where
-    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible, Future: Unpin>,
-{
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = Passing<S::Future>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.service.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
-        match admit(self.access.as_deref(), &mut request) {
-            Ok(()) => Passing::Let(self.service.call(request)),
-            Err(denial) => Passing::Refused(Some(status::of_denial(&denial).into_http())),
-        }
-    }
-}
 
 /// Has the caller's name put to the request, if it may come in.
 pub(super) fn admit(access: Option<&Access>, request: &mut http::Request<Body>) -> Result<(), Denial> {
@@ -69,28 +25,6 @@ pub(super) fn admit(access: Option<&Access>, request: &mut http::Request<Body>) 
         guest.asks();
     }
     Ok(())
-}
-
-/// The answer of the service, or the refusal.
-pub enum Passing<F> {
-    /// It is being made.
-    Let(F),
-    /// It is here, until it was taken.
-    Refused(Option<http::Response<Body>>),
-}
-
-impl<F> Future for Passing<F>
-where
-    F: Future<Output = Result<http::Response<Body>, Infallible>> + Unpin,
-{
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        match self.get_mut() {
-            Passing::Let(answer) => Pin::new(answer).poll(cx),
-            Passing::Refused(refusal) => Poll::Ready(Ok(refusal.take().expect("polled once more after the answer"))),
-        }
-    }
 }
 
 /// What a call may do.
@@ -149,23 +83,19 @@ mod tests {
     use crate::service::Room;
     use std::time::Duration;
 
-    #[tokio::test]
-    async fn only_who_is_let_in_has_asked() {
+    #[test]
+    fn only_who_is_let_in_has_asked() {
         let given = vec![("a-token".to_owned(), Grant::new("s", Role::Watcher, Scope::ALL))];
         let config = AccessConfig { given, ..AccessConfig::default() };
         let access = Access::load(config, Arc::new(System::new())).unwrap();
-        let inner = tower::service_fn(|request: http::Request<Body>| {
-            let caller = request.extensions().get::<Arc<Caller>>().map(|caller| caller.subject().to_owned());
-            assert_eq!(caller.as_deref(), Some("s"));
-            std::future::ready(Ok::<_, Infallible>(http::Response::new(Body::empty())))
-        });
         for (token, is_in) in [("Bearer a-token", true), ("Bearer another", false)] {
             let account = Accounts::default().of(CallerKey::Unknown, Duration::ZERO);
             let guest = Arc::<Room>::default().guest(account, None);
             let request = http::Request::builder().header("authorization", token).extension(guest.clone());
-            let request = request.body(Body::empty()).unwrap();
-            Authorized::new(inner, Some(access.clone())).call(request).await.unwrap();
-            assert_eq!(guest.has_asked(), is_in);
+            let mut request = request.body(Body::empty()).unwrap();
+            assert_eq!(admit(Some(&access), &mut request).is_ok(), is_in);
+            let caller = request.extensions().get::<Arc<Caller>>().map(|caller| caller.subject());
+            assert_eq!((caller, guest.has_asked()), (is_in.then_some("s"), is_in));
         }
     }
 

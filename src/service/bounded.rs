@@ -1,5 +1,6 @@
 //! A service whose half requests and unread answers are counted in the [`Room`](super::Room) of their connection.
 use super::room::{Guest, Held};
+use super::status;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use std::convert::Infallible;
@@ -7,13 +8,17 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
 
-/// What a request or an answer takes beside its bytes, about.
-const AT_LEAST: usize = 1 << 10;
+/// What a request that has not come whole takes beside its bytes, at most: most of it is the buffer for its message.
+const HALF_REQUEST: usize = 16 << 10;
+
+/// What an answer takes beside its bytes, about.
+const ANSWER: usize = 1 << 10;
 
 /// What the buffer of a message that has not come whole takes for each of its bytes, at most: it grows ahead of them.
 const BUFFERS: usize = 4;
@@ -52,18 +57,30 @@ where
             return Answering { answer: self.0.call(request), guest: None };
         };
         let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
-        let size = AT_LEAST + headers.sum::<usize>();
-        let receiving = |body| Body::new(Receiving { body, size, guest: guest.clone(), held: None });
+        let size = HALF_REQUEST + headers.sum::<usize>();
+        let receiving = |body| Body::new(Receiving { body, size, guest: guest.clone(), waiting: None });
         Answering { answer: self.0.call(request.map(receiving)), guest: Some(guest) }
     }
 }
 
-/// The body of a request. It is counted from when its rest has to be waited for: most requests come whole.
+/// The body of a request. It is counted while its rest has to be waited for: most requests come whole.
 struct Receiving {
     body: Body,
     size: usize,
     guest: Arc<Guest>,
-    held: Option<Held>,
+    waiting: Option<Waiting>,
+}
+
+struct Waiting {
+    held: Held,
+    too_late: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl Waiting {
+    fn of(guest: &Arc<Guest>, size: usize) -> Self {
+        let too_late = Box::pin(guest.too_late().clone().cancelled_owned());
+        Waiting { held: guest.hold(size), too_late }
+    }
 }
 
 impl http_body::Body for Receiving {
@@ -77,10 +94,17 @@ impl http_body::Body for Receiving {
             Poll::Ready(Some(Ok(frame))) => {
                 let more = BUFFERS * frame.data_ref().map_or(0, Bytes::len);
                 this.size += more;
-                this.held.iter_mut().for_each(|held| held.grow(more));
+                this.waiting.iter_mut().for_each(|waiting| waiting.held.grow(more));
             }
-            Poll::Pending if this.held.is_none() => this.held = Some(this.guest.hold(this.size)),
-            _ => {}
+            Poll::Ready(_) => this.waiting = None,
+            Poll::Pending => {
+                let waiting = this.waiting.get_or_insert_with(|| Waiting::of(&this.guest, this.size));
+                ready!(waiting.too_late.as_mut().poll(cx));
+                return Poll::Ready(Some(Err(status::draining())));
+            }
+        }
+        if this.body.is_end_stream() {
+            this.waiting = None;
         }
         polled
     }
@@ -109,7 +133,8 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         // Its other requests may have been read already: none of them is to make the room any tighter.
         if self.guest.as_ref().is_some_and(|guest| guest.closing().is_cancelled()) {
-            let status = Status::resource_exhausted("the connection holds too much of the server's memory");
+            // What it asked for may be done already: it must not be taken for a refusal.
+            let status = Status::unavailable("the connection holds too much of the server's memory");
             return Poll::Ready(Ok(status.into_http()));
         }
         let answer = ready!(Pin::new(&mut self.answer).poll(cx))?;
@@ -118,7 +143,7 @@ where
         };
         let size = answer.extensions().get::<Size>().map_or(0, |size| size.0);
         // Twice: as a message and encoded.
-        let held = guest.hold(AT_LEAST + 2 * size);
+        let held = guest.hold(ANSWER + 2 * size);
         Poll::Ready(Ok(answer.map(|body| Body::new(Delivering { body, held: Some(held) }))))
     }
 }

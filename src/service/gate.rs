@@ -35,6 +35,10 @@ const REFUSALS_PER_CALL: u64 = 2;
 /// others seldom have to wait for that.
 const TOGETHER: Duration = Duration::from_millis(10);
 
+/// Whoever asks this wants to know whether to start the server anew. An answer costs no more than a refusal, and a refusal
+/// would have a server killed that does what it should.
+pub(super) const PROBE: &str = "/grpc.health.v1.Health/Check";
+
 /// What all calls share: where they are counted, and what they may have.
 #[derive(Debug, Default)]
 pub struct Shop {
@@ -55,12 +59,18 @@ pub struct Gate<S> {
     shop: Arc<Shop>,
     clock: Arc<dyn Clock>,
     access: Option<Arc<Access>>,
+    lets_strangers_in: bool,
 }
 
 impl<S> Gate<S> {
     /// In front of `inner`. Without `access`, everybody may come in.
     pub fn new(inner: S, shop: Arc<Shop>, clock: Arc<dyn Clock>, access: Option<Arc<Access>>) -> Self {
-        Gate { inner, shop, clock, access }
+        Gate { inner, shop, clock, access, lets_strangers_in: false }
+    }
+
+    /// Lets those in too who have no token. They do not count as having asked for anything.
+    pub fn open_to_strangers(self) -> Self {
+        Gate { lets_strangers_in: true, ..self }
     }
 
     /// Whether the call may come in, and how long it waits until it goes on.
@@ -70,14 +80,20 @@ impl<S> Gate<S> {
             self.shop.metrics.refuse(exceeded.limit);
             status::of_limit(exceeded)
         })?;
-        admitted.map_err(|denial| status::of_denial(&denial))?;
-        Ok(wait)
+        match admitted {
+            Err(denial) if !self.lets_strangers_in => Err(status::of_denial(&denial)),
+            _ => Ok(wait),
+        }
     }
 
     /// Whether it is one too many; else how long it waits until it goes on.
     fn check(&self, request: &http::Request<Body>, now: Duration) -> Result<Option<Duration>, Exceeded> {
         let guest = request.extensions().get::<Arc<Guest>>();
-        if let Some(refused) = guest.and_then(|guest| guest.refused()) {
+        if guest.is_some_and(|guest| *guest.account().key() == CallerKey::Itself) {
+            return Ok(None);
+        }
+        let is_probe = request.uri().path() == PROBE;
+        if let Some(refused) = guest.and_then(|guest| guest.refused()).filter(|_| !is_probe) {
             return Err(refused.clone());
         }
         let (calls, mut wait) = (self.shop.limits.calls, None);
@@ -91,7 +107,7 @@ impl<S> Gate<S> {
             })?;
             wait = (!account.refused.is_idle(now)).then(|| until_next(TOGETHER, now));
         }
-        if let Some(per_second) = calls.in_all {
+        if let Some(per_second) = calls.in_all.filter(|_| !is_probe) {
             let taken = self.shop.accounts.calls.take(per_second, now);
             taken.map_err(|retry_after| too_often(Limit::CallsPerSecond, per_second, None, retry_after))?;
         }
@@ -136,6 +152,7 @@ where
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
         let began = self.clock.awake();
         let rpc = Rpc::of_path(request.uri().path());
+        self.shop.metrics.calls.begun();
         let span = CallSpan::begin(self.shop.trace_calls, request.headers(), rpc.name());
         let (answer, wait) = match self.pass(&mut request, began) {
             Ok(wait) => (Answer::Coming(self.inner.call(request)), wait),
@@ -237,12 +254,20 @@ mod tests {
 
     impl Caller {
         fn new(shop: &Shop, user: u32) -> Self {
-            let account = shop.accounts.of(CallerKey::User(user), Duration::ZERO);
-            Caller(Arc::<Room>::default().guest(account, None))
+            Self::of(shop, CallerKey::User(user), None)
+        }
+
+        fn of(shop: &Shop, key: CallerKey, refused: Option<Exceeded>) -> Self {
+            Caller(Arc::<Room>::default().guest(shop.accounts.of(key, Duration::ZERO), refused))
         }
 
         fn request(&self) -> http::Request<Body> {
+            self.request_for("/")
+        }
+
+        fn request_for(&self, path: &str) -> http::Request<Body> {
             let mut request = http::Request::new(Body::empty());
+            *request.uri_mut() = path.parse().unwrap();
             request.extensions_mut().insert(self.0.clone());
             request
         }
@@ -282,5 +307,34 @@ mod tests {
         clock.advance(Duration::from_secs(1));
         gate.call(hostile.request()).await.unwrap();
         assert_eq!((went_on(), begun.elapsed()), (13, Duration::from_millis(6)));
+    }
+
+    /// Else a server would be started anew because others call it too often.
+    #[tokio::test]
+    async fn g7_who_looks_whether_it_is_alive_is_answered_while_others_are_refused() {
+        let calls = Most { in_all: Some(3), per_caller: Some(2) };
+        let shop = Arc::new(Shop { limits: Limits { calls, ..Limits::default() }, ..Shop::default() });
+        let clock = Arc::new(Manual::new(Moment { boot: 0, wall: 0 }, 1));
+        let mut gate = Gate::new(Counter::default(), shop.clone(), clock, None);
+        let mut is_refused = async |caller: &Caller, path: &str| {
+            let answer = gate.call(caller.request_for(path)).await.unwrap();
+            answer.headers().contains_key(Status::GRPC_STATUS)
+        };
+        for user in 1..=3 {
+            assert!(!is_refused(&Caller::new(&shop, user), "/x/Call").await);
+        }
+        let prober = Caller::new(&shop, 4);
+        assert!(is_refused(&prober, "/x/Call").await, "there are no calls left");
+        assert!(!is_refused(&prober, PROBE).await);
+        assert!(is_refused(&prober, PROBE).await, "it has had its own share");
+
+        let met = too_often(Limit::Connections, 1, None, Duration::ZERO);
+        let told_why = Caller::of(&shop, CallerKey::User(5), Some(met));
+        assert!(is_refused(&told_why, "/x/Call").await && !is_refused(&told_why, PROBE).await);
+
+        let itself = Caller::of(&shop, CallerKey::Itself, None);
+        for _ in 0..9 {
+            assert!(!is_refused(&itself, PROBE).await);
+        }
     }
 }

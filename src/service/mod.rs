@@ -10,13 +10,14 @@ mod gate;
 mod page;
 mod room;
 mod status;
+mod streams;
 mod watch;
 mod wire;
 
-pub use authorize::Authorized;
 pub use bounded::Bounded;
 pub use gate::{Gate, Shop};
 pub use room::{Guest, Room};
+pub use streams::Streams;
 
 use crate::access::{Access, Role};
 use crate::clock::Clock;

@@ -20,6 +20,7 @@ const MOST: usize = 128 << 20;
 pub struct Room {
     held: Mutex<Holdings>,
     next_guest: AtomicU64,
+    too_late: CancellationToken,
 }
 
 #[derive(Debug, Default)]
@@ -62,6 +63,11 @@ impl Room {
         let (number, room) = (self.next_guest.fetch_add(1, Relaxed), self.clone());
         let (closing, has_asked, read_later) = (CancellationToken::new(), false.into(), 0.into());
         Arc::new(Guest { number, room, closing, has_asked, account, refused, read_later })
+    }
+
+    /// From now on, a request that has not come whole is refused: the server stops.
+    pub fn wait_no_longer(&self) {
+        self.too_late.cancel();
     }
 
     fn lock(&self) -> MutexGuard<'_, Holdings> {
@@ -133,6 +139,11 @@ impl Guest {
     pub fn take_read_later(&self) -> Option<Duration> {
         let due = self.read_later.load(Relaxed) > 0;
         due.then(|| Duration::from_nanos(self.read_later.swap(0, Relaxed)))
+    }
+
+    /// When this is cancelled, nobody waits for the rest of a request any more.
+    pub(super) fn too_late(&self) -> &CancellationToken {
+        &self.room.too_late
     }
 
     /// The connection is to be closed when this is cancelled.

@@ -1,9 +1,10 @@
 //! Who may do what (G8): every RPC, every role, every thread; every token that is none.
-use crate::support::{Running, api, config, detail, event, states, timed, unix};
+use crate::support::{Running, api, call_path, channel, config, detail, event, states, timed, unix};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pausewatch::access::mint::{Pair, Signer, Token};
-use pausewatch::access::{AccessConfig, JwtConfig, Role};
+use pausewatch::access::{AccessConfig, Grant, JwtConfig, Role};
+use pausewatch::core::scope::Scope;
 use pausewatch::proto::v1;
 use pausewatch::server::{Config, Server};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -409,6 +410,43 @@ async fn health_is_open_to_all_and_reflection_to_who_has_a_token() {
         let answer = reflection.server_reflection_info(with(ask, &authorization)).await;
         assert_eq!(answer.map(|_| ()).map_err(|refused| refused.code()).is_ok(), is_let_in);
     }
+}
+
+#[tokio::test]
+async fn g7_without_a_token_no_connection_is_in_the_way_of_those_who_have_one() {
+    use pausewatch::limits::{Limits, Most};
+    const STRANGERS: [&str; 4] = [
+        "/grpc.health.v1.Health/Check",
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+        "/pausewatch.v2.Unheard/Of",
+    ];
+    let token = vec!["Bearer a-long-secret".to_owned()];
+    let given = vec![("a-long-secret".to_owned(), Grant::new("s", Role::Watcher, Scope::ALL))];
+    let access = Some(AccessConfig { given, ..AccessConfig::default() });
+    let places = STRANGERS.len() as u64;
+    let connections = Most { in_all: Some(places), per_caller: Some(places) };
+    let limits = Limits { connections, ..Limits::default() };
+    let running = Running::start(Config { access, limits, ..config() }).await;
+    let mut strangers = Vec::new();
+    for path in STRANGERS {
+        let channel = channel(&running.address).await;
+        let code = call_path(channel.clone(), path, &[]).await.err().map(|refused| refused.code());
+        let expected = (!path.contains("Health")).then_some(Code::Unauthenticated);
+        assert_eq!(code, expected, "{path}");
+        strangers.push(channel);
+    }
+    let mut guests = Vec::new();
+    for path in STRANGERS {
+        let channel = channel(&running.address).await;
+        let mut client = Client::new(channel.clone());
+        call(&mut client, "get", OWN, &token).await.expect("a stranger gives way");
+        let refused = call_path(channel, STRANGERS[3], &token).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Unimplemented, "{path}");
+        guests.push(client);
+    }
+    let one_more = call(&mut running.api().await.0, "get", OWN, &token).await.expect_err("all have asked");
+    assert_eq!(detail(&one_more).0, "LIMIT_EXCEEDED");
 }
 
 #[tokio::test]

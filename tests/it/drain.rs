@@ -1,14 +1,22 @@
 //! SIGTERM and SIGINT: the server says that it stops, finishes what it has, and ends with 0 within 5 s.
-use crate::support::{Process, Running, config, event, states, timed};
-use pausewatch::proto::v1::{IncrementElicitationRequest, watch_pause_state_response::Event};
+use crate::support::http2::{
+    DATA, END_HEADERS, END_STREAM, HEADERS, INITIAL_WINDOW_SIZE, PREFACE, Raw, call, frame, message,
+};
+use crate::support::{Process, Running, channel, config, event, states, timed};
+use pausewatch::proto::v1::{
+    GetPauseStateRequest, GetPauseStateResponse, IncrementElicitationRequest, watch_pause_state_response::Event,
+};
 use rustix::process::Signal;
 use std::path::Path;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tonic::Code;
-use tonic::transport::Endpoint;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
+use tonic_prost::ProstCodec;
 
 /// The contract: the process is gone within this.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -79,6 +87,66 @@ async fn streams_that_stay_open_do_not_keep_the_process() {
     let (status, error) = tokio::task::spawn_blocking(|| server.end()).await.expect("it ends");
     assert_eq!(status.code(), Some(0), "{error}");
     assert!(asked.elapsed() < WITHIN, "{:?}", asked.elapsed());
+}
+
+/// A call of which only the head is sent.
+async fn half_call(channel: Channel) -> Result<GetPauseStateResponse, Status> {
+    let path = PathAndQuery::from_static("/pausewatch.v1.ElicitationService/GetPauseState");
+    let messages = tonic::Request::new(tokio_stream::pending::<GetPauseStateRequest>());
+    let mut client = tonic::client::Grpc::new(channel);
+    client.ready().await.expect("it is connected");
+    let answer = client.client_streaming(messages, path, ProstCodec::default()).await;
+    answer.map(tonic::Response::into_inner)
+}
+
+/// Nobody is waited for who has nothing to be told any more.
+#[tokio::test]
+async fn what_does_not_speak_or_does_not_end_holds_up_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::serve(directory.path(), "127.0.0.1:0");
+    let _silent = TcpStream::connect(&server.address).await.expect("it connects");
+    let mut preface = Raw::connect(&server.address).await.expect("it connects");
+    preface.send(PREFACE).await.expect("it is read");
+    let channel = channel(&server.address).await;
+    let mut half = Box::pin(half_call(channel.clone()));
+    assert!(std::future::poll_fn(|cx| Poll::Ready(half.as_mut().poll(cx).is_pending())).await);
+    let mut health = HealthClient::new(channel.clone());
+    let mut health = health.watch(HealthCheckRequest::default()).await.expect("it is known").into_inner();
+    let mut reflection =
+        tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient::new(channel.clone());
+    let reflection = reflection.server_reflection_info(tokio_stream::pending()).await.expect("it is served");
+    let mut reflection = reflection.into_inner();
+    let first = health.message().await.expect("it goes on").expect("it goes on");
+    assert_eq!(first.status(), ServingStatus::Serving);
+
+    let asked = Instant::now();
+    server.signal(Signal::TERM);
+    let last = timed("health", health.message()).await.expect("it is told before the end").expect("it is told");
+    assert_eq!(last.status(), ServingStatus::NotServing);
+    let ended = timed("the end of health", health.message()).await.expect_err("it ends with a status");
+    assert_eq!(ended.code(), Code::Unavailable, "{ended}");
+    let ended = timed("the end of reflection", reflection.message()).await.expect_err("it ends with a status");
+    assert_eq!(ended.code(), Code::Unavailable, "{ended}");
+    let refused = timed("the end of the half request", half).await.expect_err("it never came whole");
+    assert_eq!(refused.code(), Code::Unavailable, "{refused}");
+    let (status, error) = tokio::task::spawn_blocking(|| server.end()).await.expect("it ends");
+    assert_eq!(status.code(), Some(0), "{error}");
+    assert!(!error.contains("at the end of the drain"), "{error}");
+    assert!(asked.elapsed() < WITHIN / 2, "{:?}", asked.elapsed());
+}
+
+#[tokio::test]
+async fn the_log_says_what_was_left_at_the_end_of_the_drain() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::serve(directory.path(), "127.0.0.1:0");
+    let mut unread = Raw::open(&server.address, &[(INITIAL_WINDOW_SIZE, 0)]).await.expect("it connects");
+    let ask = frame(DATA, END_STREAM, 1, &message(3, b"\x0a\x01t"));
+    unread.send(&[frame(HEADERS, END_HEADERS, 1, &call("GetPauseState")), ask].concat()).await.expect("it is read");
+    unread.wait_for_pong().await.expect("it is alive");
+    server.signal(Signal::TERM);
+    let (status, error) = tokio::task::spawn_blocking(|| server.end()).await.expect("it ends");
+    assert_eq!(status.code(), Some(0), "{error}");
+    assert!(error.contains("connections were still open") && !error.contains("calls were still"), "{error}");
 }
 
 /// G5: of the calls in flight each is answered and kept, or ends with a status that says to call again.

@@ -173,6 +173,45 @@ async fn half_requests_take_bounded_memory() {
     assert_bounded(&report, 256 * MIB);
 }
 
+/// What one takes is not what it has sent.
+#[tokio::test]
+async fn half_requests_without_a_byte_take_bounded_memory() {
+    let server = serve();
+    let attack = async {
+        let mut connections = Vec::new();
+        for _ in 0..6 {
+            let mut raw = Raw::open(&server.address, &[]).await.unwrap();
+            for numbers in streams().take(9_000).collect::<Vec<_>>().chunks(100) {
+                let open = |&stream: &u32| frame(HEADERS, END_HEADERS, stream, &call("GetPauseState"));
+                if raw.send(&numbers.iter().flat_map(open).collect::<Vec<_>>()).await.is_err() {
+                    break;
+                }
+            }
+            // Whether it goes on or is closed: the server has seen it all.
+            let _ = raw.wait_for_pong().await;
+            connections.push(raw);
+        }
+    };
+    let (report, ()) = beside("54,000 half requests without a byte", &server, attack).await;
+    assert_bounded(&report, 256 * MIB);
+}
+
+/// Ten thousand at once are no attack when they come whole.
+#[tokio::test]
+async fn ten_thousand_calls_at_once_are_answered() {
+    let server = serve();
+    let mut calls = tokio::task::JoinSet::new();
+    for connection in 0..10 {
+        let api = server.api().await;
+        for thread in 0..1_000 {
+            let mut api = api.clone();
+            calls.spawn(async move { api.try_increment(&format!("{connection} {thread}"), "", None).await });
+        }
+    }
+    let answers = timed("ten thousand answers", calls.join_all()).await;
+    assert!(answers.iter().all(Result::is_ok), "{:?}", answers.iter().find(|answer| answer.is_err()));
+}
+
 #[tokio::test]
 async fn answers_that_are_not_read_take_bounded_memory() {
     let server = serve();

@@ -1,5 +1,5 @@
 //! What callers may have: refusals come with what, how much and how long, and the others are served as before.
-use crate::support::{Api, Process, Running, api, config, detail, embedded, states, timed, unix};
+use crate::support::{Api, Process, Running, api, call_path, channel, config, detail, embedded, states, timed, unix};
 use pausewatch::access::AccessConfig;
 use pausewatch::limits::{Limits, Most};
 use pausewatch::proto::v1::IncrementElicitationRequest;
@@ -253,4 +253,70 @@ async fn g7_the_subject_of_a_token_is_a_caller_wherever_it_calls_from() {
     let by: Vec<_> = text.lines().filter_map(|line| line.split("\"by\":\"").nth(1)?.split('"').next()).collect();
     assert_eq!(by, ["ann", "bob"]);
     assert!(!text.contains("a-long-secret"), "tokens are in no trail");
+}
+
+/// Else they were open to all, and without end.
+#[tokio::test]
+async fn g7_streams_of_health_and_reflection_count_as_watches_do() {
+    use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+    use tonic_reflection::pb::{v1, v1alpha};
+    // Each counts as eight watches.
+    let limits = Limits { streams: most(Some(4 * 8), Some(3 * 8)), ..Limits::default() };
+    let (running, [mut one, mut other], _socket) = two_callers(limits, config()).await;
+    let channel = channel(&running.address).await;
+    let mut health = HealthClient::new(channel.clone());
+    let first = health.watch(HealthCheckRequest::default()).await.unwrap();
+    let mut reflection = v1::server_reflection_client::ServerReflectionClient::new(channel.clone());
+    let _second = reflection.server_reflection_info(tokio_stream::pending()).await.unwrap();
+    let mut reflection = v1alpha::server_reflection_client::ServerReflectionClient::new(channel);
+    let _third = reflection.server_reflection_info(tokio_stream::pending()).await.unwrap();
+    let expected = ("streams-per-caller".to_owned(), ADDRESS.map(str::to_owned));
+    assert_eq!(refused("health", health.watch(HealthCheckRequest::default()).await), expected);
+    assert_eq!(refused("reflection", reflection.server_reflection_info(tokio_stream::pending()).await), expected);
+    assert_eq!(refused("a watch", one.try_watch(vec!["a".into()], false).await), expected);
+    health.check(HealthCheckRequest::default()).await.expect("a question is no stream");
+    let mut others = Vec::new();
+    for _ in 0..8 {
+        others.push(other.watch(&["a"]).await);
+    }
+    assert_eq!(refused("a ninth", other.try_watch(vec!["a".into()], false).await).0, "streams");
+    drop(first);
+    let room = async { while one.try_watch(vec!["a".into()], false).await.is_err() {} };
+    timed("room for one more", room).await;
+}
+
+#[tokio::test]
+async fn g7_threads_that_watches_name_are_limited_for_each_caller_and_in_all() {
+    let limits = Limits { watched: most(Some(5), Some(3)), ..Limits::default() };
+    let (_running, [mut one, mut other], _socket) = two_callers(limits, config()).await;
+    let ids = |ids: &[&str]| ids.iter().map(|&id| id.to_owned()).collect::<Vec<_>>();
+    let mut watches = vec![one.watch(&["a", "b"]).await];
+    let told = exceeded(one.try_watch(ids(&["a", "c"]), false).await.unwrap_err());
+    assert_eq!(told, ("watched-threads-per-caller".into(), 2, 3, ADDRESS.map(str::to_owned)));
+    watches.push(one.watch(&["a"]).await);
+    let told = exceeded(other.try_watch(ids(&["a", "b", "c"]), false).await.unwrap_err());
+    assert_eq!(told, ("watched-threads".into(), 3, 5, None));
+    // One of everything names none.
+    states(&mut one.watch(&[]).await).await;
+    watches.remove(0);
+    let room = async { while other.try_watch(ids(&["a", "b", "c"]), false).await.is_err() {} };
+    timed("room for three more", room).await;
+}
+
+#[tokio::test]
+async fn g7_calls_of_what_does_not_exist_are_calls_too() {
+    let limits = Limits { calls: most(None, Some(5)), ..Limits::default() };
+    let running = Running::start(Config { limits, ..config() }).await;
+    let channel = channel(&running.address).await;
+    let first = call_path(channel.clone(), "/pausewatch.v2.Unheard/Of", &[]).await.unwrap_err();
+    assert_eq!(first.code(), Code::Unimplemented);
+    let flood = async {
+        loop {
+            match call_path(channel.clone(), "/pausewatch.v2.Unheard/Of", &[]).await.unwrap_err() {
+                status if status.code() == Code::Unimplemented => {}
+                status => break status,
+            }
+        }
+    };
+    assert_eq!(exceeded(timed("the limit", flood).await).0, "calls-per-second-per-caller");
 }

@@ -1,6 +1,6 @@
 //! What `/metrics` shows: each metric moves with what it counts, the format is read by a strict reader, and the page that
 //! explains them names them all.
-use crate::support::{Running, Samples, ask, config, embedded, event, scrape, states, timed};
+use crate::support::{Running, Samples, ask, call_path, channel, config, embedded, event, scrape, states, timed};
 use pausewatch::server::{Config, Server};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -88,6 +88,16 @@ async fn each_metric_moves_with_its_cause() {
     assert_eq!(closed.get("pausewatch_calls_total{rpc=\"WatchPauseState\",code=\"CANCELLED\"}"), 1.0);
     drop(api);
     until(&url, "the end of the connection", |now| now.get("pausewatch_connections") == 0.0).await;
+}
+
+#[tokio::test]
+async fn calls_of_what_does_not_exist_are_counted() {
+    let (server, url) = start(config()).await;
+    let channel = channel(&server.address).await;
+    for path in ["/pausewatch.v2.Unheard/Of", "/pausewatch.v1.ElicitationService/UnheardOf", "/"] {
+        assert_eq!(call_path(channel.clone(), path, &[]).await.unwrap_err().code(), Code::Unimplemented);
+    }
+    assert_eq!(scrape(&url).await.get("pausewatch_calls_total{rpc=\"other\",code=\"UNIMPLEMENTED\"}"), 3.0);
 }
 
 #[tokio::test]

@@ -6,9 +6,13 @@ use std::time::Duration;
 
 /// The manager, and a server that it has started.
 fn started(socket: &UnixDatagram, name: &str, watchdog: &str) -> Process {
+    started_with(socket, name, watchdog, &[])
+}
+
+fn started_with(socket: &UnixDatagram, name: &str, watchdog: &str, options: &[&str]) -> Process {
     socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let mut command = program();
-    command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory", "--workers", "2"]);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory", "--workers", "2"]).args(options);
     command.env("NOTIFY_SOCKET", name).env("WATCHDOG_USEC", watchdog).env_remove("WATCHDOG_PID");
     Process::start(command)
 }
@@ -58,4 +62,27 @@ fn a_manager_that_is_gone_does_not_keep_it_from_serving() {
     assert!(server.line().starts_with("listening "));
     server.signal(Signal::TERM);
     assert_eq!(server.end().code, Some(0));
+}
+
+/// Who refuses calls is alive: a server that is flooded up to its limit is not to be started anew.
+#[test]
+fn it_is_told_of_signs_of_life_while_calls_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    let server = started_with(&socket, path.to_str().unwrap(), "300000", &["--max-calls-per-second", "5"]);
+    let address = server.line().strip_prefix("listening ").unwrap().to_owned();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mut api = runtime.block_on(crate::support::api(&address));
+    runtime.block_on(async { while api.try_increment("t", "", None).await.is_ok() {} });
+    runtime.spawn(async move {
+        loop {
+            let _ = api.try_increment("t", "", None).await;
+        }
+    });
+    while !told(&socket).starts_with("READY=1\n") {}
+    // More than can have been sent before the first refusal.
+    for _ in 0..20 {
+        assert_eq!(told(&socket), "WATCHDOG=1");
+    }
 }

@@ -26,7 +26,8 @@ pub(crate) async fn api(address: &str) -> Api {
     Api(ElicitationServiceClient::new(channel(address).await))
 }
 
-async fn channel(address: &str) -> Channel {
+/// Connects to `HOST:PORT` or `unix:PATH`, for what no [`Api`] has.
+pub(crate) async fn channel(address: &str) -> Channel {
     let connected = match address.strip_prefix("unix:") {
         None => Endpoint::from_shared(format!("http://{address}")).expect("an address").connect().await,
         Some(path) => {
@@ -149,4 +150,26 @@ impl Api {
         let request = v1::WatchPauseStateRequest { thread_ids, include_elicitations };
         timed("watch", self.0.watch_pause_state(request)).await.map(tonic::Response::into_inner)
     }
+}
+
+/// Calls what no client of ours would: any path, with an empty message.
+pub(crate) async fn call_path(channel: Channel, path: &str, authorization: &[String]) -> Result<(), Status> {
+    call_path_with(channel, path, (), authorization).await
+}
+
+/// With any message.
+pub(crate) async fn call_path_with<M: prost::Message + 'static>(
+    channel: Channel,
+    path: &str,
+    message: M,
+    authorization: &[String],
+) -> Result<(), Status> {
+    let mut client = tonic::client::Grpc::new(channel);
+    client.ready().await.expect("it is connected");
+    let mut request = tonic::Request::new(message);
+    for value in authorization {
+        request.metadata_mut().append("authorization", value.parse().expect("a token is ASCII"));
+    }
+    let codec = tonic_prost::ProstCodec::<M, ()>::default();
+    client.unary(request, path.parse().expect("a path"), codec).await.map(|_| ())
 }

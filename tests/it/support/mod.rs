@@ -10,7 +10,7 @@ mod random;
 mod scrape;
 mod skipped;
 
-pub(crate) use calls::{Api, api, detail, event, narrow, states, timed};
+pub(crate) use calls::{Api, api, call_path, call_path_with, channel, detail, event, narrow, states, timed};
 pub(crate) use honest::{Report, beside};
 pub(crate) use process::{Process, children};
 pub(crate) use random::Random;
