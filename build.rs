@@ -10,7 +10,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(out.join("pausewatch.bin"), descriptors.encode_to_vec())?;
     tonic_prost_build::configure()
         .build_client(env::var_os("CARGO_FEATURE_CLIENT").is_some())
-        .build_server(env::var_os("CARGO_FEATURE_SERVER").is_some())
-        .compile_fds(descriptors)?;
+        .build_server(false)
+        .compile_fds(descriptors.clone())?;
+    if env::var_os("CARGO_FEATURE_SERVER").is_some() {
+        // By itself: it reads requests by a codec of its own.
+        fs::create_dir_all(out.join("server"))?;
+        tonic_prost_build::configure()
+            .build_client(false)
+            .codec_path("crate::service::RequestCodec")
+            .extern_path(".pausewatch.v1", "crate::proto::v1")
+            .out_dir(out.join("server"))
+            .compile_fds(descriptors)?;
+    }
     Ok(())
 }

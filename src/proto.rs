@@ -4,6 +4,8 @@
 #[allow(missing_docs, unreachable_pub, clippy::all)]
 pub mod v1 {
     tonic::include_proto!("pausewatch.v1");
+    #[cfg(feature = "server")]
+    include!(concat!(env!("OUT_DIR"), "/server/pausewatch.v1.rs"));
 }
 
 /// The encoded `FileDescriptorSet` of the package and what it imports, for reflection and the JSON mapping.

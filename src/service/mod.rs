@@ -5,6 +5,7 @@
 mod authorize;
 mod bounded;
 mod caller;
+mod codec;
 mod frame;
 mod gate;
 mod page;
@@ -15,6 +16,7 @@ mod watch;
 mod wire;
 
 pub use bounded::Bounded;
+pub use codec::RequestCodec;
 pub use gate::{Gate, Shop};
 pub use room::{Guest, Room};
 pub use streams::Streams;

@@ -5,6 +5,7 @@
 use super::authorize::Rights;
 use super::bounded::{Counts, counted};
 use super::caller::account;
+use super::codec::RequestCodec;
 use super::frame::Batch;
 use super::gate::Shop;
 use super::room::Guest;
@@ -25,7 +26,6 @@ use tonic::body::Body;
 use tonic::codec::{Codec, Streaming};
 use tonic::codegen::http;
 use tonic::{Code, Status};
-use tonic_prost::ProstCodec;
 
 /// States that are sent at once and are larger count as the memory of their connection until they are sent.
 const LARGE: usize = 2 << 10;
@@ -83,7 +83,7 @@ async fn read(request: http::Request<Body>) -> Result<v1::WatchPauseStateRequest
             "grpc-encoding {encoding:?} is not supported: send the message uncompressed"
         )));
     }
-    let decoder = ProstCodec::<(), v1::WatchPauseStateRequest>::default().decoder();
+    let decoder = RequestCodec::<(), v1::WatchPauseStateRequest>::default().decoder();
     let mut messages = Streaming::new_request(decoder, request.into_body(), None, Some(MAX_WATCH_REQUEST));
     messages.message().await?.ok_or_else(|| Status::invalid_argument("the call has no request message"))
 }

@@ -1,5 +1,5 @@
 //! The unary calls over the wire: each row of the contract's error table, each limit with its neighbour, and paging.
-use crate::support::{Api, Running, config, detail, timed};
+use crate::support::{Api, Running, call_path_with, channel, config, detail, timed};
 use pausewatch::proto::v1;
 use std::time::Duration;
 use tonic::{Code, Status};
@@ -31,6 +31,39 @@ fn assert_invalid(refused: Result<impl std::fmt::Debug, Status>, field: &str) {
     let violations = status.get_details_bad_request().expect("a BadRequest").field_violations;
     assert_eq!(violations.iter().map(|violation| violation.field.as_str()).collect::<Vec<_>>(), [field]);
     assert!(violations[0].description.contains(&metadata["allowed"]));
+}
+
+/// What a client sends that does not look at its texts.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Unchecked {
+    #[prost(bytes = "vec", tag = "1")]
+    first: Vec<u8>,
+}
+
+/// A message whose first field is a number, where all requests but one have a text.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Other {
+    #[prost(uint64, tag = "1")]
+    first: u64,
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_read_is_refused_by_its_field() {
+    let (server, _) = server().await;
+    let channel = channel(&server.address).await;
+    for (rpc, field) in [
+        ("IncrementElicitation", "thread_id"),
+        ("DecrementElicitation", "thread_id"),
+        ("RenewElicitation", "thread_id"),
+        ("GetPauseState", "thread_id"),
+        ("WatchPauseState", "thread_ids"),
+    ] {
+        let path = format!("/pausewatch.v1.ElicitationService/{rpc}");
+        let text = call_path_with(channel.clone(), &path, Unchecked { first: b"\xff\xfe".to_vec() }, &[]).await;
+        assert_invalid(text, field);
+        let number = call_path_with(channel.clone(), &path, Other { first: 1 }, &[]).await;
+        assert_invalid(number, field);
+    }
 }
 
 #[tokio::test]
