@@ -24,11 +24,13 @@ Errors carry google.rpc.ErrorInfo with domain "pausewatch". Match on its `reason
   ROLE_FORBIDDEN              PERMISSION_DENIED    the role of the token may not make this call
   THREAD_FORBIDDEN            PERMISSION_DENIED    the token does not open this thread
 
-The last five come from every call of a server that wants tokens (`authorization: Bearer TOKEN`), and say nothing of
-whether a thread is there.
+LIMIT_EXCEEDED comes from every call: a caller may call too often, or have too many connections. The last five come
+from every call of a server that wants tokens (`authorization: Bearer TOKEN`), and say nothing of whether a thread is
+there.
 
-A call that is refused with one of these has changed nothing. After any other UNAVAILABLE and after
-DEADLINE_EXCEEDED the outcome is unknown: call again with the same `request_id`, and it counts once.
+A call that is refused with one of these has changed nothing. After any other UNAVAILABLE (the connection broke, or was
+closed because it held too much of the server's memory) and after DEADLINE_EXCEEDED the outcome is unknown: call again
+with the same `request_id`, and it counts once.
 """
 
 from collections import abc as _abc

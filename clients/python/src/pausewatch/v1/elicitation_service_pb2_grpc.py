@@ -80,7 +80,8 @@ class ElicitationServiceServicer(object):
     def IncrementElicitation(self, request, context):
         """Opens one elicitation on a thread: count + 1. From 0 to 1 it pauses the thread.
 
-        Errors: INVALID_FIELD, REQUEST_ID_REUSED, TOO_MANY_ELICITATIONS, STORE_UNAVAILABLE.
+        Errors: INVALID_FIELD, REQUEST_ID_REUSED, TOO_MANY_ELICITATIONS, STORE_UNAVAILABLE, LIMIT_EXCEEDED (of open
+        elicitations and of threads too).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -93,7 +94,8 @@ class ElicitationServiceServicer(object):
         for no `ttl`, else the oldest open one: the count goes down by one whenever it is above 0.
 
         Errors: INVALID_FIELD, REQUEST_ID_REUSED, NO_OUTSTANDING_ELICITATION (at count 0, without an `elicitation_id`),
-        ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED (with one), STORE_UNAVAILABLE.
+        ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED (with one), STORE_UNAVAILABLE,
+        LIMIT_EXCEEDED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -105,8 +107,9 @@ class ElicitationServiceServicer(object):
         A renewal is no change of the thread: no new revision, nothing to watchers. It never revives a closed elicitation.
         Calling it again is harmless.
 
-        Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (only of a
-        `ttl` that the lease does not have yet).
+        Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (of a `ttl`
+        that the lease does not have yet; of any while too many calls wait for the disk, or the server stops),
+        LIMIT_EXCEEDED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -115,7 +118,7 @@ class ElicitationServiceServicer(object):
     def GetPauseState(self, request, context):
         """Reads one thread, with its open elicitations. A thread that nobody ever named has count 0.
 
-        Errors: INVALID_FIELD.
+        Errors: INVALID_FIELD, LIMIT_EXCEEDED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -126,7 +129,7 @@ class ElicitationServiceServicer(object):
         ones, or with `include_running` all that are known. A thread that stays as it is while the pages are read is listed
         exactly once. With a token, only the threads that it opens are listed.
 
-        Errors: INVALID_FIELD.
+        Errors: INVALID_FIELD, LIMIT_EXCEEDED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -144,7 +147,7 @@ class ElicitationServiceServicer(object):
         or is taken back, with UNAUTHENTICATED. There is no cursor: to resume, call again, and the snapshot brings what was
         missed.
 
-        Errors: INVALID_FIELD.
+        Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches and of the threads that they name too).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -24,11 +24,13 @@ Errors carry google.rpc.ErrorInfo with domain "pausewatch". Match on its `reason
   ROLE_FORBIDDEN              PERMISSION_DENIED    the role of the token may not make this call
   THREAD_FORBIDDEN            PERMISSION_DENIED    the token does not open this thread
 
-The last five come from every call of a server that wants tokens (`authorization: Bearer TOKEN`), and say nothing of
-whether a thread is there.
+LIMIT_EXCEEDED comes from every call: a caller may call too often, or have too many connections. The last five come
+from every call of a server that wants tokens (`authorization: Bearer TOKEN`), and say nothing of whether a thread is
+there.
 
-A call that is refused with one of these has changed nothing. After any other UNAVAILABLE and after
-DEADLINE_EXCEEDED the outcome is unknown: call again with the same `request_id`, and it counts once.
+A call that is refused with one of these has changed nothing. After any other UNAVAILABLE (the connection broke, or was
+closed because it held too much of the server's memory) and after DEADLINE_EXCEEDED the outcome is unknown: call again
+with the same `request_id`, and it counts once.
 """
 
 from collections import abc as _abc
@@ -68,7 +70,8 @@ class ElicitationServiceStub:
     IncrementElicitation: _grpc.UnaryUnaryMultiCallable[_elicitation_service_pb2.IncrementElicitationRequest, _elicitation_service_pb2.IncrementElicitationResponse]
     """Opens one elicitation on a thread: count + 1. From 0 to 1 it pauses the thread.
 
-    Errors: INVALID_FIELD, REQUEST_ID_REUSED, TOO_MANY_ELICITATIONS, STORE_UNAVAILABLE.
+    Errors: INVALID_FIELD, REQUEST_ID_REUSED, TOO_MANY_ELICITATIONS, STORE_UNAVAILABLE, LIMIT_EXCEEDED (of open
+    elicitations and of threads too).
     """
     DecrementElicitation: _grpc.UnaryUnaryMultiCallable[_elicitation_service_pb2.DecrementElicitationRequest, _elicitation_service_pb2.DecrementElicitationResponse]
     """Closes one elicitation of a thread: count - 1. From 1 to 0 it resumes the thread.
@@ -77,7 +80,8 @@ class ElicitationServiceStub:
     for no `ttl`, else the oldest open one: the count goes down by one whenever it is above 0.
 
     Errors: INVALID_FIELD, REQUEST_ID_REUSED, NO_OUTSTANDING_ELICITATION (at count 0, without an `elicitation_id`),
-    ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED (with one), STORE_UNAVAILABLE.
+    ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED (with one), STORE_UNAVAILABLE,
+    LIMIT_EXCEEDED.
     """
     RenewElicitation: _grpc.UnaryUnaryMultiCallable[_elicitation_service_pb2.RenewElicitationRequest, _elicitation_service_pb2.RenewElicitationResponse]
     """Extends the lease of one open elicitation: its end becomes now + ttl, which may be sooner than it was.
@@ -85,20 +89,21 @@ class ElicitationServiceStub:
     A renewal is no change of the thread: no new revision, nothing to watchers. It never revives a closed elicitation.
     Calling it again is harmless.
 
-    Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (only of a
-    `ttl` that the lease does not have yet).
+    Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (of a `ttl`
+    that the lease does not have yet; of any while too many calls wait for the disk, or the server stops),
+    LIMIT_EXCEEDED.
     """
     GetPauseState: _grpc.UnaryUnaryMultiCallable[_elicitation_service_pb2.GetPauseStateRequest, _elicitation_service_pb2.GetPauseStateResponse]
     """Reads one thread, with its open elicitations. A thread that nobody ever named has count 0.
 
-    Errors: INVALID_FIELD.
+    Errors: INVALID_FIELD, LIMIT_EXCEEDED.
     """
     ListPauseStates: _grpc.UnaryUnaryMultiCallable[_elicitation_service_pb2.ListPauseStatesRequest, _elicitation_service_pb2.ListPauseStatesResponse]
     """Lists threads by `thread_id` in byte order, with their open elicitations, a page at a time (AIP-158): the paused
     ones, or with `include_running` all that are known. A thread that stays as it is while the pages are read is listed
     exactly once. With a token, only the threads that it opens are listed.
 
-    Errors: INVALID_FIELD.
+    Errors: INVALID_FIELD, LIMIT_EXCEEDED.
     """
     WatchPauseState: _grpc.UnaryStreamMultiCallable[_elicitation_service_pb2.WatchPauseStateRequest, _elicitation_service_pb2.WatchPauseStateResponse]
     """Streams the state of threads: a snapshot, then every later state.
@@ -112,7 +117,7 @@ class ElicitationServiceStub:
     or is taken back, with UNAUTHENTICATED. There is no cursor: to resume, call again, and the snapshot brings what was
     missed.
 
-    Errors: INVALID_FIELD.
+    Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches and of the threads that they name too).
     """
 
 @_typing.type_check_only
@@ -127,7 +132,8 @@ class ElicitationServiceAsyncStub(ElicitationServiceStub):
     IncrementElicitation: _aio.UnaryUnaryMultiCallable[_elicitation_service_pb2.IncrementElicitationRequest, _elicitation_service_pb2.IncrementElicitationResponse]  # type: ignore[assignment]
     """Opens one elicitation on a thread: count + 1. From 0 to 1 it pauses the thread.
 
-    Errors: INVALID_FIELD, REQUEST_ID_REUSED, TOO_MANY_ELICITATIONS, STORE_UNAVAILABLE.
+    Errors: INVALID_FIELD, REQUEST_ID_REUSED, TOO_MANY_ELICITATIONS, STORE_UNAVAILABLE, LIMIT_EXCEEDED (of open
+    elicitations and of threads too).
     """
     DecrementElicitation: _aio.UnaryUnaryMultiCallable[_elicitation_service_pb2.DecrementElicitationRequest, _elicitation_service_pb2.DecrementElicitationResponse]  # type: ignore[assignment]
     """Closes one elicitation of a thread: count - 1. From 1 to 0 it resumes the thread.
@@ -136,7 +142,8 @@ class ElicitationServiceAsyncStub(ElicitationServiceStub):
     for no `ttl`, else the oldest open one: the count goes down by one whenever it is above 0.
 
     Errors: INVALID_FIELD, REQUEST_ID_REUSED, NO_OUTSTANDING_ELICITATION (at count 0, without an `elicitation_id`),
-    ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED (with one), STORE_UNAVAILABLE.
+    ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED (with one), STORE_UNAVAILABLE,
+    LIMIT_EXCEEDED.
     """
     RenewElicitation: _aio.UnaryUnaryMultiCallable[_elicitation_service_pb2.RenewElicitationRequest, _elicitation_service_pb2.RenewElicitationResponse]  # type: ignore[assignment]
     """Extends the lease of one open elicitation: its end becomes now + ttl, which may be sooner than it was.
@@ -144,20 +151,21 @@ class ElicitationServiceAsyncStub(ElicitationServiceStub):
     A renewal is no change of the thread: no new revision, nothing to watchers. It never revives a closed elicitation.
     Calling it again is harmless.
 
-    Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (only of a
-    `ttl` that the lease does not have yet).
+    Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (of a `ttl`
+    that the lease does not have yet; of any while too many calls wait for the disk, or the server stops),
+    LIMIT_EXCEEDED.
     """
     GetPauseState: _aio.UnaryUnaryMultiCallable[_elicitation_service_pb2.GetPauseStateRequest, _elicitation_service_pb2.GetPauseStateResponse]  # type: ignore[assignment]
     """Reads one thread, with its open elicitations. A thread that nobody ever named has count 0.
 
-    Errors: INVALID_FIELD.
+    Errors: INVALID_FIELD, LIMIT_EXCEEDED.
     """
     ListPauseStates: _aio.UnaryUnaryMultiCallable[_elicitation_service_pb2.ListPauseStatesRequest, _elicitation_service_pb2.ListPauseStatesResponse]  # type: ignore[assignment]
     """Lists threads by `thread_id` in byte order, with their open elicitations, a page at a time (AIP-158): the paused
     ones, or with `include_running` all that are known. A thread that stays as it is while the pages are read is listed
     exactly once. With a token, only the threads that it opens are listed.
 
-    Errors: INVALID_FIELD.
+    Errors: INVALID_FIELD, LIMIT_EXCEEDED.
     """
     WatchPauseState: _aio.UnaryStreamMultiCallable[_elicitation_service_pb2.WatchPauseStateRequest, _elicitation_service_pb2.WatchPauseStateResponse]  # type: ignore[assignment]
     """Streams the state of threads: a snapshot, then every later state.
@@ -171,7 +179,7 @@ class ElicitationServiceAsyncStub(ElicitationServiceStub):
     or is taken back, with UNAUTHENTICATED. There is no cursor: to resume, call again, and the snapshot brings what was
     missed.
 
-    Errors: INVALID_FIELD.
+    Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches and of the threads that they name too).
     """
 
 class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -189,7 +197,8 @@ class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_elicitation_service_pb2.IncrementElicitationResponse, _abc.Awaitable[_elicitation_service_pb2.IncrementElicitationResponse]]:
         """Opens one elicitation on a thread: count + 1. From 0 to 1 it pauses the thread.
 
-        Errors: INVALID_FIELD, REQUEST_ID_REUSED, TOO_MANY_ELICITATIONS, STORE_UNAVAILABLE.
+        Errors: INVALID_FIELD, REQUEST_ID_REUSED, TOO_MANY_ELICITATIONS, STORE_UNAVAILABLE, LIMIT_EXCEEDED (of open
+        elicitations and of threads too).
         """
 
     @_abc_1.abstractmethod
@@ -204,7 +213,8 @@ class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
         for no `ttl`, else the oldest open one: the count goes down by one whenever it is above 0.
 
         Errors: INVALID_FIELD, REQUEST_ID_REUSED, NO_OUTSTANDING_ELICITATION (at count 0, without an `elicitation_id`),
-        ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED (with one), STORE_UNAVAILABLE.
+        ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED (with one), STORE_UNAVAILABLE,
+        LIMIT_EXCEEDED.
         """
 
     @_abc_1.abstractmethod
@@ -218,8 +228,9 @@ class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
         A renewal is no change of the thread: no new revision, nothing to watchers. It never revives a closed elicitation.
         Calling it again is harmless.
 
-        Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (only of a
-        `ttl` that the lease does not have yet).
+        Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (of a `ttl`
+        that the lease does not have yet; of any while too many calls wait for the disk, or the server stops),
+        LIMIT_EXCEEDED.
         """
 
     @_abc_1.abstractmethod
@@ -230,7 +241,7 @@ class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_elicitation_service_pb2.GetPauseStateResponse, _abc.Awaitable[_elicitation_service_pb2.GetPauseStateResponse]]:
         """Reads one thread, with its open elicitations. A thread that nobody ever named has count 0.
 
-        Errors: INVALID_FIELD.
+        Errors: INVALID_FIELD, LIMIT_EXCEEDED.
         """
 
     @_abc_1.abstractmethod
@@ -243,7 +254,7 @@ class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
         ones, or with `include_running` all that are known. A thread that stays as it is while the pages are read is listed
         exactly once. With a token, only the threads that it opens are listed.
 
-        Errors: INVALID_FIELD.
+        Errors: INVALID_FIELD, LIMIT_EXCEEDED.
         """
 
     @_abc_1.abstractmethod
@@ -263,7 +274,7 @@ class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
         or is taken back, with UNAUTHENTICATED. There is no cursor: to resume, call again, and the snapshot brings what was
         missed.
 
-        Errors: INVALID_FIELD.
+        Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches and of the threads that they name too).
         """
 
 def add_ElicitationServiceServicer_to_server(servicer: ElicitationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
