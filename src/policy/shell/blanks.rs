@@ -42,6 +42,14 @@ fn holds_statements(kind: &str) -> bool {
     )
 }
 
+fn ends_with_word(node: Node<'_>) -> bool {
+    is_word(node) || matches!(node.kind(), "file_redirect" | "herestring_redirect" | "variable_assignment")
+}
+
+fn begins_with_word(node: Node<'_>) -> bool {
+    is_word(node) || node.kind() == "variable_assignment"
+}
+
 impl Reader<'_> {
     /// Whether nothing but blanks lies between the parts.
     pub(super) fn gaps(&mut self, node: Node<'_>) {
@@ -92,7 +100,7 @@ impl Reader<'_> {
             let loose = matches!(between, Between::Nothing | Between::Text)
                 || matches!(node.kind(), "expansion" | "arithmetic_expansion" | "binary_expression");
             // Words that touch are one word.
-            let apart = loose || !(gap.is_empty() && is_word(*before) && is_word(*after));
+            let apart = loose || !(gap.is_empty() && ends_with_word(*before) && begins_with_word(*after));
             // Bash joins what a continued line parts, the grammar does not.
             let joined = gap.contains("\\\n") && gap.replace("\\\n", "").is_empty();
             if !holds || !apart || (joined && between != Between::Text) {
