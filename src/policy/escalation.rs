@@ -82,7 +82,7 @@ impl AskingPolicy {
     fn judge(&self, program: &str, argv: &[String]) -> Judgement {
         match argv {
             [_, option, line] if self.shell.as_deref() == Some(program) && matches!(&**option, "-c" | "-lc") => {
-                self.rules.judge(line)
+                self.rules.judge_for(program, line)
             }
             argv => self.rules.judge_argv(program, argv),
         }

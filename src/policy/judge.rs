@@ -61,7 +61,12 @@ impl Rules {
 
     /// Judges a line as `bash -c` would run it.
     pub fn judge(&self, command_line: &str) -> Judgement {
-        self.decide(shell::read(command_line))
+        self.judge_for("bash", command_line)
+    }
+
+    /// Judges a line as `shell -c` would run it.
+    pub(super) fn judge_for(&self, shell: &str, command_line: &str) -> Judgement {
+        self.decide(shell::read(shell, command_line))
     }
 
     /// Judges `program`, run with `argv` (its own name included); a shell's `-c` is read as a line.

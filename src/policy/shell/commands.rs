@@ -76,16 +76,28 @@ impl Reader<'_> {
 
     pub(super) fn redirect(&mut self, node: Node<'_>) {
         let parts = children(node);
-        let writes = parts.iter().any(|part| matches!(part.kind(), ">" | ">>" | "&>" | "&>>" | ">&" | ">|"));
-        let Some(target) = parts.into_iter().find(|part| is_word(*part)) else { return };
-        let nowhere = match self.word(target) {
+        let Some(target) = parts.iter().find(|part| is_word(**part)) else { return };
+        let operators: Vec<_> = parts.iter().filter(|part| !part.is_named()).map(|part| part.kind()).collect();
+        let writes = operators.iter().any(|operator| !matches!(*operator, "<" | "<&"));
+        let copies = operators.iter().any(|operator| matches!(*operator, ">&" | "<&"));
+        let nowhere = match self.word(*target) {
             Word::Text(text) => {
                 matches!(text.as_str(), "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty")
-                    || text.chars().all(|c| c.is_ascii_digit() || c == '-')
+                    || (copies && is_descriptor(&text))
             }
             Word::One(_) | Word::Many(_) => false,
         };
         self.line.beyond_allow |= writes && !nowhere;
+        // The grammar takes it for the redirection's; for bash it is a word of the command.
+        let closes = operators.iter().any(|operator| matches!(*operator, "<&-" | ">&-"));
+        self.check(node, !closes);
+    }
+
+    /// `{NAME}>file`: bash sets the variable, and the grammar takes `{NAME}` for a word of the command.
+    pub(super) fn descriptor(&mut self, node: Node<'_>) {
+        let before = &self.source[..node.start_byte()];
+        let word = before.rsplit([' ', '\t', '\n', ';', '&', '|', '<', '>', '(', ')']).next().unwrap_or_default();
+        self.check(node, !may_name_descriptor(word));
     }
 
     /// `NAME=value` as an argument: what `export` takes.
@@ -98,7 +110,7 @@ impl Reader<'_> {
             true => Word::Text(source),
             false if node.kind() == "variable_assignment" => {
                 // The name is what matters, and it is known.
-                Word::Text(format!("{}=…", names::name_of(&source)))
+                Word::Text(format!("{}={}", names::name_of(&source), names::READ_WITH_ITS_NODE))
             }
             false => Word::One(source),
         }
@@ -184,6 +196,26 @@ impl Reader<'_> {
             at = part.end_byte();
         }
         parts.string(self.source.get(at..end)?)
+    }
+}
+
+/// What may stand behind `>&` without a file being written.
+fn is_descriptor(text: &str) -> bool {
+    let number = text.strip_suffix('-').unwrap_or(text);
+    text == "-" || (!number.is_empty() && number.chars().all(|c| c.is_ascii_digit()))
+}
+
+/// Whether a redirection that this touches may put its descriptor into a variable: `{NAME}` or `{NAME[…]}`, of which only the end
+/// may be here, as within brackets there may be blanks.
+fn may_name_descriptor(word: &str) -> bool {
+    let balanced = |open: char, close: char| word.matches(open).count() == word.matches(close).count();
+    match word.strip_suffix('}') {
+        None | Some("") => false,
+        Some(_) if !balanced('{', '}') || !balanced('[', ']') => true,
+        Some(start) => start.strip_prefix('{').is_some_and(|inner| {
+            let rest = &inner[names::name_of(inner).len()..];
+            !inner.is_empty() && (rest.is_empty() || rest.starts_with('['))
+        }),
     }
 }
 

@@ -8,6 +8,7 @@
 //! 2. Commands are found wherever they stand: which of them run, nobody knows before.
 //! 3. A command that runs its arguments is followed by the command that it runs ([`wrapper`]); if how is not known, it is a doubt.
 mod blanks;
+mod builtins;
 mod commands;
 mod heredoc;
 mod names;
@@ -21,7 +22,8 @@ mod wrapper;
 
 pub(super) use word::{Word, show};
 
-use std::ops::ControlFlow;
+use super::rule::file_name;
+use std::{collections::BTreeSet, ops::ControlFlow};
 use tree_sitter::{ParseOptions, ParseState, Parser};
 
 /// Longer lines are a doubt: some that nobody means take the parser time that grows with the square of their length.
@@ -50,6 +52,17 @@ pub(super) struct Line {
     assigned: bool,
     /// A quoted text has a substitution in it.
     hidden: bool,
+    /// Words in `[ … ]` may become others.
+    splits: bool,
+    /// `HOME` is set, and a shell reads its profile, which is there.
+    rehomed: bool,
+    login: bool,
+    /// Variables that are arrays, and those that `declare` and its like give what may be a list. In what is both, bash runs what
+    /// is to be substituted.
+    arrays: BTreeSet<String>,
+    lists: BTreeSet<String>,
+    /// What is read now is for a shell that is not bash.
+    posix: bool,
     /// Read so far.
     bytes: usize,
 }
@@ -76,6 +89,11 @@ impl Line {
                 commands.into_iter().for_each(|words| self.command(words, depth + 1));
             }
             Some(wrapper::Inner::Script(text)) => self.script(&text, depth + 1),
+            Some(wrapper::Inner::ScriptFor(shell, text)) => {
+                let before = std::mem::replace(&mut self.posix, is_posix(&shell));
+                self.script(&text, depth + 1);
+                self.posix = before;
+            }
         }
     }
 
@@ -83,6 +101,16 @@ impl Line {
         if self.evaluates && (self.assigned || self.hidden) {
             self.doubt("it evaluates a text that is not known, which may run commands");
         }
+        if self.splits && self.hidden {
+            self.doubt("words of its tests may become others, which may run commands");
+        }
+        if !self.arrays.is_disjoint(&self.lists) {
+            self.doubt("it declares a list of what is not known, which may run commands");
+        }
+        if self.rehomed && self.login {
+            self.doubt("it runs a shell whose profile is not known");
+        }
+        self.beyond_allow |= self.splits && self.assigned;
         self
     }
 
@@ -114,9 +142,14 @@ impl Line {
     }
 }
 
-/// Reads a line as `bash -c` would.
-pub(super) fn read(text: &str) -> Line {
-    let mut line = Line::default();
+/// Whether scripts of this shell may have another meaning for bash.
+fn is_posix(shell: &str) -> bool {
+    !file_name(shell).contains("bash")
+}
+
+/// Reads a line as `shell -c` would.
+pub(super) fn read(shell: &str, text: &str) -> Line {
+    let mut line = Line { posix: is_posix(shell), ..Line::default() };
     line.script(text, 0);
     line.finish()
 }

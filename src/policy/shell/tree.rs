@@ -57,6 +57,19 @@ pub(super) fn is_word(node: Node<'_>) -> bool {
     )
 }
 
+/// Whether other shells may read the node as something else.
+fn is_of_bash(node: Node<'_>, parent: &str) -> bool {
+    match node.kind() {
+        "[[" | "((" | "$[" | "&>" | "&>>" | "|&" | ";&" | ";;&" | "select" | "function" => true,
+        "ansi_c_string" | "translated_string" | "process_substitution" | "herestring_redirect" | "extglob_pattern" => {
+            true
+        }
+        "array" | "subscript" | "c_style_for_statement" => true,
+        "+=" => parent == "variable_assignment",
+        _ => false,
+    }
+}
+
 impl Reader<'_> {
     pub(super) fn text(&self, node: Node<'_>) -> &str {
         &self.source[node.byte_range()]
@@ -83,6 +96,12 @@ impl Reader<'_> {
         } else {
             self.gaps(node);
         }
+        if self.line.posix && is_of_bash(node, parent) {
+            self.line.doubt(format!("shells do not agree on what `{}` is", node.kind()));
+        }
+        if matches!(node.kind(), "file_redirect" | "heredoc_redirect" | "herestring_redirect") {
+            self.descriptor(node);
+        }
         match node.kind() {
             // With a redirection, that one's node has more of its words.
             "command" | "declaration_command" | "unset_command" if parent != "redirected_statement" => {
@@ -95,9 +114,10 @@ impl Reader<'_> {
             }
             "redirected_statement" => self.redirected(node),
             "file_redirect" => self.redirect(node),
-            "variable_assignment" => self.assignment(node),
+            "variable_assignment" => self.assignment(node, parent),
             "for_statement" => self.each(node),
             "test_command" => self.test(node),
+            "array" => self.array(node),
             "heredoc_redirect" => self.heredoc(node),
             "command_substitution" => {
                 let text = self.text(node);

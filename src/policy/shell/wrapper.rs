@@ -1,6 +1,7 @@
 //! Commands that run other commands: which, and with which words.
 use super::{
-    Line, Word, names,
+    Line, Word, builtins,
+    names::{self, Value},
     options::Options,
     programs::{NOT_FOLLOWED, OTHER_SHELLS, SHELLS, WRAPPERS, Wrapper},
 };
@@ -13,6 +14,8 @@ pub(super) enum Inner {
     Commands(Vec<Vec<Word>>),
     /// What this text says, read as a line.
     Script(String),
+    /// What this text, the second one, says to the shell that the first one names.
+    ScriptFor(String, String),
 }
 
 /// What the command runs in turn, as far as its words tell; a doubt where they do not.
@@ -22,7 +25,7 @@ pub(super) fn inner(words: &[Word], line: &mut Line) -> Option<Inner> {
         return None;
     };
     let name = file_name(program);
-    names::builtin(name, &words[1..], line);
+    builtins::run(name, &words[1..], line);
     if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
         return unwrap(wrapper, words, line);
     }
@@ -38,7 +41,8 @@ pub(super) fn inner(words: &[Word], line: &mut Line) -> Option<Inner> {
             || name.starts_with("ld-")
             || name.starts_with("ld.") =>
         {
-            not_followed(words, line)
+            // Alone, many of them run a shell.
+            not_followed_shell(words, line)
         }
         _ => None,
     }
@@ -74,10 +78,11 @@ fn unwrap(wrapper: &Wrapper, words: &[Word], line: &mut Line) -> Option<Inner> {
         && let Some(text) = words.get(at).and_then(Word::text)
         && names::is_assignment(text)
     {
-        names::set(names::name_of(text), line);
+        names::pass(names::name_of(text), names::value_of(text), line);
         at += 1;
     }
-    if wrapper.assignments && words.get(at).is_some_and(|word| word.text().is_none()) {
+    // Programs do not agree on whether `./a=b` is an assignment.
+    if wrapper.assignments && words.get(at).is_some_and(|word| word.text().is_none_or(|text| text.contains('='))) {
         return not_followed(words, line);
     }
     commands(&words[at.min(words.len())..])
@@ -88,17 +93,28 @@ fn xargs(words: &[Word], line: &mut Line) -> Option<Inner> {
         flags: "0rtpxo",
         values: "adEILnPs",
         long_flags: &["null", "no-run-if-empty", "verbose", "interactive", "exit", "open-tty"],
-        long_values: &["arg-file", "delimiter", "max-args", "max-procs", "max-chars", "max-lines", "process-slot-var"],
+        long_values: &["arg-file", "delimiter", "max-args", "max-procs", "max-chars", "process-slot-var"],
     };
     let Some((at, found)) = options.skip(words, 1) else { return not_followed(words, line) };
+    for (_, variable) in found.iter().filter(|(option, _)| option == "process-slot-var") {
+        match variable {
+            Some(variable) => names::pass(variable, Value::Unknown, line),
+            None => return not_followed(words, line),
+        }
+    }
     let mut inner = words[at..].to_vec();
     if inner.is_empty() {
         return None;
     }
+    // The last of these decides whether words are appended.
+    let replaces = found.iter().rev().find(|(option, _)| matches!(&**option, "I" | "n" | "L" | "max-args"));
+    if replaces.is_none_or(|(option, _)| option != "I") {
+        inner.push(Word::Many("…".to_owned()));
+    }
     match found.iter().rev().find(|(option, _)| option == "I") {
         Some((_, Some(mark))) if !mark.is_empty() => replace(&mut inner, mark),
         Some(_) => return not_followed(words, line),
-        None => inner.push(Word::Many("…".to_owned())),
+        None => {}
     }
     Some(Inner::Commands(vec![inner]))
 }
@@ -114,13 +130,17 @@ fn replace(words: &mut [Word], mark: &str) {
     }
 }
 
+fn is_exec(option: &str) -> bool {
+    matches!(option, "-exec" | "-execdir" | "-ok" | "-okdir")
+}
+
 fn find(words: &[Word], line: &mut Line) -> Option<Inner> {
     let mut found = Vec::new();
     let mut args = words[1..].iter().peekable();
     let (mut unknown, mut ends) = (false, false);
     while let Some(arg) = args.next() {
         match arg.text() {
-            Some("-exec" | "-execdir" | "-ok" | "-okdir") => {
+            Some(option) if is_exec(option) => {
                 let mut inner: Vec<Word> = Vec::new();
                 loop {
                     match args.next() {
@@ -134,6 +154,12 @@ fn find(words: &[Word], line: &mut Line) -> Option<Inner> {
                         Some(word) => inner.push(word.clone()),
                     }
                 }
+                // It may be where the command ends, and another begins.
+                let list = Word::Many("{}".to_owned());
+                let open = inner.iter().position(|word| word.text().is_none() && *word != list);
+                let command_follows = |rest: &[Word]| rest.iter().filter_map(Word::text).any(is_exec);
+                unknown |= open.is_some_and(|at| matches!(inner[at], Word::Many(_)) || command_follows(&inner[at..]));
+                ends |= unknown;
                 replace(&mut inner, "{}");
                 found.push(inner);
             }
@@ -181,26 +207,41 @@ fn shell(words: &[Word], line: &mut Line) -> Option<Inner> {
         long_values: &[],
     };
     let Some((at, found)) = options.skip(words, 1) else { return not_followed_shell(words, line) };
-    let mild = |value: &Option<String>| value.as_deref().is_some_and(names::is_mild_set_option);
+    // The value of `o` is always the next word, and the rest of its own word are options.
+    let attached =
+        |text: &str| text.starts_with('-') && text[..text.len() - 1].contains('o') && !text.starts_with("--");
+    if words[1..at].iter().filter_map(Word::text).any(attached) {
+        return not_followed_shell(words, line);
+    }
+    let mild = |value: &Option<String>| value.as_deref().is_some_and(builtins::is_mild_set_option);
     if found.iter().any(|(option, value)| option == "o" && !mild(value)) {
         return not_followed_shell(words, line);
     }
+    line.login |= found.iter().any(|(option, _)| matches!(&**option, "l" | "login"));
     let script = found.iter().any(|(option, _)| option == "c");
+    // A lone `-` ends the options.
+    let ended = words[..at].last().and_then(Word::text) == Some("--");
+    let at = if !ended && words.get(at).and_then(Word::text) == Some("-") { at + 1 } else { at };
     match (script, words.get(at)) {
-        (true, Some(Word::Text(text))) => {
-            if text.contains("((") && !words[0].text().is_some_and(|name| file_name(name).contains("bash")) {
-                line.doubt("shells do not agree on what `((` is");
-            }
-            Some(Inner::Script(text.clone()))
-        }
-        // `+e` is an option as well.
-        (false, Some(Word::Text(file))) if !file.starts_with('+') => None,
+        // `+e` is an option as well, and those with more than one character are read again where they stand.
+        (_, Some(Word::Text(text))) if text.starts_with(['+', '-']) => not_followed_shell(words, line),
+        (true, Some(Word::Text(text))) => Some(Inner::ScriptFor(words[0].text()?.to_owned(), text.clone())),
+        (false, Some(Word::Text(file))) if !is_open_file(file) => None,
         _ => not_followed_shell(words, line),
     }
 }
 
+/// Whether it may be what the shell has open already: its standard input, or another descriptor, by whatever way to it.
+fn is_open_file(path: &str) -> bool {
+    let name = file_name(path);
+    path.split('/').any(|part| matches!(part, "dev" | "proc"))
+        || matches!(name, "stdin" | "tty")
+        || name.chars().all(|c| c.is_ascii_digit())
+}
+
 fn not_followed_shell(words: &[Word], line: &mut Line) -> Option<Inner> {
-    if words[1..] != [Word::Text("--version".to_owned())] {
+    let asks = |text: &str| matches!(text, "--version" | "--help" | "-V");
+    if words.len() != 2 || !words[1].text().is_some_and(asks) {
         line.doubt(format!("what `{}` runs is not known", super::show(words)));
     }
     None
