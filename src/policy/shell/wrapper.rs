@@ -3,7 +3,7 @@ use super::{
     Line, Word, builtins,
     names::{self, Value},
     options::Options,
-    programs::{NOT_FOLLOWED, OTHER_SHELLS, SHELLS, WRAPPERS, Wrapper},
+    programs::{HARMLESS_COMMANDS, HARMLESS_SSH, HARMLESS_TMUX, NOT_FOLLOWED, OTHER_SHELLS, SHELLS, WRAPPERS, Wrapper},
 };
 use crate::policy::rule::file_name;
 
@@ -35,6 +35,8 @@ pub(super) fn inner(words: &[Word], line: &mut Line) -> Option<Inner> {
         "eval" => eval(words, line),
         "trap" => trap(words, line),
         "pausewatch" => ours(words, line),
+        "ssh" | "scp" | "sftp" => ssh(words, line),
+        "tmux" => tmux(words, line),
         _ if SHELLS.contains(&name) => shell(words, line),
         _ if OTHER_SHELLS.contains(&name)
             || NOT_FOLLOWED.contains(&name)
@@ -247,6 +249,39 @@ fn not_followed_shell(words: &[Word], line: &mut Line) -> Option<Inner> {
     None
 }
 
+/// What runs on the other machine is not looked into; on this one, options run commands.
+fn ssh(words: &[Word], line: &mut Line) -> Option<Inner> {
+    let options = match file_name(words[0].text()?) {
+        "ssh" => Options::short("46AaCfGgKkMNnqsTtVvXxYy", "BbcDEeilLmOopQRW"),
+        _ => Options::short("346ABCNOpqRrTv", "cilloP"),
+    };
+    let mut at = 1;
+    // Behind the host there may be options again.
+    for _ in 0..2 {
+        let Some((end, found)) = options.skip(words, at) else { return not_followed(words, line) };
+        let harmless = |value: &str| {
+            let name = value.split(['=', ' ', '\t']).next().unwrap_or_default();
+            HARMLESS_SSH.iter().any(|option| option.eq_ignore_ascii_case(name))
+        };
+        let set = |option: &str| option == "o";
+        if found.iter().any(|(option, value)| set(option) && !value.as_deref().is_some_and(harmless)) {
+            return not_followed(words, line);
+        }
+        at = end + 1;
+    }
+    None
+}
+
+/// Its commands may be many in one line, and may stand within its formats.
+fn tmux(words: &[Word], line: &mut Line) -> Option<Inner> {
+    let harmless = words.get(1).and_then(Word::text).is_none_or(|command| HARMLESS_TMUX.contains(&command));
+    let plain = |word: &Word| word.text().is_some_and(|text| !text.contains(';') && !text.contains("#("));
+    match harmless && words[1..].iter().all(plain) {
+        true => None,
+        false => not_followed(words, line),
+    }
+}
+
 /// `pausewatch run DURATION COMMAND` and `pausewatch hold COMMAND`.
 fn ours(words: &[Word], line: &mut Line) -> Option<Inner> {
     const RUN: &[&str] = &[
@@ -281,8 +316,8 @@ fn ours(words: &[Word], line: &mut Line) -> Option<Inner> {
             ];
             (Options { flags: "", values: "", long_flags: &["require"], long_values: HOLD }, 0)
         }
-        Some(Some("exec-server" | "sandbox-exec") | None) => return not_followed(words, line),
-        _ => return None,
+        Some(Some(command)) if HARMLESS_COMMANDS.contains(&command) => return None,
+        _ => return not_followed(words, line),
     };
     let Some((at, _)) = options.skip(words, 2) else { return not_followed(words, line) };
     if words.get(at..at + operands).is_some_and(|operands| operands.iter().any(|word| matches!(word, Word::Many(_)))) {
