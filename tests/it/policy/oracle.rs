@@ -20,12 +20,13 @@ use std::{
 const RULES: &str = "
 prefix_rule([[
     'ls', 'git', 'echo', 'cat', 'true', 'test', 'env', 'nice', 'nohup', 'timeout', 'command', 'exec', 'xargs', 'builtin', 'stdbuf', 'setsid', 'find',
-    'bash', 'eval', 'trap', 'time', 'f', 'break', 'x', 'a', 'b', 'rmx',
+    'bash', 'sh', 'eval', 'trap', 'time', 'f', 'break', 'x', 'a', 'b', 'rmx', 'set', 'read', 'printf', 'mapfile', 'getopts', 'wait', 'jobs', ':', '[',
+    'declare', 'export', 'readonly', 'typeset', 'local',
 ]])
 prefix_rule(['rm'], decision = 'forbidden')
 ";
 /// Programs that run others are the real ones.
-const REAL: [&str; 9] = ["env", "nice", "nohup", "timeout", "xargs", "stdbuf", "setsid", "find", "bash"];
+const REAL: [&str; 10] = ["env", "nice", "nohup", "timeout", "xargs", "stdbuf", "setsid", "find", "bash", "sh"];
 /// All others note their names, if they are forbidden, and say something for those that read it.
 const DRIVER: &str = r#"
 cd "$1" && PATH=$2
@@ -62,6 +63,12 @@ fn run(lines: &[String]) -> Option<Vec<bool>> {
     }
     stage(&directory("bin"))?;
     symlink(directory("bin").join("rm"), directory("work").join("rm")).unwrap();
+    // What is found if numbers or parts of assignments are taken for directories.
+    for path in ["0/ls", "1/ls", "10/ls", "x/ls", "a=b/rm", "x+=/rm"] {
+        let link = directory("work").join(path);
+        fs::create_dir(link.parent().expect("it has one")).unwrap();
+        symlink(directory("bin").join("rm"), link).unwrap();
+    }
     let sandbox = Sandbox::new([directory("work"), directory("notes")]);
     // Not before it is seen that the program itself holds: a broken sandbox would let the lines at this machine.
     let escape = format!("echo > {}", directory("escaped").display());
