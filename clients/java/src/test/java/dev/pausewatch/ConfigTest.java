@@ -78,7 +78,8 @@ class ConfigTest {
         assertEquals(Optional.of("fleet"), encrypted.token(), "what goes over TLS stays");
         assertEquals(Optional.of(Path.of("/ca")), encrypted.tlsCa());
         file(rest);
-        assertEquals(Optional.of("fleet"), config().address("127.0.0.1:1").build().token());
+        assertEquals(
+                Optional.of("fleet"), config().address("127.0.0.1:1").build().token());
     }
 
     @Test
