@@ -196,6 +196,20 @@ fn a_sleep_of_the_machine_begins_every_lease_anew_and_counts_as_paused() {
 }
 
 #[test]
+fn leases_are_moved_only_after_a_standstill_that_was_no_sleep() {
+    let mut rig = Rig::new(Obedient::default(), clock());
+    rig.open("t", Some(30 * SECOND));
+    let mut committed = Vec::new();
+    rig.engine.stood_still(Duration::ZERO, &mut committed);
+    assert!(committed.is_empty(), "with every batch, nobody would have anything else to do");
+    rig.engine.stood_still(SECOND, &mut committed);
+    assert_eq!(committed.len(), 1);
+    rig.clock.sleep(HOUR);
+    rig.engine.stood_still(HOUR, &mut committed);
+    assert_eq!(committed.len(), 1, "the batch begins them anew");
+}
+
+#[test]
 fn a_restart_begins_every_lease_anew_and_counts_as_paused() {
     let directory = tempfile::tempdir().expect("a directory");
     let clock = clock();
