@@ -11,6 +11,7 @@ mod handshake;
 mod inside;
 mod listen;
 mod pauses;
+mod routes;
 mod scrape;
 mod tls;
 mod worker;
@@ -29,16 +30,16 @@ use crate::coordinator::{Coordinator, Fatal, Settings, Witness};
 use crate::hub::{Figures, Hub};
 use crate::limits::{Accounts, Limits};
 use crate::metrics::{Metrics, State};
-use crate::proto::{DESCRIPTORS, v1::elicitation_service_server::SERVICE_NAME};
-use crate::service::{Bounded, Elicitations, Gate, Shop, Streams};
+use crate::proto::v1::elicitation_service_server::SERVICE_NAME;
+use crate::service::Shop;
 use crate::store::{self, OpenError, Store};
 use control::Control;
 use door::{Door, TO_SPEAK};
 use files::{Seen, Source};
 use listen::{Listener, Tcp};
 use pauses::{PauseLog, Witnesses};
-use std::convert::Infallible;
-use std::future::{Future, Ready, ready};
+use routes::{Guard, routes};
+use std::future::Future;
 use std::io;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -50,13 +51,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{interval, timeout};
 use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
-use tonic::Status;
-use tonic::body::Body;
-use tonic::codegen::http;
-use tonic::service::Routes;
 use tonic::transport::server::Connected;
 use tonic_health::server::HealthReporter;
-use tower::ServiceExt;
 use worker::{Work, Worker};
 
 /// How long calls in flight have to finish in a drain. With it, the process ends within 5 s.
@@ -237,10 +233,8 @@ impl Server {
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_service_status(SERVICE_NAME, tonic_health::ServingStatus::Serving).await;
         let drain = CancellationToken::new();
-        let health_service = Streams::new(health_service, shop.clone(), clock.clone(), drain.clone());
-        // Open to all: who probes a server has no token.
-        let health_service = Gate::new(health_service, shop.clone(), clock.clone(), access.clone()).open_to_strangers();
-        let routes = routes(&coordinator, &clock, &shop, access.clone(), &drain).add_service(Bounded(health_service));
+        let guard = Guard { shop: shop.clone(), clock: clock.clone(), access: access.clone(), drain: drain.clone() };
+        let routes = routes(&coordinator, &guard).add_service(guard.before_health(health_service));
         let mut listeners = Vec::new();
         for listen in &config.listen {
             listeners.push(Listener::open(listen, tcp).await?);
@@ -382,7 +376,8 @@ where
     IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
     let coordinator = Arc::new(Coordinator::start(store, clock.clone(), anonymous_ttl, end_process)?);
-    let routes = routes(&coordinator, &clock, &Arc::default(), None, &CancellationToken::new());
+    let guard = Guard { shop: Arc::default(), clock, access: None, drain: CancellationToken::new() };
+    let routes = routes(&coordinator, &guard);
     let server = worker::with_limits().add_routes(routes);
     tokio::select! {
         served = server.serve_with_incoming(connections) => {
@@ -393,54 +388,6 @@ where
         () = beat(coordinator.hub().clone()) => {}
     }
     Ok(())
-}
-
-/// All that is served but health, which a listening server has.
-fn routes(
-    coordinator: &Arc<Coordinator>,
-    clock: &Arc<dyn Clock>,
-    shop: &Arc<Shop>,
-    access: Option<Arc<Access>>,
-    drain: &CancellationToken,
-) -> Routes {
-    let reflection = || {
-        tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(DESCRIPTORS)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-            // So that grpcurl can show the details of errors.
-            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
-    };
-    let elicitations = Elicitations::new(coordinator.clone(), clock.clone(), shop.clone(), access.clone());
-    let v1 = reflection().build_v1().expect("our descriptors are valid");
-    let v1 = Streams::new(v1, shop.clone(), clock.clone(), drain.clone());
-    let v1alpha = reflection().build_v1alpha().expect("our descriptors are valid");
-    let v1alpha = Streams::new(v1alpha, shop.clone(), clock.clone(), drain.clone());
-    // Whoever may call has a token, and tools send it with their questions for the descriptors too.
-    let guard = Guard { shop: shop.clone(), clock: clock.clone(), access };
-    let mut routes =
-        Routes::new(guard.before(elicitations)).add_service(guard.before(v1)).add_service(guard.before(v1alpha));
-    let rest = guard.before(tower::service_fn(no_such_service));
-    let router = routes.axum_router_mut();
-    *router =
-        std::mem::take(router).fallback_service(rest.map_request(|request: http::Request<_>| request.map(Body::new)));
-    routes
-}
-
-/// What every call comes by.
-struct Guard {
-    shop: Arc<Shop>,
-    clock: Arc<dyn Clock>,
-    access: Option<Arc<Access>>,
-}
-
-impl Guard {
-    fn before<S>(&self, service: S) -> Bounded<Gate<S>> {
-        Bounded(Gate::new(service, self.shop.clone(), self.clock.clone(), self.access.clone()))
-    }
-}
-
-fn no_such_service(_: http::Request<Body>) -> Ready<Result<http::Response<Body>, Infallible>> {
-    ready(Ok(Status::unimplemented("the server has no such service").into_http()))
 }
 
 fn certificates(tls: Arc<Tls>, seen: &Seen) -> Source {

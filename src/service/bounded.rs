@@ -188,3 +188,25 @@ pub(super) fn counted(bytes: Bytes, held: Held) -> Bytes {
     }
     Bytes::from_owner(Counted(bytes, held))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::{Accounts, CallerKey};
+    use crate::service::Room;
+    use std::time::Duration;
+    use tonic::Code;
+
+    /// Its change may be made already: a refusal would have its caller believe that nothing is open.
+    #[tokio::test]
+    async fn g4_whose_connection_is_closed_for_what_it_holds_is_not_told_that_its_call_was_refused() {
+        let answered = tower::service_fn(|_| std::future::ready(Ok(http::Response::new(Body::empty()))));
+        let guest = Arc::<Room>::default().guest(Accounts::default().of(CallerKey::Unknown, Duration::ZERO), None);
+        let call =
+            || Bounded(answered).call(http::Request::builder().extension(guest.clone()).body(Body::empty()).unwrap());
+        assert_eq!(Status::from_header_map(call().await.unwrap().headers()).map(|status| status.code()), None);
+        guest.closing().cancel();
+        let told = Status::from_header_map(call().await.unwrap().headers());
+        assert_eq!(told.map(|status| status.code()), Some(Code::Unavailable));
+    }
+}

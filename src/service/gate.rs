@@ -52,6 +52,14 @@ pub struct Shop {
     pub trace_calls: bool,
 }
 
+impl Shop {
+    /// Counts what is refused; the answer to it.
+    pub(super) fn refuse(&self, exceeded: Exceeded) -> Status {
+        self.metrics.refuse(exceeded.limit);
+        status::of_limit(exceeded)
+    }
+}
+
 /// Counts the calls of `S`, and refuses those that are too many.
 #[derive(Clone)]
 pub struct Gate<S> {
@@ -76,10 +84,7 @@ impl<S> Gate<S> {
     /// Whether the call may come in, and how long it waits until it goes on.
     fn pass(&self, request: &mut http::Request<Body>, now: Duration) -> Result<Option<Duration>, Status> {
         let admitted = admit(self.access.as_deref(), request);
-        let wait = self.check(request, now).map_err(|exceeded| {
-            self.shop.metrics.refuse(exceeded.limit);
-            status::of_limit(exceeded)
-        })?;
+        let wait = self.check(request, now).map_err(|exceeded| self.shop.refuse(exceeded))?;
         match admitted {
             Err(denial) if !self.lets_strangers_in => Err(status::of_denial(&denial)),
             _ => Ok(wait),

@@ -41,10 +41,7 @@ impl<S> Streams<S> {
         }
         let account = account(&self.shop.accounts, request.extensions(), &*self.clock);
         let share = self.shop.accounts.stream(account, &self.shop.limits, WEIGHT);
-        share.map(Some).map_err(|exceeded| {
-            self.shop.metrics.refuse(exceeded.limit);
-            status::of_limit(exceeded)
-        })
+        share.map(Some).map_err(|exceeded| self.shop.refuse(exceeded))
     }
 }
 

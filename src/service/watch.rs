@@ -59,12 +59,8 @@ impl Watches {
         let (interest, include_elicitations) = wire::watch(request).map_err(status::of_field)?;
         let interest = rights.within(interest)?;
         let end = self.access.zip(rights.caller()).map(|(access, caller)| Box::pin(access.end_of(caller)) as End);
-        let share = self.shop.accounts.stream(account, &self.shop.limits, Weight::watch(interest.named())).map_err(
-            |exceeded| {
-                self.shop.metrics.refuse(exceeded.limit);
-                status::of_limit(exceeded)
-            },
-        )?;
+        let share = self.shop.accounts.stream(account, &self.shop.limits, Weight::watch(interest.named()));
+        let share = share.map_err(|exceeded| self.shop.refuse(exceeded))?;
         let subscription = Some(self.hub.watch(interest));
         let ends = Ends { shop: self.shop, code: Code::Cancelled };
         let states = States { subscription, include_elicitations, clock: self.clock, guest, end, ends, _share: share };

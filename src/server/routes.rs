@@ -1,0 +1,70 @@
+//! What is served, and what every call comes by on its way there.
+use crate::access::Access;
+use crate::clock::Clock;
+use crate::coordinator::Coordinator;
+use crate::proto::DESCRIPTORS;
+use crate::service::{Bounded, Elicitations, Gate, Shop, Streams};
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::http;
+use tonic::service::Routes;
+use tower::ServiceExt;
+
+/// What stands before each service.
+pub(super) struct Guard {
+    pub(super) shop: Arc<Shop>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) access: Option<Arc<Access>>,
+    /// Ends streams when it is cancelled.
+    pub(super) drain: CancellationToken,
+}
+
+impl Guard {
+    /// Before that of the health, which is open to all: who probes a server has no token.
+    pub(super) fn before_health<S>(&self, service: S) -> Bounded<Gate<Streams<S>>> {
+        Bounded(self.gate(self.counted(service)).open_to_strangers())
+    }
+
+    fn before<S>(&self, service: S) -> Bounded<Gate<S>> {
+        Bounded(self.gate(service))
+    }
+
+    fn gate<S>(&self, service: S) -> Gate<S> {
+        Gate::new(service, self.shop.clone(), self.clock.clone(), self.access.clone())
+    }
+
+    fn counted<S>(&self, service: S) -> Streams<S> {
+        Streams::new(service, self.shop.clone(), self.clock.clone(), self.drain.clone())
+    }
+}
+
+/// All that is served but health, which a listening server has.
+pub(super) fn routes(coordinator: &Arc<Coordinator>, guard: &Guard) -> Routes {
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            // So that grpcurl can show the details of errors.
+            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+    };
+    let Guard { shop, clock, access, .. } = guard;
+    let elicitations = Elicitations::new(coordinator.clone(), clock.clone(), shop.clone(), access.clone());
+    // Whoever may call has a token, and tools send it with their questions for the descriptors too.
+    let v1 = guard.counted(reflection().build_v1().expect("our descriptors are valid"));
+    let v1alpha = guard.counted(reflection().build_v1alpha().expect("our descriptors are valid"));
+    let mut routes =
+        Routes::new(guard.before(elicitations)).add_service(guard.before(v1)).add_service(guard.before(v1alpha));
+    let rest = guard.before(tower::service_fn(no_such_service));
+    let router = routes.axum_router_mut();
+    *router =
+        std::mem::take(router).fallback_service(rest.map_request(|request: http::Request<_>| request.map(Body::new)));
+    routes
+}
+
+fn no_such_service(_: http::Request<Body>) -> Ready<Result<http::Response<Body>, Infallible>> {
+    ready(Ok(Status::unimplemented("the server has no such service").into_http()))
+}
