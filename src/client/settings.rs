@@ -1,7 +1,7 @@
 //! Where the coordinator is, which thread is ours, and what we prove ourselves with: the environment over the config
 //! file. A program's flags go over both.
 //!
-//! 1. A variable that is set and empty counts as not set.
+//! 1. A variable that is set and empty counts as not set, and so does an empty address in the file.
 //! 2. A file that was named must be there; the one in its usual place may be missing.
 //! 3. A key that is unknown is refused, with its name and line: a typing error must not quietly mean the default.
 //! 4. What is for TLS stays there: an address in plain text that goes over settings for TLS (an `https://` address, or files
@@ -189,7 +189,8 @@ fn in_file(path: &Path, why: &str) -> ConfigError {
 }
 
 fn parsed<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Address>, D::Error> {
-    String::deserialize(from)?.parse().map(Some).map_err(D::Error::custom)
+    let text = String::deserialize(from)?;
+    (!text.is_empty()).then(|| text.parse()).transpose().map_err(D::Error::custom)
 }
 
 fn token<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Token>, D::Error> {
@@ -254,6 +255,12 @@ mod tests {
             Settings { thread_id: Some("under".into()), tls_ca: Some("/ca".into()), ..Settings::default() },
         );
         assert_eq!(over.or(under.clone()), Settings { thread_id: Some("over".into()), ..under });
+    }
+
+    #[test]
+    fn an_empty_address_in_the_file_counts_as_not_set() {
+        let file: File = toml::from_str("address = \"\"\nthread_id = \"t\"\n").unwrap();
+        assert_eq!(Settings::from(file), Settings { thread_id: Some("t".into()), ..Settings::default() });
     }
 
     #[test]
