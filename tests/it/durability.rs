@@ -126,9 +126,12 @@ async fn paused_time_does_not_run_ahead_of_a_resume_that_is_being_stored() {
     let decrement = tokio::spawn(async move { holder.try_decrement("t", "", None).await });
     let total = async |api: &mut Api| api.get("t").await.paused_total.unwrap().seconds;
     // Reads are answered until it gets there, and afterwards.
-    while !gate.holds_one() {
-        assert_eq!(total(&mut api).await, 10);
-    }
+    let under_way = async {
+        while !gate.holds_one() {
+            assert_eq!(total(&mut api).await, 10);
+        }
+    };
+    timed("the decrement on its way", under_way).await;
     clock.advance(Duration::from_secs(5));
     assert_eq!(total(&mut api).await, 10, "a read");
     let mut watching = api.watch(&["t"]).await;
@@ -176,11 +179,14 @@ async fn a_database_that_hangs_holds_up_no_reads() {
         });
     }
     let (mut before, mut reads) = (0, 0);
-    while reads < READS {
-        reader.get("t").await;
-        let now = answered.load(Relaxed);
-        (before, reads) = (now, if now == before { reads + 1 } else { 0 });
-    }
+    let until_all_wait = async {
+        while reads < READS {
+            reader.get("t").await;
+            let now = answered.load(Relaxed);
+            (before, reads) = (now, if now == before { reads + 1 } else { 0 });
+        }
+    };
+    timed("the callers to wait for the disk", until_all_wait).await;
     assert!(disk.hangs(), "a read waited for the disk");
     assert!(before < CALLERS * CALLS, "the journal had room for everything: nobody had to wait");
     disk.hang(false);

@@ -2,7 +2,10 @@
 use crate::program::{Process, program};
 use rustix::process::Signal;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
+use tonic::Code;
 
 /// The manager, and a server that it has started.
 fn started(socket: &UnixDatagram, name: &str, watchdog: &str) -> Process {
@@ -74,10 +77,18 @@ fn it_is_told_of_signs_of_life_while_calls_are_refused() {
     let address = server.line().strip_prefix("listening ").unwrap().to_owned();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let mut api = runtime.block_on(crate::support::api(&address));
-    runtime.block_on(async { while api.try_increment("t", "", None).await.is_ok() {} });
-    runtime.spawn(async move {
-        loop {
-            let _ = api.try_increment("t", "", None).await;
+    let refused = Arc::new(AtomicU64::new(0));
+    let flood = runtime.spawn({
+        let refused = refused.clone();
+        async move {
+            loop {
+                match api.try_increment("t", "", None).await {
+                    Ok(_) => {}
+                    Err(status) if status.code() == Code::ResourceExhausted => _ = refused.fetch_add(1, Relaxed),
+                    // It fails without waiting once the connection is gone: to go on would hold the thread for ever.
+                    Err(status) => return status,
+                }
+            }
         }
     });
     while !told(&socket).starts_with("READY=1\n") {}
@@ -85,4 +96,5 @@ fn it_is_told_of_signs_of_life_while_calls_are_refused() {
     for _ in 0..20 {
         assert_eq!(told(&socket), "WATCHDOG=1");
     }
+    assert!(refused.load(Relaxed) > 0 && !flood.is_finished(), "it is flooded all the time");
 }

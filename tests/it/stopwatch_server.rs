@@ -1,4 +1,5 @@
 //! Stopwatches against the real server, over a real socket, on the real clock.
+use crate::support::timed;
 use pausewatch::{
     client::{Address, Client, Config, GetPauseStateRequest},
     server::{self, Listen, Server, StoreConfig},
@@ -110,9 +111,12 @@ async fn g3_charged_is_wall_time_less_paused_total_across_a_restart() {
         client.get_pause_state(request).await.unwrap().pause_state.unwrap()
     };
     let follows = async |paused| {
-        while stopwatch.is_paused() != paused {
-            sleep(ms(1)).await;
-        }
+        let there = async {
+            while stopwatch.is_paused() != paused {
+                sleep(ms(1)).await;
+            }
+        };
+        timed("the pause or its end", there).await;
     };
 
     sleep(ms(50)).await;

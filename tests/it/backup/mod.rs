@@ -109,9 +109,12 @@ async fn a_backup_under_load_is_the_store_at_one_moment() {
             callers.spawn(call(server.api().await, caller, book.clone(), over.clone()));
         }
         let until = 20 + random.below(300) as u32;
-        while books[0].told.load(SeqCst) < until {
-            tokio::task::yield_now().await;
-        }
+        let under_way = async {
+            while books[0].told.load(SeqCst) < until {
+                tokio::task::yield_now().await;
+            }
+        };
+        timed("the callers", under_way).await;
         let told: Vec<_> = books.iter().map(|book| book.told.load(SeqCst)).collect();
         let (data, backup) = (place.path("data"), place.text("backup"));
         let made = tokio::task::spawn_blocking(move || pausewatch("backup", &data, &[&backup])).await.unwrap();

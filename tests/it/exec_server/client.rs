@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A client, initialized.
 pub(crate) struct Client {
@@ -196,6 +196,15 @@ pub(crate) fn until_gone(mark: &str) {
     let end = Instant::now() + PATIENCE;
     while let Some(found) = process_with(mark) {
         assert!(Instant::now() < end, "still there: {found}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until a process has this text in its command line.
+pub(crate) fn until_there(mark: &str) {
+    let end = Instant::now() + PATIENCE;
+    while process_with(mark).is_none() {
+        assert!(Instant::now() < end, "no process has {mark} in its command line");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

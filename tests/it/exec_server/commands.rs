@@ -1,5 +1,5 @@
 //! What the tools run, what they answer, and that nothing stays behind.
-use super::client::{Client, exec_server, process_with, until_gone};
+use super::client::{Client, PATIENCE, exec_server, process_with, until_gone, until_there};
 use crate::program::{Coordinator, ended};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -187,7 +187,9 @@ fn an_end_is_told_while_a_write_waits_for_a_reader() {
     let first = client.call("exec_command", json!({"command": line, "yield_time_ms": 0}));
     let poll = |chars: &str, ms: u64| json!({"session_id": first["session_id"], "chars": chars, "yield_time_ms": ms});
     let mut output = first["output"].as_str().unwrap().to_owned();
+    let end = Instant::now() + PATIENCE;
     while !output.ends_with('\n') {
+        assert!(Instant::now() < end, "the daemon has not said its number: {output}");
         output += client.call("write_stdin", poll("", 10))["output"].as_str().unwrap();
     }
     let last = client.call("write_stdin", poll(&"x".repeat(200_000), 20_000));
@@ -228,7 +230,7 @@ fn a_cancelled_call_ends_its_command_and_a_cancelled_poll_does_not() {
     let (mut client, mark, other) = (client(), mark(), mark());
     let id = client.begin("shell", "t", shell(&format!("sleep {mark}")));
     let first = client.call("exec_command", json!({"command": format!("sleep {other}"), "yield_time_ms": 100}));
-    while process_with(&mark).is_none() {}
+    until_there(&mark);
     let poll = client.begin("write_stdin", "t", json!({"session_id": first["session_id"], "yield_time_ms": 60_000}));
     for request in [id, poll] {
         client.notify("notifications/cancelled", json!({"requestId": request, "reason": "changed my mind"}));
@@ -246,7 +248,7 @@ fn nothing_stays_behind_when_the_client_hangs_up_or_the_server_is_told_to_end() 
         client.begin("shell", "t", shell(&line));
         client.call("exec_command", json!({"command": line, "yield_time_ms": 100}));
         client.call("exec_command", json!({"command": line, "tty": true, "yield_time_ms": 100}));
-        while process_with(&mark).is_none() {}
+        until_there(&mark);
         let status = match signal {
             None => client.hang_up(),
             Some(signal) => {
@@ -266,7 +268,7 @@ fn nothing_stays_behind_when_the_server_is_killed() {
     let line = format!("(trap '' TERM HUP; sleep {mark} >/dev/null 2>&1) & sleep {mark}; true");
     client.begin("shell", "t", shell(&line));
     client.call("exec_command", json!({"command": line, "tty": true, "yield_time_ms": 300}));
-    while process_with(&mark).is_none() {}
+    until_there(&mark);
     drop(client);
     until_gone(&mark);
 }
@@ -292,7 +294,10 @@ fn the_number_of_commands_is_bounded_and_forgotten_ends_make_room() {
     let ended = client.call("exec_command", ends);
     if let Some(id) = ended["session_id"].as_str() {
         // Until it has ended, which nobody is told.
-        while client.call("sessions", json!({}))["sessions"][1]["running"] == true {}
+        let end = Instant::now() + PATIENCE;
+        while client.call("sessions", json!({}))["sessions"][1]["running"] == true {
+            assert!(Instant::now() < end, "the command goes on");
+        }
         client.call("exec_command", hang);
         assert!(client.refused("write_stdin", json!({"session_id": id})).contains("no session"));
     }

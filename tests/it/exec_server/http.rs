@@ -1,5 +1,5 @@
 //! Over HTTP: who gets in, and what becomes of commands when a client goes.
-use super::client::{exec_server, process_with, until_gone};
+use super::client::{exec_server, process_with, until_gone, until_there};
 use crate::program::{Process, ended};
 use serde_json::{Value, json};
 use std::{
@@ -167,7 +167,8 @@ fn commands_end_with_their_session_or_with_the_connection_of_their_request() {
     let session = server.session();
     server.call(&session, "exec_command", json!({"command": format!("sleep {deleted}"), "yield_time_ms": 0})).outcome();
     let request = server.begin_once("shell", json!({"command": format!("sleep {cut}"), "workdir": "/"}));
-    while process_with(&deleted).is_none() || process_with(&cut).is_none() {}
+    until_there(&deleted);
+    until_there(&cut);
     drop(request);
     until_gone(&cut);
     server.delete(&session);
@@ -182,7 +183,7 @@ fn a_deleted_session_takes_its_commands_along_at_once_also_with_a_call_in_flight
     server.call(&session, "exec_command", json!({"command": format!("sleep {mark}"), "yield_time_ms": 0})).outcome();
     // The head of the answer comes before the command's end.
     let flight = server.call(&session, "shell", json!({"command": format!("sleep 0; sleep 1{mark}"), "workdir": "/"}));
-    while process_with(&format!("sleep 1{mark}")).is_none() {}
+    until_there(&format!("sleep 1{mark}"));
     let started = Instant::now();
     assert_eq!(server.delete("no-such-session").status, 202);
     assert!(process_with(&mark).is_some(), "of another session");

@@ -1,5 +1,5 @@
 //! Many commands at once: exact limits, no orphans, little memory.
-use super::client::{Client, exec_server, process_with};
+use super::client::{Client, exec_server, process_with, until_there};
 use serde_json::json;
 use std::{
     sync::{
@@ -78,7 +78,7 @@ fn two_hundred_limits_at_once_are_exact_and_leave_no_orphans() {
     for _ in 0..COMMANDS {
         client.begin("exec_command", "t", json!({"command": line, "yield_time_ms": 60_000}));
     }
-    while process_with(&mark).is_none() {}
+    until_there(&mark);
     assert!(client.hang_up().success());
     assert_eq!(process_with(&mark), None);
 }
