@@ -2,7 +2,7 @@
 //!
 //! A task of the runtime collects what the other tasks have brought, commits it where it is, publishes and answers:
 //! with a disk that takes a tenth of a millisecond, handing the batch to a thread and back would cost more than the
-//! commit. A disk that is slow must not hold up reads and watches: as soon as a commit takes long, or may have to wait for
+//! commit. A disk that is slow must not hold up reads and watches: as soon as commits take long, or one may have to wait for
 //! the store's own work, a thread of its own does the next ones, until the disk has been quick again for a while.
 //!
 //! - C1: what is taken is answered, in the order of its commits; publishing comes before answering.
@@ -11,7 +11,7 @@
 //!
 //! Locks are taken in the order engine, inbox or outbox.
 use super::engine::{Call, Engine, Fatal, Outcome};
-use super::{LONGEST_NAP, STOPPING, nap, pulse::Pulse};
+use super::{LONGEST_NAP, STOPPING, nap, pace::Pace, pulse::Pulse};
 use crate::clock::Clock;
 use crate::core::{Answer, Refusal};
 use crate::hub::{Committed, Hub};
@@ -26,10 +26,6 @@ use tokio::task::JoinHandle;
 const MAX_WAITING: usize = 32_768;
 /// Calls of one batch at most, so that a batch stays far below the size of a journal file.
 const MAX_BATCH: usize = 1_024;
-/// A commit that takes longer (nanoseconds) is slow: ten times what a good disk needs, and little beside a heartbeat.
-const SLOW: i64 = 2_000_000;
-/// How long the thread does the commits after a slow one.
-const SLOW_FOR: i64 = 1_000_000_000;
 
 /// Takes calls, and answers them when they are committed. Dropped, it closes the store.
 pub(super) struct Group {
@@ -51,8 +47,8 @@ struct Shared {
     clock: Arc<dyn Clock>,
     /// When the engine has something to do without a call.
     next_due: AtomicI64,
-    /// Until when (boot-time clock) the thread commits.
-    slow_until: AtomicI64,
+    /// While the disk is slow, the thread commits.
+    pace: Pace,
     /// Beats with each turn of the task.
     pulse: Pulse,
     fatal: Box<dyn Fn(Fatal) + Send + Sync>,
@@ -93,7 +89,7 @@ impl Group {
             hub,
             pulse: Pulse::new(clock.boot()),
             clock,
-            slow_until: AtomicI64::new(i64::MIN),
+            pace: Pace::new(),
             fatal: Box::new(fatal),
         });
         let by_thread = shared.clone();
@@ -148,7 +144,7 @@ impl Shared {
     }
 
     fn is_slow(&self) -> bool {
-        self.clock.boot() < self.slow_until.load(Relaxed)
+        self.pace.is_slow(self.clock.boot())
     }
 
     /// Commits what waits, and leases that have ended. `None`: the store is broken or closed.
@@ -160,10 +156,7 @@ impl Shared {
         let writer = engine.as_mut()?;
         writer.stood_still(self.pulse.stood_still(before), &mut results.committed);
         let done = writer.process(&calls, &mut results.outcomes, &mut results.committed);
-        let after = self.clock.boot();
-        if after.saturating_sub(before) >= SLOW {
-            self.slow_until.store(after.saturating_add(SLOW_FOR), Relaxed);
-        }
+        self.pace.committed(before, self.clock.boot());
         if let Err(error) = done {
             *engine = None;
             (self.fatal)(error);

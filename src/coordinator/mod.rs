@@ -6,6 +6,7 @@ mod engine;
 mod group;
 mod leases;
 mod ledger;
+mod pace;
 mod pulse;
 
 pub use engine::{Call, Engine, Fatal, IDLE_SPAN, Outcome};

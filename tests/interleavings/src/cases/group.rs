@@ -20,8 +20,8 @@ use std::{
 };
 use tokio::time::{advance, sleep};
 
-/// How long a slow commit takes.
-const SLOW: Duration = Duration::from_millis(3);
+/// How long a slow commit takes: one is enough.
+const SLOW: Duration = Duration::from_millis(30);
 
 /// What the store has done, for those who look on.
 #[derive(Default)]
