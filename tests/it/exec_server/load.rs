@@ -1,16 +1,11 @@
 //! Many commands at once: exact limits, no orphans, little memory.
 use super::client::{Client, exec_server, process_with, until_there};
 use serde_json::json;
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    thread::JoinHandle,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 const COMMANDS: u64 = 200;
+/// Percent of its time that a machine has left, with nothing else to do than this: more.
+const BUSY: u64 = 50;
 
 fn resident(pid: u32) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -18,36 +13,29 @@ fn resident(pid: u32) -> usize {
     line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1_024
 }
 
-/// How late sleeps of 10 ms are on this machine while something else goes on: the worst of ten.
-struct Probe(Arc<AtomicBool>, JoinHandle<Vec<Duration>>);
+/// How much of the machine's time nobody used, in percent, since this was made.
+struct Idle {
+    idle: u64,
+    all: u64,
+}
 
-impl Probe {
-    fn start() -> Self {
-        let over = Arc::<AtomicBool>::default();
-        let stop = over.clone();
-        Self(
-            over,
-            std::thread::spawn(move || {
-                let mut late = Vec::new();
-                while !stop.load(Relaxed) {
-                    let (started, nap) = (Instant::now(), Duration::from_millis(10));
-                    std::thread::sleep(nap);
-                    late.push(started.elapsed() - nap);
-                }
-                late
-            }),
-        )
+impl Idle {
+    fn so_far() -> Self {
+        let stat = std::fs::read_to_string("/proc/stat").unwrap();
+        let ticks = stat.lines().next().unwrap().split_whitespace().skip(1);
+        // Without the last two, which are in the first two already (proc_stat(5)).
+        let ticks: Vec<u64> = ticks.take(8).map(|ticks| ticks.parse().unwrap()).collect();
+        Self { idle: ticks[3], all: ticks.iter().sum() }
     }
 
-    fn late(self) -> Duration {
-        self.0.store(true, Relaxed);
-        let mut late = self.1.join().unwrap();
-        late.sort_unstable();
-        late[late.len() * 9 / 10]
+    fn percent(&self) -> u64 {
+        let now = Self::so_far();
+        (now.idle - self.idle) * 100 / (now.all - self.all).max(1)
     }
 }
 
-/// Late by 20 ms in the median at most, on a machine that is not too busy with others to wake anybody in time.
+/// Never early, and late by 20 ms in the median at most: on a machine that has time left beside them. On another this is
+/// about its load.
 #[test]
 fn two_hundred_limits_at_once_are_exact_and_leave_no_orphans() {
     let mark = format!("4{:08}.5", fastrand::u32(..100_000_000));
@@ -55,25 +43,29 @@ fn two_hundred_limits_at_once_are_exact_and_leave_no_orphans() {
     let limit = 6_000;
     let line = format!("sleep {mark} & sleep {mark}");
     let arguments = json!({"command": line, "workdir": "/", "timeout_ms": limit});
-    let probe = Probe::start();
+    let idle = Idle::so_far();
     let ids: Vec<_> = (0..COMMANDS).map(|_| client.begin("shell", "t", arguments.clone())).collect();
     let mut late: Vec<u64> = Vec::new();
     for id in ids {
         let answer = client.answer(id);
         assert_eq!(answer["timed_out"], true);
-        late.push(answer["active_ms"].as_u64().unwrap() - limit);
+        late.push(answer["active_ms"].as_u64().unwrap().checked_sub(limit).expect("not early"));
     }
     assert_eq!(process_with(&mark), None);
     late.sort_unstable();
     let at = |part: usize| late[late.len() * part / 100];
-    let machine = probe.late();
+    let idle = idle.percent();
     println!(
-        "{COMMANDS} limits: late by {} ms in the median, {} ms at 90%, {} ms at most; a sleep: {machine:?}",
+        "{COMMANDS} limits: late by {} ms in the median, {} ms at 90%, {} ms at most; the machine was idle for {idle}%",
         at(50),
         at(90),
         at(99)
     );
-    assert!(at(50) <= 20 || machine > Duration::from_millis(5), "{late:?}");
+    if idle < BUSY {
+        println!("how late they are is not judged: idle for less than {BUSY}%, the machine is busy with others");
+    } else {
+        assert!(at(50) <= 20, "{late:?}");
+    }
 
     for _ in 0..COMMANDS {
         client.begin("exec_command", "t", json!({"command": line, "yield_time_ms": 60_000}));
@@ -96,7 +88,7 @@ fn an_idle_session_takes_little_memory() {
     };
     // What the first ones cost is the server's own.
     let before = hang(50);
-    let each = hang(100).saturating_sub(before) / 100;
+    let each = hang(200).saturating_sub(before) / 200;
     println!("an idle session: {each} bytes");
     assert!(each <= 64 * 1_024, "{each}");
 }

@@ -24,13 +24,11 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInfo;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Against a real server: what the shared scenarios cannot see from outside. */
 @EnabledIfEnvironmentVariable(named = "PAUSEWATCH_PROGRAM", matches = ".+")
-@Timeout(60)
 class ServerTest {
     private static final Duration TTL = Duration.ofSeconds(1);
     private static RealServer server;
