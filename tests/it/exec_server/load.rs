@@ -30,7 +30,7 @@ impl Idle {
 
     fn percent(&self) -> u64 {
         let now = Self::so_far();
-        (now.idle - self.idle) * 100 / (now.all - self.all).max(1)
+        now.idle.saturating_sub(self.idle) * 100 / (now.all - self.all).max(1)
     }
 }
 
