@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         fs::create_dir_all(out.join("server"))?;
         tonic_prost_build::configure()
             .build_client(false)
-            .codec_path("crate::service::RequestCodec")
+            .codec_path("crate::server::grpc::RequestCodec")
             .extern_path(".pausewatch.v1", "crate::proto::v1")
             .out_dir(out.join("server"))
             .compile_fds(descriptors)?;

@@ -5,10 +5,10 @@ use crate::measure::{Latencies, own_cpu_seconds};
 use crate::settings::Settings;
 use crate::table::Table;
 use crate::{Result, threads};
-use pausewatch::clock::{Clock, System};
-use pausewatch::core::types::{ElicitationId, ThreadId};
-use pausewatch::core::{Elicitation, Header, Moment, Open, Pause};
-use pausewatch::store::{Embedded, Store, Write};
+use pausewatch::test_support::clock::{Clock, System};
+use pausewatch::test_support::core::types::{ElicitationId, ThreadId};
+use pausewatch::test_support::core::{Elicitation, Header, Open, Pause, Timestamp};
+use pausewatch::test_support::store::{Embedded, Store, Write};
 use redb::{Database, TableDefinition};
 use std::fs::File;
 use std::io::Write as _;
@@ -96,7 +96,7 @@ fn embedded(directory: &Path) -> Result<Commit> {
 }
 
 /// What an increment makes of a thread.
-fn increment(row: u64, now: Moment) -> (Header, Open) {
+fn increment(row: u64, now: Timestamp) -> (Header, Open) {
     let pause = Pause { accrued: Duration::from_secs(1), since: Some(now) };
     let elicitation = Elicitation {
         id: ElicitationId(row.into()),

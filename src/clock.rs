@@ -2,14 +2,14 @@
 //!
 //! Lengths come from the boot-time clock (`CLOCK_BOOTTIME` in clock_gettime(2)): it goes on while the machine sleeps,
 //! and nobody sets it. The boot id tells whether a moment that was written down lies on the same boot-time clock.
-use crate::core::Moment;
+use crate::core::Timestamp;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Tells the time.
 pub trait Clock: Send + Sync + 'static {
     /// Now.
-    fn now(&self) -> Moment;
+    fn now(&self) -> Timestamp;
     /// The boot-time clock alone, where the wall clock would be read for nothing.
     fn boot(&self) -> i64 {
         self.now().boot
@@ -55,8 +55,8 @@ fn read(clock: rustix::time::ClockId) -> Duration {
 }
 
 impl Clock for System {
-    fn now(&self) -> Moment {
-        Moment { boot: self.boot(), wall: nanos(wall()) }
+    fn now(&self) -> Timestamp {
+        Timestamp { boot: self.boot(), wall: nanos(wall()) }
     }
 
     fn boot(&self) -> i64 {
@@ -78,11 +78,11 @@ impl Clock for System {
 
 /// A clock that stands still until it is moved.
 #[derive(Debug)]
-pub struct Manual(Mutex<(Moment, Duration, u64)>);
+pub struct Manual(Mutex<(Timestamp, Duration, u64)>);
 
 impl Manual {
     /// Starts at `now`, in the boot `boot_id`.
-    pub fn new(now: Moment, boot_id: u64) -> Self {
+    pub fn new(now: Timestamp, boot_id: u64) -> Self {
         Manual(Mutex::new((now, Duration::ZERO, boot_id)))
     }
 
@@ -103,12 +103,12 @@ impl Manual {
     pub fn reboot(&self, off: Duration, skew_ns: i64) {
         let mut state = self.0.lock().expect("no panic while locked");
         let wall = state.0.after(off).wall.saturating_add(skew_ns);
-        *state = (Moment { boot: 0, wall }, Duration::ZERO, state.2 + 1);
+        *state = (Timestamp { boot: 0, wall }, Duration::ZERO, state.2 + 1);
     }
 }
 
 impl Clock for Manual {
-    fn now(&self) -> Moment {
+    fn now(&self) -> Timestamp {
         self.0.lock().expect("no panic while locked").0
     }
 

@@ -1,54 +1,58 @@
-//! What the commands that call a coordinator have in common: settings, a runtime, a client, and how they end.
-use super::connection::{self, Connection, NO_THREAD, Thread};
-use super::failure::Failure;
-use crate::client::{Address, Client, Settings};
+//! The commands that call a coordinator: options, settings, runtime, client and exit code, once for all of them.
+use super::connection::{self, Connection, Thread};
+use super::failure::{Failure, exit_code};
+use super::output::Output;
+use crate::client::{Address, Client, Error, Settings};
+use prost::Message;
 use std::process::ExitCode;
 
-/// A coordinator to call, and how it was found.
-pub(crate) struct Caller {
-    pub(crate) client: Client,
-    pub(crate) address: Address,
-    settings: Settings,
+/// The options of a command that makes one call on one thread.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ThreadCall {
+    #[command(flatten)]
+    thread: Thread,
+    #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
+    connection: Connection,
 }
 
-impl Caller {
-    /// The thread that the flag names, else the configured one.
-    ///
-    /// # Errors
-    /// There is none.
-    pub(crate) fn thread_id(&self, flag: &Thread) -> Result<String, Failure> {
-        flag.or(&self.settings).ok_or_else(|| Failure::Usage(NO_THREAD.into()))
-    }
-
-    /// The thread that the environment or the config file names.
-    pub(crate) fn configured_thread_id(&self) -> Option<String> {
-        self.settings.thread_id.clone()
+impl ThreadCall {
+    /// Makes the call and prints the response, a `response_name` of our package. `text` gets the thread and the response.
+    pub(crate) fn run<M: Message>(
+        self,
+        command: &str,
+        response_name: &str,
+        call: impl AsyncFnOnce(Client, String) -> Result<M, Error>,
+        text: impl FnOnce(&str, &M) -> String,
+    ) -> ExitCode {
+        run(command, &self.connection, async |client, settings| {
+            let thread_id = self.thread.or(settings).ok_or(Failure::NoThread)?;
+            let response = call(client, thread_id.clone()).await?;
+            self.output.show(response_name, &response, |response| text(&thread_id, response))
+        })
     }
 }
 
-/// Runs `body` and returns the exit code; a failure is said on standard error.
+/// Runs `body` with a client, and reports a failure.
 pub(crate) fn run(
     command: &str,
     connection: &Connection,
-    body: impl AsyncFnOnce(&Caller) -> Result<(), Failure>,
+    body: impl AsyncFnOnce(Client, &Settings) -> Result<(), Failure>,
 ) -> ExitCode {
     let settings = match connection.settings() {
         Ok(settings) => settings,
-        Err(why) => return Failure::Usage(why.to_string()).report(command, &Address::default()),
+        Err(error) => return exit_code(command, &Address::default(), Err(error.into())),
     };
     let address = settings.address.clone().unwrap_or_default();
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return Failure::System("start", error).report(command, &address),
-    };
-    let result = runtime.block_on(async {
-        let client = connection::client(&settings).map_err(|why| Failure::Usage(why.to_string()))?;
-        body(&Caller { client, address: address.clone(), settings }).await
-    });
-    // A write to a terminal that nobody reads must not hold the process.
+    exit_code(command, &address, block_on(async { body(connection::client(&settings)?, &settings).await }))
+}
+
+fn block_on(body: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::System("start".into(), error))?;
+    let result = runtime.block_on(body);
+    // The process does not wait for a write to a terminal that nobody reads.
     runtime.shutdown_background();
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(command, &address),
-    }
+    result
 }

@@ -1,53 +1,47 @@
-//! `pausewatch config check`: every problem of the config file, before a server or a client meets the first.
-use super::config_file::{COMMANDS, ConfigFile};
-use super::layers;
-use super::{Program, exit, failure};
-use crate::client::Settings;
+//! `pausewatch config check`: reports every problem of the configuration, where a server or a client stops at the first.
+use super::config_file::ConfigFile;
+use super::option_value::OptionValue;
+use super::output::print;
+use super::{config_sources, exit, failure, serve};
+use crate::client::{Address, Settings};
 use crate::server;
-use clap::CommandFactory;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The arguments of `config`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    command: Command,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
-    /// Check the config file: every problem with its line and column, and what is allowed there.
+enum Command {
+    /// Check the config file: print every problem with its line and column, and the allowed values.
     Check(Check),
 }
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Exit code: 0 no problem, 1 a problem, or the file cannot be read. The files that it names are read too (certificates, keys, tokens), and \
-it is looked whether the audit trail could be written, and plain text is served on loopback alone: check it as the user that the server \
-runs as. What only a start can show, it does not find: a port that is taken, a store that is damaged.")]
+Exit code: 0 no problem, 1 a problem, or the file cannot be read.
+
+The files that the config file names (certificates, keys, tokens) are read too. It is also checked that the audit trail can be \
+written, and that plain text is served on loopback only. Run it as the user of the server. Some problems show only at a start: a \
+port in use, a damaged store.")]
 struct Check {
-    /// The file [env: PAUSEWATCH_CONFIG] [default: $XDG_CONFIG_HOME/pausewatch/config.toml, else
+    /// The config file [env: PAUSEWATCH_CONFIG] [default: $XDG_CONFIG_HOME/pausewatch/config.toml, else
     /// ~/.config/pausewatch/config.toml].
     file: Option<PathBuf>,
-    /// Print the settings of clients and of `serve` as they are, the environment included, and where each is from. Secrets
-    /// are not shown.
+    /// Print the settings of clients and of `serve` as they are, including the environment, and where each was set.
+    /// Secrets are hidden.
     #[arg(long)]
     print: bool,
 }
 
-/// Checks.
-pub fn run(args: Args) -> ExitCode {
-    let What::Check(check) = args.what;
-    match problems(check.file.as_deref()) {
-        Ok(told) => {
-            if check.print {
-                print!("{}", effective(check.file.as_deref()));
-            } else {
-                println!("{told}");
-            }
-            ExitCode::SUCCESS
-        }
+pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
+    let Command::Check(args) = args.command;
+    match check(&args, serve) {
+        Ok(text) => failure::exit_code("config", &Address::default(), print(text.as_bytes())),
         Err(problems) => {
             problems.iter().for_each(|problem| failure::say("config", problem));
             ExitCode::from(exit::FAILED)
@@ -55,80 +49,73 @@ pub fn run(args: Args) -> ExitCode {
     }
 }
 
-/// All that is wrong; if nothing is, what to say then.
-fn problems(named: Option<&Path>) -> Result<String, Vec<String>> {
-    let file = ConfigFile::find(named).map_err(|error| vec![error.to_string()])?;
-    let Some(file) = file else {
-        return Ok("there is no config file: the environment and the defaults hold".into());
+/// Returns the text to print, or all problems.
+fn check(args: &Check, serve: &clap::Command) -> Result<String, Vec<String>> {
+    let config = args.file.as_deref();
+    let file = ConfigFile::find(config).map_err(|error| vec![error.to_string()])?;
+    file.as_ref().map_or(Ok(Vec::new()), |file| file.serve_options(serve))?;
+    let client = Settings::from_env_and(config).map_err(|error| vec![error.to_string()])?;
+    let place = file.as_ref().map_or("clients".into(), |file| format!("config file {}", file.path.display()));
+    let problem = client.config().and_then(|config| config.check()).err();
+    let mut problems: Vec<_> = problem.iter().map(|problem| format!("{place}: {problem}")).collect();
+    let command_line = serve.clone().no_binary_name(true).get_matches_from([""; 0]);
+    let (server, options) = match config_sources::merge::<serve::Args>(serve, &command_line, config) {
+        Ok(merged) => merged,
+        Err(found) => return Err([problems, found].concat()),
     };
-    let place = file.path.display().to_string();
-    let told = |why: &dyn std::fmt::Display| format!("config file {place}: {why}");
-    let problems = file.read(&Program::command());
-    problems.map_err(|problems| problems.iter().map(|problem| told(problem)).collect::<Vec<_>>())?;
-    let mut wrong = Vec::new();
-    let settings = Settings::from_env_and(named).map_err(|error| vec![error.to_string()])?;
-    wrong.extend(settings.config().and_then(|config| config.check()).err().map(|why| told(&why)));
-    for command in COMMANDS {
-        match layers::complete(command, named) {
-            Ok(complete) => wrong.extend(complete.server.iter().flat_map(of_a_start)),
-            Err(problems) => wrong.extend(problems),
-        }
+    let found = problems_of_server(server).unwrap_or_else(|why| vec![why]);
+    problems.extend(found.iter().map(|problem| format!("serve: {problem}")));
+    match file {
+        _ if !problems.is_empty() => Err(problems),
+        _ if args.print => Ok(format!("{}\n[serve]\n{}", lines(&client_options(&client)), lines(&options))),
+        Some(file) => Ok(format!("{}: no problems\n", file.path.display())),
+        None => Ok("there is no config file: the environment and the defaults apply\n".into()),
     }
-    if wrong.is_empty() { Ok(format!("{place}: no problems")) } else { Err(wrong) }
 }
 
-/// What would keep this server from starting.
-fn of_a_start(config: &server::Config) -> Vec<String> {
+/// What would keep a server from starting.
+fn problems_of_server(args: serve::Args) -> Result<Vec<String>, String> {
+    let config = args.config()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let problems = match runtime {
-        Ok(runtime) => runtime.block_on(server::problems(config)),
-        Err(error) => vec![format!("it cannot be checked: {error}")],
-    };
-    problems.into_iter().map(|problem| format!("serve: {problem}")).collect()
+    let runtime = runtime.map_err(|error| format!("it cannot be checked: {error}"))?;
+    Ok(runtime.block_on(server::problems(&config)))
 }
 
-/// What holds, as a config file that says so.
-fn effective(named: Option<&Path>) -> String {
-    let mut text = String::new();
-    let settings = Settings::from_env_and(named).unwrap_or_default();
-    let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
-    let of_clients = [
-        ("address", Some(settings.address.clone().unwrap_or_default().to_string())),
-        ("thread_id", settings.thread_id.clone()),
-        ("token", settings.token.as_ref().map(|_| "(hidden)".to_owned())),
+fn client_options(settings: &Settings) -> [OptionValue; 6] {
+    let path = |path: &Option<PathBuf>| path.clone().map(OsString::from);
+    let values = [
+        ("address", Some(settings.address.clone().unwrap_or_default().to_string().into())),
+        ("thread_id", settings.thread_id.clone().map(OsString::from)),
+        ("token", settings.token.as_ref().map(|_| "(hidden)".into())),
         ("tls_ca", path(&settings.tls_ca)),
         ("tls_cert", path(&settings.tls_cert)),
         ("tls_key", path(&settings.tls_key)),
     ];
-    for (key, value) in of_clients {
+    values.map(|(key, value)| {
         let variable = format!("PAUSEWATCH_{}", key.to_uppercase());
         let origin = match std::env::var_os(&variable).is_some_and(|value| !value.is_empty()) {
-            true => &variable,
-            false if key == "address" && settings.address.is_none() => "default",
-            false => "config file",
+            true => variable,
+            false if key == "address" && settings.address.is_none() => "default".into(),
+            false => "config file".into(),
         };
-        text.extend(value.map(|value| line(key, &[value], origin)));
-    }
-    for command in COMMANDS {
-        text += &format!("\n[{}]\n", command.replace('-', "_"));
-        for (key, values, origin) in
-            layers::complete(command, named).map_or_else(|_| Vec::new(), |complete| complete.options)
-        {
-            if !values.is_empty() {
-                text += &line(&key, &values, &origin.to_string());
-            }
-        }
-    }
-    text
+        OptionValue { key: key.into(), values: value.into_iter().collect(), origin }
+    })
 }
 
-fn line(key: &str, values: &[String], origin: &str) -> String {
-    // JSON's strings are TOML's, too.
-    let quoted = |value: &String| serde_json::Value::from(value.as_str()).to_string();
-    let plain = |value: &String| value == "true" || value == "false" || value.parse::<u32>().is_ok();
-    let shown = |value: &String| if plain(value) { value.clone() } else { quoted(value) };
-    match values {
-        [one] => format!("{key} = {}  # {origin}\n", shown(one)),
-        several => format!("{key} = [{}]  # {origin}\n", several.iter().map(shown).collect::<Vec<_>>().join(", ")),
-    }
+/// TOML that sets the options, with the origin of each value in a comment.
+fn lines(options: &[OptionValue]) -> String {
+    let value = |value: &OsString| {
+        let text = value.to_string_lossy();
+        match text == "true" || text == "false" || text.parse::<u32>().is_ok() {
+            true => text.into_owned(),
+            // A string in JSON is a string in TOML, too.
+            false => serde_json::Value::from(text).to_string(),
+        }
+    };
+    let line = |OptionValue { key, values, origin }: &OptionValue| match &values[..] {
+        [] => String::new(),
+        [one] => format!("{key} = {}  # {origin}\n", value(one)),
+        _ => format!("{key} = [{}]  # {origin}\n", values.iter().map(value).collect::<Vec<_>>().join(", ")),
+    };
+    options.iter().map(line).collect()
 }

@@ -7,12 +7,12 @@
 //!    is, if it can be, where those in the sandbox cannot put a socket of theirs in its place, to be called by the others.
 use super::token::{KEY_VARIABLE, now};
 use crate::{
-    access::{
+    client::{Address, Client, ConfigError, Settings, Token},
+    core::{scope::Scope, types::ThreadId},
+    server::access::{
         AccessConfig, Grant, Role,
         mint::{self, Signer},
     },
-    client::{Address, Client, ConfigError, Settings, Token},
-    core::{scope::Scope, types::ThreadId},
     server::{self, Listen, Server, StoreConfig},
 };
 use std::{
@@ -26,7 +26,7 @@ use std::{
 use tempfile::TempDir;
 
 #[cfg(feature = "exec-server")]
-use crate::access::{JwtConfig, PublicKeys};
+use crate::server::access::{JwtConfig, PublicKeys};
 
 /// Ends an elicitation whose holder asked for no lease, as `serve` does by default: a lost decrement must not freeze a
 /// command for ever (G2).

@@ -1,5 +1,6 @@
 //! Which data directory: the one that `serve` would use.
-use super::layers::Layers;
+use super::config_sources;
+use clap::Command;
 use std::path::{Path, PathBuf};
 
 /// The options that name it.
@@ -16,16 +17,16 @@ pub(crate) struct DataDir {
 }
 
 impl DataDir {
-    /// The directory.
+    /// The directory. `serve`: the definition of that command, whose options the config file sets.
     ///
     /// # Errors
-    /// The environment or the config file is wrong, or nobody names one.
-    pub(crate) fn find(self) -> Result<PathBuf, String> {
+    /// The problems in the environment and the config file, or that nothing sets a directory.
+    pub(crate) fn find(self, serve: &Command) -> Result<PathBuf, Vec<String>> {
         if let Some(directory) = self.data_dir {
             return Ok(directory);
         }
-        let layers = Layers::find("serve", self.config.as_deref()).map_err(|problems| problems.join("\n"))?;
-        or_default(layers.value("data_dir").map(PathBuf::from))
+        let set = config_sources::find(serve, "data_dir", self.config.as_deref())?;
+        or_default(set.map(PathBuf::from)).map_err(|why| vec![why])
     }
 }
 

@@ -1,11 +1,10 @@
-//! Durations on the command line, and as people read them.
+//! Durations on the command line, and as text for people.
 use crate::core::types::{MAX_TTL, MIN_TTL};
 use std::time::Duration;
 
-/// Parses a number with a unit: ms, s (also none), m, h, d; fractions are allowed.
-///
-/// # Errors
-/// It is no such thing, or below 0.
+const EXPECTED: &str = "expected a number and ms, s, m, h or d, such as 30s";
+
+/// Parses a number with a unit: ms, s (the default), m, h or d. Fractions are allowed, negative numbers are not.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
     let factor = match unit {
@@ -14,33 +13,27 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         "m" => 60.0,
         "h" => 3_600.0,
         "d" => 86_400.0,
-        _ => return Err("wanted a number and ms, s, m, h or d, such as 30s".into()),
+        _ => return Err(EXPECTED.into()),
     };
-    let seconds = number.parse::<f64>().map_err(|_| "wanted a number and ms, s, m, h or d, such as 30s")? * factor;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+    let number: f64 = number.parse().map_err(|_| EXPECTED)?;
+    Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())
 }
 
 /// Parses the length of a lease: 1 s to 24 h.
-///
-/// # Errors
-/// It is no duration or out of these limits.
 pub fn parse_ttl(text: &str) -> Result<Duration, String> {
     let ttl = parse(text)?;
     (MIN_TTL..=MAX_TTL).contains(&ttl).then_some(ttl).ok_or_else(|| "a lease is 1s to 24h".into())
 }
 
-/// Parses the length of a lease, or 0 for none.
-///
-/// # Errors
-/// It is neither.
-pub fn parse_lease(text: &str) -> Result<Duration, String> {
+/// Parses the length of a lease, or 0 for no lease.
+pub(crate) fn parse_lease(text: &str) -> Result<Duration, String> {
     match parse(text)? {
-        none if none.is_zero() => Ok(none),
+        Duration::ZERO => Ok(Duration::ZERO),
         _ => parse_ttl(text).map_err(|why| format!("{why}, or 0 for none")),
     }
 }
 
-/// As people say it: the two largest units, tenths below ten seconds.
+/// The two largest units; tenths below ten seconds.
 pub fn show(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
@@ -57,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_is_a_number_and_a_unit() {
+    fn duration_is_a_number_and_a_unit() {
         for (text, ms) in [
             ("30s", 30_000),
             ("30", 30_000),
@@ -75,13 +68,13 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_1_s_to_24_h_or_none() {
+    fn lease_is_1_s_to_24_h_or_none() {
         assert!(parse_ttl("1s").is_ok() && parse_ttl("24h").is_ok() && parse_lease("0").is_ok());
         assert!(parse_ttl("0").is_err() && parse_ttl("999ms").is_err() && parse_lease("25h").is_err());
     }
 
     #[test]
-    fn a_duration_is_shown_in_its_two_largest_units() {
+    fn duration_is_shown_in_its_two_largest_units() {
         for (seconds, shown) in
             [(0.25, "0.2s"), (9.99, "9.9s"), (59.0, "59s"), (61.0, "1m01s"), (7_260.0, "2h01m"), (90_000.0, "1d01h")]
         {

@@ -1,40 +1,32 @@
-//! Text of others, made safe to print.
+//! Makes text from other programs safe to print.
 //!
-//! 1. What is printed is one line and moves no cursor: control characters (Unicode Cc), line and paragraph separators
-//!    come as escapes.
-//! 2. Nor does it change the order or the look of what stands beside it: so do characters that steer the direction of
-//!    text or have no width of their own.
-use std::{borrow::Cow, fmt::Write};
+//! 1. The result is one line and moves no cursor: control characters (Unicode Cc) and line and paragraph separators are
+//!    escaped.
+//! 2. The result does not change the order or the look of the text beside it: characters that set the direction of text
+//!    or have no width are escaped.
+use std::fmt::Write;
 
-/// The text on one line, harmless to a terminal.
-pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_hostile) {
-        return Cow::Borrowed(text);
-    }
-    let mut safe = String::with_capacity(text.len() + 8);
+pub(crate) fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
-        match c {
-            c if is_hostile(c) => safe.extend(c.escape_default()),
-            c => safe.push(c),
+        match is_hostile(c) {
+            true => safe.extend(c.escape_default()),
+            false => safe.push(c),
         }
     }
-    Cow::Owned(safe)
+    safe
 }
 
-/// JSON with the same characters as `\u` escapes, which mean the same to who reads it.
+/// Replaces the same characters in JSON by `\u` escapes, which do not change its meaning.
 ///
-/// JSON has control characters in its strings only, and serde_json has escaped those below U+0020 there.
+/// A control character in JSON is within a string, where serde_json has already escaped those below U+0020, or is a line
+/// break between values.
 pub(crate) fn escaped_json(json: &str) -> String {
     let mut safe = String::with_capacity(json.len() + 1);
     for c in json.chars() {
-        match c {
-            '\n' => safe.push(c),
-            c if is_hostile(c) => {
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    let _ = write!(safe, "\\u{unit:04x}");
-                }
-            }
-            c => safe.push(c),
+        match is_hostile(c) && c != '\n' {
+            true => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| _ = write!(safe, "\\u{unit:04x}")),
+            false => safe.push(c),
         }
     }
     safe
@@ -51,20 +43,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_steer_a_terminal_is_escaped_and_nothing_else() {
-        for (given, printed) in [
+    fn only_characters_that_could_control_a_terminal_are_escaped() {
+        for (text, printed) in [
             ("approve C:\\x \"é\" 請求書 👩‍💻?", "approve C:\\x \"é\" 請求書 👩‍💻?"),
             ("\u{1b}[2Jgone", "\\u{1b}[2Jgone"),
             ("a\nb\tc\r", "a\\nb\\tc\\r"),
             ("\u{9b}31m\u{7f}", "\\u{9b}31m\\u{7f}"),
             ("pay \u{202e}001$", "pay \\u{202e}001$"),
         ] {
-            assert_eq!(escaped(given), printed);
+            assert_eq!(escaped(text), printed);
         }
     }
 
     #[test]
-    fn escaped_json_means_the_same() {
+    fn escaped_json_has_the_same_meaning() {
         let text = "a\n\u{1b}\u{9b}\u{7f}\u{202e}é👩";
         let json = serde_json::to_string_pretty(&[text]).unwrap();
         let safe = escaped_json(&json);

@@ -1,8 +1,8 @@
 //! `pausewatch exec-child`, hidden: what the exec server starts, and what becomes the command.
 use super::{exit, failure};
 use crate::{
-    exec::{SpawnError, session},
-    sandbox::Sandbox,
+    exec::sandbox::Sandbox,
+    exec::supervise::{SpawnError, session},
 };
 use rustix::process::Pid;
 use std::{
@@ -32,7 +32,7 @@ pub struct Args {
 }
 
 /// Becomes the command; returns only if that fails.
-pub fn run(args: Args) -> ExitCode {
+pub(crate) fn run(args: Args) -> ExitCode {
     if let Err(error) = session::lead(Pid::from_raw(args.parent), args.terminal) {
         failure::say("exec-child", &format!("cannot start a session: {error}"));
         return ExitCode::from(exit::OWN_FAILURE);

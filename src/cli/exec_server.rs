@@ -10,13 +10,13 @@ use super::{
 };
 use crate::{
     client::check_thread_id,
-    mcp::{
+    client::stopwatch::StopwatchController,
+    exec::mcp::{
         Config, ExecServer, Http, Launcher, Limits, PATH, Policy, SandboxPolicy, WhenUnable, serve_http, serve_stdio,
         usual_shell,
     },
-    policy::Rules,
-    sandbox::Sandbox,
-    stopwatch::StopwatchController,
+    exec::policy::Rules,
+    exec::sandbox::Sandbox,
 };
 use std::{
     io::{self, IsTerminal, Write},
@@ -99,7 +99,7 @@ const THREAD_HELP: &str = "\
 The thread of calls that name none in `_meta` [env: PAUSEWATCH_THREAD_ID] [default: a new one for each MCP session]";
 
 /// Serves until the client hangs up, SIGTERM, SIGINT or SIGHUP.
-pub fn run(args: Args) -> ExitCode {
+pub(crate) fn run(args: Args) -> ExitCode {
     log();
     super::serve::raise_open_files();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {

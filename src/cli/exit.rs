@@ -1,21 +1,15 @@
-//! Exit codes, and what a bad command line gets.
+//! Exit codes of the program itself.
 use std::process::ExitCode;
 
-/// A refusal by the server, or no connection.
-pub const FAILED: u8 = 1;
-/// Bad usage, for all commands but `run` and `hold`.
+/// The coordinator refused the call or did not respond, or the system refused something.
+pub(crate) const FAILED: u8 = 1;
+/// Bad usage, for all commands except `run` and `hold`.
 pub const USAGE: u8 = 2;
-/// `run` and `hold`: bad usage, or they themselves failed.
-pub const OWN_FAILURE: u8 = 125;
+/// Bad usage or a failure of our own, for `run` and `hold`: other codes are those of the command that they run.
+pub(crate) const OWN_FAILURE: u8 = 125;
 
-/// Prints what clap has to say and returns the code that goes with it: 0 for `--help` and `--version`.
-pub fn usage(error: &clap::Error) -> ExitCode {
+/// Prints a message of clap and returns `code`, or 0 if the message is the output of `--help` or `--version`.
+pub(crate) fn usage(error: &clap::Error, code: u8) -> ExitCode {
     let _ = error.print();
-    let wraps_a_command =
-        matches!(std::env::args_os().nth(1).as_deref().and_then(|a| a.to_str()), Some("run" | "hold" | "sandbox-exec"));
-    match error.use_stderr() {
-        false => ExitCode::SUCCESS,
-        true if wraps_a_command => ExitCode::from(OWN_FAILURE),
-        true => ExitCode::from(USAGE),
-    }
+    if error.use_stderr() { ExitCode::from(code) } else { ExitCode::SUCCESS }
 }

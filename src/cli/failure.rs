@@ -1,114 +1,67 @@
-//! What a command can fail with, and how it says so: `pausewatch COMMAND: message (CODE REASON)`.
-use super::{escape::escaped, exit};
-use crate::client::{Address, Error};
-use std::{fmt, io, io::Write, process::ExitCode};
+//! Failures of commands, and their messages: `pausewatch COMMAND: message (CODE REASON)`.
+use super::{connection::NO_THREAD, escape::escaped, exit};
+use crate::client::{Address, ConfigError, Error};
+use crate::coordinator::metrics::CODES;
+use std::{io, io::Write, process::ExitCode};
 
-/// Why a command failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The command line, the environment or the config file is wrong.
-    Usage(String),
-    /// The coordinator refused, or did not answer.
-    Call(Error),
-    /// The system refused something.
-    System(&'static str, io::Error),
+    #[error("{NO_THREAD}")]
+    NoThread,
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The coordinator refused the call, or did not respond.
+    #[error(transparent)]
+    Call(#[from] Error),
+    /// The system refused an action.
+    #[error("{0}: {1}")]
+    System(String, io::Error),
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self::Call(error)
-    }
+/// The exit code of a command. A failure is reported on standard error.
+pub(crate) fn exit_code(command: &str, address: &Address, result: Result<(), Failure>) -> ExitCode {
+    let (message, code) = match result {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Call(error)) => (call_error(&error, address), exit::FAILED),
+        Err(failure @ Failure::System(..)) => (failure.to_string(), exit::FAILED),
+        Err(failure) => (failure.to_string(), exit::USAGE),
+    };
+    say(command, &message);
+    ExitCode::from(code)
 }
 
-impl Failure {
-    /// Says it on standard error and returns the exit code.
-    pub(crate) fn report(&self, command: &str, address: &Address) -> ExitCode {
-        say(
-            command,
-            &match self {
-                Self::Usage(why) => why.clone(),
-                Self::Call(error) => Called { error, address }.to_string(),
-                Self::System(what, error) => format!("{what}: {error}"),
-            },
-        );
-        ExitCode::from(if matches!(self, Self::Usage(_)) { exit::USAGE } else { exit::FAILED })
-    }
-}
-
-/// One line on standard error, in one write: a command that we run writes there too. There is nobody to tell if it cannot
-/// be written. What comes from others is escaped.
+/// Prints one line on standard error, in one write: a command that we run writes there too. A failed write is ignored.
 pub(crate) fn say(command: &str, message: &str) {
     let line = format!("pausewatch {command}: {}\n", escaped(message));
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
-/// A call's error for people: with what to do when nobody answered, and the code and reason that scripts look for.
-pub(crate) struct Called<'a> {
-    pub(crate) error: &'a Error,
-    pub(crate) address: &'a Address,
-}
-
-impl fmt::Display for Called<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { error, address } = self;
-        match error {
-            Error::Unavailable(_) | Error::DeadlineExceeded(_) => write!(
-                f,
-                "no answer from a coordinator at {address}: {}; start one with `pausewatch serve`, or say where it is \
-                 with --address or PAUSEWATCH_ADDRESS",
-                cause(error)
-            )?,
-            // Of a field out of its limits the error itself says all but the field's name.
-            _ => f.write_str(error.status().message())?,
-        }
-        let code = code_name(error.code());
-        match error.reason() {
-            Some(reason) => write!(f, " ({code} {reason})"),
-            None => write!(f, " ({code})"),
-        }
+/// The message for a failed call of the coordinator at `address`, with the code and the reason that scripts look for.
+pub(crate) fn call_error(error: &Error, address: &Address) -> String {
+    let message = match error {
+        Error::Unavailable(_) | Error::DeadlineExceeded(_) => format!(
+            "no response from a coordinator at {address}: {}; start one with `pausewatch serve`, or set its address with \
+             --address or PAUSEWATCH_ADDRESS",
+            cause(error)
+        ),
+        _ => error.status().message().to_owned(),
+    };
+    let code = CODES[error.code() as usize];
+    match error.reason() {
+        Some(reason) => format!("{message} ({code} {reason})"),
+        None => format!("{message} ({code})"),
     }
 }
 
-/// The innermost cause says most: "Connection refused", not "transport error".
+/// The innermost cause, which is the most specific: "Connection refused" instead of "transport error".
 pub(crate) fn cause(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error.status());
-    while let Some(cause) = source {
-        text = cause.to_string();
-        source = cause.source();
-    }
+    let source = std::error::Error::source(error.status());
+    let innermost = std::iter::successors(source, |cause| cause.source()).last();
+    let text = innermost.map_or_else(|| error.to_string(), ToString::to_string);
     without_number(&text).to_owned()
 }
 
-/// A system error's text without Rust's addition of its number.
+/// The text of a system error without the number that Rust appends.
 pub(crate) fn without_number(text: &str) -> &str {
     text.split_once(" (os error").map_or(text, |(text, _)| text)
-}
-
-/// As the gRPC documentation spells it: `FAILED_PRECONDITION`.
-fn code_name(code: tonic::Code) -> String {
-    let mut name = String::new();
-    for letter in format!("{code:?}").chars() {
-        if letter.is_ascii_uppercase() && !name.is_empty() {
-            name.push('_');
-        }
-        name.push(letter.to_ascii_uppercase());
-    }
-    name
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_code_is_spelled_as_grpc_spells_it() {
-        for (code, name) in [
-            (tonic::Code::FailedPrecondition, "FAILED_PRECONDITION"),
-            (tonic::Code::NotFound, "NOT_FOUND"),
-            (tonic::Code::Unavailable, "UNAVAILABLE"),
-        ] {
-            assert_eq!(code_name(code), name);
-        }
-    }
 }

@@ -1,26 +1,17 @@
 //! `pausewatch get`: one thread, read linearizably.
-use super::{call, connection, duration, escape::escaped, output::Output, table, wire};
-use crate::client::{Elicitation, GetPauseStateRequest, GetPauseStateResponse, PauseState};
+use super::{call::ThreadCall, duration, escape::escaped, format, table};
+use crate::client::{Client, Elicitation, GetPauseStateRequest, GetPauseStateResponse, PauseState};
 use std::process::ExitCode;
 
-/// The arguments of `get`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    thread: connection::Thread,
-    #[command(flatten)]
-    output: Output,
-    #[command(flatten)]
-    connection: connection::Connection,
+    call: ThreadCall,
 }
 
-/// Reads one thread.
-pub fn run(args: Args) -> ExitCode {
-    call::run("get", &args.connection, async |caller| {
-        let thread_id = caller.thread_id(&args.thread)?;
-        let response = caller.client.get_pause_state(GetPauseStateRequest { thread_id }).await?;
-        args.output.show("GetPauseStateResponse", &response, text)
-    })
+pub(crate) fn run(args: Args) -> ExitCode {
+    let get = async |client: Client, thread_id| client.get_pause_state(GetPauseStateRequest { thread_id }).await;
+    args.call.run("get", "GetPauseStateResponse", get, |_, response| text(response))
 }
 
 fn text(response: &GetPauseStateResponse) -> String {
@@ -30,29 +21,29 @@ fn text(response: &GetPauseStateResponse) -> String {
 /// `thread-1: paused for 12s, 1 open elicitation; 3m05s paused in all`.
 fn summary(state: &PauseState) -> String {
     let now = match state.paused {
-        true => format!("paused for {}, {}", wire::shown(&state.paused_for), wire::open(state.count)),
+        true => format!("paused for {}, {}", format::length_text(&state.paused_for), format::open(state.count)),
         false => "running".to_owned(),
     };
-    format!("{}: {now}; {} paused in all\n", escaped(&state.thread_id), wire::shown(&state.paused_total))
+    format!("{}: {now}; {} paused in all\n", escaped(&state.thread_id), format::length_text(&state.paused_total))
 }
 
 fn elicitations(state: &PauseState) -> String {
     if state.elicitations.is_empty() {
         return String::new();
     }
-    // The moment of sending by the server's own clock, which all its times are of.
-    let now = wire::since_epoch(&state.pause_start_time) + wire::length(&state.paused_for);
+    // When the response was sent, by the server's clock: all times in it are of that clock.
+    let now = format::since_epoch(&state.pause_start_time) + format::length(&state.paused_for);
     let row = |elicitation: &Elicitation| {
         let left = match &elicitation.expire_time {
-            Some(_) => duration::show(wire::since_epoch(&elicitation.expire_time).saturating_sub(now)),
+            Some(_) => duration::show(format::since_epoch(&elicitation.expire_time).saturating_sub(now)),
             None => "-".into(),
         };
         [
-            escaped(&elicitation.elicitation_id).into_owned(),
-            duration::show(now.saturating_sub(wire::since_epoch(&elicitation.create_time))),
+            escaped(&elicitation.elicitation_id),
+            duration::show(now.saturating_sub(format::since_epoch(&elicitation.create_time))),
             left,
-            escaped(&elicitation.holder).into_owned(),
-            escaped(&elicitation.reason).into_owned(),
+            escaped(&elicitation.holder),
+            escaped(&elicitation.reason),
         ]
     };
     let rows: Vec<_> = state.elicitations.iter().map(row).collect();

@@ -29,7 +29,7 @@ pub struct Args {
 }
 
 /// Asks once, or until the connection ends.
-pub fn run(args: Args) -> ExitCode {
+pub(crate) fn run(args: Args) -> ExitCode {
     let settings = match args.connection.settings() {
         Ok(settings) => settings,
         Err(why) => return usage(&why.to_string()),

@@ -1,50 +1,44 @@
 //! `pausewatch increment`: opens one elicitation and prints its id.
-use super::{call, connection, escape::escaped, failure::say, output::Output, wire};
-use crate::client::{IncrementElicitationRequest, IncrementElicitationResponse};
+use super::{call::ThreadCall, escape::escaped, failure::say, format};
+use crate::client::{Client, IncrementElicitationRequest, IncrementElicitationResponse};
 use std::{process::ExitCode, time::Duration};
 
-/// The arguments of `increment`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Text output is the id of the elicitation and nothing else, to close exactly this one later:
   id=$(pausewatch increment --reason 'Delete the branch?')
   pausewatch decrement \"$id\"")]
 pub struct Args {
-    /// What the person is asked, for those who look on.
+    /// The question to the person, shown by `list`, `get` and `watch`.
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     reason: String,
-    /// Who asks: a program, a host, a process id.
+    /// The program that asks, such as git[1234]@laptop.
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     holder: String,
-    /// The lease, 1s to 24h: not renewed in time, the elicitation closes by itself [default: the coordinator's].
+    /// The length of the lease, 1s to 24h: the elicitation is closed if nobody renews it in time [default: the
+    /// coordinator's].
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse_ttl)]
     ttl: Option<Duration>,
-    /// Names this call: made again with the same name, it counts once.
+    /// An id for this request: a repeated request with the same id has no further effect.
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     request_id: String,
     #[command(flatten)]
-    thread: connection::Thread,
-    #[command(flatten)]
-    output: Output,
-    #[command(flatten)]
-    connection: connection::Connection,
+    call: ThreadCall,
 }
 
-/// Opens one elicitation.
-pub fn run(args: Args) -> ExitCode {
-    call::run("increment", &args.connection, async |caller| {
-        let thread_id = caller.thread_id(&args.thread)?;
-        let ttl = args.ttl.map(wire::duration);
-        let (request_id, reason, holder) = (args.request_id, args.reason, args.holder);
+pub(crate) fn run(args: Args) -> ExitCode {
+    let Args { reason, holder, ttl, request_id, call } = args;
+    let increment = async |client: Client, thread_id| {
+        let ttl = ttl.map(format::to_wire);
         let request = IncrementElicitationRequest { thread_id, request_id, reason, holder, ttl };
-        let response = caller.client.increment_elicitation(request).await?;
-        args.output.show("IncrementElicitationResponse", &response, text)
-    })
+        client.increment_elicitation(request).await
+    };
+    call.run("increment", "IncrementElicitationResponse", increment, |_, response| text(response))
 }
 
 fn text(response: &IncrementElicitationResponse) -> String {
     if response.watchers == 0 {
-        say("increment", "nobody watches this thread now: its commands' time may run on");
+        say("increment", "nobody watches this thread now: the time limits of its commands may keep running");
     }
-    response.elicitation.iter().map(|elicitation| format!("{}\n", escaped(&elicitation.elicitation_id))).collect()
+    response.elicitation.iter().map(|elicitation| escaped(&elicitation.elicitation_id) + "\n").collect()
 }

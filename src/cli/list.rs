@@ -1,30 +1,28 @@
-//! `pausewatch list`: who waits for whom, for what, and since when.
-use super::{call, connection, escape::escaped, failure::Failure, output::Output, table, wire};
+//! `pausewatch list`: the threads with their open elicitations.
+use super::{call, connection::Connection, escape::escaped, failure::Failure, format, output::Output, table};
 use crate::client::{Client, ListPauseStatesRequest, ListPauseStatesResponse, PauseState};
 use std::process::ExitCode;
 
-/// The most that the server puts on a page.
+/// The largest page that the server sends.
 const PAGE_SIZE: i32 = 1_000;
 
-/// The arguments of `list`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Text has a line for each open elicitation. On a terminal long cells are cut to fit, in a file or a pipe they are whole.
-JSON is one response with all pages in it.")]
+Text has one line for each open elicitation. On a terminal, long cells are cut to fit; in a file or a pipe they are complete.
+JSON is a single response that contains all pages.")]
 pub struct Args {
-    /// Also the threads that are known and not paused.
+    /// Include the known threads that are not paused.
     #[arg(long)]
     all: bool,
     #[command(flatten)]
     output: Output,
     #[command(flatten)]
-    connection: connection::Connection,
+    connection: Connection,
 }
 
-/// Lists the threads.
-pub fn run(args: Args) -> ExitCode {
-    call::run("list", &args.connection, async |caller| {
-        let response = all_pages(&caller.client, args.all).await?;
+pub(crate) fn run(args: Args) -> ExitCode {
+    call::run("list", &args.connection, async |client, _| {
+        let response = all_pages(&client, args.all).await?;
         args.output.show("ListPauseStatesResponse", &response, |response| {
             text(&response.pause_states, args.all, table::terminal_width())
         })
@@ -47,41 +45,29 @@ async fn all_pages(client: &Client, include_running: bool) -> Result<ListPauseSt
 
 fn text(states: &[PauseState], all: bool, width: Option<usize>) -> String {
     let paused = states.iter().filter(|state| state.paused).count() as u64;
-    let open = states.iter().map(|state| u64::from(state.count)).sum();
+    let open = format::plural(states.iter().map(|state| u64::from(state.count)).sum(), "open elicitation");
     let totals = match (all, paused) {
         (false, 0) => return "No thread is paused.\n".into(),
-        (false, _) => {
-            format!("{} paused, {}.\n", wire::plural(paused, "thread"), wire::plural(open, "open elicitation"))
-        }
-        (true, _) => {
-            let threads = wire::plural(states.len() as u64, "thread");
-            format!("{threads}, {paused} paused, {}.\n", wire::plural(open, "open elicitation"))
-        }
+        (false, _) => format!("{} paused, {open}.\n", format::plural(paused, "thread")),
+        (true, _) => format!("{}, {paused} paused, {open}.\n", format::plural(states.len() as u64, "thread")),
     };
     let rows: Vec<_> = states.iter().flat_map(rows).collect();
     let table = table::render(["THREAD", "COUNT", "PAUSED FOR", "HOLDER", "REASON"], &rows, width);
     format!("{table}\n{totals}")
 }
 
-/// One for each elicitation; what is said of the thread stands in the first.
+/// One row for each elicitation; the cells of the thread are in the first row only.
 fn rows(state: &PauseState) -> Vec<[String; 5]> {
-    let paused_for = if state.paused { wire::shown(&state.paused_for) } else { "-".into() };
-    let first = [escaped(&state.thread_id).into_owned(), state.count.to_string(), paused_for];
-    let mut rows: Vec<_> = state
-        .elicitations
-        .iter()
-        .map(|elicitation| {
-            let [holder, reason] = [&elicitation.holder, &elicitation.reason].map(|text| escaped(text).into_owned());
-            [String::new(), String::new(), String::new(), holder, reason]
-        })
-        .collect();
-    if rows.is_empty() {
-        rows.push(Default::default());
+    let paused_for = if state.paused { format::length_text(&state.paused_for) } else { "-".into() };
+    let mut thread = [escaped(&state.thread_id), state.count.to_string(), paused_for];
+    let mut row = |holder: &str, reason: &str| {
+        let [id, count, paused_for] = std::mem::take(&mut thread);
+        [id, count, paused_for, escaped(holder), escaped(reason)]
+    };
+    match &state.elicitations[..] {
+        [] => vec![row("", "")],
+        elicitations => elicitations.iter().map(|elicitation| row(&elicitation.holder, &elicitation.reason)).collect(),
     }
-    for (cell, text) in rows[0].iter_mut().zip(first) {
-        *cell = text;
-    }
-    rows
 }
 
 #[cfg(test)]
@@ -89,13 +75,13 @@ mod tests {
     use super::*;
     use crate::client::Elicitation;
 
-    fn state(thread_id: &str, asked: &[(&str, &str)]) -> PauseState {
-        let elicitations = asked.iter().map(|(holder, reason)| Elicitation {
+    fn state(thread_id: &str, elicitations: &[(&str, &str)]) -> PauseState {
+        let (count, paused) = (elicitations.len() as u32, !elicitations.is_empty());
+        let elicitations = elicitations.iter().map(|(holder, reason)| Elicitation {
             holder: (*holder).into(),
             reason: (*reason).into(),
             ..Default::default()
         });
-        let (count, paused) = (asked.len() as u32, !asked.is_empty());
         let paused_for = paused.then_some(prost_types::Duration { seconds: 75, nanos: 0 });
         PauseState {
             thread_id: thread_id.into(),
@@ -108,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_a_line_for_each_elicitation_and_each_thread_once() {
+    fn list_has_one_line_per_elicitation_and_names_each_thread_once() {
         let states = [
             state("build", &[("git[7]@host", "Push?"), ("npm[8]@host", "")]),
             state("idle", &[]),
@@ -129,7 +115,7 @@ z       1      1m15s                    a\\nb
     }
 
     #[test]
-    fn totals_are_worded_for_one_and_none() {
+    fn totals_have_the_right_plural() {
         assert!(
             text(&[state("t", &[("h", "r")])], false, None).ends_with("\n\n1 thread paused, 1 open elicitation.\n")
         );

@@ -1,73 +1,74 @@
-//! The program: one file per command, and what they share.
+//! The program: one file per command, and what they share. It may import every other module.
 //!
-//! A command is an `Args` (what clap parses) and a function that runs it and returns the exit code. `run` and `hold`
-//! promise 125 for bad usage (as GNU `timeout` does), all others 2.
+//! A command is an `Args`, which clap parses, and a function `run`, which returns the exit code.
+//!
+//! 1. Bad usage has exit code 125 for `run` and `hold` (as for GNU `timeout`), and 2 for all others.
 mod call;
-pub mod config;
+mod config;
 mod config_file;
+mod config_sources;
 mod connection;
 mod coordinator;
 mod data_dir;
-pub mod decrement;
-pub mod duration;
+mod decrement;
+pub(crate) mod duration;
 mod escape;
 #[cfg(feature = "exec-server")]
-pub mod exec_child;
+mod exec_child;
 #[cfg(feature = "exec-server")]
-pub mod exec_server;
+mod exec_reaper;
 #[cfg(feature = "exec-server")]
-pub mod exec_warden;
-pub mod exit;
+mod exec_server;
+pub(crate) mod exit;
 mod failure;
-pub mod get;
-pub mod health;
-pub mod hold;
-pub mod increment;
-mod layers;
-pub mod list;
-pub mod manual;
+mod format;
+mod get;
+mod health;
+mod hold;
+mod increment;
+mod list;
+mod manual;
+mod option_value;
 mod output;
-pub mod renew;
-pub mod run;
-pub mod sandbox_exec;
-pub mod serve;
-pub mod store;
+mod renew;
+pub(crate) mod run;
+mod sandbox_exec;
+mod serve;
+mod store;
 mod table;
-pub mod token;
+mod token;
 mod traces;
-pub mod watch;
-mod wire;
+mod watch;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Freezes the timeouts of an agent's commands while a person is being asked something.
 #[derive(Debug, Parser)]
 #[command(name = "pausewatch", version)]
 pub struct Program {
-    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a command with a time limit that stands still while its thread is paused.
+    /// Run a command with a time limit; time while its thread is paused does not count.
     Run(run::Args),
-    /// Serve the pause state of threads to tools and exec servers.
+    /// Run the coordinator, which serves pause states to tools and exec servers.
     Serve(Box<serve::Args>),
-    /// Serve MCP tools that run commands under such limits.
+    /// Serve MCP tools that run commands with such time limits.
     #[cfg(feature = "exec-server")]
     ExecServer(Box<exec_server::Args>),
-    /// Become a command of the exec server.
+    /// Start a session and become a command of the exec server.
     #[cfg(feature = "exec-server")]
     #[command(hide = true)]
     ExecChild(exec_child::Args),
-    /// End the commands of an exec server that was killed.
+    /// Kill the remaining commands of an exec server that was killed.
     #[cfg(feature = "exec-server")]
     #[command(hide = true)]
-    ExecWarden,
+    ExecReaper,
     /// Run a command, and pause its thread until the command has ended.
     Hold(hold::Args),
     /// Open an elicitation: its thread is paused until it is closed.
@@ -76,28 +77,28 @@ pub enum Command {
     Decrement(decrement::Args),
     /// Extend the lease of an elicitation.
     Renew(renew::Args),
-    /// Show one thread.
+    /// Show the pause state of one thread.
     Get(get::Args),
-    /// Show who waits for whom, for what, and since when.
+    /// List the paused threads with their open elicitations.
     List(list::Args),
-    /// Show the states of threads as they change.
+    /// Print the states of threads as they change.
     Watch(watch::Args),
-    /// Restrict what a command can write, and become it.
+    /// Restrict the files that a command can write, and become the command.
     #[command(hide = true)]
     SandboxExec(sandbox_exec::Args),
-    /// Make tokens, and the keys that sign them.
+    /// Create tokens, and the keys that sign them.
     Token(token::Args),
-    /// Ask whether the coordinator serves.
+    /// Check whether the coordinator is serving.
     Health(health::Args),
-    /// Copy the store of a server into a file, while it runs.
+    /// Copy the store of a server to a file, even while the server runs.
     Backup(store::backup::Args),
-    /// Make a store of a backup.
+    /// Create a store from a backup.
     Restore(store::restore::Args),
-    /// Check a store, or a backup, without a change to it.
+    /// Check a store or a backup without changing it.
     Check(store::check::Args),
     /// Check the config file.
     Config(config::Args),
-    /// Print the completions of a shell.
+    /// Print the completion script for a shell.
     Completions(manual::CompletionsArgs),
     /// Print or write the manual pages.
     Man(manual::ManArgs),
@@ -105,19 +106,26 @@ pub enum Command {
 
 /// Parses the arguments, runs the command, and returns its exit code.
 pub fn main() -> ExitCode {
-    let program = match layers::parse(std::env::args_os().collect()) {
-        Ok(program) => program,
-        Err(code) => return code,
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let usage = match arguments.get(1).and_then(|name| name.to_str()) {
+        Some("run" | "hold" | "sandbox-exec") => exit::OWN_FAILURE,
+        _ => exit::USAGE,
     };
-    match program.command {
+    let program = Program::command();
+    let serve = program.find_subcommand("serve").expect("it is one of the commands");
+    let matches = match program.clone().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) => return exit::usage(&error, usage),
+    };
+    match Program::from_arg_matches(&matches).expect("clap accepted them").command {
         Command::Run(args) => run::run(args),
-        Command::Serve(args) => serve::run(*args),
+        Command::Serve(_) => run_serve(serve, matches.subcommand_matches("serve").expect("the command is serve")),
         #[cfg(feature = "exec-server")]
         Command::ExecServer(args) => exec_server::run(*args),
         #[cfg(feature = "exec-server")]
         Command::ExecChild(args) => exec_child::run(args),
         #[cfg(feature = "exec-server")]
-        Command::ExecWarden => exec_warden::run(),
+        Command::ExecReaper => exec_reaper::run(),
         Command::Hold(args) => hold::run(args),
         Command::Increment(args) => increment::run(args),
         Command::Decrement(args) => decrement::run(args),
@@ -128,11 +136,26 @@ pub fn main() -> ExitCode {
         Command::SandboxExec(args) => sandbox_exec::run(args),
         Command::Token(args) => token::run(args),
         Command::Health(args) => health::run(args),
-        Command::Backup(args) => store::backup::run(args),
-        Command::Restore(args) => store::restore::run(args),
-        Command::Check(args) => store::check::run(args),
-        Command::Config(args) => config::run(args),
-        Command::Completions(args) => manual::completions(args),
-        Command::Man(args) => manual::man(args),
+        Command::Backup(args) => store::backup::run(args, serve),
+        Command::Restore(args) => store::restore::run(args, serve),
+        Command::Check(args) => store::check::run(args, serve),
+        Command::Config(args) => config::run(args, serve),
+        Command::Completions(args) => manual::completions(args, program),
+        Command::Man(args) => manual::man(args, program),
+    }
+}
+
+/// Runs `serve` with the options of the command line, the environment and the config file.
+fn run_serve(serve: &clap::Command, command_line: &ArgMatches) -> ExitCode {
+    let config = command_line.get_one::<PathBuf>("config").map(PathBuf::as_path);
+    match config_sources::merge::<serve::Args>(serve, command_line, config) {
+        Ok((mut args, options)) => {
+            args.origins = options;
+            serve::run(args)
+        }
+        Err(problems) => {
+            problems.iter().for_each(|problem| failure::say("serve", problem));
+            ExitCode::from(exit::USAGE)
+        }
     }
 }

@@ -1,6 +1,6 @@
-//! What goes to standard output: text for people, or the response in the proto's JSON mapping.
+//! Standard output: text for people, or the response in the JSON mapping of the proto.
 //!
-//! 1. A reader that went away is no error: the command ends quietly.
+//! 1. A reader that has gone away is no error: the command ends quietly.
 //! 2. Text output does not pay for the descriptors that JSON needs.
 use super::{escape::escaped_json, failure::Failure};
 use crate::proto;
@@ -8,10 +8,9 @@ use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 use std::io::{self, ErrorKind, Write};
 
-/// The option that chooses the form of the output.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Output {
-    /// Text for people, or the response message in the JSON mapping of its proto, as grpcurl prints it.
+    /// Text for people, or the response message as JSON, in the form that grpcurl prints.
     #[arg(long, value_name = "FORM", default_value = "text")]
     output: Form,
 }
@@ -23,64 +22,55 @@ enum Form {
 }
 
 impl Output {
-    /// Prints the response, in text as `text` has it.
+    /// Prints the response, a `message_name` of our package, as JSON or as the result of `text`.
     pub(crate) fn show<M: Message>(
         self,
         message_name: &str,
         response: &M,
         text: impl FnOnce(&M) -> String,
     ) -> Result<(), Failure> {
-        print(&match self.json(message_name) {
-            Some(json) => json.pretty(response)?,
+        let text = match self.json(message_name) {
+            Some(json) => json.format(response, serde_json::to_string_pretty)?,
             None => text(response),
-        })
+        };
+        print(text.as_bytes())
     }
 
-    /// The writer of JSON for one type of message of our package, if JSON is asked for.
+    /// A formatter for messages of one type, if JSON is selected.
     pub(crate) fn json(self, message_name: &str) -> Option<Json> {
-        (self.output == Form::Json).then(|| Json::new(message_name))
+        if self.output != Form::Json {
+            return None;
+        }
+        let pool = DescriptorPool::decode(proto::DESCRIPTORS).expect("build.rs wrote them");
+        let descriptor = pool.get_message_by_name(&format!("pausewatch.v1.{message_name}"));
+        Some(Json(descriptor.expect("the name is one of the proto's")))
     }
 }
 
-/// Writes messages of one type in the canonical JSON mapping.
+/// Formats messages of one type in the canonical JSON mapping.
 pub(crate) struct Json(MessageDescriptor);
 
 impl Json {
-    fn new(message_name: &str) -> Self {
-        let pool = DescriptorPool::decode(proto::DESCRIPTORS).expect("build.rs wrote them");
-        let descriptor = pool.get_message_by_name(&format!("pausewatch.v1.{message_name}"));
-        Self(descriptor.expect("the name is one of the proto's"))
-    }
-
-    /// Over several lines, indented by two spaces.
-    fn pretty(&self, message: &impl Message) -> Result<String, Failure> {
-        self.write(message, serde_json::to_string_pretty)
-    }
-
-    /// On one line.
-    pub(crate) fn line(&self, message: &impl Message) -> Result<String, Failure> {
-        self.write(message, serde_json::to_string)
-    }
-
-    /// Fails if the coordinator sent what the mapping does not allow: a time after the year 9999, say.
-    fn write(
+    /// Fails if the coordinator sent a value that the mapping does not allow, such as a time after the year 9999.
+    pub(crate) fn format(
         &self,
         message: &impl Message,
         to_json: impl FnOnce(&DynamicMessage) -> serde_json::Result<String>,
     ) -> Result<String, Failure> {
-        let bytes = message.encode_to_vec();
-        let message = DynamicMessage::decode(self.0.clone(), bytes.as_slice());
+        let message = DynamicMessage::decode(self.0.clone(), message.encode_to_vec().as_slice());
         let message = message.expect("the name is that of the message's own type");
-        let json = to_json(&message).map_err(|error| Failure::System("write the answer as JSON", error.into()))?;
-        Ok(escaped_json(&json) + "\n")
+        match to_json(&message) {
+            Ok(json) => Ok(escaped_json(&json) + "\n"),
+            Err(error) => Err(Failure::System("format the response as JSON".into(), error.into())),
+        }
     }
 }
 
-/// Writes to standard output, all of it, now.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
+/// Writes all of it to standard output, at once.
+pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        result => result.map_err(|error| Failure::System("write to standard output", error)),
+        result => result.map_err(|error| Failure::System("write to standard output".into(), error)),
     }
 }

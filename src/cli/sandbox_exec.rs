@@ -1,6 +1,6 @@
 //! `pausewatch sandbox-exec`: restricts this process to a sandbox, then becomes the command. Hidden: programs start it.
 use super::exit;
-use crate::{exec::SpawnError, sandbox::Sandbox};
+use crate::{exec::sandbox::Sandbox, exec::supervise::SpawnError};
 use std::{
     ffi::OsString,
     os::unix::process::CommandExt,
@@ -26,7 +26,7 @@ pub struct Args {
 }
 
 /// Becomes the command. Returns only if that fails: 125, 126 or 127, as `run` does.
-pub fn run(args: Args) -> ExitCode {
+pub(crate) fn run(args: Args) -> ExitCode {
     if let Err(error) = Sandbox::new(args.writable).enforce() {
         eprintln!("pausewatch: {error}");
         return ExitCode::from(exit::OWN_FAILURE);

@@ -1,5 +1,5 @@
 //! From an address to a channel: lazy, kept alive, reconnecting.
-use super::in_turn::InTurn;
+use super::serial_executor::InTurn;
 use super::{Address, ConfigError, Settings, Tls, Token};
 use hyper::rt::{Read, Write};
 use std::error::Error;

@@ -33,9 +33,10 @@ mod connect;
 mod credentials;
 mod error;
 mod hold;
-mod in_turn;
 mod retry;
+mod serial_executor;
 mod settings;
+pub mod stopwatch;
 mod watch;
 
 pub use address::{Address, AddressError};
@@ -59,5 +60,5 @@ pub use crate::proto::v1::{
 pub(crate) use connect::{channel, channel_over};
 pub(crate) use retry::after;
 #[cfg(feature = "cli")]
-pub(crate) use settings::config_file;
+pub(crate) use settings::read_config_file;
 pub(crate) use watch::check_thread_id;

@@ -1,17 +1,17 @@
-//! Where the coordinator is, which thread is ours, and what we prove ourselves with: the environment over the config
-//! file. A program's flags go over both.
+//! The settings of a client: the coordinator's address, the thread and the credentials, from the environment and the
+//! config file. The environment wins; the flags of the program win over both.
 //!
-//! 1. A variable that is set and empty counts as not set, and so does an empty address in the file.
-//! 2. A file that was named must be there; the one in its usual place may be missing.
-//! 3. A key that is unknown is refused, with its name and line: a typing error must not quietly mean the default.
-//! 4. What is for TLS stays there: an address in plain text that goes over settings for TLS (an `https://` address, or files
-//!    of certificates) has nothing of theirs, neither their files nor their token. They are another coordinator's.
+//! 1. An empty variable counts as not set, and so does an empty address in the file.
+//! 2. A file that was named must exist; the one in the default place may be missing.
+//! 3. An unknown key is an error with its name and line: a typing error must not silently mean the default.
+//! 4. TLS settings are never used in plain text: a plaintext address that overrides TLS settings (an `https://` address, or
+//!    files of certificates) takes neither their files nor their token. They belong to another coordinator.
 use super::{Address, Config, Tls, Token};
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
-use std::{env, fs, io::ErrorKind, path::Path, path::PathBuf};
+use std::{env, fmt::Display, fs, io::ErrorKind, path::Path, path::PathBuf};
 
-/// What is wrong in the environment, in the config file or in a [`Config`], and where.
+/// An error in the environment, in the config file or in a [`Config`]; the text says what is wrong, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(String);
@@ -19,6 +19,10 @@ pub struct ConfigError(String);
 impl ConfigError {
     pub(super) fn new(text: impl Into<String>) -> Self {
         Self(text.into())
+    }
+
+    fn in_file(path: &Path, why: impl Display) -> Self {
+        Self(format!("config file {}: {why}", path.display()))
     }
 }
 
@@ -32,30 +36,30 @@ impl ConfigError {
 /// | `tls_ca`, `tls_cert`, `tls_key` | `PAUSEWATCH_TLS_CA`, `PAUSEWATCH_TLS_CERT`, `PAUSEWATCH_TLS_KEY` |
 ///
 /// The config file is TOML: the one that `PAUSEWATCH_CONFIG` names, else `pausewatch/config.toml` in
-/// `$XDG_CONFIG_HOME`, else in `~/.config`. Its table `[serve]` is the server's.
+/// `$XDG_CONFIG_HOME`, else in `~/.config`. Its table `[serve]` belongs to the server and is ignored here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "File")]
 #[non_exhaustive]
 pub struct Settings {
-    /// Where the coordinator listens; `None`: nobody said it.
+    /// Where the coordinator listens; `None`: not set.
     pub address: Option<Address>,
     /// The thread to work on.
     pub thread_id: Option<String>,
-    /// Proves to the coordinator who we are.
+    /// Authenticates the client to the coordinator.
     pub token: Option<Token>,
-    /// The certificates to trust instead of the system's: a PEM file.
+    /// The certificate authorities to trust instead of the system's: a PEM file.
     pub tls_ca: Option<PathBuf>,
-    /// Our own certificate chain: a PEM file.
+    /// The certificate chain of the client: a PEM file.
     pub tls_cert: Option<PathBuf>,
-    /// Its key: a PEM file.
+    /// The key of the certificate: a PEM file.
     pub tls_key: Option<PathBuf>,
 }
 
-/// The config file as it is written: our settings, and tables that are for others.
+/// The whole config file: the settings, and the table of the server.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    #[serde(default, deserialize_with = "parsed")]
+    #[serde(default, deserialize_with = "address")]
     address: Option<Address>,
     thread_id: Option<String>,
     #[serde(default, deserialize_with = "token")]
@@ -73,8 +77,19 @@ impl From<File> for Settings {
     }
 }
 
+fn address<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Address>, D::Error> {
+    let text = String::deserialize(value)?;
+    (!text.is_empty()).then(|| text.parse()).transpose().map_err(D::Error::custom)
+}
+
+fn token<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Token>, D::Error> {
+    // Not the error of serde, which shows the value.
+    let text = String::deserialize(value).map_err(|_| D::Error::custom("token: expected a string"))?;
+    Token::new(&text).map(Some).map_err(D::Error::custom)
+}
+
 impl Settings {
-    /// What the environment says, and for the rest the config file.
+    /// The settings of the environment, completed from the config file.
     ///
     /// # Errors
     /// One of them is wrong; the text says which, and where.
@@ -82,20 +97,28 @@ impl Settings {
         Self::from_env_and(None)
     }
 
-    /// The same, with a config file that was named otherwise.
+    /// The same with this config file, instead of the one that the environment names or the one in the default place.
     ///
     /// # Errors
     /// As [`Settings::from_env`].
     pub fn from_env_and(config_file: Option<&Path>) -> Result<Self, ConfigError> {
-        Ok(Self::variables()?.or(Self::file(config_file)?))
+        let variables = Self::from_variables()?;
+        let file = match read_config_file(config_file)? {
+            Some((path, text)) => Self::parse(&text).map_err(|why| ConfigError::in_file(&path, why))?,
+            None => Self::default(),
+        };
+        Ok(variables.or(file))
     }
 
-    /// Each setting of `self`, or if it has none, that of `other`. If `self` has an address in plain text, and `other` is for
-    /// TLS (an `https://` address, or files of certificates), only the thread is taken from `other`: what proves us to one
-    /// coordinator is not sent to another one in plain text.
+    /// Each setting of `self`, or that of `other` where `self` has none. If `self` has a plaintext address and `other` is
+    /// for TLS (an `https://` address, or files of certificates), only the thread is taken from `other`: the credentials
+    /// for one coordinator are not sent to another one in plain text.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
-        let other = match self.is_in_plain_text() && other.is_for_tls() {
+        let is_plaintext = self.address.as_ref().is_some_and(|address| !address.is_encrypted());
+        let is_for_tls = other.address.as_ref().is_some_and(Address::is_encrypted)
+            || [&other.tls_ca, &other.tls_cert, &other.tls_key].iter().any(|file| file.is_some());
+        let other = match is_plaintext && is_for_tls {
             true => Self { thread_id: other.thread_id, ..Self::default() },
             false => other,
         };
@@ -107,15 +130,6 @@ impl Settings {
             tls_cert: self.tls_cert.or(other.tls_cert),
             tls_key: self.tls_key.or(other.tls_key),
         }
-    }
-
-    fn is_in_plain_text(&self) -> bool {
-        self.address.as_ref().is_some_and(|address| !address.is_encrypted())
-    }
-
-    fn is_for_tls(&self) -> bool {
-        let files = [&self.tls_ca, &self.tls_cert, &self.tls_key];
-        self.address.as_ref().is_some_and(Address::is_encrypted) || files.iter().any(|file| file.is_some())
     }
 
     /// A client's configuration: the certificates are read.
@@ -137,30 +151,15 @@ impl Settings {
         Ok(Config { address, token, tls, ..Config::default() })
     }
 
-    fn variables() -> Result<Self, ConfigError> {
-        let text = |name: &str| match env::var(name) {
-            Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
-            Err(env::VarError::NotPresent) => Ok(None),
-            Err(env::VarError::NotUnicode(_)) => Err(ConfigError::new(format!("{name}: not UTF-8"))),
-        };
-        let in_variable = |name: &str, why: String| ConfigError::new(format!("{name}: {why}"));
-        let address = text("PAUSEWATCH_ADDRESS")?.map(|text| text.parse()).transpose();
-        let token = text("PAUSEWATCH_TOKEN")?.map(|text| Token::new(&text)).transpose();
+    fn from_variables() -> Result<Self, ConfigError> {
         Ok(Self {
-            address: address.map_err(|why: super::AddressError| in_variable("PAUSEWATCH_ADDRESS", why.to_string()))?,
-            thread_id: text("PAUSEWATCH_THREAD_ID")?,
-            token: token.map_err(|why| in_variable("PAUSEWATCH_TOKEN", why.to_string()))?,
-            tls_ca: path("PAUSEWATCH_TLS_CA"),
-            tls_cert: path("PAUSEWATCH_TLS_CERT"),
-            tls_key: path("PAUSEWATCH_TLS_KEY"),
+            address: variable("PAUSEWATCH_ADDRESS", str::parse::<Address>)?,
+            thread_id: variable("PAUSEWATCH_THREAD_ID", |text| Ok::<_, ConfigError>(text.to_owned()))?,
+            token: variable("PAUSEWATCH_TOKEN", Token::new)?,
+            tls_ca: path_variable("PAUSEWATCH_TLS_CA"),
+            tls_cert: path_variable("PAUSEWATCH_TLS_CERT"),
+            tls_key: path_variable("PAUSEWATCH_TLS_KEY"),
         })
-    }
-
-    fn file(named: Option<&Path>) -> Result<Self, ConfigError> {
-        match config_file(named)? {
-            Some((path, text)) => Self::parse(&text).map_err(|why| in_file(&path, &why)),
-            None => Ok(Self::default()),
-        }
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -172,67 +171,63 @@ impl Settings {
     }
 }
 
-/// The config file that is read, if there is one: where it is, and what stands in it.
-pub(crate) fn config_file(named: Option<&Path>) -> Result<Option<(PathBuf, String)>, ConfigError> {
-    let named = named.map(Path::to_owned).or_else(|| path("PAUSEWATCH_CONFIG"));
+fn path_variable(name: &str) -> Option<PathBuf> {
+    env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+fn variable<T, E: Display>(name: &str, parse: impl Fn(&str) -> Result<T, E>) -> Result<Option<T>, ConfigError> {
+    let Some(value) = env::var_os(name).filter(|value| !value.is_empty()) else { return Ok(None) };
+    let text = value.to_str().ok_or_else(|| ConfigError(format!("{name}: not UTF-8")))?;
+    parse(text).map(Some).map_err(|why| ConfigError(format!("{name}: {why}")))
+}
+
+/// The path and the text of the config file, if there is one.
+pub(crate) fn read_config_file(path: Option<&Path>) -> Result<Option<(PathBuf, String)>, ConfigError> {
+    let named = path.map(Path::to_owned).or_else(|| path_variable("PAUSEWATCH_CONFIG"));
     let must_exist = named.is_some();
-    let Some(path) = named.or_else(usual_place) else { return Ok(None) };
+    let Some(path) = named.or_else(default_place) else { return Ok(None) };
     match fs::read_to_string(&path) {
         Ok(text) => Ok(Some((path, text))),
         Err(error) if error.kind() == ErrorKind::NotFound && !must_exist => Ok(None),
-        Err(error) => Err(in_file(&path, &error.to_string())),
+        Err(error) => Err(ConfigError::in_file(&path, error)),
     }
 }
 
-fn in_file(path: &Path, why: &str) -> ConfigError {
-    ConfigError::new(format!("config file {}: {why}", path.display()))
-}
-
-fn parsed<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Address>, D::Error> {
-    let text = String::deserialize(from)?;
-    (!text.is_empty()).then(|| text.parse()).transpose().map_err(D::Error::custom)
-}
-
-fn token<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Token>, D::Error> {
-    Token::new(&String::deserialize(from)?).map(Some).map_err(D::Error::custom)
-}
-
-fn usual_place() -> Option<PathBuf> {
+fn default_place() -> Option<PathBuf> {
     // The XDG base directory specification: a relative path is to be ignored.
-    let config = path("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
-    Some(config.or_else(|| Some(path("HOME")?.join(".config")))?.join("pausewatch/config.toml"))
-}
-
-fn path(variable: &str) -> Option<PathBuf> {
-    env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
+    let config = path_variable("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
+    Some(config.or_else(|| Some(path_variable("HOME")?.join(".config")))?.join("pausewatch/config.toml"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_config_file_says_all_that_the_environment_may_say() {
-        let text = "address = \"https://h:1\"\nthread_id = \"t\"\ntoken = \"s3cret\"\ntls_ca = \"/ca\"\n\
-                    tls_cert = \"/cert\"\ntls_key = \"/key\"\n";
-        let file = Settings::parse(text).unwrap();
-        assert!(!format!("{file:?}").contains("s3cret"), "{file:?}");
-        let expected = Settings {
+    fn all() -> Settings {
+        Settings {
             address: "https://h:1".parse().ok(),
             thread_id: Some("t".into()),
             token: Token::new("s3cret").ok(),
             tls_ca: Some("/ca".into()),
             tls_cert: Some("/cert".into()),
             tls_key: Some("/key".into()),
-        };
-        assert_eq!(file, expected);
+        }
+    }
+
+    #[test]
+    fn config_file_can_set_everything_that_the_environment_can() {
+        let text = "address = \"https://h:1\"\nthread_id = \"t\"\ntoken = \"s3cret\"\ntls_ca = \"/ca\"\n\
+                    tls_cert = \"/cert\"\ntls_key = \"/key\"\n";
+        let file = Settings::parse(text).unwrap();
+        assert!(!format!("{file:?}").contains("s3cret"), "{file:?}");
+        assert_eq!(file, all());
         assert_eq!(Settings::parse("# nothing yet\n"), Ok(Settings::default()));
-        // What is the server's is not ours to judge.
+        // The server's table is not checked here.
         assert_eq!(Settings::parse("[serve]\nlisten = 7\n"), Ok(Settings::default()));
     }
 
     #[test]
-    fn what_is_wrong_in_a_config_file_is_named_with_its_line() {
+    fn errors_in_a_config_file_are_reported_with_their_line() {
         for (text, why) in [
             (
                 "thread_id = \"t\"\nadress = \"h:1\"\n",
@@ -241,6 +236,7 @@ mod tests {
             ("\n\naddress = \"host\"\n", "line 3: address \"host\": the port is missing"),
             ("thread_id = 7\n", "line 1: invalid type: integer `7`, expected a string"),
             ("token = \"two words\"\n", "line 1: token: it has a character that no token has"),
+            ("token = 7\n", "line 1: token: expected a string"),
             ("thread_id = \"t\"\n= 7\n", "line 2: "),
         ] {
             let error = Settings::parse(text).unwrap_err();
@@ -249,30 +245,20 @@ mod tests {
     }
 
     #[test]
-    fn each_setting_goes_over_that_of_the_other() {
-        let (over, under) = (
-            Settings { thread_id: Some("over".into()), ..Settings::default() },
-            Settings { thread_id: Some("under".into()), tls_ca: Some("/ca".into()), ..Settings::default() },
-        );
-        assert_eq!(over.or(under.clone()), Settings { thread_id: Some("over".into()), ..under });
+    fn each_setting_overrides_the_same_setting_of_the_other() {
+        let over = Settings { thread_id: Some("over".into()), ..Settings::default() };
+        assert_eq!(over.or(all()), Settings { thread_id: Some("over".into()), ..all() });
     }
 
     #[test]
-    fn an_empty_address_in_the_file_counts_as_not_set() {
-        let file: File = toml::from_str("address = \"\"\nthread_id = \"t\"\n").unwrap();
-        assert_eq!(Settings::from(file), Settings { thread_id: Some("t".into()), ..Settings::default() });
+    fn empty_address_in_the_file_counts_as_not_set() {
+        let file = Settings::parse("address = \"\"\nthread_id = \"t\"\n").unwrap();
+        assert_eq!(file, Settings { thread_id: Some("t".into()), ..Settings::default() });
     }
 
     #[test]
-    fn an_address_in_plain_text_has_nothing_of_what_is_for_tls() {
-        let all = Settings {
-            address: "https://fleet:1".parse().ok(),
-            thread_id: Some("t".into()),
-            token: Token::new("s3cret").ok(),
-            tls_ca: Some("/ca".into()),
-            tls_cert: Some("/cert".into()),
-            tls_key: Some("/key".into()),
-        };
+    fn plaintext_address_takes_no_tls_settings_from_the_other() {
+        let all = all();
         let at = |address: &str| Settings { address: address.parse().ok(), ..Settings::default() };
         let nowhere = Settings { address: None, ..all.clone() };
         for plain in ["127.0.0.1:1", "unix:/p.sock", "http://localhost:1"] {
@@ -280,20 +266,20 @@ mod tests {
             for under in [&all, &nowhere, &Settings { tls_ca: None, tls_cert: None, tls_key: None, ..all.clone() }] {
                 assert_eq!(at(plain).or(under.clone()), thread, "{plain} over {under:?}");
             }
-            // What stands beside it is meant for it, wrong or right.
+            // Settings beside the address are meant for it, right or wrong.
             let beside = Settings { tls_ca: Some("/ours".into()), token: Token::new("ours").ok(), ..at(plain) };
             let expected = Settings { thread_id: Some("t".into()), ..beside.clone() };
             assert_eq!(beside.or(all.clone()), expected);
         }
         let other = Settings { address: "https://other:1".parse().ok(), ..all.clone() };
-        assert_eq!(at("https://other:1").or(all.clone()), other, "what goes over TLS stays");
+        assert_eq!(at("https://other:1").or(all.clone()), other, "TLS settings stay with a TLS address");
         assert_eq!(Settings::default().or(all.clone()), all);
         let local = Settings { token: Token::new("s3cret").ok(), ..at("127.0.0.1:1") };
-        assert_eq!(at("unix:/p.sock").or(local.clone()).token, local.token, "in plain text before, too");
+        assert_eq!(at("unix:/p.sock").or(local.clone()).token, local.token, "the other is for plain text, too");
     }
 
     #[test]
-    fn what_does_not_go_together_is_refused_with_what_would() {
+    fn conflicting_settings_are_refused_with_what_is_needed() {
         let settings = |address: &str| Settings { address: address.parse().ok(), ..Settings::default() };
         let half = Settings { tls_cert: Some("/cert".into()), ..settings("https://h:1") };
         assert_eq!(half.config().unwrap_err().to_string(), "tls_cert needs tls_key, the file with its key");

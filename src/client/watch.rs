@@ -12,13 +12,13 @@
 //! 4. What is told at once is told in the order of the thread ids, so that the same events give the same course (the
 //!    simulation replays them).
 //! 5. Every break is told, and the first state after it carries `gap`; `paused_total` says what was missed.
-mod leg;
+mod stream;
 
 use super::{Client, Error, GetPauseStateRequest, PauseState};
-use leg::{Message, Times, What};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+use stream::{Message, Times, What};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -71,7 +71,7 @@ pub struct Watch {
     all: bool,
     elicitations: bool,
     threads: HashMap<Arc<str>, Thread>,
-    legs: BTreeMap<u64, Leg>,
+    legs: BTreeMap<u64, WatchStream>,
     last_leg: u64,
     last_added: Instant,
     /// The leg whose first snapshot is awaited. One at a time: what is added meanwhile shares the next.
@@ -113,7 +113,7 @@ impl Told {
 }
 
 #[derive(Debug)]
-struct Leg {
+struct WatchStream {
     thread_ids: Arc<[Arc<str>]>,
     /// How many threads belong to it.
     live: usize,
@@ -124,7 +124,7 @@ struct Leg {
     /// The legs that it takes over when its snapshot is complete, and what it has told of their threads until then.
     replaces: Vec<u64>,
     held_back: BTreeMap<String, (PauseState, Times)>,
-    _running: leg::Running,
+    _running: stream::Running,
 }
 
 impl Watch {
@@ -265,10 +265,13 @@ impl Watch {
         self.last_leg = leg;
         self.opening = Some(leg);
         let thread_ids: Arc<[Arc<str>]> = thread_ids.into();
-        let running = leg::start(&self.client, leg, thread_ids.clone(), self.elicitations, self.to.clone());
+        let running = stream::start(&self.client, leg, thread_ids.clone(), self.elicitations, self.to.clone());
         let held_back = BTreeMap::new();
         let (complete, broken, worn) = (false, false, false);
-        self.legs.insert(leg, Leg { thread_ids, live, complete, broken, worn, replaces, held_back, _running: running });
+        self.legs.insert(
+            leg,
+            WatchStream { thread_ids, live, complete, broken, worn, replaces, held_back, _running: running },
+        );
     }
 
     fn take(&mut self, message: Message) {

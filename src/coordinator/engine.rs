@@ -7,25 +7,25 @@
 //!   written), every lease begins anew.
 //! - E4: after the server has stood still, every lease ends that much later.
 mod commit;
-mod endless;
-mod idle;
-mod renewal;
+mod default_lease;
+mod eviction;
+mod lease_extension;
 
-pub use idle::IDLE_SPAN;
+pub use eviction::IDLE_SPAN;
 
 use super::Settings;
-use super::leases::Leases;
-use super::ledger::Ledger;
+use super::expiry_queue::ExpiryQueue;
+use super::quota_tracker::QuotaTracker;
 use crate::clock::Clock;
+use crate::coordinator::hub::{Committed, Hub};
+use crate::coordinator::metrics::Metrics;
+use crate::coordinator::quota::Account;
+use crate::coordinator::store::{CommitError, Contents, OpenError, Store};
 use crate::core::types::{ElicitationId, ThreadId};
-use crate::core::{Answer, Command, Effect, Fresh, Moment, Record, Refusal, decide};
-use crate::hub::{Committed, Hub};
-use crate::limits::Account;
-use crate::metrics::Metrics;
-use crate::store::{CommitError, Contents, OpenError, Store};
+use crate::core::{Answer, Command, DecideInputs, Effect, Record, Refusal, Timestamp, decide};
 use commit::{Staged, outlives};
 use hashbrown::HashMap;
-use renewal::slept;
+use lease_extension::slept;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub struct Engine {
     store: Box<dyn Store>,
     clock: Arc<dyn Clock>,
     records: HashMap<ThreadId, Record>,
-    leases: Leases,
+    leases: ExpiryQueue,
     floor: u64,
     next_row: u64,
     id_seed: (u64, u64),
@@ -77,7 +77,7 @@ pub struct Engine {
     settings: Settings,
     metrics: Arc<Metrics>,
     /// Who has what is open and known.
-    ledger: Ledger,
+    ledger: QuotaTracker,
     /// Rows of what was forgotten; they are deleted with the next batch.
     forgotten_rows: Vec<u64>,
     /// Threads that were forgotten; they are published when that is committed.
@@ -121,14 +121,14 @@ impl Engine {
     ) -> Result<Self, OpenError> {
         let now = clock.now();
         let Contents { mut records, floor, next_row } = store.load(now)?;
-        endless::give_leases(&mut records, settings.anonymous_ttl, now);
+        default_lease::give_leases(&mut records, settings.anonymous_ttl, now);
         hub.load(&records, floor);
         let fsync_began = Arc::new(AtomicU64::new(0));
         let (began, watch) = (fsync_began.clone(), clock.clone());
         let nanos = move || u64::try_from(watch.awake().as_nanos()).unwrap_or(0);
         store.before_fsync(Box::new(move || began.store(nanos(), Relaxed)));
         let seed = || getrandom::u64().map_err(|error| OpenError::Io(format!("get random numbers: {error}")));
-        let mut leases = Leases::default();
+        let mut leases = ExpiryQueue::default();
         for record in &records {
             record.open.iter().for_each(|open| leases.set(&record.thread, open.elicitation.id, None, open.ends()));
         }
@@ -144,7 +144,7 @@ impl Engine {
             id_seed: (seed()?, seed()?),
             ids_given: 0,
             metrics: settings.metrics.clone(),
-            ledger: Ledger::new(settings.limits, open),
+            ledger: QuotaTracker::new(settings.limits, open),
             settings,
             forgotten_rows: Vec::new(),
             forgotten: Vec::new(),
@@ -237,11 +237,11 @@ impl Engine {
         thread: &ThreadId,
         command: &Command,
         by: Option<&Arc<Account>>,
-        now: Moment,
+        now: Timestamp,
         writable: bool,
     ) -> Outcome {
         let anonymous_ttl = self.settings.anonymous_ttl;
-        let fresh = Fresh { now, id: self.next_id(), row: self.next_row, anonymous_ttl };
+        let fresh = DecideInputs { now, id: self.next_id(), row: self.next_row, anonymous_ttl };
         let new;
         let known = self.records.get(thread);
         let is_first = known.is_none();
@@ -285,14 +285,14 @@ impl Engine {
     }
 
     /// Closes what has ended by `until`, whosever it is, up to the size of a batch; the rest is due at once again.
-    fn expire(&mut self, until: Moment, now: Moment) {
+    fn expire(&mut self, until: Timestamp, now: Timestamp) {
         for (thread, id) in self.leases.ended(until, EXPIRE_AT_MOST) {
             let _ = self.judge(&thread, &Command::Expire { elicitation: id }, None, now, true);
         }
     }
 
     /// Judges a command, after the leases of its thread that had ended when it came.
-    fn judge_call(&mut self, call: &Call, now: Moment, writable: bool) -> Outcome {
+    fn judge_call(&mut self, call: &Call, now: Timestamp, writable: bool) -> Outcome {
         let Call { thread, command, by, .. } = call;
         let came = came(call, now);
         if !self.store_failing
@@ -318,6 +318,6 @@ impl Engine {
 }
 
 /// When `call` came, as it is judged at `now`.
-fn came(call: &Call, now: Moment) -> Moment {
-    Moment { boot: call.came.min(now.boot), ..now }
+fn came(call: &Call, now: Timestamp) -> Timestamp {
+    Timestamp { boot: call.came.min(now.boot), ..now }
 }

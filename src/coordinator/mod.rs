@@ -3,24 +3,28 @@
 //! With a store that keeps nothing, a call is processed where it is made, under a lock. With one that keeps, calls are
 //! grouped (`group.rs`).
 mod engine;
-mod group;
-mod leases;
-mod ledger;
-mod pace;
-mod pulse;
+mod expiry_queue;
+mod group_commit;
+pub(crate) mod hub;
+pub(crate) mod metrics;
+pub(crate) mod quota;
+mod quota_tracker;
+mod slow_disk;
+mod stall;
+pub(crate) mod store;
 
 pub use engine::{Call, Engine, Fatal, IDLE_SPAN, Outcome};
 
 use crate::clock::Clock;
+use crate::coordinator::hub::Hub;
+use crate::coordinator::metrics::Metrics;
+use crate::coordinator::quota::{Account, Limits};
+use crate::coordinator::store::{OpenError, Store};
 use crate::core::types::{MIN_TTL, ThreadId};
-use crate::core::{Change, Command, Moment, Refusal};
-use crate::hub::Hub;
-use crate::limits::{Account, Limits};
-use crate::metrics::Metrics;
-use crate::store::{OpenError, Store};
+use crate::core::{Change, Command, Refusal, Timestamp};
 use crate::sync::{Mutex, MutexGuard};
-use group::Group;
-use pulse::Pulse;
+use group_commit::Group;
+use stall::StallDetector;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -39,14 +43,14 @@ pub struct Settings {
     /// Where it counts.
     pub metrics: Arc<Metrics>,
     /// Who is told of every change.
-    pub witness: Option<Box<dyn Witness>>,
+    pub witness: Option<Box<dyn ChangeObserver>>,
 }
 
 /// A change that is durable, or needs not be.
 #[derive(Debug)]
 pub struct Changed<'a> {
     /// When it was made.
-    pub now: Moment,
+    pub now: Timestamp,
     /// Of which thread.
     pub thread: &'a ThreadId,
     /// What has changed.
@@ -57,7 +61,7 @@ pub struct Changed<'a> {
 
 /// Is told of every change once it is committed, in the order of the revisions of each thread, and before anybody is
 /// answered or sees it. Called where calls are judged: it must not wait.
-pub trait Witness: Send + 'static {
+pub trait ChangeObserver: Send + 'static {
     /// Something has changed.
     fn changed(&mut self, changed: &Changed<'_>);
 
@@ -111,7 +115,7 @@ impl Coordinator {
         let mode = match keeps {
             true => Mode::Grouped(Group::start(engine, clock, hub.clone(), fatal)?),
             false => {
-                let pulse = Pulse::new(clock.boot());
+                let pulse = StallDetector::new(clock.boot());
                 let inline = Arc::new(Inline { engine: Mutex::new(engine), clock, hub: hub.clone(), pulse });
                 let keeper = tokio::spawn(keep_leases(inline.clone()));
                 Mode::Inline { inline, keeper }
@@ -167,7 +171,7 @@ struct Inline {
     engine: Mutex<Engine>,
     clock: Arc<dyn Clock>,
     hub: Arc<Hub>,
-    pulse: Pulse,
+    pulse: StallDetector,
 }
 
 impl Inline {

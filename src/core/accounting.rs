@@ -7,34 +7,34 @@ use std::time::Duration;
 
 /// One moment on both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct Timestamp {
     /// Nanoseconds on the boot-time clock. Of a moment before the last boot: below 0.
     pub boot: i64,
     /// Nanoseconds since the Unix epoch.
     pub wall: i64,
 }
 
-impl Moment {
+impl Timestamp {
     /// From `earlier` to here by the boot-time clock; 0 if `earlier` is later.
-    pub fn since(self, earlier: Moment) -> Duration {
+    pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_nanos(u64::try_from(self.boot.saturating_sub(earlier.boot)).unwrap_or(0))
     }
 
     /// The moment `span` later.
-    pub fn after(self, span: Duration) -> Moment {
+    pub fn after(self, span: Duration) -> Timestamp {
         let span = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
-        Moment { boot: self.boot.saturating_add(span), wall: self.wall.saturating_add(span) }
+        Timestamp { boot: self.boot.saturating_add(span), wall: self.wall.saturating_add(span) }
     }
 
     /// A moment that an earlier process wrote down, put on the boot-time clock of this one.
     ///
     /// In the same boot it stands as it was written. After a reboot it lies as far back as the wall clock says.
-    pub fn rebased(self, same_boot: bool, now: Moment) -> Moment {
+    pub fn rebased(self, same_boot: bool, now: Timestamp) -> Timestamp {
         let boot = match same_boot {
             true => self.boot.min(now.boot),
             false => now.boot.saturating_sub(now.wall.saturating_sub(self.wall).max(0)),
         };
-        Moment { boot, wall: self.wall }
+        Timestamp { boot, wall: self.wall }
     }
 }
 
@@ -44,22 +44,22 @@ pub struct Pause {
     /// All pauses that are over.
     pub accrued: Duration,
     /// When the open one began.
-    pub since: Option<Moment>,
+    pub since: Option<Timestamp>,
 }
 
 impl Pause {
     /// Length of the open pause, if there is one.
-    pub fn open_for(&self, now: Moment) -> Option<Duration> {
+    pub fn open_for(&self, now: Timestamp) -> Option<Duration> {
         self.since.map(|since| now.since(since))
     }
 
     /// All paused time, the open pause included.
-    pub fn total(&self, now: Moment) -> Duration {
+    pub fn total(&self, now: Timestamp) -> Duration {
         self.accrued.saturating_add(self.open_for(now).unwrap_or_default())
     }
 
     /// This, with an open pause if `paused`, else without.
-    pub fn turned(&self, paused: bool, now: Moment) -> Pause {
+    pub fn turned(&self, paused: bool, now: Timestamp) -> Pause {
         match (paused, self.since) {
             (true, None) => Pause { accrued: self.accrued, since: Some(now) },
             (false, Some(_)) => Pause { accrued: self.total(now), since: None },
@@ -74,8 +74,8 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    fn at(boot: i64, wall: i64) -> Moment {
-        Moment { boot: boot * SECOND, wall: wall * SECOND }
+    fn at(boot: i64, wall: i64) -> Timestamp {
+        Timestamp { boot: boot * SECOND, wall: wall * SECOND }
     }
 
     #[test]

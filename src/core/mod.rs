@@ -6,25 +6,25 @@
 mod accounting;
 #[cfg(feature = "server")]
 mod error;
-mod limit;
 #[cfg(feature = "server")]
-mod memory;
+mod idempotency;
+mod limit;
 #[cfg(feature = "server")]
 mod record;
 #[cfg(feature = "server")]
-pub mod scope;
+pub(crate) mod scope;
 #[cfg(feature = "server")]
 mod thread;
-pub mod types;
+pub(crate) mod types;
 
 #[cfg(feature = "server")]
-pub use accounting::{Moment, Pause};
+pub use accounting::{Pause, Timestamp};
 #[cfg(feature = "server")]
 pub use error::Refusal;
-pub use limit::{Exceeded, Limit};
 #[cfg(feature = "server")]
-pub use memory::{Closing, MEMORY_SPAN, Memory, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc};
+pub use idempotency::{Closing, IdempotencyCache, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc};
+pub(crate) use limit::{Exceeded, Limit};
 #[cfg(feature = "server")]
 pub use record::{Change, Effect, Elicitation, Header, Open, Record};
 #[cfg(feature = "server")]
-pub use thread::{Answer, Command, Decision, Fresh, Named, decide};
+pub use thread::{Answer, Command, DecideInputs, ElicitationRef, decide};

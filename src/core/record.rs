@@ -3,8 +3,8 @@
 //! - I1: `open` is in the order of opening; its length is the count; the thread is paused if and only if it is not empty.
 //! - I2: a change that watchers can see raises the revision by exactly one; a renewal raises nothing.
 //! - I3: [`Record::apply`] then [`Record::revert`] of the same change leaves the record as it was.
-use super::accounting::{Moment, Pause};
-use super::memory::{Closing, Memory, RememberedClosing, RememberedRequest};
+use super::accounting::{Pause, Timestamp};
+use super::idempotency::{Closing, IdempotencyCache, RememberedClosing, RememberedRequest};
 use super::types::{ElicitationId, ThreadId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub struct Elicitation {
     /// Who asks.
     pub holder: Box<str>,
     /// When it was opened.
-    pub created: Moment,
+    pub created: Timestamp,
 }
 
 /// An open elicitation. `lease`: how long and until when; `None`: for ever.
@@ -28,7 +28,7 @@ pub struct Open {
     /// What it is.
     pub elicitation: Arc<Elicitation>,
     /// The length of its lease and when it ends.
-    pub lease: Option<(Duration, Moment)>,
+    pub lease: Option<(Duration, Timestamp)>,
     /// Its increment asked for no ttl: the first to go when a decrement names none.
     pub anonymous: bool,
     /// Where the store keeps it.
@@ -37,12 +37,12 @@ pub struct Open {
 
 impl Open {
     /// When its lease ends.
-    pub fn ends(&self) -> Option<Moment> {
+    pub fn ends(&self) -> Option<Timestamp> {
         self.lease.map(|(_, ends)| ends)
     }
 
     /// Whether its lease has ended by `now`.
-    pub fn has_ended(&self, now: Moment) -> bool {
+    pub fn has_ended(&self, now: Timestamp) -> bool {
         self.ends().is_some_and(|ends| ends.boot <= now.boot)
     }
 }
@@ -55,7 +55,7 @@ pub struct Header {
     /// Paused time.
     pub pause: Pause,
     /// When the latest change was.
-    pub changed: Moment,
+    pub changed: Timestamp,
 }
 
 /// All that is known of one thread.
@@ -68,7 +68,7 @@ pub struct Record {
     /// The open elicitations, oldest first.
     pub open: Vec<Open>,
     /// Request ids and closed elicitations of the last 10 minutes.
-    pub memory: Memory,
+    pub memory: IdempotencyCache,
 }
 
 /// One change of a record.
@@ -105,17 +105,17 @@ pub enum Effect {
         /// Its place among the open ones.
         index: usize,
         /// The lease before.
-        before: Option<(Duration, Moment)>,
+        before: Option<(Duration, Timestamp)>,
         /// The lease after.
-        after: Option<(Duration, Moment)>,
+        after: Option<(Duration, Timestamp)>,
     },
 }
 
 impl Record {
     /// A thread that is named for the first time, at `revision`.
-    pub fn new(thread: ThreadId, revision: u64, now: Moment) -> Self {
+    pub fn new(thread: ThreadId, revision: u64, now: Timestamp) -> Self {
         let header = Header { revision, pause: Pause::default(), changed: now };
-        Record { thread, header, open: Vec::new(), memory: Memory::default() }
+        Record { thread, header, open: Vec::new(), memory: IdempotencyCache::default() }
     }
 
     /// Open elicitations.
@@ -161,12 +161,12 @@ impl Record {
     }
 
     /// A change at `now` that leaves `count` open elicitations.
-    pub(super) fn header_after(&self, count: usize, now: Moment) -> Header {
+    pub(super) fn header_after(&self, count: usize, now: Timestamp) -> Header {
         Header { revision: self.header.revision + 1, pause: self.header.pause.turned(count > 0, now), changed: now }
     }
 
     /// The change that closes the elicitation at `index`.
-    pub(super) fn closing(&self, index: usize, how: Closing, row: u64, now: Moment) -> Change {
+    pub(super) fn closing(&self, index: usize, how: Closing, row: u64, now: Timestamp) -> Change {
         let open = self.open[index].clone();
         let closing = RememberedClosing { id: open.elicitation.id, how, at: now, row };
         let after = self.header_after(self.open.len() - 1, now);

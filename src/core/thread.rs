@@ -1,7 +1,7 @@
 //! [`decide`]: one command against one thread's record. All that the contract says of a call is here.
-use super::accounting::Moment;
+use super::accounting::Timestamp;
 use super::error::Refusal;
-use super::memory::{Closing, RememberedAnswer, RememberedRequest, Rpc, fingerprint};
+use super::idempotency::{Closing, RememberedAnswer, RememberedRequest, Rpc, fingerprint};
 use super::record::{Change, Effect, Elicitation, Open, Record};
 use super::types::{ElicitationId, MAX_OPEN, Ttl};
 use std::sync::Arc;
@@ -26,12 +26,12 @@ pub enum Command {
         /// Empty: none.
         request_id: Box<str>,
         /// Which; `None`: the oldest that asked for no ttl, else the oldest.
-        elicitation: Option<Named>,
+        elicitation: Option<ElicitationRef>,
     },
     /// Moves the end of a lease.
     Renew {
         /// Which.
-        elicitation: Named,
+        elicitation: ElicitationRef,
         /// Its new length; `None`: as it is.
         ttl: Option<Ttl>,
     },
@@ -44,13 +44,13 @@ pub enum Command {
 
 /// An elicitation as a caller names it: 1 to 64 bytes, which need not be an id that the server gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named(pub Box<str>);
+pub struct ElicitationRef(pub Box<str>);
 
 /// What a command is given that it cannot find in the record.
 #[derive(Clone, Copy, Debug)]
-pub struct Fresh {
+pub struct DecideInputs {
     /// The time.
-    pub now: Moment,
+    pub now: Timestamp,
     /// An id that was never used.
     pub id: ElicitationId,
     /// A store row that was never used; the one after it is free too.
@@ -80,7 +80,7 @@ pub enum Answer {
         /// What was opened.
         elicitation: Arc<Elicitation>,
         /// When its lease ends.
-        ends: Option<Moment>,
+        ends: Option<Timestamp>,
     },
     /// To a decrement, and to the end of a lease.
     Decremented {
@@ -94,7 +94,7 @@ pub enum Answer {
         /// What was renewed.
         elicitation: Arc<Elicitation>,
         /// When its lease ends now.
-        ends: Option<Moment>,
+        ends: Option<Timestamp>,
     },
 }
 
@@ -102,7 +102,7 @@ pub enum Answer {
 ///
 /// # Errors
 /// The command is refused, and nothing is to be changed.
-pub fn decide(record: &Record, command: &Command, fresh: Fresh) -> Result<Decision, Refusal> {
+pub fn decide(record: &Record, command: &Command, fresh: DecideInputs) -> Result<Decision, Refusal> {
     match command {
         Command::Increment { request_id, reason, holder, ttl } => {
             increment(record, request_id, (reason, holder, *ttl), fresh)
@@ -115,7 +115,12 @@ pub fn decide(record: &Record, command: &Command, fresh: Fresh) -> Result<Decisi
 
 type Content<'a> = (&'a str, &'a str, Option<Ttl>);
 
-fn increment(record: &Record, request_id: &str, content: Content<'_>, fresh: Fresh) -> Result<Decision, Refusal> {
+fn increment(
+    record: &Record,
+    request_id: &str,
+    content: Content<'_>,
+    fresh: DecideInputs,
+) -> Result<Decision, Refusal> {
     let (reason, holder, ttl) = content;
     let length = ttl.map(|ttl| ttl.get().as_nanos().to_be_bytes());
     let print = || fingerprint([reason.as_bytes(), holder.as_bytes(), length.as_ref().map_or(&[][..], |l| &l[..])]);
@@ -145,7 +150,12 @@ fn increment(record: &Record, request_id: &str, content: Content<'_>, fresh: Fre
     Ok(Decision { answer, change: Some(change) })
 }
 
-fn decrement(record: &Record, request_id: &str, named: Option<&Named>, fresh: Fresh) -> Result<Decision, Refusal> {
+fn decrement(
+    record: &Record,
+    request_id: &str,
+    named: Option<&ElicitationRef>,
+    fresh: DecideInputs,
+) -> Result<Decision, Refusal> {
     let print = || fingerprint(named.map(|named| named.0.as_bytes()));
     if let Some(before) = replayed(record, Rpc::Decrement, request_id, print, fresh.now)? {
         let RememberedAnswer { count, revision, .. } = before.answer;
@@ -166,7 +176,7 @@ fn decrement(record: &Record, request_id: &str, named: Option<&Named>, fresh: Fr
     Ok(Decision { answer: Answer::Decremented { count, revision }, change: Some(change) })
 }
 
-fn renew(record: &Record, named: &Named, ttl: Option<Ttl>, now: Moment) -> Result<Decision, Refusal> {
+fn renew(record: &Record, named: &ElicitationRef, ttl: Option<Ttl>, now: Timestamp) -> Result<Decision, Refusal> {
     let index = find(record, named, now)?;
     let open = &record.open[index];
     let length = ttl.map(Ttl::get).or(open.lease.map(|(length, _)| length));
@@ -177,7 +187,7 @@ fn renew(record: &Record, named: &Named, ttl: Option<Ttl>, now: Moment) -> Resul
     Ok(Decision { answer, change: Some(change) })
 }
 
-fn expire(record: &Record, id: ElicitationId, fresh: Fresh) -> Result<Decision, Refusal> {
+fn expire(record: &Record, id: ElicitationId, fresh: DecideInputs) -> Result<Decision, Refusal> {
     let index = record.position(id).filter(|&index| record.open[index].has_ended(fresh.now));
     let unknown = || Refusal::Unknown { thread: record.thread.clone(), elicitation_id: id.to_string().into() };
     let change = record.closing(index.ok_or_else(unknown)?, Closing::Expired, fresh.row, fresh.now);
@@ -186,7 +196,7 @@ fn expire(record: &Record, id: ElicitationId, fresh: Fresh) -> Result<Decision, 
 }
 
 /// The place of an open elicitation, or why there is none.
-fn find(record: &Record, named: &Named, now: Moment) -> Result<usize, Refusal> {
+fn find(record: &Record, named: &ElicitationRef, now: Timestamp) -> Result<usize, Refusal> {
     let id = ElicitationId::parse(&named.0);
     if let Some(index) = id.and_then(|id| record.position(id)) {
         return Ok(index);
@@ -210,7 +220,7 @@ fn replayed<'a>(
     rpc: Rpc,
     request_id: &str,
     print: impl Fn() -> u128,
-    now: Moment,
+    now: Timestamp,
 ) -> Result<Option<&'a RememberedRequest>, Refusal> {
     if request_id.is_empty() {
         return Ok(None);
@@ -228,7 +238,7 @@ fn remember(
     request_id: &str,
     print: impl Fn() -> u128,
     answer: RememberedAnswer,
-    fresh: Fresh,
+    fresh: DecideInputs,
 ) -> Option<RememberedRequest> {
     (!request_id.is_empty()).then(|| RememberedRequest {
         rpc,

@@ -1,7 +1,7 @@
 //! Every row of the contract's tables, against one record and a clock that the test moves. Each call that goes through
 //! here also checks I1, I2 and I3 on the way.
 use super::*;
-use crate::core::memory::MEMORY_SPAN;
+use crate::core::idempotency::MEMORY_SPAN;
 use crate::core::types::ThreadId;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -9,7 +9,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// One thread and what surrounds it.
 struct World {
     record: Record,
-    now: Moment,
+    now: Timestamp,
     given: u128,
     row: u64,
     anonymous_ttl: Option<Duration>,
@@ -17,7 +17,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let now = Moment { boot: 5_000_000_000, wall: 1_700_000_000_000_000_000 };
+        let now = Timestamp { boot: 5_000_000_000, wall: 1_700_000_000_000_000_000 };
         let thread = ThreadId::parse("thread_id", "t").expect("a valid id");
         World { record: Record::new(thread, 0, now), now, given: 0, row: 0, anonymous_ttl: Some(24 * HOUR) }
     }
@@ -25,7 +25,7 @@ impl World {
     fn call(&mut self, command: &Command) -> Result<Answer, Refusal> {
         self.given += 1;
         let id = ElicitationId(self.given);
-        let fresh = Fresh { now: self.now, id, row: self.row, anonymous_ttl: self.anonymous_ttl };
+        let fresh = DecideInputs { now: self.now, id, row: self.row, anonymous_ttl: self.anonymous_ttl };
         self.row += 2;
         let decision = decide(&self.record, command, fresh)?;
         if let Some(change) = decision.change {
@@ -67,7 +67,7 @@ impl World {
     fn renew(&mut self, named: &str, ttl: Option<Duration>) -> Result<Option<Duration>, Refusal> {
         let ttl = ttl.map(|ttl| Ttl::new("ttl", ttl).expect("within the limits"));
         let now = self.now;
-        self.call(&Command::Renew { elicitation: Named(named.into()), ttl }).map(|answer| match answer {
+        self.call(&Command::Renew { elicitation: ElicitationRef(named.into()), ttl }).map(|answer| match answer {
             Answer::Renewed { ends, .. } => ends.map(|ends| ends.since(now)),
             other => panic!("a renewal was answered {other:?}"),
         })
@@ -96,7 +96,7 @@ fn increment(request_id: &str, reason: &str, ttl: Option<Duration>) -> Command {
 }
 
 fn decrement(request_id: &str, named: Option<&str>) -> Command {
-    let elicitation = named.map(|named| Named(named.into()));
+    let elicitation = named.map(|named| ElicitationRef(named.into()));
     Command::Decrement { request_id: request_id.into(), elicitation }
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Open elicitations of one thread, at most. A person is not asked a thousand things at once: more is a runaway tool.
-pub const MAX_OPEN: usize = 1_000;
+pub(crate) const MAX_OPEN: usize = 1_000;
 /// `thread_ids` of one watch, at most: 2.6 MB of request.
-pub const MAX_WATCHED: usize = 10_000;
+pub(crate) const MAX_WATCHED: usize = 10_000;
 /// The shortest lease: a renewal every third of it must survive a busy machine and a slow link.
 pub const MIN_TTL: Duration = Duration::from_secs(1);
 /// The longest lease: a forgotten one must end within a day.
@@ -146,7 +146,7 @@ impl Ttl {
 ///
 /// # Errors
 /// It is longer.
-pub fn text(field: &str, text: String, max: usize, allowed: &'static str) -> Result<Box<str>, InvalidField> {
+pub(crate) fn text(field: &str, text: String, max: usize, allowed: &'static str) -> Result<Box<str>, InvalidField> {
     match text.len() <= max {
         true => Ok(text.into_boxed_str()),
         false => Err(InvalidField::new(field, format!("{} bytes long", text.len()), allowed)),

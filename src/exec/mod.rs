@@ -1,41 +1,9 @@
-//! Running one command under a clock: what GNU `timeout` does between `fork` and `exit`, with the clock as a parameter.
+//! Running commands: process groups and signals, the sandbox, the policy about commands, and the MCP exec server.
 //!
-//! [`Supervisor::start`] makes this process the leader of a background process group, catches the signals that are to be
-//! passed on, and spawns the command into the group. [`Job::supervise`] waits for whichever comes first: the command's
-//! end, a signal to us, or the clock. It answers a [`Verdict`], which the caller carries out when it has cleaned up.
-//!
-//! 1. A command that ends is reported at once, whatever its clock does; one that ends in time is not timed out.
-//! 2. A signal reaches the command and, unless in the foreground, everything that stayed in its process group; a command
-//!    that left the group is reached too.
-//! 3. Nothing here stops or kills this process before [`Verdict::carry_out`], so the caller can clean up. (`-s STOP`
-//!    stops it, as it does GNU `timeout`.)
-//! 4. The command starts with the signal dispositions and the mask that this process was started with, as with GNU
-//!    `timeout`: HUP, INT, QUIT and TERM are at their defaults. See below for what differs.
-//!
-//! Where this differs from GNU `timeout` 9.1, on purpose:
-//!
-//! - `-s CHLD` makes GNU wait for ever for a command that has ended; here it ends.
-//! - GNU sends the signal to the command and again to the group; here the command gets it once.
-//! - GNU passes each signal on once only; here as often as it comes. Further signals that end a process (USR1, USR2, …)
-//!   are passed on too, where GNU would die and leave the command running without a limit.
-//! - HUP, and those further signals, stay ignored if they were ignored at the start (`nohup`).
-//! - GNU takes a limit that is too small for a `double` for no limit; here it expires at once.
-//!
-//! And what safe Rust cannot do: the standard library ignores SIGPIPE before `main`, so whether it was ignored cannot be
-//! known any more: the command starts with its default. Standard streams that were closed are `/dev/null`.
-mod inbox;
+//! May import `client`; of the rest of the crate, nothing.
 #[cfg(feature = "exec-server")]
-pub(crate) mod session;
-mod signal;
-mod spawn;
-mod supervise;
+pub(crate) mod mcp;
 #[cfg(feature = "exec-server")]
-pub(crate) mod sweep;
-mod verdict;
-#[cfg(feature = "exec-server")]
-pub(crate) mod warden;
-
-pub use signal::{Signal, UnknownSignal};
-pub use spawn::{Program, SpawnError};
-pub use supervise::{Job, Policy, Supervisor};
-pub use verdict::Verdict;
+pub mod policy;
+pub(crate) mod sandbox;
+pub(crate) mod supervise;

@@ -1,14 +1,14 @@
 //! What would keep a server from starting, found without starting one: nothing is opened to others, and nothing written.
 use super::listen::{self, Listen, ListenError};
 use super::tls::Tls;
-use super::{Config, StartError, scrape};
-use crate::access::Access;
+use super::{Config, StartError, metrics_http};
 use crate::clock::System;
+use crate::server::access::Access;
 use std::sync::Arc;
 
 /// What is wrong with the files that `config` names, and with where it listens. What only a start shows is not found: a port
 /// that is taken, a store that is damaged.
-pub async fn problems(config: &Config) -> Vec<String> {
+pub(crate) async fn problems(config: &Config) -> Vec<String> {
     let mut wrong = files(config);
     for listen in &config.listen {
         if let Listen::Tcp(address) = listen {
@@ -16,7 +16,7 @@ pub async fn problems(config: &Config) -> Vec<String> {
         }
     }
     if let Some(address) = &config.metrics {
-        wrong.extend(refused(address, scrape::allowed(address, config.metrics_insecure).await));
+        wrong.extend(refused(address, metrics_http::allowed(address, config.metrics_insecure).await));
     }
     wrong
 }

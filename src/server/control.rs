@@ -7,7 +7,7 @@
 //! 2. Who does not read what was asked for is left: a copy keeps space in the database from being used again.
 use super::listen::{SocketFile, open_unix};
 use crate::clock::Clock;
-use crate::store::Snapshots;
+use crate::coordinator::store::Snapshots;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsRawFd;
@@ -137,7 +137,7 @@ fn stand_back() {
 ///
 /// # Errors
 /// Nobody answers, or with a refusal.
-pub fn ask_for_backup(directory: &Path) -> io::Result<impl io::Read + use<>> {
+pub(crate) fn ask_for_backup(directory: &Path) -> io::Result<impl io::Read + use<>> {
     use std::io::{BufRead, Read};
     let (path, _directory) = socket(directory)?;
     let mut connection = UnixStream::connect(path)?;

@@ -5,7 +5,7 @@
 //!
 //! Whoever does it wrongly is told so by an alert. The connection is closed only when nothing more comes from there, or a
 //! moment later: closed with bytes that nobody has read it is reset, and then the alert may be lost on its way (RFC 9112, 9.6).
-use super::door::Place;
+use super::admission::ConnectionPermit;
 use super::tls::Tls;
 use std::collections::BTreeMap;
 use std::io::IoSlice;
@@ -32,7 +32,7 @@ const MOST: usize = 1_024;
 const BUFFER: usize = 16 << 10;
 
 /// A TCP connection, with TLS or without.
-pub(super) enum Wire {
+pub(super) enum MaybeTls {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
@@ -40,8 +40,8 @@ pub(super) enum Wire {
 /// Hands connections on that have shaken hands, until nobody takes them or none come any more.
 pub(super) async fn shake_hands(
     tls: Arc<Tls>,
-    mut connections: mpsc::Receiver<(std::net::TcpStream, Place)>,
-    served: mpsc::Sender<(Wire, Place)>,
+    mut connections: mpsc::Receiver<(std::net::TcpStream, ConnectionPermit)>,
+    served: mpsc::Sender<(MaybeTls, ConnectionPermit)>,
 ) {
     let mut under_way = Handshakes::default();
     loop {
@@ -61,14 +61,14 @@ pub(super) async fn shake_hands(
 
 #[derive(Default)]
 struct Handshakes {
-    tasks: JoinSet<(u64, Option<(Wire, Place)>)>,
+    tasks: JoinSet<(u64, Option<(MaybeTls, ConnectionPermit)>)>,
     /// In the order in which they began.
     running: BTreeMap<u64, AbortHandle>,
     begun: u64,
 }
 
 impl Handshakes {
-    fn begin(&mut self, tls: &Tls, stream: std::net::TcpStream, place: Place) {
+    fn begin(&mut self, tls: &Tls, stream: std::net::TcpStream, place: ConnectionPermit) {
         if self.running.len() >= MOST
             && let Some((_, oldest)) = self.running.pop_first()
         {
@@ -94,7 +94,7 @@ impl Handshakes {
                 shaken = shaken => shaken?,
             };
             stream.get_mut().1.set_buffer_limit(Some(BUFFER));
-            Ok(Wire::Tls(Box::new(stream)))
+            Ok(MaybeTls::Tls(Box::new(stream)))
         };
         let task = async move {
             match handshake.await {
@@ -109,7 +109,7 @@ impl Handshakes {
     }
 
     /// The next that is done. `None`: none is under way.
-    async fn next(&mut self) -> Option<(Wire, Place)> {
+    async fn next(&mut self) -> Option<(MaybeTls, ConnectionPermit)> {
         loop {
             // One that had to give way is an error here.
             if let Ok((number, done)) = self.tasks.join_next().await? {
@@ -133,11 +133,11 @@ fn failed(error: &io::Error) {
     tracing::debug!(%error, "a TLS handshake failed");
 }
 
-impl Wire {
+impl MaybeTls {
     fn stream(&mut self) -> Pin<&mut (dyn Stream + Send + Unpin)> {
         Pin::new(match self {
-            Wire::Plain(stream) => stream,
-            Wire::Tls(stream) => stream.as_mut(),
+            MaybeTls::Plain(stream) => stream,
+            MaybeTls::Tls(stream) => stream.as_mut(),
         })
     }
 }
@@ -145,13 +145,13 @@ impl Wire {
 trait Stream: AsyncRead + AsyncWrite {}
 impl<S: AsyncRead + AsyncWrite> Stream for S {}
 
-impl AsyncRead for Wire {
+impl AsyncRead for MaybeTls {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.stream().poll_read(cx, buf)
     }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for MaybeTls {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.stream().poll_write(cx, bytes)
     }
@@ -166,8 +166,8 @@ impl AsyncWrite for Wire {
 
     fn is_write_vectored(&self) -> bool {
         match self {
-            Wire::Plain(stream) => stream.is_write_vectored(),
-            Wire::Tls(stream) => stream.is_write_vectored(),
+            MaybeTls::Plain(stream) => stream.is_write_vectored(),
+            MaybeTls::Tls(stream) => stream.is_write_vectored(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Where a server listens, and who may connect there: TCP on loopback, Unix sockets of the same user.
-use super::door::Door;
+use super::admission::ConnectionLimiter;
 use super::worker::Entrance;
-use crate::limits::CallerKey;
+use crate::coordinator::quota::CallerKey;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -132,7 +132,7 @@ impl Listener {
     }
 
     /// Hands connections to the entrances in turn, until `stop`.
-    pub(super) async fn accept(self, entrances: Vec<Entrance>, door: Arc<Door>, stop: CancellationToken) {
+    pub(super) async fn accept(self, entrances: Vec<Entrance>, door: Arc<ConnectionLimiter>, stop: CancellationToken) {
         for entrance in entrances.iter().cycle() {
             let accepted = tokio::select! {
                 () = stop.cancelled() => return,
@@ -145,7 +145,7 @@ impl Listener {
         }
     }
 
-    async fn accept_one(&self, entrance: &Entrance, door: &Arc<Door>) -> io::Result<()> {
+    async fn accept_one(&self, entrance: &Entrance, door: &Arc<ConnectionLimiter>) -> io::Result<()> {
         match self {
             Listener::Tcp(listener, _) => {
                 let (stream, peer) = listener.accept().await?;

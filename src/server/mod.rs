@@ -3,42 +3,49 @@
 //! [`Server::start`] opens the store and then the listeners, so that who can connect is served. [`Server::run`] ends
 //! after a drain: health turns NOT_SERVING, streams end with UNAVAILABLE, calls in flight are answered, the store is
 //! closed.
+pub(crate) mod access;
+mod admission;
+pub(crate) mod audit;
+pub(crate) mod background_writer;
 mod check;
 mod control;
-mod door;
-mod files;
+pub(crate) mod grpc;
 mod handshake;
-mod inside;
+mod in_process;
 mod listen;
-mod pauses;
+mod metrics_http;
+mod pause_log;
+mod reload;
 mod routes;
-mod scrape;
+mod status;
 mod tls;
 mod worker;
 
-pub use check::problems;
-pub use control::ask_for_backup;
-pub use files::Reload;
-pub use inside::Inside;
+pub use crate::coordinator::quota::{LimitPair, Limits};
+pub use access::{AccessConfig, Grant, JwtConfig, PublicKeys, Role};
+pub use audit::Config as AuditConfig;
+pub(crate) use check::problems;
+pub(crate) use control::ask_for_backup;
+pub(crate) use in_process::InProcessConnector;
 pub use listen::{Listen, ListenError};
+pub use reload::Reload;
 pub use tls::TlsFiles;
 
-use crate::access::{Access, AccessConfig};
-use crate::audit::{self, Trail};
 use crate::clock::{Clock, System};
-use crate::coordinator::{Coordinator, Fatal, Settings, Witness};
-use crate::hub::{Figures, Hub};
-use crate::limits::{Accounts, Limits};
-use crate::metrics::{Metrics, State};
+use crate::coordinator::hub::{Hub, HubStats};
+use crate::coordinator::metrics::{Metrics, State};
+use crate::coordinator::quota::Accounts;
+use crate::coordinator::store::{self, OpenError, Store};
+use crate::coordinator::{ChangeObserver, Coordinator, Fatal, Settings};
 use crate::proto::v1::elicitation_service_server::SERVICE_NAME;
-use crate::service::Shop;
-use crate::store::{self, OpenError, Store};
+use access::Access;
+use admission::{ConnectionLimiter, ServiceContext, TO_SPEAK};
+use audit::Trail;
 use control::Control;
-use door::{Door, TO_SPEAK};
-use files::{Seen, Source};
 use listen::{Listener, Tcp};
-use pauses::{PauseLog, Witnesses};
-use routes::{Guard, routes};
+use pause_log::{ChangeObservers, PauseLog};
+use reload::{FileDigests, Source};
+use routes::{LayerStack, routes};
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
@@ -161,9 +168,9 @@ pub enum StartError {
 /// A server that listens.
 pub struct Server {
     coordinator: Arc<Coordinator>,
-    shop: Arc<Shop>,
+    shop: Arc<ServiceContext>,
     clock: Arc<dyn Clock>,
-    scrape: Option<scrape::Listener>,
+    scrape: Option<metrics_http::Listener>,
     listeners: Vec<Listener>,
     workers: Vec<Worker>,
     health: HealthReporter,
@@ -204,20 +211,20 @@ impl Server {
     /// See [`StartError`].
     pub async fn start_on(store: Box<dyn Store>, clock: Arc<dyn Clock>, config: Config) -> Result<Self, StartError> {
         let tcp = config.tcp();
-        let seen = Seen::before_loading(config.files());
+        let seen = FileDigests::before_loading(config.files());
         let tls = config.tls.map(Tls::load).transpose().map_err(StartError::Security)?;
         let access = config.access.map(|access| Access::load(access, clock.clone())).transpose();
         let access = access.map_err(StartError::Security)?;
         if access.is_some() && tls.is_none() && config.insecure {
             tracing::warn!("--insecure: whoever is on the network can read the tokens and use them; serve TLS instead");
         }
-        let shop = Arc::new(Shop {
+        let shop = Arc::new(ServiceContext {
             metrics: Arc::<Metrics>::default(),
             accounts: Arc::<Accounts>::default(),
             limits: config.limits,
             trace_calls: config.trace_calls,
         });
-        let mut witnesses: Vec<Box<dyn Witness>> = vec![Box::new(PauseLog::new(config.log_every_pause))];
+        let mut witnesses: Vec<Box<dyn ChangeObserver>> = vec![Box::new(PauseLog::new(config.log_every_pause))];
         if let Some(audit) = &config.audit {
             let trail = Trail::open(audit, shop.metrics.clone(), clock.now());
             let trail = trail.map_err(|error| StartError::Audit(audit.path.display().to_string(), error))?;
@@ -227,13 +234,14 @@ impl Server {
             anonymous_ttl: config.anonymous_ttl,
             limits: Some(config.limits),
             metrics: shop.metrics.clone(),
-            witness: Some(Box::new(Witnesses(witnesses))),
+            witness: Some(Box::new(ChangeObservers(witnesses))),
         };
         let coordinator = Arc::new(Coordinator::start_with(store, clock.clone(), settings, end_process)?);
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_service_status(SERVICE_NAME, tonic_health::ServingStatus::Serving).await;
         let drain = CancellationToken::new();
-        let guard = Guard { shop: shop.clone(), clock: clock.clone(), access: access.clone(), drain: drain.clone() };
+        let guard =
+            LayerStack { shop: shop.clone(), clock: clock.clone(), access: access.clone(), drain: drain.clone() };
         let routes = routes(&coordinator, &guard).add_service(guard.before_health(health_service));
         let mut listeners = Vec::new();
         for listen in &config.listen {
@@ -242,7 +250,7 @@ impl Server {
         let certificates = tls.iter().cloned().map(|tls| certificates(tls, &seen));
         let sources = certificates.chain(access.map(|access| tokens(access, &seen))).collect();
         let scrape = match &config.metrics {
-            Some(address) => Some(scrape::Listener::open(address, config.metrics_insecure).await?),
+            Some(address) => Some(metrics_http::Listener::open(address, config.metrics_insecure).await?),
             None => None,
         };
         let mut workers = vec![Worker::here(Work { routes: routes.prepare(), tls, drain: drain.clone() })];
@@ -271,8 +279,8 @@ impl Server {
     }
 
     /// A way to each worker that no listener is on.
-    pub fn inside(&self) -> Vec<Inside> {
-        self.workers.iter().map(|worker| Inside::of(worker.entrance())).collect()
+    pub fn inside(&self) -> Vec<InProcessConnector> {
+        self.workers.iter().map(|worker| InProcessConnector::of(worker.entrance())).collect()
     }
 
     /// Where it listens, as clients take it: with the port that the system gave for port 0.
@@ -282,18 +290,18 @@ impl Server {
 
     /// Where metrics are served, as a browser takes it.
     pub fn metrics_address(&self) -> Option<String> {
-        self.scrape.as_ref().map(scrape::Listener::address)
+        self.scrape.as_ref().map(metrics_http::Listener::address)
     }
 
     /// Serves until `shutdown`, then drains.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) {
         let hub = self.coordinator.hub().clone();
         let beats = tokio::spawn(beat(hub));
-        let files = tokio::spawn(files::keep_current(self.sources, self.reload));
+        let files = tokio::spawn(reload::keep_current(self.sources, self.reload));
         let control = self.control.take().map(|control| tokio::spawn(control.answer(self.clock.clone())));
         let stop_accepting = CancellationToken::new();
         let entrances: Vec<_> = self.workers.iter().map(Worker::entrance).collect();
-        let door = Door::new(self.shop.clone(), self.clock.clone());
+        let door = ConnectionLimiter::new(self.shop.clone(), self.clock.clone());
         let scraped = self.scrape.take().map(|scrape| {
             let (shop, clock) = (self.shop.clone(), self.clock.clone());
             let (hub, door) = (self.coordinator.hub().clone(), door.clone());
@@ -346,8 +354,8 @@ fn warn_of_the_rest(calls: u64, connections: u64) {
 }
 
 /// What is now, for the metrics.
-fn state(hub: &Hub, door: &Door, clock: &dyn Clock) -> State {
-    let Figures { streams, threads, paused, open, deliveries, conflations } = hub.figures();
+fn state(hub: &Hub, door: &ConnectionLimiter, clock: &dyn Clock) -> State {
+    let HubStats { streams, threads, paused, open, deliveries, conflations } = hub.figures();
     let oldest_pause = hub.oldest_pause().map(|since| clock.now().since(since)).unwrap_or_default();
     State {
         connections: door.connections(),
@@ -376,7 +384,7 @@ where
     IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
     let coordinator = Arc::new(Coordinator::start(store, clock.clone(), anonymous_ttl, end_process)?);
-    let guard = Guard { shop: Arc::default(), clock, access: None, drain: CancellationToken::new() };
+    let guard = LayerStack { shop: Arc::default(), clock, access: None, drain: CancellationToken::new() };
     let routes = routes(&coordinator, &guard);
     let server = worker::with_limits().add_routes(routes);
     tokio::select! {
@@ -390,7 +398,7 @@ where
     Ok(())
 }
 
-fn certificates(tls: Arc<Tls>, seen: &Seen) -> Source {
+fn certificates(tls: Arc<Tls>, seen: &FileDigests) -> Source {
     let reload = Box::new({
         let tls = tls.clone();
         move || tls.reload()
@@ -398,10 +406,10 @@ fn certificates(tls: Arc<Tls>, seen: &Seen) -> Source {
     Source::new("certificates", tls.files(), seen, reload)
 }
 
-fn tokens(access: Arc<Access>, seen: &Seen) -> Source {
+fn tokens(access: Arc<Access>, seen: &FileDigests) -> Source {
     let files = access.files();
     if let Some(path) = access.secret_file() {
-        files::warn_if_open_to_others("--tokens", path);
+        reload::warn_if_open_to_others("--tokens", path);
     }
     Source::new("tokens", files, seen, Box::new(move || access.reload()))
 }

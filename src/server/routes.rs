@@ -1,9 +1,10 @@
 //! What is served, and what every call comes by on its way there.
-use crate::access::Access;
+use super::admission::{Admission, MemoryLimit, ServiceContext, StreamLimit};
+use super::grpc::Elicitations;
 use crate::clock::Clock;
 use crate::coordinator::Coordinator;
 use crate::proto::DESCRIPTORS;
-use crate::service::{Bounded, Elicitations, Gate, Shop, Streams};
+use crate::server::access::Access;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::sync::Arc;
@@ -15,35 +16,35 @@ use tonic::service::Routes;
 use tower::ServiceExt;
 
 /// What stands before each service.
-pub(super) struct Guard {
-    pub(super) shop: Arc<Shop>,
+pub(super) struct LayerStack {
+    pub(super) shop: Arc<ServiceContext>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) access: Option<Arc<Access>>,
     /// Ends streams when it is cancelled.
     pub(super) drain: CancellationToken,
 }
 
-impl Guard {
+impl LayerStack {
     /// Before that of the health, which is open to all: who probes a server has no token.
-    pub(super) fn before_health<S>(&self, service: S) -> Bounded<Gate<Streams<S>>> {
-        Bounded(self.gate(self.counted(service)).open_to_strangers())
+    pub(super) fn before_health<S>(&self, service: S) -> MemoryLimit<Admission<StreamLimit<S>>> {
+        MemoryLimit(self.gate(self.counted(service)).open_to_strangers())
     }
 
-    fn before<S>(&self, service: S) -> Bounded<Gate<S>> {
-        Bounded(self.gate(service))
+    fn before<S>(&self, service: S) -> MemoryLimit<Admission<S>> {
+        MemoryLimit(self.gate(service))
     }
 
-    fn gate<S>(&self, service: S) -> Gate<S> {
-        Gate::new(service, self.shop.clone(), self.clock.clone(), self.access.clone())
+    fn gate<S>(&self, service: S) -> Admission<S> {
+        Admission::new(service, self.shop.clone(), self.clock.clone(), self.access.clone())
     }
 
-    fn counted<S>(&self, service: S) -> Streams<S> {
-        Streams::new(service, self.shop.clone(), self.clock.clone(), self.drain.clone())
+    fn counted<S>(&self, service: S) -> StreamLimit<S> {
+        StreamLimit::new(service, self.shop.clone(), self.clock.clone(), self.drain.clone())
     }
 }
 
 /// All that is served but health, which a listening server has.
-pub(super) fn routes(coordinator: &Arc<Coordinator>, guard: &Guard) -> Routes {
+pub(super) fn routes(coordinator: &Arc<Coordinator>, guard: &LayerStack) -> Routes {
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -51,7 +52,7 @@ pub(super) fn routes(coordinator: &Arc<Coordinator>, guard: &Guard) -> Routes {
             // So that grpcurl can show the details of errors.
             .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
     };
-    let Guard { shop, clock, access, .. } = guard;
+    let LayerStack { shop, clock, access, .. } = guard;
     let elicitations = Elicitations::new(coordinator.clone(), clock.clone(), shop.clone(), access.clone());
     // Whoever may call has a token, and tools send it with their questions for the descriptors too.
     let v1 = guard.counted(reflection().build_v1().expect("our descriptors are valid"));

@@ -3,7 +3,7 @@
 //! What is served with may be exchanged while connections are open: they keep what they began with, later ones get the new.
 //! Sessions are resumed only within one and the same configuration, so that a client whose certificate authority was
 //! taken out has to prove itself anew.
-use super::files;
+use super::reload;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use tokio_rustls::TlsAcceptor;
@@ -88,7 +88,7 @@ fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, String> {
     let chain = certificates(&files.cert).map_err(|why| format!("--tls-cert {cert}: {why}"))?;
     let private = PrivateKeyDer::from_pem_file(&files.key)
         .map_err(|error| format!("--tls-key {key}: {}", why(error, "a private key that is not encrypted")))?;
-    files::warn_if_open_to_others("--tls-key", &files.key);
+    reload::warn_if_open_to_others("--tls-key", &files.key);
     let config = builder.with_single_cert(chain, private);
     let mut config = config.map_err(|error| format!("--tls-cert {cert} and --tls-key {key}: {error}"))?;
     config.alpn_protocols = vec![b"h2".to_vec()];

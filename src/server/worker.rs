@@ -3,8 +3,8 @@
 //! tokio's multi-thread runtime would take two to four times the CPU here: woken streams hop between its threads, so
 //! that their frames are written one by one instead of many at once (`docs/performance.md`). More cores are used by
 //! more workers; a connection stays with one.
-use super::door::{Connection, Place};
-use super::handshake::{Wire, shake_hands};
+use super::admission::{AdmittedStream, ConnectionPermit};
+use super::handshake::{MaybeTls, shake_hands};
 use super::tls::Tls;
 use std::convert::Infallible;
 use std::io;
@@ -57,13 +57,13 @@ enum Task {
 /// Where a worker takes connections.
 #[derive(Clone)]
 pub(super) struct Entrance {
-    tcp: mpsc::Sender<(TcpStream, Place)>,
-    unix: mpsc::Sender<(UnixStream, Place)>,
+    tcp: mpsc::Sender<(TcpStream, ConnectionPermit)>,
+    unix: mpsc::Sender<(UnixStream, ConnectionPermit)>,
 }
 
 struct Connections {
-    tcp: mpsc::Receiver<(TcpStream, Place)>,
-    unix: mpsc::Receiver<(UnixStream, Place)>,
+    tcp: mpsc::Receiver<(TcpStream, ConnectionPermit)>,
+    unix: mpsc::Receiver<(UnixStream, ConnectionPermit)>,
 }
 
 fn entrance() -> (Entrance, Connections) {
@@ -73,12 +73,12 @@ fn entrance() -> (Entrance, Connections) {
 }
 
 impl Entrance {
-    pub(super) async fn tcp(&self, connection: TcpStream, place: Place) {
+    pub(super) async fn tcp(&self, connection: TcpStream, place: ConnectionPermit) {
         // A worker that has ended drops the connection: the server is stopping.
         let _ = self.tcp.send((connection, place)).await;
     }
 
-    pub(super) async fn unix(&self, connection: UnixStream, place: Place) {
+    pub(super) async fn unix(&self, connection: UnixStream, place: ConnectionPermit) {
         let _ = self.unix.send((connection, place)).await;
     }
 }
@@ -130,15 +130,13 @@ pub(super) fn with_limits() -> Server {
 /// TCP connections that are ready to be served.
 fn ready(
     tls: Option<Arc<Tls>>,
-    connections: mpsc::Receiver<(TcpStream, Place)>,
-) -> Pin<Box<dyn Stream<Item = (Wire, Place)> + Send>> {
+    connections: mpsc::Receiver<(TcpStream, ConnectionPermit)>,
+) -> Pin<Box<dyn Stream<Item = (MaybeTls, ConnectionPermit)> + Send>> {
     match tls {
         // A socket that cannot be taken over is one connection lost, not the listener.
-        None => {
-            Box::pin(ReceiverStream::new(connections).filter_map(|(stream, place)| {
-                Some((Wire::Plain(tokio::net::TcpStream::from_std(stream).ok()?), place))
-            }))
-        }
+        None => Box::pin(ReceiverStream::new(connections).filter_map(|(stream, place)| {
+            Some((MaybeTls::Plain(tokio::net::TcpStream::from_std(stream).ok()?), place))
+        })),
         Some(tls) => {
             let (served, ready) = mpsc::channel(QUEUE);
             tokio::spawn(shake_hands(tls, connections, served));
@@ -151,9 +149,10 @@ fn ready(
 async fn serve(work: Work, connections: Connections) {
     let Work { routes, tls, drain } = work;
     let server = || with_limits().add_routes(routes.clone());
-    let tcp = ready(tls, connections.tcp).map(|(stream, place)| Ok::<_, Infallible>(Connection::new(stream, place)));
+    let tcp =
+        ready(tls, connections.tcp).map(|(stream, place)| Ok::<_, Infallible>(AdmittedStream::new(stream, place)));
     let unix = ReceiverStream::new(connections.unix).filter_map(|(stream, place)| {
-        Some(Ok::<_, Infallible>(Connection::new(tokio::net::UnixStream::from_std(stream).ok()?, place)))
+        Some(Ok::<_, Infallible>(AdmittedStream::new(tokio::net::UnixStream::from_std(stream).ok()?, place)))
     });
     let tcp = server().serve_with_incoming_shutdown(tcp, drain.cancelled());
     let unix = server().serve_with_incoming_shutdown(unix, drain.cancelled());

@@ -2,11 +2,11 @@
 use crate::support::{Running, api, call_path, channel, config, detail, event, states, timed, unix};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use pausewatch::access::mint::{Pair, Signer, Token};
-use pausewatch::access::{AccessConfig, Grant, JwtConfig, Role};
-use pausewatch::core::scope::Scope;
 use pausewatch::proto::v1;
 use pausewatch::server::{Config, Server};
+use pausewatch::test_support::access::mint::{Pair, Signer, Token};
+use pausewatch::test_support::access::{AccessConfig, Grant, JwtConfig, Role};
+use pausewatch::test_support::core::scope::Scope;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 use tonic::metadata::AsciiMetadataValue;
@@ -363,8 +363,12 @@ async fn a_client_is_told_what_its_token_lacks() {
     let ca = authority.write(&directory.path().join("ca.crt"));
     let (cert, key) = authority.issue().write(directory.path(), "server");
     let tls = pausewatch::server::TlsFiles { cert, key, client_ca: None };
-    let thread = pausewatch::core::types::ThreadId::parse("", OWN).unwrap();
-    let grant = pausewatch::access::Grant::new("s", Role::Watcher, pausewatch::core::scope::Scope::one(&thread));
+    let thread = pausewatch::test_support::core::types::ThreadId::parse("", OWN).unwrap();
+    let grant = pausewatch::test_support::access::Grant::new(
+        "s",
+        Role::Watcher,
+        pausewatch::test_support::core::scope::Scope::one(&thread),
+    );
     let access = AccessConfig { given: vec![("a-token".into(), grant)], ..AccessConfig::default() };
     let running = Running::start(Config { tls: Some(tls), access: Some(access), ..config() }).await;
     let client = |token: Option<&str>| {
@@ -414,7 +418,7 @@ async fn health_is_open_to_all_and_reflection_to_who_has_a_token() {
 
 #[tokio::test]
 async fn g7_without_a_token_no_connection_is_in_the_way_of_those_who_have_one() {
-    use pausewatch::limits::{Limits, Most};
+    use pausewatch::test_support::quota::{LimitPair, Limits};
     const STRANGERS: [&str; 4] = [
         "/grpc.health.v1.Health/Check",
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
@@ -425,7 +429,7 @@ async fn g7_without_a_token_no_connection_is_in_the_way_of_those_who_have_one() 
     let given = vec![("a-long-secret".to_owned(), Grant::new("s", Role::Watcher, Scope::ALL))];
     let access = Some(AccessConfig { given, ..AccessConfig::default() });
     let places = STRANGERS.len() as u64;
-    let connections = Most { in_all: Some(places), per_caller: Some(places) };
+    let connections = LimitPair { in_all: Some(places), per_caller: Some(places) };
     let limits = Limits { connections, ..Limits::default() };
     let running = Running::start(Config { access, limits, ..config() }).await;
     let mut strangers = Vec::new();

@@ -1,7 +1,7 @@
 //! The audit trail: who changed what, all of it and nothing else.
 use crate::support::{Process, Running, api, config, detail, embedded, event, skipped, states, unix};
-use pausewatch::audit;
 use pausewatch::proto::v1::IncrementElicitationRequest;
+use pausewatch::server::AuditConfig;
 use pausewatch::server::{Config, Server};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -15,8 +15,8 @@ use tonic::Code;
 /// A user who may nothing.
 const NOBODY: u32 = 65_534;
 
-fn to(path: &Path) -> Option<audit::Config> {
-    Some(audit::Config { path: path.to_owned(), max_size: 100 << 20, keep: 10 })
+fn to(path: &Path) -> Option<AuditConfig> {
+    Some(AuditConfig { path: path.to_owned(), max_size: 100 << 20, keep: 10 })
 }
 
 fn read(path: &Path) -> Vec<Value> {

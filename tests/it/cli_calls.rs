@@ -1,4 +1,4 @@
-//! The commands that make one call each: what they do, what they refuse, where they find the coordinator.
+//! The commands that make one call each: their effects, refusals, and how they find the coordinator.
 use crate::program::{Coordinator, ended, program};
 
 #[test]
@@ -7,7 +7,10 @@ fn increment_prints_the_id_that_decrement_takes() {
     let first = coordinator.run(["increment", "--reason", "Push?", "--holder", "git", "--ttl", "30s"]);
     let second = coordinator.answer(["increment"]);
     assert_eq!((first.code, first.out.lines().count(), second.lines().count()), (Some(0), 1, 1), "{first:?}");
-    assert_eq!(first.err, "pausewatch increment: nobody watches this thread now: its commands' time may run on\n");
+    assert_eq!(
+        first.err,
+        "pausewatch increment: nobody watches this thread now: the time limits of its commands may keep running\n"
+    );
 
     let closed = coordinator.answer(["decrement", first.out.trim()]);
     assert_eq!(closed, "t: still paused, 1 open elicitation\n");
@@ -18,23 +21,23 @@ fn increment_prints_the_id_that_decrement_takes() {
 }
 
 #[test]
-fn increment_is_silent_when_somebody_watches() {
+fn increment_prints_no_warning_when_the_thread_is_watched() {
     let coordinator = Coordinator::start();
     let _watching = coordinator.watch();
     assert_eq!(coordinator.run(["increment"]).err, "");
 }
 
 #[test]
-fn a_decrement_at_0_is_refused_with_code_and_reason() {
+fn decrement_at_count_0_is_refused_with_code_and_reason() {
     let refused = Coordinator::start().run(["decrement"]);
     assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""));
-    let said = "pausewatch decrement: thread \"t\" has no open elicitation to close \
-                (FAILED_PRECONDITION NO_OUTSTANDING_ELICITATION)\n";
-    assert_eq!(refused.err, said);
+    let expected = "pausewatch decrement: thread \"t\" has no open elicitation to close \
+                    (FAILED_PRECONDITION NO_OUTSTANDING_ELICITATION)\n";
+    assert_eq!(refused.err, expected);
 }
 
 #[test]
-fn g4_a_call_with_the_same_request_id_counts_once() {
+fn g4_call_with_the_same_request_id_counts_once() {
     let coordinator = Coordinator::start();
     let first = coordinator.answer(["increment", "--request-id", "r", "--reason", "Push?"]);
     assert_eq!(coordinator.answer(["increment", "--request-id", "r", "--reason", "Push?"]), first);
@@ -46,7 +49,7 @@ fn g4_a_call_with_the_same_request_id_counts_once() {
 }
 
 #[test]
-fn renew_tells_the_new_end_and_never_revives() {
+fn renew_prints_the_new_end_and_never_reopens() {
     let coordinator = Coordinator::start();
     let id = coordinator.answer(["increment", "--ttl", "1m"]);
     let id = id.trim();
@@ -62,13 +65,13 @@ fn renew_tells_the_new_end_and_never_revives() {
     assert!(closed.code == Some(1) && closed.err.contains("(NOT_FOUND ELICITATION_RELEASED)"), "{closed:?}");
 }
 
-/// The cell of that name in the text of `get`, of a thread with one elicitation.
+/// The cell LEASE LEFT in the text of `get`, for a thread with one elicitation.
 fn lease_left(shown: &str) -> &str {
     shown.lines().nth(2).and_then(|line| line.split_whitespace().nth(2)).unwrap_or_default()
 }
 
 #[test]
-fn get_tells_the_thread_and_who_is_asked_what() {
+fn get_shows_the_thread_and_its_elicitations() {
     let coordinator = Coordinator::start();
     assert_eq!(coordinator.answer(["get"]), "t: running; 0.0s paused in all\n");
     let id = coordinator.answer(["increment", "--reason", "Push?", "--holder", "git"]);
@@ -80,7 +83,7 @@ fn get_tells_the_thread_and_who_is_asked_what() {
 }
 
 #[test]
-fn bad_usage_is_2_and_a_field_out_of_its_limits_is_1() {
+fn bad_usage_exits_with_2_and_a_field_beyond_its_limits_with_1() {
     let coordinator = Coordinator::start();
     for (args, code) in [
         (["increment", "--ttl", "1s"], 0),
@@ -103,7 +106,7 @@ fn bad_usage_is_2_and_a_field_out_of_its_limits_is_1() {
 }
 
 #[test]
-fn no_coordinator_is_1_and_says_where_and_what_to_do() {
+fn unreachable_coordinator_exits_with_1_and_names_address_and_remedy() {
     for command in ["get", "list", "increment", "decrement", "watch"] {
         let args = [command, "--address", "unix:/nonexistent/p.sock"];
         let ended = ended(program().args(args).env("PAUSEWATCH_THREAD_ID", "t"));
@@ -115,7 +118,7 @@ fn no_coordinator_is_1_and_says_where_and_what_to_do() {
 }
 
 #[test]
-fn a_thread_must_be_named_where_one_is_needed() {
+fn commands_on_one_thread_require_a_thread() {
     let coordinator = Coordinator::start();
     for command in ["increment", "decrement", "get"] {
         let unnamed = ended(coordinator.command([command]).env("PAUSEWATCH_THREAD_ID", ""));
@@ -126,7 +129,7 @@ fn a_thread_must_be_named_where_one_is_needed() {
 }
 
 #[test]
-fn a_flag_wins_over_the_environment_and_that_over_the_config_file() {
+fn flag_wins_over_environment_and_environment_over_config_file() {
     let coordinator = Coordinator::start();
     let directory = tempfile::tempdir().unwrap();
     let good = directory.path().join("good.toml");
@@ -151,7 +154,7 @@ fn a_flag_wins_over_the_environment_and_that_over_the_config_file() {
 }
 
 #[test]
-fn the_config_file_has_a_usual_place_where_it_may_be_missing() {
+fn config_file_in_the_default_place_may_be_missing() {
     let coordinator = Coordinator::start();
     let directory = tempfile::tempdir().unwrap();
     let get = |variable: &str| {
@@ -161,9 +164,9 @@ fn the_config_file_has_a_usual_place_where_it_may_be_missing() {
     for (place, variable) in [("pausewatch", "XDG_CONFIG_HOME"), (".config/pausewatch", "HOME")] {
         let place = directory.path().join(place);
         std::fs::create_dir_all(&place).unwrap();
-        std::fs::write(place.join("config.toml"), "thread_id = \"usual\"").unwrap();
-        assert!(get(variable).out.starts_with("usual: "), "{variable}");
-        std::fs::write(place.join("config.toml"), "\ntread_id = \"usual\"").unwrap();
+        std::fs::write(place.join("config.toml"), "thread_id = \"default\"").unwrap();
+        assert!(get(variable).out.starts_with("default: "), "{variable}");
+        std::fs::write(place.join("config.toml"), "\ntread_id = \"default\"").unwrap();
         let refused = get(variable);
         assert!(refused.err.contains("config.toml: line 2: unknown field `tread_id`"), "{refused:?}");
         assert_eq!(refused.code, Some(2));

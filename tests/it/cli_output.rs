@@ -1,10 +1,10 @@
-//! What the commands print: help and JSON as snapshots, lists, text of others, readers that go away.
+//! The output of commands: snapshots of help and JSON, lists, escaped text, and readers that go away.
 use crate::program::{Coordinator, assert_snapshot, ended, program};
 use pausewatch::client::{Client, IncrementElicitationRequest};
 use std::{fs::File, io::pipe};
 
 #[test]
-fn help_is_as_it_was() {
+fn help_matches_the_snapshots() {
     for command in [
         "",
         "run",
@@ -31,7 +31,7 @@ fn help_is_as_it_was() {
 }
 
 #[test]
-fn json_has_the_shape_that_grpcurl_prints() {
+fn json_has_the_form_that_grpcurl_prints() {
     let coordinator = Coordinator::start();
     let mut text = String::new();
     let mut show = |name: &str, json: String| text += &format!("{name}\n{}", masked(&json));
@@ -48,7 +48,7 @@ fn json_has_the_shape_that_grpcurl_prints() {
     assert_snapshot("json.txt", &text);
 }
 
-/// What differs from run to run is masked: ids, times, lengths, revisions.
+/// Masks the values that differ from run to run: ids, times, lengths, revisions.
 fn masked(json: &str) -> String {
     let mask = |line: &str| {
         let Some((key, value)) = line.split_once("\": \"") else { return line.to_owned() };
@@ -65,7 +65,7 @@ fn masked(json: &str) -> String {
 }
 
 #[test]
-fn list_shows_who_waits_for_whom() {
+fn list_shows_threads_with_their_elicitations() {
     let coordinator = Coordinator::start();
     assert_eq!(coordinator.answer(["list"]), "No thread is paused.\n");
     coordinator.answer(["increment", "--reason", "Push?", "--holder", "git[7]@laptop"]);
@@ -102,7 +102,7 @@ async fn list_reads_every_page() {
 }
 
 #[test]
-fn a_hostile_reason_cannot_write_to_the_terminal() {
+fn hostile_reason_cannot_control_the_terminal() {
     let coordinator = Coordinator::start();
     let hostile = "\u{1b}[2J\u{9b}31m\r\nt  0  running \u{202e}";
     let id = coordinator.answer(["increment", "--reason", hostile, "--holder", hostile]);
@@ -122,18 +122,18 @@ fn a_hostile_reason_cannot_write_to_the_terminal() {
 }
 
 #[test]
-fn a_reader_that_went_away_is_no_error_and_a_full_disk_is_one() {
+fn closed_output_is_no_error_and_a_full_disk_is_one() {
     let coordinator = Coordinator::start();
     for args in [["list", "--output", "text"], ["get", "--output", "json"], ["increment", "--output", "text"]] {
         let (reader, writer) = pipe().unwrap();
         drop(reader);
-        // Standard error is looked at through a file, as output() would take standard output for itself.
-        let said = tempfile::NamedTempFile::new().unwrap();
-        let status = coordinator.command(args).stdout(writer).stderr(said.reopen().unwrap()).status().unwrap();
-        let said = std::fs::read_to_string(said.path()).unwrap();
+        // Standard error goes to a file: output() would also capture standard output.
+        let errors = tempfile::NamedTempFile::new().unwrap();
+        let status = coordinator.command(args).stdout(writer).stderr(errors.reopen().unwrap()).status().unwrap();
+        let errors = std::fs::read_to_string(errors.path()).unwrap();
         assert!(
-            status.success() && !said.contains("panicked") && !said.contains("output"),
-            "{args:?}: {status} {said}"
+            status.success() && !errors.contains("panicked") && !errors.contains("output"),
+            "{args:?}: {status} {errors}"
         );
 
         let full = File::options().write(true).open("/dev/full").unwrap();

@@ -4,19 +4,19 @@ use rustix::process::Signal;
 use std::io::{BufRead, BufReader, pipe};
 
 #[test]
-fn watch_tells_each_change_on_a_line() {
+fn watch_prints_each_change_on_a_line() {
     let coordinator = Coordinator::start();
     let watch = Process::start(coordinator.command(["watch"]));
-    let now = |line: String| line.split_once("  ").unwrap().1.to_owned();
-    assert_eq!(now(watch.line()), "t  count 0  running  0.0s in all");
+    let without_time = |line: String| line.split_once("  ").unwrap().1.to_owned();
+    assert_eq!(without_time(watch.line()), "t  count 0  running  0.0s in all");
     coordinator.answer(["increment"]);
-    assert!(now(watch.line()).starts_with("t  count 1  paused  0."));
+    assert!(without_time(watch.line()).starts_with("t  count 1  paused  0."));
     coordinator.answer(["decrement"]);
-    assert!(now(watch.line()).starts_with("t  count 0  running  0."));
+    assert!(without_time(watch.line()).starts_with("t  count 0  running  0."));
 }
 
 #[test]
-fn watch_without_a_thread_shows_all_that_are_paused() {
+fn watch_without_a_thread_shows_all_paused_threads() {
     let coordinator = Coordinator::start();
     for thread in ["a", "b", "c"] {
         coordinator.answer(["increment", "--thread-id", thread]);
@@ -30,13 +30,13 @@ fn watch_without_a_thread_shows_all_that_are_paused() {
     assert_eq!(lines[2], "{\"snapshotComplete\":{}}");
     assert!(!lines[0].contains("\"elicitations\""), "{lines:?}");
 
-    let some = Process::start(coordinator.command(["watch", "--thread-id", "a", "--include-elicitations"]));
-    assert!(some.line().contains("  a  count 1  paused  "));
-    assert!(some.line().starts_with("    "));
+    let one = Process::start(coordinator.command(["watch", "--thread-id", "a", "--include-elicitations"]));
+    assert!(one.line().contains("  a  count 1  paused  "));
+    assert!(one.line().starts_with("    "));
 }
 
 #[test]
-fn watch_ends_well_when_it_is_told_to() {
+fn watch_ends_with_0_on_a_signal() {
     let coordinator = Coordinator::start();
     for signal in [Signal::INT, Signal::TERM] {
         let watch = Process::start(coordinator.command(["watch"]));
@@ -48,7 +48,7 @@ fn watch_ends_well_when_it_is_told_to() {
 }
 
 #[test]
-fn watch_ends_quietly_when_its_reader_has_gone_though_nothing_happens() {
+fn watch_ends_quietly_when_its_output_is_closed_and_no_thread_changes() {
     let coordinator = Coordinator::start();
     let (reader, writer) = pipe().unwrap();
     let mut command = coordinator.command(["watch"]);
@@ -61,7 +61,7 @@ fn watch_ends_quietly_when_its_reader_has_gone_though_nothing_happens() {
 }
 
 #[test]
-fn watch_heals_itself_and_says_so() {
+fn watch_reconnects_and_reports_it() {
     let directory = tempfile::tempdir().unwrap();
     let listen = format!("unix:{}/p.sock", directory.path().display());
     let coordinator = Coordinator::start_at(&listen);
@@ -78,7 +78,7 @@ fn watch_heals_itself_and_says_so() {
 }
 
 #[test]
-fn watch_does_not_repeat_what_stayed_the_same_while_the_connection_was_lost() {
+fn watch_does_not_repeat_unchanged_states_after_a_reconnect() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().display();
     let (listen, data) = (format!("unix:{path}/p.sock"), format!("{path}/data"));
@@ -96,7 +96,7 @@ fn watch_does_not_repeat_what_stayed_the_same_while_the_connection_was_lost() {
 }
 
 #[test]
-fn watch_without_a_coordinator_at_the_start_gives_up() {
+fn watch_fails_without_a_coordinator_at_the_start() {
     let mut command = program();
     command.args(["watch", "--address", "unix:/nonexistent/p.sock"]);
     assert_eq!(Process::start(command).end().code, Some(1));

@@ -4,13 +4,13 @@ use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 
 /// A directory with a config file.
-struct Place(tempfile::TempDir);
+struct Directory(tempfile::TempDir);
 
-impl Place {
+impl Directory {
     fn with(text: &str) -> Self {
-        let place = Place(tempfile::tempdir().unwrap());
-        std::fs::write(place.file(), text).unwrap();
-        place
+        let directory = Directory(tempfile::tempdir().unwrap());
+        std::fs::write(directory.file(), text).unwrap();
+        directory
     }
 
     fn file(&self) -> PathBuf {
@@ -24,60 +24,65 @@ impl Place {
     }
 }
 
-/// The line with which a server says where it listens.
+/// The line that a server prints with its address.
 fn listening(command: std::process::Command) -> String {
     Process::start(command).line()
 }
 
 #[test]
-fn a_flag_goes_over_a_variable_and_that_over_the_file() {
-    let place = Place::with("[serve]\nstore = 'memory'\nlisten = ['unix:file.sock']\n");
-    assert_eq!(listening(place.serve()), "listening unix:file.sock");
-    let mut command = place.serve();
+fn flag_wins_over_variable_and_variable_over_file() {
+    let directory = Directory::with("[serve]\nstore = 'memory'\nlisten = ['unix:file.sock']\n");
+    assert_eq!(listening(directory.serve()), "listening unix:file.sock");
+    let mut command = directory.serve();
     command.env("PAUSEWATCH_SERVE_LISTEN", "unix:variable.sock, unix:other.sock");
     let process = Process::start(command);
     assert_eq!(
         (process.line(), process.line()),
         ("listening unix:variable.sock".into(), "listening unix:other.sock".into())
     );
-    let mut command = place.serve();
+    let mut command = directory.serve();
     command.args(["--listen", "unix:flag.sock"]).env("PAUSEWATCH_SERVE_LISTEN", "unix:variable.sock");
     assert_eq!(listening(command), "listening unix:flag.sock");
-    let mut command = place.serve();
-    command.env("PAUSEWATCH_SERVE_LISTEN", "");
-    assert_eq!(listening(command), "listening unix:file.sock", "what is empty is not set");
+    let mut command = directory.serve();
+    command.env("PAUSEWATCH_SERVE_LISTEN", "").env("PAUSEWATCH_DATA_DIR", "");
+    assert_eq!(listening(command), "listening unix:file.sock", "an empty variable counts as not set");
 }
 
 #[test]
-fn the_start_is_logged_with_every_option_and_where_it_is_from() {
-    let place = Place::with("[serve]\nstore = 'memory'\n\nlisten = 'unix:p.sock'\n");
-    let mut command = place.serve();
-    command.args(["--workers", "2"]).env("PAUSEWATCH_SERVE_ANONYMOUS_TTL", "90s");
+fn startup_logs_every_option_with_its_origin() {
+    let directory = Directory::with("[serve]\nstore = 'memory'\n\nlisten = 'unix:p.sock'\n");
+    let mut command = directory.serve();
+    command.args(["--workers", "2"]).env("PAUSEWATCH_SERVE_ANONYMOUS_TTL", "90s").env("PAUSEWATCH_DATA_DIR", "d");
     let line = Process::start(command).error_line();
-    let file = place.file();
+    let file = directory.file();
     for part in [
         "workers=2 (command line)".to_owned(),
         "anonymous_ttl=90s (PAUSEWATCH_SERVE_ANONYMOUS_TTL)".to_owned(),
+        "data_dir=d (PAUSEWATCH_DATA_DIR)".to_owned(),
         format!("listen=unix:p.sock ({}, line 4)", file.display()),
         "insecure=false (default)".to_owned(),
     ] {
-        assert!(line.contains(&part), "{line:?} does not say {part:?}");
+        assert!(line.contains(&part), "{line:?} does not contain {part:?}");
     }
 }
 
 #[test]
-fn a_server_does_not_start_on_a_file_that_cannot_be_meant() {
-    let place = Place::with("[serve]\nlisen = 'unix:p.sock'\nworkers = 'many'\n");
-    let refused = ended(&mut place.serve());
+fn server_does_not_start_with_an_invalid_config_file() {
+    let directory = Directory::with("[serve]\nlisen = 'unix:p.sock'\nworkers = 'many'\n");
+    let refused = ended(&mut directory.serve());
     assert_eq!(refused.code, Some(2), "{refused:?}");
     let lines: Vec<_> = refused.err.lines().collect();
-    let begin =
-        format!("pausewatch serve: config file {}: line 2, column 1: unknown field `lisen`", place.file().display());
+    let begin = format!(
+        "pausewatch serve: config file {}: line 2, column 1: unknown field `lisen`",
+        directory.file().display()
+    );
     assert!(lines[0].starts_with(&begin), "{refused:?}");
     assert!(lines[1].contains("line 3, column 11: workers: "), "{refused:?}");
-    let mut command = place.serve();
+    let backup = ended(program().args(["backup", "copy", "--config"]).arg(directory.file()));
+    assert_eq!((backup.code, backup.err.lines().count()), (Some(2), 2), "{backup:?}");
+    let mut command = directory.serve();
     command.arg("--config").arg(Path::new("/nonexistent/config.toml"));
-    assert_eq!(ended(&mut command).code, Some(2), "twice is bad usage");
+    assert_eq!(ended(&mut command).code, Some(2), "a repeated option is bad usage");
     let mut command = program();
     command.args(["serve", "--config", "/nonexistent/config.toml"]);
     let missing = ended(&mut command);
@@ -100,37 +105,37 @@ fn clients_and_the_server_share_a_file() {
         "address = '{}'\nthread_id = 't'\n[serve]\nstore = 'memory'\nlisten = 'unix:p.sock'\n",
         coordinator.address
     );
-    let place = Place::with(&text);
+    let directory = Directory::with(&text);
     let mut command = program();
-    let got = ended(command.args(["get", "--config"]).arg(place.file()));
+    let got = ended(command.args(["get", "--config"]).arg(directory.file()));
     assert_eq!(got.code, Some(0), "{got:?}");
-    assert_eq!(listening(place.serve()), "listening unix:p.sock");
+    assert_eq!(listening(directory.serve()), "listening unix:p.sock");
 }
 
-/// The file of a fleet: what is for its coordinator is not for another one in plain text.
+/// The file of a fleet: the settings for its coordinator are not used for another one in plain text.
 #[test]
-fn a_flag_or_a_variable_goes_over_a_file_with_tls() {
+fn plaintext_flag_or_variable_overrides_a_file_with_tls() {
     let coordinator = Coordinator::start();
     let fleet = "address = 'https://fleet.example:7420'\ntoken = 's3cret-s3cret'\n";
     let tls = "tls_ca = '/nonexistent/ca.pem'\n";
     for text in [format!("{fleet}{tls}"), fleet.to_owned(), tls.to_owned()] {
-        let place = Place::with(&text);
+        let directory = Directory::with(&text);
         let (mut flag, mut variable) = (program(), program());
         flag.args(["list", "--address", &coordinator.address]);
         variable.arg("list").env("PAUSEWATCH_ADDRESS", &coordinator.address).env("PAUSEWATCH_TLS_CA", "");
         for mut list in [flag, variable] {
-            let listed = ended(list.env("PAUSEWATCH_CONFIG", place.file()));
+            let listed = ended(list.env("PAUSEWATCH_CONFIG", directory.file()));
             assert_eq!(listed.code, Some(0), "{text}: {listed:?}");
         }
     }
 }
 
-/// What a private coordinator's command starts calls that one, whatever the config file says of others.
+/// Programs within `run` call its private coordinator, even if the config file names another one.
 #[test]
-fn a_command_of_run_finds_the_private_coordinator_beside_a_file_with_tls() {
-    let place = Place::with("tls_ca = '/nonexistent/ca.pem'\n");
+fn command_of_run_finds_the_private_coordinator_despite_a_file_with_tls() {
+    let directory = Directory::with("tls_ca = '/nonexistent/ca.pem'\n");
     let mut run = program();
-    run.env("PAUSEWATCH_CONFIG", place.file()).args([
+    run.env("PAUSEWATCH_CONFIG", directory.file()).args([
         "run",
         "20s",
         env!("CARGO_BIN_EXE_pausewatch"),
@@ -143,14 +148,14 @@ fn a_command_of_run_finds_the_private_coordinator_beside_a_file_with_tls() {
 }
 
 #[test]
-fn a_hangup_does_not_end_the_server() {
-    let place = Place::with("[serve]\nstore = 'memory'\nlisten = 'unix:p.sock'\n");
-    let server = Process::start(place.serve());
+fn sighup_does_not_end_the_server() {
+    let directory = Directory::with("[serve]\nstore = 'memory'\nlisten = 'unix:p.sock'\n");
+    let server = Process::start(directory.serve());
     server.line();
     server.signal(Signal::HUP);
     while !server.error_line().contains("SIGHUP") {}
     let mut command = program();
-    let address = format!("unix:{}", place.0.path().join("p.sock").display());
+    let address = format!("unix:{}", directory.0.path().join("p.sock").display());
     let got = ended(command.args(["get", "--thread-id", "t", "--address", &address]));
     assert_eq!(got.code, Some(0), "{got:?}");
     server.signal(Signal::TERM);
@@ -158,11 +163,22 @@ fn a_hangup_does_not_end_the_server() {
 }
 
 #[test]
-fn what_goes_together_may_come_from_different_places() {
-    let place = Place::with("[serve]\nstore = 'memory'\nlisten = '127.0.0.1:0'\ntls_cert = 'cert.pem'\n");
-    let refused = ended(&mut place.serve());
-    assert_eq!((refused.code, refused.err.contains("--tls-cert wants --tls-key too")), (Some(2), true), "{refused:?}");
-    let mut command = place.serve();
+fn options_that_need_each_other_may_be_set_in_different_places() {
+    let directory = Directory::with("[serve]\nstore = 'memory'\nlisten = '127.0.0.1:0'\ntls_cert = 'cert.pem'\n");
+    let refused = ended(&mut directory.serve());
+    assert_eq!(
+        (refused.code, refused.err.contains("--tls-cert") && refused.err.contains("--tls-key")),
+        (Some(2), true),
+        "{refused:?}"
+    );
+    let mut command = directory.serve();
     let started = ended(command.args(["--tls-key", "key.pem"]));
     assert_eq!((started.code, started.err.contains("cert.pem: No such file")), (Some(1), true), "{started:?}");
+    let directory =
+        Directory::with("[serve]\nstore = 'memory'\nlisten = 'unix:p.sock'\nmetrics_listen = '127.0.0.1:0'\n");
+    let mut command = directory.serve();
+    command.arg("--metrics-insecure");
+    assert_eq!(listening(command), "listening unix:p.sock");
+    let refused = ended(program().args(["serve", "--metrics-insecure"]));
+    assert_eq!((refused.code, refused.err.contains("--metrics-listen")), (Some(2), true), "{refused:?}");
 }

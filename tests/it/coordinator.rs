@@ -3,10 +3,10 @@ mod group;
 
 use crate::support::PATIENCE;
 use crate::support::model::thread_id;
-use pausewatch::clock::{Clock, Manual};
-use pausewatch::coordinator::Coordinator;
-use pausewatch::core::{Answer, Command, Moment};
-use pausewatch::store::Memory;
+use pausewatch::test_support::clock::{Clock, Manual};
+use pausewatch::test_support::coordinator::Coordinator;
+use pausewatch::test_support::core::{Answer, Command, Timestamp};
+use pausewatch::test_support::store::Memory;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ fn start(clock: Arc<Manual>) -> Coordinator {
 }
 
 fn clock() -> Arc<Manual> {
-    Arc::new(Manual::new(Moment { boot: 1_000_000_000_000, wall: 1_800_000_000_000_000_000 }, 7))
+    Arc::new(Manual::new(Timestamp { boot: 1_000_000_000_000, wall: 1_800_000_000_000_000_000 }, 7))
 }
 
 #[tokio::test]

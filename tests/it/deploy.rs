@@ -4,7 +4,7 @@
 use crate::program::{ended, program};
 use crate::support::skipped;
 use clap::{CommandFactory, Parser};
-use pausewatch::cli::Program;
+use pausewatch::test_support::cli::Program;
 use saphyr::{LoadableYamlNode, Yaml};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -182,7 +182,7 @@ fn the_unit_runs_what_there_is() {
     assert!(variables.contains(&"PAUSEWATCH_DATA_DIR=/var/lib/pausewatch") && of("StateDirectory=") == ["pausewatch"]);
     assert!(of("Type=") == ["notify"] && of("WatchdogSec=").len() == 1);
     // Bad usage, as src/cli/exit.rs has it.
-    assert_eq!(of("RestartPreventExitStatus="), [pausewatch::cli::exit::USAGE.to_string()]);
+    assert_eq!(of("RestartPreventExitStatus="), [pausewatch::test_support::cli::USAGE.to_string()]);
     let page = of("Documentation=man:")[0].replace("(1)", "");
     assert!(Program::command().find_subcommand(page.strip_prefix("pausewatch-").unwrap()).is_some());
 }

@@ -1,11 +1,11 @@
 //! A disk that breaks, or hangs, under a running server.
 use crate::support::disk::FakeDisk;
 use crate::support::{Api, Process, Running, config, states, timed};
-use pausewatch::clock::{Clock, Manual, System};
-use pausewatch::core::Moment;
 use pausewatch::proto::v1;
 use pausewatch::server::Server;
-use pausewatch::store::{CommitError, Contents, Embedded, OpenError, Store, Write};
+use pausewatch::test_support::clock::{Clock, Manual, System};
+use pausewatch::test_support::core::Timestamp;
+use pausewatch::test_support::store::{CommitError, Contents, Embedded, OpenError, Store, Write};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
@@ -88,7 +88,7 @@ impl Gate {
 }
 
 impl Store for Held {
-    fn load(&mut self, now: Moment) -> Result<Contents, OpenError> {
+    fn load(&mut self, now: Timestamp) -> Result<Contents, OpenError> {
         self.store.load(now)
     }
 

@@ -3,12 +3,12 @@ mod idle;
 mod store;
 
 use crate::support::model::{Obedient, thread_id};
-use pausewatch::clock::{Clock, Manual};
-use pausewatch::coordinator::{Call, Engine, Fatal, IDLE_SPAN, Outcome};
-use pausewatch::core::types::Ttl;
-use pausewatch::core::{Answer, Command, Moment, Named, Refusal};
-use pausewatch::hub::{Hub, View};
-use pausewatch::store::{Embedded, Memory, Store};
+use pausewatch::test_support::clock::{Clock, Manual};
+use pausewatch::test_support::coordinator::{Call, Engine, Fatal, IDLE_SPAN, Outcome};
+use pausewatch::test_support::core::types::Ttl;
+use pausewatch::test_support::core::{Answer, Command, ElicitationRef, Refusal, Timestamp};
+use pausewatch::test_support::hub::{Hub, View};
+use pausewatch::test_support::store::{Embedded, Memory, Store};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ struct Rig {
 }
 
 fn clock() -> Arc<Manual> {
-    Arc::new(Manual::new(Moment { boot: 1_000_000_000_000, wall: 1_800_000_000_000_000_000 }, 7))
+    Arc::new(Manual::new(Timestamp { boot: 1_000_000_000_000, wall: 1_800_000_000_000_000_000 }, 7))
 }
 
 fn increment(request_id: &str, ttl: Option<Duration>) -> Command {
@@ -33,16 +33,16 @@ fn increment(request_id: &str, ttl: Option<Duration>) -> Command {
 }
 
 fn decrement(elicitation: Option<&str>) -> Command {
-    Command::Decrement { request_id: "".into(), elicitation: elicitation.map(|id| Named(id.into())) }
+    Command::Decrement { request_id: "".into(), elicitation: elicitation.map(|id| ElicitationRef(id.into())) }
 }
 
 fn renew(elicitation: &str) -> Command {
-    Command::Renew { elicitation: Named(elicitation.into()), ttl: None }
+    Command::Renew { elicitation: ElicitationRef(elicitation.into()), ttl: None }
 }
 
 fn renew_for(elicitation: &str, ttl: Duration) -> Command {
     Command::Renew {
-        elicitation: Named(elicitation.into()),
+        elicitation: ElicitationRef(elicitation.into()),
         ttl: Some(Ttl::new("ttl", ttl).expect("within the limits")),
     }
 }

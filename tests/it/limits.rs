@@ -1,17 +1,17 @@
 //! What callers may have: refusals come with what, how much and how long, and the others are served as before.
 use crate::support::{Api, Process, Running, api, call_path, channel, config, detail, embedded, states, timed, unix};
-use pausewatch::access::AccessConfig;
-use pausewatch::limits::{Limits, Most};
 use pausewatch::proto::v1::IncrementElicitationRequest;
 use pausewatch::server::Config;
+use pausewatch::test_support::access::AccessConfig;
+use pausewatch::test_support::quota::{LimitPair, Limits};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tonic::transport::Endpoint;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-const fn most(in_all: Option<u64>, per_caller: Option<u64>) -> Most {
-    Most { in_all, per_caller }
+const fn most(in_all: Option<u64>, per_caller: Option<u64>) -> LimitPair {
+    LimitPair { in_all, per_caller }
 }
 
 /// `limit`, how much there was, how much may be, and whose.
@@ -231,7 +231,7 @@ async fn g7_the_subject_of_a_token_is_a_caller_wherever_it_calls_from() {
     };
     std::fs::write(&tokens, entry("ann") + &entry("bob")).unwrap();
     let access = AccessConfig { tokens: Some(tokens), jwt: None, given: Vec::new() };
-    let audit = pausewatch::audit::Config { path: trail.clone(), max_size: 1 << 20, keep: 1 };
+    let audit = pausewatch::server::AuditConfig { path: trail.clone(), max_size: 1 << 20, keep: 1 };
     let limits = Limits { open: most(None, Some(1)), streams: most(None, Some(1)), ..Limits::default() };
     let config = Config { access: Some(access), audit: Some(audit), limits, ..config() };
     let running = Running::start(config).await;

@@ -9,7 +9,7 @@ mod model;
 use disk::{Fault, SimDisk, Tear};
 use fastrand::Rng;
 use model::{Batch, Model, NOW};
-use pausewatch::store::{CommitError, Contents, Embedded, OpenError, Store};
+use pausewatch::test_support::store::{CommitError, Contents, Embedded, OpenError, Store};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! `pausewatch sandbox-exec`: what a command in it can change, and how it ends.
 use crate::support::skipped;
-use pausewatch::sandbox::{Enforcement, Sandbox};
+use pausewatch::test_support::sandbox::{Enforcement, Sandbox};
 use std::{
     fs,
     path::Path,

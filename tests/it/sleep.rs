@@ -1,11 +1,11 @@
 //! The machine sleeps, or the server stands still, as the coordinator sees it: on a clock of the test, and on tokio's, which
 //! stands still meanwhile.
 use crate::support::model::{Obedient, thread_id};
-use pausewatch::clock::{Clock, Manual};
-use pausewatch::coordinator::Coordinator;
-use pausewatch::core::types::Ttl;
-use pausewatch::core::{Command, Moment};
-use pausewatch::store::{Memory, Store};
+use pausewatch::test_support::clock::{Clock, Manual};
+use pausewatch::test_support::coordinator::Coordinator;
+use pausewatch::test_support::core::types::Ttl;
+use pausewatch::test_support::core::{Command, Timestamp};
+use pausewatch::test_support::store::{Memory, Store};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn clock() -> Arc<Manual> {
-    Arc::new(Manual::new(Moment { boot: 1_000_000_000_000, wall: 1_800_000_000_000_000_000 }, 7))
+    Arc::new(Manual::new(Timestamp { boot: 1_000_000_000_000, wall: 1_800_000_000_000_000_000 }, 7))
 }
 
 fn stores() -> [Box<dyn Store>; 2] {
@@ -31,7 +31,7 @@ async fn open(coordinator: &Coordinator, ttl: Duration) {
     coordinator.call(thread_id("t"), increment).await.expect("it is accepted");
 }
 
-fn ends(coordinator: &Coordinator) -> Option<Moment> {
+fn ends(coordinator: &Coordinator) -> Option<Timestamp> {
     coordinator.hub().get(&thread_id("t")).open.first().and_then(|open| open.ends)
 }
 

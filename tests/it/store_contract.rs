@@ -3,21 +3,21 @@
 use crate::support::Random;
 use crate::support::disk::{DATABASE, FakeDisk};
 use crate::support::model::{Change, Model, writes};
-use pausewatch::core::Moment;
-use pausewatch::store::{CommitError, Contents, Embedded, FORMAT, Memory, OpenError, Store};
+use pausewatch::test_support::core::Timestamp;
+use pausewatch::test_support::store::{CommitError, Contents, Embedded, FORMAT, Memory, OpenError, Store};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const BOOT: u64 = 7;
-const NOW: Moment = Moment { boot: 1_000_000_000_000, wall: 1_800_000_000_000_000_000 };
+const NOW: Timestamp = Timestamp { boot: 1_000_000_000_000, wall: 1_800_000_000_000_000_000 };
 
-fn at(step: usize) -> Moment {
+fn at(step: usize) -> Timestamp {
     NOW.after(Duration::from_millis(step as u64))
 }
 
 /// After every step of a test.
-fn later() -> Moment {
+fn later() -> Timestamp {
     NOW.after(Duration::from_secs(3_600))
 }
 

@@ -4,10 +4,10 @@ use crate::hands::Hands;
 use crate::service::{self, Nanos};
 use crate::steps::{NAMES, State, Step, Steps};
 use crate::system::{Durable, Forgetful, Rules, System};
-use pausewatch::clock::Clock;
-use pausewatch::coordinator::Outcome;
-use pausewatch::core::types::{ElicitationId, ThreadId, Ttl};
-use pausewatch::core::{Answer, Command, Named, Refusal};
+use pausewatch::test_support::clock::Clock;
+use pausewatch::test_support::coordinator::Outcome;
+use pausewatch::test_support::core::types::{ElicitationId, ThreadId, Ttl};
+use pausewatch::test_support::core::{Answer, Command, ElicitationRef, Refusal};
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest};
 use std::marker::PhantomData;
@@ -35,8 +35,8 @@ fn text(number: impl ToString) -> Box<str> {
 }
 
 impl<S: System> Tested<S> {
-    fn named(&self, id: service::Id) -> Named {
-        Named(self.ids.get(id).map_or("an id that was never given".into(), text))
+    fn named(&self, id: service::Id) -> ElicitationRef {
+        ElicitationRef(self.ids.get(id).map_or("an id that was never given".into(), text))
     }
 
     fn command(&self, call: &service::Call) -> Command {

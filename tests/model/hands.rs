@@ -1,20 +1,20 @@
 //! A clock whose hands the test moves, in every way in which the clocks of a machine do.
 use crate::service::Nanos;
-use pausewatch::clock::Clock;
-use pausewatch::core::Moment;
+use pausewatch::test_support::clock::Clock;
+use pausewatch::test_support::core::Timestamp;
 use std::sync::Mutex;
 use std::time::Duration;
 
 pub(crate) struct Hands(Mutex<Readings>);
 
 struct Readings {
-    now: Moment,
+    now: Timestamp,
     awake: Duration,
     boot_id: u64,
 }
 
 impl Hands {
-    pub(crate) const BEGINNING: Moment = Moment { boot: 1_000_000_000_000, wall: 1_800_000_000_000_000_000 };
+    pub(crate) const BEGINNING: Timestamp = Timestamp { boot: 1_000_000_000_000, wall: 1_800_000_000_000_000_000 };
 
     pub(crate) fn new() -> Self {
         Hands(Mutex::new(Readings { now: Self::BEGINNING, awake: Duration::ZERO, boot_id: 7 }))
@@ -51,7 +51,7 @@ impl Hands {
 }
 
 impl Clock for Hands {
-    fn now(&self) -> Moment {
+    fn now(&self) -> Timestamp {
         self.read(|hands| hands.now)
     }
 

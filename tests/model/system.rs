@@ -1,11 +1,11 @@
 //! What is held against the model: the rules alone, and the engine over a store and a hub.
 use crate::hands::Hands;
-use pausewatch::clock::Clock;
-use pausewatch::coordinator::{Call, Engine, Outcome};
-use pausewatch::core::types::{ElicitationId, ThreadId};
-use pausewatch::core::{Command, Fresh, Record, decide};
-use pausewatch::hub::{Hub, Shown, View};
-use pausewatch::store::{Embedded, Memory};
+use pausewatch::test_support::clock::Clock;
+use pausewatch::test_support::coordinator::{Call, Engine, Outcome};
+use pausewatch::test_support::core::types::{ElicitationId, ThreadId};
+use pausewatch::test_support::core::{Command, DecideInputs, Record, decide};
+use pausewatch::test_support::hub::{Hub, OpenElicitation, View};
+use pausewatch::test_support::store::{Embedded, Memory};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl Rules {
         let now = self.clock.now();
         let (id, row) = (ElicitationId(u128::from(self.given)), 2 * self.given);
         self.given += 1;
-        let fresh = Fresh { now, id, row, anonymous_ttl: self.anonymous_ttl };
+        let fresh = DecideInputs { now, id, row, anonymous_ttl: self.anonymous_ttl };
         let mut new = Record::new(thread.clone(), 0, now);
         let record = self.records.get_mut(thread).unwrap_or(&mut new);
         let decision = decide(record, command, fresh)?;
@@ -96,7 +96,8 @@ impl System for Rules {
     fn view(&self, thread: &ThreadId) -> View {
         let record = self.records.get(thread);
         let open = record.map_or(&[][..], |record| &record.open).iter();
-        let open = open.map(|open| Shown { elicitation: open.elicitation.clone(), ends: open.ends() }).collect();
+        let open =
+            open.map(|open| OpenElicitation { elicitation: open.elicitation.clone(), ends: open.ends() }).collect();
         View { thread: thread.clone(), header: record.map(|record| record.header), floor: 0, open }
     }
 
@@ -114,7 +115,11 @@ struct Written {
 }
 
 impl Written {
-    fn over(store: Box<dyn pausewatch::store::Store>, clock: Arc<Hands>, anonymous_ttl: Option<Duration>) -> Self {
+    fn over(
+        store: Box<dyn pausewatch::test_support::store::Store>,
+        clock: Arc<Hands>,
+        anonymous_ttl: Option<Duration>,
+    ) -> Self {
         let hub = Arc::<Hub>::default();
         let engine = Engine::new(store, clock.clone(), anonymous_ttl, &hub).expect("the store is sound");
         Written { clock, anonymous_ttl, engine, hub }

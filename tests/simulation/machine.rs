@@ -2,8 +2,8 @@
 //!
 //! A laptop that sleeps is seen by its processes as this: the boot-time clock and the wall clock jump ahead, the time
 //! awake does not. So a sleep takes no simulated time, and all hosts of a run sleep together.
-use pausewatch::clock::Clock;
-use pausewatch::core::Moment;
+use pausewatch::test_support::clock::Clock;
+use pausewatch::test_support::core::Timestamp;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -78,11 +78,11 @@ impl Machine {
 }
 
 impl Clock for Machine {
-    fn now(&self) -> Moment {
+    fn now(&self) -> Timestamp {
         let elapsed = self.elapsed();
         let state = self.state();
         let boot = nanos(elapsed.saturating_sub(state.booted) + state.slept_since_boot);
-        Moment { boot, wall: EPOCH + nanos(elapsed + state.slept) + state.wall_skew }
+        Timestamp { boot, wall: EPOCH + nanos(elapsed + state.slept) + state.wall_skew }
     }
 
     fn awake(&self) -> Duration {

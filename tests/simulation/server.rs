@@ -3,10 +3,10 @@ use crate::disk::FakeDisk;
 use crate::machine::Machine;
 use crate::net;
 use crate::oracle::Oracle;
-use pausewatch::clock::Clock;
-use pausewatch::core::Moment;
-use pausewatch::server::serve_connections;
-use pausewatch::store::{CommitError, Contents, Embedded, OpenError, Store, Write};
+use pausewatch::test_support::clock::Clock;
+use pausewatch::test_support::core::Timestamp;
+use pausewatch::test_support::server::serve_connections;
+use pausewatch::test_support::store::{CommitError, Contents, Embedded, OpenError, Store, Write};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ struct Recorded {
 }
 
 impl Store for Recorded {
-    fn load(&mut self, now: Moment) -> Result<Contents, OpenError> {
+    fn load(&mut self, now: Timestamp) -> Result<Contents, OpenError> {
         let contents = self.inner.load(now)?;
         self.oracle.loaded(&contents);
         Ok(contents)

@@ -3,7 +3,7 @@
 //! 1. The command has the terminal: it stays in our process group, and what the terminal sends, both get.
 //! 2. Signals that were ignored when we started stay so, for the command too (`nohup`, background jobs of a script).
 //! 3. A caught signal is at its default in the command: `exec` puts it back.
-use crate::exec::{Program, Signal, SpawnError, Verdict};
+use crate::exec::supervise::{ExitAction, Program, Signal, SpawnError};
 use nix::unistd;
 use rustix::process::{Pid, Signal as Named};
 use std::{fs, fs::File, future::poll_fn, io, os::fd::AsFd, task::Poll};
@@ -30,11 +30,11 @@ impl Running {
     }
 
     /// Waits for the command's end and passes signals on until then.
-    pub(super) async fn wait(mut self) -> io::Result<Verdict> {
+    pub(super) async fn wait(mut self) -> io::Result<ExitAction> {
         loop {
             tokio::select! {
                 biased;
-                status = self.child.wait() => return Ok(Verdict::of(status?, false, false)),
+                status = self.child.wait() => return Ok(ExitAction::of(status?, false, false)),
                 signal = next(&mut self.arrivals) => {
                     if !(matches!(signal, Named::INT | Named::QUIT) && in_foreground()) {
                         // If it may not be signalled (it has another user's rights), there is nothing to do but wait.

@@ -10,10 +10,10 @@ mod command;
 mod lease;
 
 use super::connection::{self, Connection, NO_THREAD, Thread};
-use super::failure::{Called, say, without_number};
+use super::failure::{call_error, say, without_number};
 use super::{exit, traces};
 use crate::client::{Error, Hold, Settings};
-use crate::exec::{Program, Verdict};
+use crate::exec::supervise::{ExitAction, Program};
 use command::Running;
 use std::{ffi::OsString, path::Path, process, process::ExitCode, time::Duration};
 
@@ -56,7 +56,7 @@ Exit status:
   else the status of COMMAND; if a signal killed it, this process dies by the same signal (shells show 128+n)";
 
 /// Runs the command and returns its exit code, or dies by the signal that killed it.
-pub fn run(args: Args) -> ExitCode {
+pub(crate) fn run(args: Args) -> ExitCode {
     let settings = match args.connection.settings() {
         Ok(settings) => settings,
         Err(why) => return fail(&why.to_string()),
@@ -81,7 +81,7 @@ pub fn run(args: Args) -> ExitCode {
     }
 }
 
-async fn hold(args: Args, settings: &Settings, traced: bool) -> Result<Verdict, ExitCode> {
+async fn hold(args: Args, settings: &Settings, traced: bool) -> Result<ExitAction, ExitCode> {
     let hold = match open(&args, settings).await {
         Ok(hold) => Some(hold),
         Err(NotOpen::Refused(why)) => return Err(fail(&why)),
@@ -98,7 +98,7 @@ async fn hold(args: Args, settings: &Settings, traced: bool) -> Result<Verdict, 
     ended
 }
 
-async fn run_under(hold: Option<&Hold>, args: Args, traced: bool) -> Result<Verdict, ExitCode> {
+async fn run_under(hold: Option<&Hold>, args: Args, traced: bool) -> Result<ExitAction, ExitCode> {
     let mut command = args.command.into_iter();
     let name = command.next().expect("clap requires one");
     // What COMMAND does belongs to the span of the hold.
@@ -137,7 +137,7 @@ async fn open(args: &Args, settings: &Settings) -> Result<Hold, NotOpen> {
     let holder = args.holder.clone().unwrap_or_else(|| default_holder(&args.command));
     let hold = client.hold(thread_id).reason(&args.reason).holder(holder).ttl(args.ttl);
     hold.open().await.map_err(|error| {
-        let why = Called { error: &error, address: &settings.address.clone().unwrap_or_default() }.to_string();
+        let why = call_error(&error, &settings.address.clone().unwrap_or_default());
         match error {
             Error::InvalidField { .. } => NotOpen::Refused(why),
             _ => NotOpen::Unreachable(why),

@@ -1,6 +1,6 @@
 //! `pausewatch run`: GNU `timeout`, with a clock that stands still while the command's thread is paused.
 //!
-//! What the command line means and what is done is GNU `timeout`'s, see [`crate::exec`]; pausing is added by a [`Stopwatch`] as its clock.
+//! What the command line means and what is done is GNU `timeout`'s, see [`crate::exec::supervise`]; pausing is added by a [`Stopwatch`] as its clock.
 //!
 //! 1. Options end at the first argument that is none, DURATION; what follows COMMAND belongs to it, `--help` too. One
 //!    `--` may stand before DURATION and one before COMMAND.
@@ -9,7 +9,8 @@
 //!    of the same thread: who pauses the inner one pauses both, or the outer limit would end the wait. What it finds to prove
 //!    itself with opens that thread alone, unless we have nothing better to give than what we have ourselves.
 //! 4. Whatever goes wrong with the coordinator costs a warning; the command runs, and its limit holds.
-pub mod duration;
+mod duration;
+pub use duration::parse as parse_duration;
 mod quote;
 
 use super::{
@@ -19,11 +20,11 @@ use super::{
     token::Key,
 };
 use crate::{
+    client::stopwatch::{Link, Stopwatch, StopwatchController},
     client::{Address, ConfigError, Settings, Token, check_thread_id},
-    exec::{Policy, Program, Signal, Supervisor, Verdict},
-    stopwatch::{Link, Stopwatch, StopwatchController},
+    exec::supervise::{ExitAction, Policy, Program, Signal, Supervisor},
 };
-use clap::{CommandFactory, error::ErrorKind};
+use clap::{Args as _, error::ErrorKind};
 use std::{ffi::OsString, process::ExitCode, time::Duration};
 use tokio::sync::watch;
 
@@ -91,10 +92,10 @@ Exit status:
   else the status of COMMAND";
 
 /// Runs the command and returns the exit code, or dies by the signal that killed the command.
-pub fn run(args: Args) -> ExitCode {
+pub(crate) fn run(args: Args) -> ExitCode {
     let plan = match Plan::new(args) {
         Ok(plan) => plan,
-        Err(problem) => return exit::usage(&usage_error(&problem)),
+        Err(problem) => return exit::usage(&usage_error(&problem), exit::OWN_FAILURE),
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -105,7 +106,7 @@ pub fn run(args: Args) -> ExitCode {
     runtime.shutdown_background();
     match verdict {
         Ok(verdict) => {
-            if let Verdict::Die { dumped_core: true, .. } = verdict {
+            if let ExitAction::Die { dumped_core: true, .. } = verdict {
                 say("the monitored command dumped core");
             }
             verdict.carry_out()
@@ -155,7 +156,7 @@ impl Plan {
         })
     }
 
-    async fn carry_out(mut self) -> Result<Verdict, ExitCode> {
+    async fn carry_out(mut self) -> Result<ExitAction, ExitCode> {
         let command = quote::quoted(&self.program.name);
         let supervisor = Supervisor::new(self.policy.clone()).map_err(|error| fail(&error))?;
         // Dropped at the end, when it leaves nothing behind.
@@ -230,10 +231,7 @@ fn operands(operands: &[OsString]) -> Result<(Duration, Program), String> {
 }
 
 fn usage_error(problem: &str) -> clap::Error {
-    let mut program = super::Program::command();
-    program.build();
-    let run = program.find_subcommand_mut("run").map(std::mem::take).unwrap_or_default();
-    run.clone().error(ErrorKind::ValueValidation, problem)
+    Args::augment_args(clap::Command::new("run")).error(ErrorKind::ValueValidation, problem)
 }
 
 fn fail(error: &dyn std::error::Error) -> ExitCode {

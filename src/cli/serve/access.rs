@@ -1,5 +1,5 @@
 //! The options of `serve` that say whose tokens it takes.
-use crate::access::{AUDIENCE, AccessConfig, JwtConfig, PublicKeys};
+use crate::server::access::{AUDIENCE, AccessConfig, JwtConfig, PublicKeys};
 use std::path::PathBuf;
 
 /// With a file of tokens or of keys, every call but that for the health needs a token, on Unix sockets too.

@@ -1,7 +1,7 @@
 //! The log of `serve`: to standard error, as text or as JSON, by a thread of its own, so that a terminal that was stopped or a
 //! pipe that nobody reads holds up no call. What has no room is dropped and counted.
-use crate::metrics::LOG_LINES_LOST;
-use crate::outlet::{Outlet, Sink};
+use crate::coordinator::metrics::LOG_LINES_LOST;
+use crate::server::background_writer::{BackgroundWriter, Sink};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use tracing_subscriber::EnvFilter;
@@ -21,7 +21,9 @@ pub(super) enum Format {
 }
 
 /// Writes what is left when it is dropped.
-pub(super) struct Log(#[expect(dead_code, reason = "it is written to until it is dropped")] Option<Arc<Outlet>>);
+pub(super) struct Log(
+    #[expect(dead_code, reason = "it is written to until it is dropped")] Option<Arc<BackgroundWriter>>,
+);
 
 /// Starts the log, as RUST_LOG says (`info` if it says nothing); standard output is for the addresses.
 ///
@@ -29,7 +31,7 @@ pub(super) struct Log(#[expect(dead_code, reason = "it is written to until it is
 /// The system has no thread for it.
 pub(super) fn start(format: Format) -> io::Result<Log> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let outlet = Arc::new(Outlet::start("log", MOST, Stderr)?);
+    let outlet = Arc::new(BackgroundWriter::start("log", MOST, Stderr)?);
     let writer = Writer(Arc::downgrade(&outlet));
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     // Already set: then somebody else sees to it.
@@ -54,7 +56,7 @@ impl Sink for Stderr {
 
 /// Hands each line over whole.
 #[derive(Clone)]
-struct Writer(std::sync::Weak<Outlet>);
+struct Writer(std::sync::Weak<BackgroundWriter>);
 
 impl Write for Writer {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {

@@ -1,12 +1,12 @@
 //! `pausewatch serve`: the coordinator.
 mod access;
-mod insight;
 mod log;
 mod notify;
 mod options;
+mod telemetry;
 mod watchdog;
 
-pub use options::Args;
+pub(crate) use options::Args;
 
 use super::exit;
 use crate::server::{Config, Server};
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Serves until SIGTERM or SIGINT; reads its files again on SIGHUP.
-pub fn run(args: Args) -> ExitCode {
+pub(crate) fn run(args: Args) -> ExitCode {
     let _log = match log::start(args.insight.log_format) {
         Ok(log) => log,
         Err(error) => {

@@ -1,9 +1,8 @@
 //! The options of `serve`. One field is all that an option takes: its flag, its variable, its key in the config file, what
-//! `config check` says of it and its paragraph in the manual come from there (`cli/layers.rs`). A field whose value is
-//! a secret says `hide_env_values = true`.
+//! `config check` says of it and its paragraph in the manual come from there (`cli/option_value.rs`).
 use super::access::Access;
-use super::insight::{InsightArgs, LimitArgs};
-use crate::cli::{data_dir, duration, layers::Effective};
+use super::telemetry::{InsightArgs, LimitArgs};
+use crate::cli::{data_dir, duration, option_value::OptionValue};
 use crate::server::{Config, Listen, StoreConfig, TlsFiles};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,8 +28,9 @@ pub struct Args {
     /// Where the state is kept. `memory` forgets it when the server ends.
     #[arg(long, value_name = "STORE", default_value = "embedded")]
     store: Store,
-    /// The directory of the embedded store [default: $XDG_STATE_HOME/pausewatch, else ~/.local/state/pausewatch].
-    #[arg(long, value_name = "DIR", env = "PAUSEWATCH_DATA_DIR")]
+    /// The directory of the embedded store [env: PAUSEWATCH_DATA_DIR] [default: $XDG_STATE_HOME/pausewatch, else
+    /// ~/.local/state/pausewatch].
+    #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// The lease of an elicitation whose increment asks for none, such as 90s, 10m or 24h; 0: it never ends by itself.
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = duration::parse_lease)]
@@ -46,9 +46,9 @@ pub struct Args {
     limits: LimitArgs,
     #[command(flatten)]
     pub(super) insight: InsightArgs,
-    /// Each option with its values and where they are from, secrets hidden.
+    /// Each option with its values and where they are from.
     #[arg(skip)]
-    pub(crate) origins: Vec<Effective>,
+    pub(crate) origins: Vec<OptionValue>,
 }
 
 /// With it, every TCP listener speaks TLS, and Unix sockets stay as they are. What belongs together may come from several
@@ -89,11 +89,8 @@ enum Store {
 impl Args {
     /// Says what it runs with, and why, for whoever wonders later.
     pub(super) fn log(&self) {
-        let told = |(key, values, origin): &Effective| match values[..] {
-            [] => None,
-            _ => Some(format!("{key}={} ({origin})", values.join(","))),
-        };
-        let options: Vec<_> = self.origins.iter().filter_map(told).collect();
+        let set = self.origins.iter().filter(|option| !option.values.is_empty());
+        let options: Vec<_> = set.map(ToString::to_string).collect();
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "starting with {}", options.join(", "));
     }
 
@@ -113,6 +110,6 @@ impl Args {
         let (listen, insecure, limits) = (self.listen, self.insecure, self.limits.limits());
         let config =
             Config { listen, store, anonymous_ttl, insecure, tls, access, workers, limits, ..Config::default() };
-        Ok(self.insight.apply(config))
+        self.insight.apply(config)
     }
 }

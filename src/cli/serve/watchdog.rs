@@ -2,7 +2,7 @@
 //! by the same way as those of clients. A timer alone would go on while nothing is served.
 use super::notify::Manager;
 use crate::client::channel_over;
-use crate::server::Inside;
+use crate::server::InProcessConnector;
 use hyper_util::rt::TokioIo;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -15,7 +15,7 @@ use tonic_health::pb::health_client::HealthClient;
 const SIGNS: u32 = 3;
 
 /// Sends signs of life for as long as all workers answer, for ever.
-pub(super) async fn keep_alive(manager: &Manager, workers: Vec<Inside>) {
+pub(super) async fn keep_alive(manager: &Manager, workers: Vec<InProcessConnector>) {
     let Some(patience) = manager.patience() else { return std::future::pending().await };
     let mut workers: Vec<_> = workers.into_iter().map(client).collect();
     let mut ticks = interval(patience / SIGNS);
@@ -29,7 +29,7 @@ pub(super) async fn keep_alive(manager: &Manager, workers: Vec<Inside>) {
     }
 }
 
-fn client(worker: Inside) -> HealthClient<Channel> {
+fn client(worker: InProcessConnector) -> HealthClient<Channel> {
     let connect = move |_| {
         let worker = worker.clone();
         async move { worker.connect().await.map(TokioIo::new) }

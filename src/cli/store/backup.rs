@@ -8,8 +8,8 @@ use super::{count, directory, failed, moment};
 use crate::cli::data_dir::DataDir;
 use crate::cli::failure;
 use crate::clock::{Clock, System};
+use crate::coordinator::store::{OpenError, Summary, copy_backup, look_at};
 use crate::server::ask_for_backup;
-use crate::store::{OpenError, Summary, copy_backup, look_at};
 use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -30,8 +30,8 @@ pub struct Args {
 }
 
 /// Makes a backup.
-pub fn run(args: Args) -> ExitCode {
-    let directory = match directory(args.data_dir, "backup") {
+pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
+    let directory = match directory(args.data_dir, serve, "backup") {
         Ok(directory) => directory,
         Err(code) => return code,
     };

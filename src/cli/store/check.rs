@@ -2,7 +2,7 @@
 use super::{count, directory, failed, moment};
 use crate::cli::data_dir::DataDir;
 use crate::clock::{Clock, System};
-use crate::store::{FORMAT, copy_backup, inspect};
+use crate::coordinator::store::{FORMAT, copy_backup, inspect};
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
@@ -22,11 +22,11 @@ pub struct Args {
 }
 
 /// Checks.
-pub fn run(args: Args) -> ExitCode {
+pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
     if let Some(backup) = args.backup {
         return check_backup(&backup);
     }
-    let directory = match directory(args.data_dir, "check") {
+    let directory = match directory(args.data_dir, serve, "check") {
         Ok(directory) => directory,
         Err(code) => return code,
     };

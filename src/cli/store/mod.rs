@@ -1,17 +1,17 @@
 //! The commands on the store of a server: `backup`, `restore` and `check`.
-pub mod backup;
-pub mod check;
-pub mod restore;
+pub(crate) mod backup;
+pub(crate) mod check;
+pub(crate) mod restore;
 
 use super::data_dir::DataDir;
 use super::{exit, failure};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The data directory that is meant; else says why there is none, and returns the exit code.
-fn directory(meant: DataDir, command: &str) -> Result<PathBuf, ExitCode> {
-    meant.find().map_err(|why| {
-        failure::say(command, &why);
+/// The data directory; if there is none, reports why and returns the exit code.
+fn directory(meant: DataDir, serve: &clap::Command, command: &str) -> Result<PathBuf, ExitCode> {
+    meant.find(serve).map_err(|problems| {
+        problems.iter().for_each(|why| failure::say(command, why));
         ExitCode::from(exit::USAGE)
     })
 }

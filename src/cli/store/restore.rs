@@ -2,7 +2,7 @@
 use super::{count, directory, failed, moment};
 use crate::cli::data_dir::DataDir;
 use crate::clock::{Clock, System};
-use crate::store::restore;
+use crate::coordinator::store::restore;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -25,8 +25,8 @@ pub struct Args {
 }
 
 /// Restores.
-pub fn run(args: Args) -> ExitCode {
-    let directory = match directory(args.data_dir, "restore") {
+pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
+    let directory = match directory(args.data_dir, serve, "restore") {
         Ok(directory) => directory,
         Err(code) => return code,
     };

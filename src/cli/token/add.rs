@@ -1,6 +1,6 @@
 //! `pausewatch token add`: a static token.
 use super::{Grants, Problem, failed, now};
-use crate::access::mint;
+use crate::server::access::mint;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;

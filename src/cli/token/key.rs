@@ -1,6 +1,6 @@
 //! `pausewatch token key`: a key pair, for those who have no other tool for it.
 use super::{Problem, failed, new_file};
-use crate::access::mint::Pair;
+use crate::server::access::mint::Pair;
 use std::io::Write;
 use std::path::PathBuf;
 

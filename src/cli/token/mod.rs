@@ -7,8 +7,8 @@ mod create;
 mod key;
 
 use super::{exit, failure};
-use crate::access::mint::{Signer, Token};
-use crate::access::{AUDIENCE, Role};
+use crate::server::access::mint::{Signer, Token};
+use crate::server::access::{AUDIENCE, Role};
 use clap::Subcommand;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -129,7 +129,7 @@ fn failed(what: &str, path: &Path, error: &io::Error) -> Problem {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> ExitCode {
+pub(crate) fn run(args: Args) -> ExitCode {
     let made = match args.command {
         Command::Create(args) => create::run(args),
         Command::Key(args) => key::run(&args),

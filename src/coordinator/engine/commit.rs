@@ -1,12 +1,12 @@
 //! What was judged becomes durable, or is taken back.
 use super::Engine;
 use crate::coordinator::Changed;
+use crate::coordinator::hub::{Committed, Event};
+use crate::coordinator::metrics::Metrics;
+use crate::coordinator::quota::Account;
+use crate::coordinator::store::{CommitError, Write};
 use crate::core::types::ThreadId;
-use crate::core::{Change, Closing, Effect, Moment};
-use crate::hub::{Committed, Event};
-use crate::limits::Account;
-use crate::metrics::Metrics;
-use crate::store::{CommitError, Write};
+use crate::core::{Change, Closing, Effect, Timestamp};
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ impl Engine {
     }
 
     /// What was staged is durable now, or needs not be: follows it up, and hands it out to be published.
-    pub(super) fn settle(&mut self, now: Moment, committed: &mut Vec<Committed>) {
+    pub(super) fn settle(&mut self, now: Timestamp, committed: &mut Vec<Committed>) {
         self.made.clear();
         for Staged { thread, change, by } in self.staged.drain(..) {
             count(&self.metrics, &change, now);
@@ -89,7 +89,7 @@ impl Engine {
                     Event::Closed(closing.id, closing.how)
                 }
                 Effect::Renewed { id, before, after, .. } => {
-                    let ends = |lease: Option<(Duration, Moment)>| lease.map(|(_, ends)| ends);
+                    let ends = |lease: Option<(Duration, Timestamp)>| lease.map(|(_, ends)| ends);
                     self.leases.set(&thread, id, ends(before), ends(after));
                     Event::Renewed(id, ends(after))
                 }
@@ -122,12 +122,12 @@ impl Engine {
 /// Whether a change must outlive the process. A renewal need not if the length of the lease stays, since a restart gives
 /// every lease its full length anyway.
 pub(super) fn outlives(change: &Change) -> bool {
-    let length = |lease: &Option<(Duration, Moment)>| lease.map(|(length, _)| length);
+    let length = |lease: &Option<(Duration, Timestamp)>| lease.map(|(length, _)| length);
     !matches!(&change.effect, Effect::Renewed { before, after, .. } if length(before) == length(after))
 }
 
 /// Counts a change that is committed.
-fn count(metrics: &Metrics, change: &Change, now: Moment) {
+fn count(metrics: &Metrics, change: &Change, now: Timestamp) {
     match &change.effect {
         Effect::Opened(_) => metrics.opened.add_one(),
         Effect::Closed { closing, .. } => {

@@ -6,10 +6,10 @@
 //!
 //! A case fails if an assertion does, if everybody waits and nobody is left to wake them (a lost wake-up, a deadlock),
 //! or if it takes far more steps than it should (a wait that turns in circles).
-mod access;
 mod cases;
 mod proto;
 mod runner;
+mod server;
 mod sync;
 mod world;
 
@@ -22,21 +22,6 @@ mod coordinator;
 #[path = "../../../src/core/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod core;
-#[path = "../../../src/hub/mod.rs"]
-#[allow(dead_code, unused_imports)]
-mod hub;
-#[path = "../../../src/limits/mod.rs"]
-#[allow(dead_code, unused_imports)]
-mod limits;
-#[path = "../../../src/metrics/mod.rs"]
-#[allow(dead_code, unused_imports)]
-mod metrics;
-#[path = "../../../src/stopwatch/mod.rs"]
-#[allow(dead_code, unused_imports)]
-mod stopwatch;
-#[path = "../../../src/store/mod.rs"]
-#[allow(dead_code, unused_imports)]
-mod store;
 #[path = "../../../src/trace/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod trace;

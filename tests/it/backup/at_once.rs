@@ -1,14 +1,14 @@
 //! Snapshots of a store while it commits as fast as it can: each is what the store was after one of its commits.
 use crate::support::disk::FakeDisk;
-use pausewatch::core::types::{ElicitationId, ThreadId};
-use pausewatch::core::{Elicitation, Header, Moment, Open, Pause};
-use pausewatch::store::{Disk, Embedded, Snapshot, Store, Write, restore};
+use pausewatch::test_support::core::types::{ElicitationId, ThreadId};
+use pausewatch::test_support::core::{Elicitation, Header, Open, Pause, Timestamp};
+use pausewatch::test_support::store::{Disk, Embedded, Snapshot, Store, Write, restore};
 use redb::StorageBackend;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-const NOW: Moment = Moment { boot: 5_000_000_000, wall: 1_800_000_000_000_000_000 };
+const NOW: Timestamp = Timestamp { boot: 5_000_000_000, wall: 1_800_000_000_000_000_000 };
 const BOOT: u64 = 7;
 /// Elicitations that are open after each commit.
 const OPEN: u64 = 5;

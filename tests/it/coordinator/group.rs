@@ -5,12 +5,12 @@
 use super::clock;
 use crate::support::PATIENCE;
 use crate::support::model::{Obedient, thread_id};
-use pausewatch::clock::{Clock, Manual};
-use pausewatch::coordinator::Coordinator;
-use pausewatch::core::types::{ElicitationId, Ttl};
-use pausewatch::core::{Answer, Command, Moment, Named, Refusal};
-use pausewatch::hub::View;
-use pausewatch::store::{CommitError, Contents, OpenError, Store, Write};
+use pausewatch::test_support::clock::{Clock, Manual};
+use pausewatch::test_support::coordinator::Coordinator;
+use pausewatch::test_support::core::types::{ElicitationId, Ttl};
+use pausewatch::test_support::core::{Answer, Command, ElicitationRef, Refusal, Timestamp};
+use pausewatch::test_support::hub::View;
+use pausewatch::test_support::store::{CommitError, Contents, OpenError, Store, Write};
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::pin::pin;
@@ -69,7 +69,7 @@ impl Disk {
 }
 
 impl Store for Disk {
-    fn load(&mut self, now: Moment) -> Result<Contents, OpenError> {
+    fn load(&mut self, now: Timestamp) -> Result<Contents, OpenError> {
         self.store.load(now)
     }
 
@@ -96,7 +96,7 @@ struct Counted {
 }
 
 impl Clock for Counted {
-    fn now(&self) -> Moment {
+    fn now(&self) -> Timestamp {
         self.readings.fetch_add(1, Relaxed);
         self.manual.now()
     }
@@ -204,7 +204,7 @@ async fn g1_a_renewal_that_waits_for_a_slow_commit_counts_as_of_when_it_came() {
     let mut renewal = None;
     for second in 0..6 {
         if second == 2 {
-            let (other, elicitation) = (coordinator.clone(), Named(renewed.to_string().into()));
+            let (other, elicitation) = (coordinator.clone(), ElicitationRef(renewed.to_string().into()));
             let renew = Command::Renew { elicitation, ttl: None };
             renewal = Some(tokio::spawn(async move { other.call(thread_id("renewed"), renew).await }));
         }

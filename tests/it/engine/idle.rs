@@ -1,7 +1,7 @@
 //! Collection of idle threads, and what is remembered for a while.
 use super::*;
-use pausewatch::coordinator::Settings;
-use pausewatch::limits::{Accounts, CallerKey, Limits, Most};
+use pausewatch::test_support::coordinator::Settings;
+use pausewatch::test_support::quota::{Accounts, CallerKey, LimitPair, Limits};
 
 #[test]
 fn a_thread_is_forgotten_after_24_h_and_goes_on_above_what_any_forgotten_one_had() {
@@ -92,7 +92,7 @@ fn what_is_remembered_is_deleted_from_the_store_after_10_minutes() {
 #[test]
 fn g7_a_thread_that_is_forgotten_makes_room_for_another_of_its_caller() {
     let (clock, hub) = (clock(), Arc::<Hub>::default());
-    let threads = Most { in_all: None, per_caller: Some(1) };
+    let threads = LimitPair { in_all: None, per_caller: Some(1) };
     let settings = Settings { limits: Some(Limits { threads, ..Limits::default() }), ..Settings::default() };
     let engine = Engine::with(Box::new(Memory), clock.clone(), settings, &hub).expect("there is nothing to load");
     let mut rig = Rig { engine, clock, hub };

@@ -1,7 +1,7 @@
 //! A store that cannot be written, or keeps nothing.
 use super::*;
-use pausewatch::coordinator::{Changed, Settings, Witness};
-use pausewatch::metrics::Metrics;
+use pausewatch::test_support::coordinator::{ChangeObserver, Changed, Settings};
+use pausewatch::test_support::metrics::Metrics;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 #[test]
@@ -190,7 +190,7 @@ fn what_is_committed_is_counted() {
 fn what_nobody_could_witness_is_not_opened_and_all_else_goes_on() {
     /// An audit trail that can take no more.
     struct Full(Arc<AtomicBool>);
-    impl Witness for Full {
+    impl ChangeObserver for Full {
         fn changed(&mut self, _: &Changed<'_>) {}
         fn is_full(&self) -> bool {
             self.0.load(Relaxed)

@@ -6,8 +6,8 @@ use super::grammar;
 use crate::support::skipped;
 use fastrand::Rng;
 use pausewatch::{
-    policy::{Decision, Judgement, Rules},
-    sandbox::{Enforcement, Sandbox},
+    exec::policy::{Decision, Judgement, Rules},
+    test_support::sandbox::{Enforcement, Sandbox},
 };
 use std::{
     fs,

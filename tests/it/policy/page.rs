@@ -1,6 +1,6 @@
 //! The examples of `docs/policy.md`.
 use super::table::outcome;
-use pausewatch::policy::Rules;
+use pausewatch::exec::policy::Rules;
 
 #[test]
 fn the_page_shows_what_happens() {

@@ -1,5 +1,5 @@
 //! `judgements.txt`: command lines with the judgement that they get.
-use pausewatch::policy::{Decision, Judgement, Rules};
+use pausewatch::exec::policy::{Decision, Judgement, Rules};
 use std::path::Path;
 
 fn rules() -> Rules {

@@ -6,7 +6,7 @@
 //!   at each of them.
 //! - D3: after a sync that failed, the disk takes what was pending for written and has dropped it, as kernels do.
 use fastrand::Rng;
-use pausewatch::store::{Disk, RESERVE_BYTES};
+use pausewatch::test_support::store::{Disk, RESERVE_BYTES};
 use redb::StorageBackend;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,17 +1,17 @@
 //! What the store should hold, and batches that change it as the coordinator would.
 use fastrand::Rng;
-use pausewatch::core::types::{ElicitationId, ThreadId};
-use pausewatch::core::{
-    Closing, Elicitation, Header, Moment, Open, Pause, Record, RememberedAnswer, RememberedClosing, RememberedRequest,
-    Rpc,
+use pausewatch::test_support::core::types::{ElicitationId, ThreadId};
+use pausewatch::test_support::core::{
+    Closing, Elicitation, Header, Open, Pause, Record, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc,
+    Timestamp,
 };
-use pausewatch::store::{Contents, Write};
+use pausewatch::test_support::store::{Contents, Write};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Later than whatever a model writes down.
-pub(super) const NOW: Moment = Moment { boot: 1 << 50, wall: 1 << 60 };
+pub(super) const NOW: Timestamp = Timestamp { boot: 1 << 50, wall: 1 << 60 };
 /// Open elicitations and remembered things that a model has at most, about.
 const ENOUGH: usize = 150;
 
@@ -174,9 +174,9 @@ impl Thread {
 }
 
 impl Batch {
-    fn now(&mut self) -> Moment {
+    fn now(&mut self) -> Timestamp {
         self.after.clock += 1;
-        Moment { boot: self.after.clock, wall: 1_000_000 + self.after.clock }
+        Timestamp { boot: self.after.clock, wall: 1_000_000 + self.after.clock }
     }
 
     fn row(&mut self) -> u64 {
@@ -232,7 +232,7 @@ impl Batch {
         }
     }
 
-    fn remember_request(&mut self, id: &ThreadId, rpc: Rpc, opened: Option<(ElicitationId, Option<Moment>)>) {
+    fn remember_request(&mut self, id: &ThreadId, rpc: Rpc, opened: Option<(ElicitationId, Option<Timestamp>)>) {
         let (at, row) = (self.now(), self.row());
         let thread = self.after.threads.get_mut(id).unwrap();
         let count = u32::try_from(thread.open.len()).unwrap();

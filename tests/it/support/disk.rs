@@ -1,6 +1,6 @@
 //! A disk in memory that does what disks do on bad days: loses and tears what was not synced, fills up, fails an fsync.
 use super::Random;
-use pausewatch::store::{Disk, RESERVE_BYTES};
+use pausewatch::test_support::store::{Disk, RESERVE_BYTES};
 use redb::StorageBackend;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

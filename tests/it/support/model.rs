@@ -1,11 +1,11 @@
 //! What a store must hold, kept in the plainest way; random batches; and a store for the tests of the engine.
 use super::Random;
-use pausewatch::core::types::{ElicitationId, ThreadId};
-use pausewatch::core::{
-    Closing, Elicitation, Header, Moment, Open, Pause, Record, RememberedAnswer, RememberedClosing, RememberedRequest,
-    Rpc,
+use pausewatch::test_support::core::types::{ElicitationId, ThreadId};
+use pausewatch::test_support::core::{
+    Closing, Elicitation, Header, Open, Pause, Record, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc,
+    Timestamp,
 };
-use pausewatch::store::{CommitError, Contents, OpenError, Store, Write};
+use pausewatch::test_support::store::{CommitError, Contents, OpenError, Store, Write};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -92,7 +92,7 @@ impl Model {
     }
 
     /// What a load at `now` must give, by thread: leases begin anew then.
-    pub(crate) fn contents(&self, now: Moment) -> Contents {
+    pub(crate) fn contents(&self, now: Timestamp) -> Contents {
         let record = |(thread, header): (&ThreadId, &Header)| {
             let mut record = Record::new(thread.clone(), 0, now);
             record.header = *header;
@@ -115,14 +115,14 @@ impl Model {
     }
 
     /// Whether `loaded` at `now` is exactly this.
-    pub(crate) fn is(&self, mut loaded: Contents, now: Moment) -> bool {
+    pub(crate) fn is(&self, mut loaded: Contents, now: Timestamp) -> bool {
         let expected = self.contents(now);
         loaded.records.sort_by(|a, b| a.thread.cmp(&b.thread));
         loaded.records == expected.records && loaded.floor == expected.floor && loaded.next_row >= expected.next_row
     }
 
     /// A few changes that an engine could make at `now`, of threads of which there are eight.
-    pub(crate) fn random_batch(&mut self, random: &mut Random, now: Moment) -> Vec<Change> {
+    pub(crate) fn random_batch(&mut self, random: &mut Random, now: Timestamp) -> Vec<Change> {
         let before = self.clone();
         let mut batch = Vec::new();
         for _ in 0..1 + random.below(4) {
@@ -138,14 +138,14 @@ impl Model {
     }
 
     /// A batch that closes one elicitation, if any is open.
-    pub(crate) fn close_one(&mut self, now: Moment) -> Option<Vec<Change>> {
+    pub(crate) fn close_one(&mut self, now: Timestamp) -> Option<Vec<Change>> {
         let (thread, row) = self.elicitations.iter().next().map(|(row, (thread, _))| (thread.clone(), *row))?;
         let fresh = self.next_row;
         self.next_row += 2;
         Some(self.close(thread, row, Closing::Released, fresh, now))
     }
 
-    fn close(&self, thread: ThreadId, closed: u64, how: Closing, row: u64, now: Moment) -> Vec<Change> {
+    fn close(&self, thread: ThreadId, closed: u64, how: Closing, row: u64, now: Timestamp) -> Vec<Change> {
         let before = self.threads[&thread];
         let left = self.elicitations.values().filter(|(of, _)| *of == thread).count() - 1;
         let revision = before.revision + 1;
@@ -160,7 +160,7 @@ impl Model {
         ]
     }
 
-    fn random_change(&mut self, random: &mut Random, thread: ThreadId, now: Moment) -> Vec<Change> {
+    fn random_change(&mut self, random: &mut Random, thread: ThreadId, now: Timestamp) -> Vec<Change> {
         let row = self.next_row;
         self.next_row += 2;
         let open: Vec<u64> =
@@ -201,7 +201,7 @@ impl Model {
     }
 }
 
-fn request(rpc: Rpc, answer: RememberedAnswer, at: Moment, row: u64) -> RememberedRequest {
+fn request(rpc: Rpc, answer: RememberedAnswer, at: Timestamp, row: u64) -> RememberedRequest {
     let fingerprint = u128::from(row) * 0x1234_5678_9abc_def0_1234_5678;
     RememberedRequest { rpc, request_id: format!("request {row}").into(), fingerprint, answer, at, row }
 }
@@ -233,7 +233,7 @@ impl Obedient {
 }
 
 impl Store for Obedient {
-    fn load(&mut self, now: Moment) -> Result<Contents, OpenError> {
+    fn load(&mut self, now: Timestamp) -> Result<Contents, OpenError> {
         Ok(self.orders().model.contents(now))
     }
 

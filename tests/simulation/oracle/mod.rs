@@ -17,8 +17,8 @@ pub(crate) use reach::Link;
 
 use crate::machine::Machine;
 use pausewatch::client::{Error, PauseState};
-use pausewatch::core::types::ElicitationId;
-use pausewatch::store::{Contents, Write};
+use pausewatch::test_support::core::types::ElicitationId;
+use pausewatch::test_support::store::{Contents, Write};
 use questions::Question;
 use reach::Reach;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

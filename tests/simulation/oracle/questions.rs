@@ -1,8 +1,8 @@
 //! G2, G4 and G5: each elicitation that was asked for, from its increment to its end.
 use super::State;
-use pausewatch::core::types::{ElicitationId, ThreadId};
-use pausewatch::core::{Closing, Header, Open, RememberedClosing, RememberedRequest};
-use pausewatch::store::{Contents, Write};
+use pausewatch::test_support::core::types::{ElicitationId, ThreadId};
+use pausewatch::test_support::core::{Closing, Header, Open, RememberedClosing, RememberedRequest};
+use pausewatch::test_support::store::{Contents, Write};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;

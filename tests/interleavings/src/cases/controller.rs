@@ -1,8 +1,8 @@
 //! Stopwatches that follow threads.
 use super::{LONG, a_while, all_wait, join, now, run_until};
+use crate::client::stopwatch::{Stopwatch, StopwatchController};
 use crate::client::{Client, DecrementElicitationRequest, IncrementElicitationRequest, PauseState};
 use crate::runner::Case;
-use crate::stopwatch::{Stopwatch, StopwatchController};
 use crate::world::{s, server::Server};
 use shuttle::{
     future::{JoinHandle, block_on, spawn},

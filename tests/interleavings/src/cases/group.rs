@@ -1,11 +1,11 @@
 //! Group commit: the task, the commit thread, and the callers.
 use super::{a_while, join, now, run_until};
 use crate::coordinator::Coordinator;
+use crate::coordinator::hub::{Frame, Interest, OpenElicitation, Sink};
+use crate::coordinator::store::{CommitError, Contents, OpenError, Store, Write};
 use crate::core::types::{ThreadId, Ttl};
-use crate::core::{Answer, Command, Header, Moment, Refusal};
-use crate::hub::{Frame, Interest, Shown, Sink};
+use crate::core::{Answer, Command, Header, Refusal, Timestamp};
 use crate::runner::Case;
-use crate::store::{CommitError, Contents, OpenError, Store, Write};
 use crate::world::{Moved, s, server::id};
 use shuttle::future::{JoinHandle, block_on, spawn};
 use std::{
@@ -39,7 +39,7 @@ struct Moody {
 }
 
 impl Store for Moody {
-    fn load(&mut self, _: Moment) -> Result<Contents, OpenError> {
+    fn load(&mut self, _: Timestamp) -> Result<Contents, OpenError> {
         Ok(Contents::default())
     }
 
@@ -101,7 +101,7 @@ async fn open(coordinator: &Coordinator) -> u64 {
 struct Rising(u64);
 
 impl Sink for Rising {
-    fn state(&mut self, _: &ThreadId, known: Option<(&Header, &[Shown], &mut Frame)>, _: u64) {
+    fn state(&mut self, _: &ThreadId, known: Option<(&Header, &[OpenElicitation], &mut Frame)>, _: u64) {
         let revision = known.map_or(0, |(header, ..)| header.revision);
         assert!(revision >= self.0, "fell from {} to {revision}", self.0);
         self.0 = revision;

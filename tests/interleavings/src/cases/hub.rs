@@ -1,8 +1,8 @@
 //! Watchers of the hub.
 use super::join;
+use crate::coordinator::hub::{Committed, Event, Frame, Hub, Interest, OpenElicitation, Sink};
 use crate::core::types::{ElicitationId, ThreadId};
-use crate::core::{Closing, Header, Moment, Pause};
-use crate::hub::{Committed, Event, Frame, Hub, Interest, Shown, Sink};
+use crate::core::{Closing, Header, Pause, Timestamp};
 use crate::runner::Case;
 use crate::world::server::id;
 use shuttle::{
@@ -11,7 +11,7 @@ use shuttle::{
 };
 use std::{collections::BTreeMap, future::poll_fn, sync::Arc, task::Poll};
 
-const NOW: Moment = Moment { boot: 0, wall: 0 };
+const NOW: Timestamp = Timestamp { boot: 0, wall: 0 };
 /// The last revision of each thread.
 const LAST: u64 = 3;
 
@@ -31,7 +31,7 @@ struct Seen {
 }
 
 impl Sink for Seen {
-    fn state(&mut self, thread: &ThreadId, known: Option<(&Header, &[Shown], &mut Frame)>, floor: u64) {
+    fn state(&mut self, thread: &ThreadId, known: Option<(&Header, &[OpenElicitation], &mut Frame)>, floor: u64) {
         let revision = known.map_or(floor, |(header, ..)| header.revision);
         let before = self.revisions.insert(thread.clone(), revision);
         assert!(before <= Some(revision), "H1: {thread} fell from {before:?} to {revision}");

@@ -1,7 +1,7 @@
 //! A stopwatch and its own pauses.
 use super::{a_while, join, now};
+use crate::client::stopwatch::Stopwatch;
 use crate::runner::Case;
-use crate::stopwatch::Stopwatch;
 use crate::world::s;
 use shuttle::{
     future::{block_on, spawn},

@@ -8,6 +8,9 @@ mod error;
 mod hold;
 #[path = "../../../../src/client/retry.rs"]
 mod retry;
+#[path = "../../../../src/client/stopwatch/mod.rs"]
+#[allow(dead_code, unused_imports)]
+pub(crate) mod stopwatch;
 
 pub(crate) use super::watch::{Event, Watch};
 use super::{s, server::Server};

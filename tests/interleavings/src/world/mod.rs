@@ -4,7 +4,7 @@ pub(crate) mod server;
 pub(crate) mod watch;
 
 use crate::clock::Clock;
-use crate::core::Moment;
+use crate::core::Timestamp;
 use std::time::Duration;
 
 pub(crate) const fn s(seconds: u64) -> Duration {
@@ -16,9 +16,9 @@ pub(crate) const fn s(seconds: u64) -> Duration {
 pub(crate) struct Moved;
 
 impl Clock for Moved {
-    fn now(&self) -> Moment {
+    fn now(&self) -> Timestamp {
         let passed = i64::try_from(self.awake().as_nanos()).expect("a case takes less than 292 years");
-        Moment { boot: passed, wall: passed }
+        Timestamp { boot: passed, wall: passed }
     }
 
     fn awake(&self) -> Duration {

@@ -1,19 +1,14 @@
 //! The server without its network: requests become commands of the real coordinator, and its answers become responses.
-#[path = "../../../../src/service/status.rs"]
-#[allow(dead_code)]
-mod status;
-#[path = "../../../../src/service/wire.rs"]
-#[allow(dead_code)]
-mod wire;
 
 use super::Moved;
 use crate::clock::Clock;
 use crate::coordinator::Coordinator;
+use crate::coordinator::hub::{Hub, OpenElicitation};
+use crate::coordinator::store::Memory;
 use crate::core::types::ThreadId;
 use crate::core::{Answer, Header};
-use crate::hub::{Hub, Shown};
 use crate::proto::v1;
-use crate::store::Memory;
+use crate::server::{status, wire};
 use std::sync::{Arc, atomic::AtomicUsize, atomic::Ordering::SeqCst};
 use tonic::Status;
 
@@ -89,7 +84,7 @@ impl Server {
 }
 
 /// A state as a stream tells it.
-pub(super) fn told(thread: &ThreadId, known: Option<(&Header, &[Shown])>, floor: u64) -> v1::PauseState {
+pub(super) fn told(thread: &ThreadId, known: Option<(&Header, &[OpenElicitation])>, floor: u64) -> v1::PauseState {
     let known = known.map(|(header, open)| (header, open.len()));
     wire::pause_state(thread, known, floor, &[], Moved.now())
 }

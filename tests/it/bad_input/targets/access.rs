@@ -1,9 +1,9 @@
 //! The `authorization` header, and the files of tokens and keys: nobody is taken for somebody by chance, and what is no file
 //! of its kind is refused by its name, without a secret.
-use pausewatch::access::{Access, AccessConfig, Grant, JwtConfig, Role, mint};
-use pausewatch::clock::Manual;
-use pausewatch::core::Moment;
-use pausewatch::core::scope::Scope;
+use pausewatch::test_support::access::{Access, AccessConfig, Grant, JwtConfig, Role, mint};
+use pausewatch::test_support::clock::Manual;
+use pausewatch::test_support::core::Timestamp;
+use pausewatch::test_support::core::scope::Scope;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -32,7 +32,7 @@ static SITE: LazyLock<(tempfile::TempDir, Arc<Access>)> = LazyLock::new(|| {
 });
 
 fn load(config: AccessConfig) -> Result<Arc<Access>, String> {
-    Access::load(config, Arc::new(Manual::new(Moment { boot: 0, wall: 1_000_000_000 }, 1)))
+    Access::load(config, Arc::new(Manual::new(Timestamp { boot: 0, wall: 1_000_000_000 }, 1)))
 }
 
 pub(super) fn check(input: &[u8]) {

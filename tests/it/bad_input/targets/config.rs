@@ -1,4 +1,4 @@
-//! The config file: what it says, or an error that names the file and betrays no token.
+//! The config file: its settings, or an error that names the file and does not contain the token.
 use pausewatch::client::Settings;
 use std::cell::RefCell;
 use std::path::Path;
@@ -14,41 +14,41 @@ pub(super) fn check(input: &[u8]) {
     });
 }
 
-/// What the format itself makes of it.
+/// The input as plain TOML.
 fn table(input: &[u8]) -> Option<toml::Table> {
     toml::from_str(std::str::from_utf8(input).ok()?).ok()
 }
 
 fn check_file(path: &Path, input: &[u8]) {
     let table = table(input);
-    let said = |key: &str| table.as_ref().and_then(|table| table.get(key)).and_then(|value| value.as_str());
+    let text_of = |key: &str| table.as_ref().and_then(|table| table.get(key)).and_then(|value| value.as_str());
     match Settings::from_env_and(Some(path)) {
         Ok(settings) => {
-            let table = table.as_ref().expect("only TOML is taken");
-            // What is the server's is not for clients to judge.
+            let table = table.as_ref().expect("only TOML is accepted");
+            // Clients ignore the server's table.
             for key in table.keys().filter(|key| *key != "serve") {
                 let known = ["address", "thread_id", "token", "tls_ca", "tls_cert", "tls_key"];
-                assert!(known.contains(&key.as_str()), "{key:?} was passed over");
-                assert!(said(key).is_some(), "{key:?} is no text, and was taken");
+                assert!(known.contains(&key.as_str()), "{key:?} was ignored");
+                assert!(text_of(key).is_some(), "{key:?} is not a string, and was accepted");
             }
-            assert_eq!(settings.thread_id.as_deref(), said("thread_id"));
-            assert_eq!(settings.address, said("address").and_then(|address| address.parse().ok()));
-            assert_eq!(settings.token.is_some(), said("token").is_some());
-            assert_eq!(settings.tls_ca.as_deref(), said("tls_ca").map(Path::new));
-            assert_eq!(settings.tls_cert.as_deref(), said("tls_cert").map(Path::new));
-            assert_eq!(settings.tls_key.as_deref(), said("tls_key").map(Path::new));
+            assert_eq!(settings.thread_id.as_deref(), text_of("thread_id"));
+            assert_eq!(settings.address, text_of("address").and_then(|address| address.parse().ok()));
+            assert_eq!(settings.token.is_some(), text_of("token").is_some());
+            assert_eq!(settings.tls_ca.as_deref(), text_of("tls_ca").map(Path::new));
+            assert_eq!(settings.tls_cert.as_deref(), text_of("tls_cert").map(Path::new));
+            assert_eq!(settings.tls_key.as_deref(), text_of("tls_key").map(Path::new));
         }
         Err(error) => {
             let text = error.to_string();
             assert!(text.starts_with(&format!("config file {}: ", path.display())), "{text}");
-            // Told from words that the message has anyway: no shorter one is a secret.
-            let token = said("token").filter(|token| token.len() >= 12);
+            // A shorter token could be a word of the message by chance.
+            let token = text_of("token").filter(|token| token.len() >= 12);
             let elsewhere = |token: &str| {
                 let text = String::from_utf8_lossy(input);
                 text.matches(token).count() > 1 || path.to_string_lossy().contains(token)
             };
-            let betrayed = token.is_some_and(|token| text.contains(token) && !elsewhere(token));
-            assert!(!betrayed, "the token is in the message: {text}");
+            let is_leaked = token.is_some_and(|token| text.contains(token) && !elsewhere(token));
+            assert!(!is_leaked, "the token is in the message: {text}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Durations of the command line: those of GNU `timeout`, and those of our own options.
-use pausewatch::cli::{duration, run};
-use pausewatch::core::types::{MAX_TTL, MIN_TTL};
+//! Durations on the command line: those of GNU `timeout`, and those of our own options.
+use pausewatch::test_support::cli::{parse_duration, parse_timeout_duration, parse_ttl, show_duration};
+use pausewatch::test_support::core::types::{MAX_TTL, MIN_TTL};
 use std::time::Duration;
 
 pub(super) fn check(input: &[u8]) {
@@ -10,34 +10,34 @@ pub(super) fn check(input: &[u8]) {
 }
 
 fn check_gnu(text: &str) {
-    let parse = |text: &str| run::duration::parse(text);
+    let parse = |text: &str| parse_timeout_duration(text);
     let Ok(length) = parse(text) else { return };
     let bare = text.trim_start_matches([' ', '\t', '\n', '\x0b', '\x0c', '\r']);
     if bare.starts_with('-') {
-        assert_eq!(length, Duration::ZERO, "{text:?} is below 0");
+        assert_eq!(length, Duration::ZERO, "{text:?} is negative");
     }
-    // What is said in another way is the same.
-    assert_eq!(parse(&format!(" \t{text}")), Ok(length), "{text:?} behind blanks");
+    // Other spellings of the same duration.
+    assert_eq!(parse(&format!(" \t{text}")), Ok(length), "{text:?} after spaces");
     if !bare.starts_with(['+', '-']) {
         assert_eq!(parse(&format!("+{bare}")), Ok(length), "{text:?} with its sign");
         assert_eq!(parse(&format!("-{bare}")).ok(), length.is_zero().then_some(length), "{text:?} with a minus");
     }
-    // A binary fraction has 53 bits: a printed duration is that much off when it is read.
+    // A binary fraction has 53 bits: that is the error of a duration that was printed and parsed again.
     if length < Duration::MAX {
-        let again = parse(&format!("{}.{:09}", length.as_secs(), length.subsec_nanos())).expect("it is a number");
-        let off = again.abs_diff(length);
-        assert!(off <= length / (1 << 30) / (1 << 20), "{text:?} is {length:?}, and read again {again:?}");
+        let reparsed = parse(&format!("{}.{:09}", length.as_secs(), length.subsec_nanos())).expect("it is a number");
+        let error = reparsed.abs_diff(length);
+        assert!(error <= length / (1 << 30) / (1 << 20), "{text:?} is {length:?}, and parsed again {reparsed:?}");
     }
 }
 
 fn check_ours(text: &str) {
-    if let Ok(length) = duration::parse(text) {
-        assert!(!text.starts_with('-') || length.is_zero(), "{text:?} is below 0");
-        let shown = duration::show(length);
+    if let Ok(length) = parse_duration(text) {
+        assert!(!text.starts_with('-') || length.is_zero(), "{text:?} is negative");
+        let shown = show_duration(length);
         assert!(shown.chars().all(|c| c.is_ascii_alphanumeric() || c == '.'), "{text:?}: {shown:?}");
     }
     let within = MIN_TTL..=MAX_TTL;
-    assert_eq!(duration::parse_ttl(text).ok(), duration::parse(text).ok().filter(|length| within.contains(length)));
+    assert_eq!(parse_ttl(text).ok(), parse_duration(text).ok().filter(|length| within.contains(length)));
 }
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {

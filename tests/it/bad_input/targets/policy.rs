@@ -1,7 +1,7 @@
 //! Command lines: whatever stands around a forbidden command, it is not lost.
 //!
 //! Which lines are certain to run it is known by construction here; `tests/it/policy.rs` asks bash.
-use pausewatch::policy::{Decision, Rules};
+use pausewatch::exec::policy::{Decision, Rules};
 use std::sync::LazyLock;
 
 /// Allows what the seeds are made of, so that only what is seen of `rm` makes a difference.

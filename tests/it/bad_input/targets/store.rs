@@ -9,13 +9,13 @@
 use crate::support::Random;
 use crate::support::disk::{DATABASE, FakeDisk};
 use crate::support::model::{Model, writes};
-use pausewatch::core::Moment;
-use pausewatch::store::{Embedded, OpenError, Store};
+use pausewatch::test_support::core::Timestamp;
+use pausewatch::test_support::store::{Embedded, OpenError, Store};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 const BOOT: u64 = 7;
-const NOW: Moment = Moment { boot: 1_000_000_000_000, wall: 1_800_000_000_000_000_000 };
+const NOW: Timestamp = Timestamp { boot: 1_000_000_000_000, wall: 1_800_000_000_000_000_000 };
 const SECTOR: usize = 512;
 const BLOCK: usize = 4_096;
 /// Damages of one input at most.
@@ -78,7 +78,10 @@ pub(super) fn check(input: &[u8]) {
     match open(&disk).and_then(|mut store| store.load(later)) {
         Ok(contents) => {
             let is = |model: &Model| {
-                model.is(pausewatch::store::Contents { records: contents.records.clone(), ..contents }, later)
+                model.is(
+                    pausewatch::test_support::store::Contents { records: contents.records.clone(), ..contents },
+                    later,
+                )
             };
             let acknowledged = states.last().expect("there is one");
             let earlier = !is_small && !was_closed && states.iter().any(is);

@@ -4,13 +4,13 @@
 //! An input is a sequence of calls: a byte that says which, the length in two bytes, the message.
 use bytes::Bytes;
 use http_body::Frame;
-use pausewatch::clock::Manual;
-use pausewatch::coordinator::Coordinator;
-use pausewatch::core::Moment;
-use pausewatch::core::scope::Scope;
 use pausewatch::proto::v1;
-use pausewatch::service::Elicitations;
-use pausewatch::store::Memory;
+use pausewatch::test_support::clock::Manual;
+use pausewatch::test_support::coordinator::Coordinator;
+use pausewatch::test_support::core::Timestamp;
+use pausewatch::test_support::core::scope::Scope;
+use pausewatch::test_support::server::Elicitations;
+use pausewatch::test_support::store::Memory;
 use prost::Message;
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -48,7 +48,7 @@ pub(super) fn check(input: &[u8]) {
 }
 
 async fn check_calls(mut input: &[u8]) {
-    let start = Moment { boot: 1_000_000_000_000, wall: 1_800_000_000_000_000_000 };
+    let start = Timestamp { boot: 1_000_000_000_000, wall: 1_800_000_000_000_000_000 };
     let clock = Arc::new(Manual::new(start, 1));
     let day = Some(Duration::from_secs(24 * 60 * 60));
     let coordinator = Coordinator::start(Box::new(Memory), clock.clone(), day, |_| unreachable!("nothing is kept"));

@@ -1,0 +1,72 @@
+//! Merges what the command line, the environment and the config file set for `serve`: the first of them that has an
+//! option wins, else its default holds.
+use super::config_file::ConfigFile;
+use super::option_value::{OptionValue, check, is_repeatable, is_switch, options, variable};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command, FromArgMatches};
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// All options of `serve`, parsed and with their origins, or all problems in the environment and the config file.
+pub(crate) fn merge<A: FromArgMatches>(
+    serve: &Command,
+    command_line: &ArgMatches,
+    config: Option<&Path>,
+) -> Result<(A, Vec<OptionValue>), Vec<String>> {
+    let mut set = environment_and_file(serve, config)?;
+    let is_given = |arg: &Arg| command_line.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+    for (key, arg) in options(serve).filter(|(_, arg)| is_given(arg)) {
+        set.push(OptionValue { key, values: values_of(arg, command_line), origin: "command line".into() });
+    }
+    let winner = |key: &str| set.iter().rfind(|option| option.key == key);
+    let arguments = options(serve).filter_map(|(key, arg)| Some(arguments(arg, winner(&key)?))).flatten();
+    let merged = serve.clone().no_binary_name(true).try_get_matches_from(arguments);
+    let merged = merged.map_err(|error| vec![error.to_string()])?;
+    let default = |key, arg| OptionValue { key, values: values_of(arg, &merged), origin: "default".into() };
+    let all = options(serve).map(|(key, arg)| winner(&key).cloned().unwrap_or_else(|| default(key, arg))).collect();
+    Ok((A::from_arg_matches(&merged).map_err(|error| vec![error.to_string()])?, all))
+}
+
+/// The value of one option of `serve` in the environment or the config file.
+pub(crate) fn find(serve: &Command, key: &str, config: Option<&Path>) -> Result<Option<OsString>, Vec<String>> {
+    let set = environment_and_file(serve, config)?;
+    Ok(set.into_iter().rfind(|option| option.key == key).and_then(|option| option.values.into_iter().next()))
+}
+
+/// In the order of precedence, the lowest first. A variable that is empty counts as not set.
+fn environment_and_file(serve: &Command, config: Option<&Path>) -> Result<Vec<OptionValue>, Vec<String>> {
+    let file = ConfigFile::find(config).map_err(|error| vec![error.to_string()])?;
+    let mut set = file.map_or(Ok(Vec::new()), |file| file.serve_options(serve))?;
+    let mut problems = Vec::new();
+    for (key, arg) in options(serve) {
+        let name = variable(&key);
+        let Some(value) = env::var_os(&name).filter(|value| !value.is_empty()) else { continue };
+        let Some(value) = value.to_str() else {
+            problems.push(format!("{name}: not UTF-8"));
+            continue;
+        };
+        let values: Vec<_> = match is_repeatable(arg) {
+            true => value.split(',').map(str::trim).collect(),
+            false => vec![value],
+        };
+        let wrong = values.iter().filter_map(|value| check(serve, arg, value).err());
+        problems.extend(wrong.map(|why| format!("{name}: {why}")));
+        let values = values.into_iter().map(OsString::from).collect();
+        set.push(OptionValue { key, values, origin: name });
+    }
+    if problems.is_empty() { Ok(set) } else { Err(problems) }
+}
+
+fn values_of(arg: &Arg, matches: &ArgMatches) -> Vec<OsString> {
+    matches.get_raw(arg.get_id().as_str()).into_iter().flatten().map(OsStr::to_owned).collect()
+}
+
+fn arguments(arg: &Arg, option: &OptionValue) -> Vec<OsString> {
+    let name = format!("--{}", arg.get_long().unwrap_or_default());
+    if is_switch(arg) {
+        return if option.values == ["true"] { vec![name.into()] } else { Vec::new() };
+    }
+    let with_value = |value: &OsString| [OsStr::new(&name), value].join(OsStr::new("="));
+    option.values.iter().map(with_value).collect()
+}

@@ -1,0 +1,39 @@
+//! What nobody has used for long is forgotten, bit by bit.
+use super::Engine;
+use crate::coordinator::hub::{Committed, Event};
+use crate::core::Timestamp;
+use std::time::Duration;
+
+/// Idle for this long, a thread is forgotten.
+pub const IDLE_SPAN: Duration = Duration::from_secs(24 * 60 * 60);
+/// How often all records are looked through for what to forget.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// What one batch forgets at most, so that it holds nobody up.
+const SWEEP_AT_MOST: usize = 2_000;
+
+impl Engine {
+    /// Looks through the records for threads and memories to forget.
+    pub(super) fn sweep(&mut self, now: Timestamp) {
+        let (rows, floor, forgotten) = (&mut self.forgotten_rows, &mut self.floor, &mut self.forgotten);
+        let ledger = &mut self.ledger;
+        let limit = rows.len() + forgotten.len() + SWEEP_AT_MOST;
+        self.records.retain(|thread, record| {
+            if rows.len() + forgotten.len() >= limit {
+                return true;
+            }
+            record.memory.forget(now, |row| rows.push(row));
+            let idle = record.open.is_empty() && now.since(record.header.changed) >= IDLE_SPAN;
+            if idle && record.memory.is_empty() {
+                ledger.forget(thread);
+                *floor = record.header.revision.max(*floor);
+                let event = Event::Forgotten;
+                forgotten.push(Committed { thread: thread.clone(), header: record.header, event });
+                return false;
+            }
+            true
+        });
+        let more = rows.len() + forgotten.len() >= limit;
+        let next = if more { Duration::from_millis(10) } else { SWEEP_EVERY };
+        self.next_sweep = now.after(next).boot;
+    }
+}

@@ -1,0 +1,65 @@
+//! Leases begin anew (E3), or end later (E4), when holders could not renew them.
+use super::Engine;
+use crate::clock::Clock;
+use crate::coordinator::expiry_queue::ExpiryQueue;
+use crate::coordinator::hub::{Committed, Event};
+use crate::core::Timestamp;
+use std::time::Duration;
+
+/// Sleeps of the machine shorter than this are not worth new leases: clocks are read one after the other.
+const SLEEP_NOTICED: Duration = Duration::from_millis(500);
+
+impl Engine {
+    /// Begins every lease anew.
+    pub(super) fn renew_all(&mut self, now: Timestamp, committed: &mut Vec<Committed>) {
+        self.set_all(|length, _| now.after(length), committed);
+    }
+
+    /// The server stood still, and nobody could renew: every lease ends that much later. To be told before a batch, and
+    /// published with it.
+    pub fn stood_still(&mut self, time: Duration, committed: &mut Vec<Committed>) {
+        // After a sleep of the machine, they begin anew with the batch.
+        if time.is_zero() || self.sleep_noticed(slept(self.clock.boot(), &*self.clock)) {
+            return;
+        }
+        tracing::warn!(seconds = time.as_secs_f64(), "the server stood still: leases end that much later");
+        self.set_all(|_, ends| ends.after(time), committed);
+    }
+
+    /// Moves the end of every lease to what `end` makes of its length and its end.
+    fn set_all(&mut self, end: impl Fn(Duration, Timestamp) -> Timestamp, committed: &mut Vec<Committed>) {
+        self.leases = ExpiryQueue::default();
+        for record in self.records.values_mut() {
+            for open in &mut record.open {
+                if let Some((length, ends)) = &mut open.lease {
+                    *ends = end(*length, *ends);
+                    self.leases.set(&record.thread, open.elicitation.id, None, Some(*ends));
+                    let event = Event::Renewed(open.elicitation.id, Some(*ends));
+                    committed.push(Committed { thread: record.thread.clone(), header: record.header, event });
+                }
+            }
+        }
+    }
+
+    /// Whether the machine slept since this was last seen to: `slept` is how long it did in all.
+    pub(super) fn sleep_noticed(&self, slept: i64) -> bool {
+        let since = slept.saturating_sub(self.slept);
+        since > i64::try_from(SLEEP_NOTICED.as_nanos()).unwrap_or(i64::MAX)
+    }
+
+    pub(super) fn renew_all_after_sleep(&mut self, now: Timestamp, committed: &mut Vec<Committed>) {
+        let slept = slept(now.boot, &*self.clock);
+        let noticed = self.sleep_noticed(slept);
+        self.slept = slept;
+        if noticed {
+            tracing::info!("the machine slept: every lease begins anew");
+            self.renew_all(now, committed);
+        }
+    }
+}
+
+/// How long the machine has slept by `boot`, a moment that was read just now.
+pub(super) fn slept(boot: i64, clock: &dyn Clock) -> i64 {
+    let awake = i64::try_from(clock.awake().as_nanos()).unwrap_or(i64::MAX);
+    boot.saturating_sub(awake)
+}

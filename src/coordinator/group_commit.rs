@@ -1,0 +1,288 @@
+//! Group commit: the calls that are waiting share one fsync.
+//!
+//! A task of the runtime collects what the other tasks have brought, commits it where it is, publishes and answers:
+//! with a disk that takes a tenth of a millisecond, handing the batch to a thread and back would cost more than the
+//! commit. A disk that is slow must not hold up reads and watches: as soon as commits take long, or one may have to wait for
+//! the store's own work, a thread of its own does the next ones, until the disk has been quick again for a while.
+//!
+//! - C1: what is taken is answered, in the order of its commits; publishing comes before answering.
+//! - C2: the engine is locked from the taking of a batch to the handing out of its results, and who commits on the
+//!   runtime first hands out what the thread has left: so of one thread, revisions reach the hub in their order.
+//!
+//! Locks are taken in the order engine, inbox or outbox.
+use super::engine::{Call, Engine, Fatal, Outcome};
+use super::{LONGEST_NAP, STOPPING, nap, slow_disk::SlowDiskDetector, stall::StallDetector};
+use crate::clock::Clock;
+use crate::coordinator::hub::{Committed, Hub};
+use crate::coordinator::store::OpenError;
+use crate::core::{Answer, Refusal};
+use crate::sync::{AtomicI64, Condvar, Mutex, MutexGuard, thread};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::time::Duration;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
+
+/// Calls that wait for a commit, at most: with this, they take 64 MiB at most together while the disk stalls.
+const MAX_WAITING: usize = 32_768;
+/// Calls of one batch at most, so that a batch stays far below the size of a journal file.
+const MAX_BATCH: usize = 1_024;
+
+/// Takes calls, and answers them when they are committed. Dropped, it closes the store.
+pub(super) struct Group {
+    shared: Arc<Shared>,
+    thread: Option<thread::JoinHandle<()>>,
+    task: JoinHandle<()>,
+}
+
+struct Shared {
+    /// `None`: the store is closed.
+    engine: Mutex<Option<Engine>>,
+    inbox: Mutex<RequestQueue>,
+    /// The thread has something to do.
+    go: Condvar,
+    outbox: Mutex<Results>,
+    /// There are calls in the inbox or results in the outbox.
+    filled: Notify,
+    hub: Arc<Hub>,
+    clock: Arc<dyn Clock>,
+    /// When the engine has something to do without a call.
+    next_due: AtomicI64,
+    /// While the disk is slow, the thread commits.
+    pace: SlowDiskDetector,
+    /// Beats with each turn of the task.
+    pulse: StallDetector,
+    fatal: Box<dyn Fn(Fatal) + Send + Sync>,
+}
+
+#[derive(Default)]
+struct RequestQueue {
+    calls: Vec<Call>,
+    callers: Vec<Caller>,
+    go: bool,
+    stopping: bool,
+}
+
+type Caller = oneshot::Sender<Outcome>;
+
+/// What batches have come to.
+#[derive(Default)]
+struct Results {
+    committed: Vec<Committed>,
+    outcomes: Vec<Outcome>,
+    callers: Vec<Caller>,
+}
+
+impl Group {
+    pub(super) fn start(
+        engine: Engine,
+        clock: Arc<dyn Clock>,
+        hub: Arc<Hub>,
+        fatal: impl Fn(Fatal) + Send + Sync + 'static,
+    ) -> Result<Self, OpenError> {
+        let shared = Arc::new(Shared {
+            next_due: AtomicI64::new(engine.next_due()),
+            engine: Mutex::new(Some(engine)),
+            inbox: Mutex::default(),
+            go: Condvar::new(),
+            outbox: Mutex::default(),
+            filled: Notify::new(),
+            hub,
+            pulse: StallDetector::new(clock.boot()),
+            clock,
+            pace: SlowDiskDetector::new(),
+            fatal: Box::new(fatal),
+        });
+        let by_thread = shared.clone();
+        let thread = thread::Builder::new().name("commit".into()).spawn(move || by_thread.commit_when_slow());
+        let thread = thread.map_err(|error| OpenError::Io(format!("start the commit thread: {error}")))?;
+        let task = tokio::spawn(commit_and_answer(shared.clone()));
+        Ok(Group { shared, thread: Some(thread), task })
+    }
+
+    pub(super) async fn call(&self, mut call: Call) -> Result<Answer, Refusal> {
+        let (caller, outcome) = oneshot::channel();
+        {
+            let mut inbox = self.shared.inbox();
+            if inbox.calls.len() >= MAX_WAITING {
+                return Err(Refusal::StoreUnavailable { why: "too many calls wait for its disk" });
+            }
+            // Under the lock, so that they come in the order of these.
+            call.came = self.shared.clock.boot();
+            inbox.calls.push(call);
+            inbox.callers.push(caller);
+            if inbox.calls.len() == 1 {
+                self.shared.filled.notify_one();
+            }
+        }
+        outcome.await.unwrap_or(Err(STOPPING))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.shared.inbox().stopping = true;
+        self.shared.go.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        drop(self.shared.engine.lock().expect("a panic ends the process").take());
+    }
+}
+
+impl Shared {
+    fn inbox(&self) -> MutexGuard<'_, RequestQueue> {
+        self.inbox.lock().expect("nothing panics while it holds the inbox")
+    }
+
+    /// When the engine has something to do without a call. Asked anew, since a sleep of the machine makes it sooner; unless
+    /// the thread is at it.
+    fn next_due(&self) -> i64 {
+        let engine = self.engine.try_lock();
+        let now = engine.ok().and_then(|engine| Some(engine.as_ref()?.next_due()));
+        now.unwrap_or_else(|| self.next_due.load(Relaxed))
+    }
+
+    fn is_slow(&self) -> bool {
+        self.pace.is_slow(self.clock.boot())
+    }
+
+    /// Commits what waits, and leases that have ended. `None`: the store is broken or closed.
+    fn commit(&self, engine: &mut Option<Engine>) -> Option<Results> {
+        let (calls, callers) = self.take_batch();
+        let mut results = Results { callers, ..Results::default() };
+        let before = self.clock.boot();
+        self.hub.horizon().begin(before);
+        let writer = engine.as_mut()?;
+        writer.stood_still(self.pulse.stood_still(before), &mut results.committed);
+        let done = writer.process(&calls, &mut results.outcomes, &mut results.committed);
+        self.pace.committed(before, self.clock.boot());
+        if let Err(error) = done {
+            *engine = None;
+            (self.fatal)(error);
+            // Should the process live on: what became of the calls is unknown, and even a refusal would be a lie.
+            std::mem::forget(results);
+            return None;
+        }
+        self.next_due.store(engine.as_ref()?.next_due(), Relaxed);
+        Some(results)
+    }
+
+    fn take_batch(&self) -> (Vec<Call>, Vec<Caller>) {
+        let mut inbox = self.inbox();
+        if inbox.calls.len() <= MAX_BATCH {
+            return (std::mem::take(&mut inbox.calls), std::mem::take(&mut inbox.callers));
+        }
+        (inbox.calls.drain(..MAX_BATCH).collect(), inbox.callers.drain(..MAX_BATCH).collect())
+    }
+
+    /// Publishes, then answers.
+    fn hand_out(&self, results: Results) {
+        self.hub.publish(results.committed);
+        for (caller, outcome) in results.callers.into_iter().zip(results.outcomes) {
+            // A caller that went away has its change all the same.
+            let _ = caller.send(outcome);
+        }
+    }
+
+    fn hand_out_what_is_left(&self) {
+        let left = {
+            let mut outbox = self.outbox.lock().expect("nothing panics while it holds the outbox");
+            self.hub.horizon().take();
+            std::mem::take(&mut *outbox)
+        };
+        self.hand_out(left);
+        self.hub.horizon().published();
+    }
+
+    /// Hands out what the thread has done, and commits one batch on the runtime if that may not take long.
+    fn step(&self) -> Next {
+        self.pulse.beat(self.clock.boot());
+        self.hand_out_what_is_left();
+        let nap = nap(self.next_due(), &*self.clock);
+        if self.inbox().calls.is_empty() && !nap.is_zero() {
+            return Next::Nap(nap);
+        }
+        let may_wait = |engine: &Option<Engine>| engine.as_ref().is_some_and(Engine::may_wait);
+        let free = (!self.is_slow()).then(|| self.engine.try_lock().ok()).flatten();
+        let Some(mut engine) = free.filter(|engine| !may_wait(engine)) else {
+            self.inbox().go = true;
+            self.go.notify_one();
+            return Next::Thread;
+        };
+        self.hand_out_what_is_left();
+        let Some(results) = self.commit(&mut engine) else { return Next::End };
+        self.hand_out(results);
+        self.hub.horizon().end();
+        Next::Yield
+    }
+
+    /// The thread.
+    fn commit_when_slow(&self) {
+        let _guard = AbortOnPanic;
+        loop {
+            let mut inbox = self.inbox();
+            while !inbox.go && !inbox.stopping {
+                inbox = self.go.wait(inbox).expect("nothing panics while it holds the inbox");
+            }
+            if inbox.stopping && inbox.calls.is_empty() {
+                return;
+            }
+            drop(inbox);
+            let mut engine = self.engine.lock().expect("a panic ends the process");
+            let Some(mut results) = self.commit(&mut engine) else { return };
+            {
+                let mut outbox = self.outbox.lock().expect("nothing panics while it holds the outbox");
+                outbox.committed.append(&mut results.committed);
+                outbox.outcomes.append(&mut results.outcomes);
+                outbox.callers.append(&mut results.callers);
+                self.hub.horizon().wait();
+                let mut inbox = self.inbox();
+                inbox.go = !inbox.calls.is_empty() && self.is_slow();
+            }
+            drop(engine);
+            self.filled.notify_one();
+        }
+    }
+}
+
+/// The task.
+async fn commit_and_answer(shared: Arc<Shared>) {
+    loop {
+        // No await under the guard: a task that is dropped because others panic has not panicked itself.
+        let next = {
+            let _guard = AbortOnPanic;
+            shared.step()
+        };
+        match next {
+            Next::Nap(time) => _ = tokio::time::timeout(time, shared.filled.notified()).await,
+            // Looks up now and then, to show that it lives while a commit takes long.
+            Next::Thread => _ = tokio::time::timeout(LONGEST_NAP, shared.filled.notified()).await,
+            Next::Yield => tokio::task::yield_now().await,
+            Next::End => return,
+        }
+    }
+}
+
+/// What the task waits for.
+enum Next {
+    /// Calls, results of the thread, or what is due after this time.
+    Nap(Duration),
+    /// The results of the thread.
+    Thread,
+    /// Nothing; but those who were answered, and reads, have their turn before the next batch.
+    Yield,
+    /// The store is closed.
+    End,
+}
+
+/// Without the writer nobody is answered, and what it owned is half-changed: a new process starts from the store.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            std::process::abort();
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! How much there is, for those who look after the server.
+use super::Hub;
+use crate::core::Timestamp;
+
+/// Topics looked at while the hub is locked: with a hundred thousand paused threads, nobody waits for all of them.
+const AT_ONCE: usize = 4_096;
+
+/// How much the hub holds, and what it has done since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HubStats {
+    /// Open streams.
+    pub streams: usize,
+    /// Known threads.
+    pub threads: usize,
+    /// Paused threads.
+    pub paused: usize,
+    /// Open elicitations.
+    pub open: u64,
+    /// States that streams were given.
+    pub deliveries: u64,
+    /// States that were overtaken before a stream was given them.
+    pub conflations: u64,
+}
+
+impl Hub {
+    /// How much there is.
+    pub fn figures(&self) -> HubStats {
+        let state = self.lock();
+        HubStats {
+            streams: state.watchers.len(),
+            threads: state.known.len(),
+            paused: state.paused.len(),
+            open: state.open,
+            deliveries: state.deliveries,
+            conflations: state.conflations,
+        }
+    }
+
+    /// When the pause began that has been open for the longest.
+    pub fn oldest_pause(&self) -> Option<Timestamp> {
+        let mut oldest: Option<Timestamp> = None;
+        // From the end: a thread that resumes leaves its place to the last one, which then is looked at once more rather
+        // than never. What comes meanwhile is younger.
+        let mut end = usize::MAX;
+        loop {
+            let state = self.lock();
+            end = end.min(state.paused.len());
+            let begin = end.saturating_sub(AT_ONCE);
+            for &key in &state.paused[begin..end] {
+                let since = state.topics[key as usize].known.as_ref().and_then(|known| known.header.pause.since);
+                oldest = since.into_iter().chain(oldest).min_by_key(|moment| moment.boot);
+            }
+            if begin == 0 {
+                return oldest;
+            }
+            end = begin;
+        }
+    }
+}

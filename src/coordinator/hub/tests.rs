@@ -1,0 +1,479 @@
+//! H1 to H3, with a sink that writes down what it is given and a waker that counts.
+mod stats;
+
+use super::*;
+use crate::core::Pause;
+use crate::core::scope::Scope;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Poll, Wake};
+
+const NOW: Timestamp = Timestamp { boot: 0, wall: 0 };
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Given {
+    /// Thread, revision, open elicitations.
+    State(String, u64, usize),
+    Complete,
+    Heartbeat,
+}
+
+/// Takes up to `room` messages a poll.
+struct Notes {
+    given: Vec<Given>,
+    room: usize,
+}
+
+impl Sink for Notes {
+    fn state(&mut self, thread: &ThreadId, known: Option<(&Header, &[OpenElicitation], &mut Frame)>, floor: u64) {
+        let (revision, open) = known.map_or((floor, 0), |(header, open, _)| (header.revision, open.len()));
+        self.given.push(Given::State(thread.to_string(), revision, open));
+    }
+
+    fn snapshot_complete(&mut self) {
+        self.given.push(Given::Complete);
+    }
+
+    fn heartbeat(&mut self) {
+        self.given.push(Given::Heartbeat);
+    }
+
+    fn is_full(&self) -> bool {
+        self.given.len() >= self.room
+    }
+}
+
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+/// A watch and its waker.
+struct Watching {
+    subscription: Subscription,
+    wakes: Arc<Wakes>,
+}
+
+impl Watching {
+    fn poll(&mut self, room: usize) -> Poll<Vec<Given>> {
+        let mut notes = Notes { given: Vec::new(), room };
+        let waker = self.wakes.clone().into();
+        let polled = self.subscription.poll_next(&mut Context::from_waker(&waker), &mut notes);
+        assert_eq!(polled == Poll::Ready(true), !notes.given.is_empty(), "ready when something was given");
+        polled.map(|_| notes.given)
+    }
+
+    /// What is due now; nothing, and the waker is kept.
+    fn take(&mut self) -> Vec<Given> {
+        let mut all = Vec::new();
+        while let Poll::Ready(given) = self.poll(usize::MAX) {
+            assert!(!given.is_empty(), "the hub was not closed");
+            all.extend(given);
+        }
+        all
+    }
+
+    fn wakes(&self) -> usize {
+        self.wakes.0.load(SeqCst)
+    }
+}
+
+fn id(text: &str) -> ThreadId {
+    ThreadId::parse("thread_id", text).expect("a valid id")
+}
+
+fn numbered(i: usize) -> ThreadId {
+    id(&format!("t{i:05}"))
+}
+
+fn watch(hub: &Arc<Hub>, interest: Interest) -> Watching {
+    Watching { subscription: hub.watch(interest), wakes: Arc::default() }
+}
+
+fn watch_some(hub: &Arc<Hub>, threads: &[&str]) -> Watching {
+    watch(hub, Interest::Threads(threads.iter().copied().map(id).collect()))
+}
+
+fn state(thread: &str, revision: u64, open: usize) -> Given {
+    Given::State(thread.into(), revision, open)
+}
+
+fn header(revision: u64, paused: bool) -> Header {
+    let pause = Pause { since: paused.then_some(NOW), ..Pause::default() };
+    Header { revision, pause, changed: NOW }
+}
+
+fn opened(thread: &str, revision: u64) -> Committed {
+    let elicitation =
+        Elicitation { id: ElicitationId(revision.into()), reason: "".into(), holder: "".into(), created: NOW };
+    Committed { thread: id(thread), header: header(revision, true), event: Event::Opened(Arc::new(elicitation), None) }
+}
+
+/// `opened`: the revision that opened what is closed; the thread runs then.
+fn closed(thread: &str, revision: u64, opened: u64) -> Committed {
+    let event = Event::Closed(ElicitationId(opened.into()), Closing::Released);
+    Committed { thread: id(thread), header: header(revision, false), event }
+}
+
+fn forgotten(thread: &str, revision: u64) -> Committed {
+    Committed { thread: id(thread), header: header(revision, false), event: Event::Forgotten }
+}
+
+fn topics(hub: &Hub) -> usize {
+    hub.lock().topics.len()
+}
+
+/// The lists of the state agree with each other: every subscriber is where its watch says, and the reverse.
+fn check(hub: &Hub) {
+    let state = hub.lock();
+    assert_eq!(state.index.len(), state.topics.len());
+    for (key, topic) in &state.topics {
+        assert_eq!(state.find(&topic.thread), Some(key as u32));
+        assert!(topic.known.is_some() || !topic.subscribers.is_empty(), "{} is of no use to anyone", topic.thread);
+        let place = topic.known.as_ref().and_then(|known| known.paused_place);
+        assert!(place.is_none_or(|place| state.paused[place as usize] == key as u32));
+        for (place, subscriber) in topic.subscribers.iter().enumerate() {
+            let watched = state.watchers[subscriber.watcher as usize].watched(subscriber.place);
+            assert_eq!(watched, (key as u32, place as u32), "{}", topic.thread);
+        }
+    }
+    let paused =
+        state.topics.iter().filter(|(_, topic)| topic.known.as_ref().is_some_and(|k| k.paused_place.is_some()));
+    assert_eq!(paused.count(), state.paused.len());
+    let open = state.topics.iter().filter_map(|(_, topic)| topic.known.as_ref()).map(|known| known.open.len() as u64);
+    assert_eq!(open.sum::<u64>(), state.open);
+    assert_eq!(state.known.len(), state.topics.iter().filter(|(_, topic)| topic.known.is_some()).count());
+}
+
+// H2: the snapshot.
+
+#[test]
+fn a_watch_begins_with_each_thread_once_then_the_end_of_the_snapshot() {
+    let hub = Arc::<Hub>::default();
+    hub.publish([opened("a", 1), opened("a", 2), opened("b", 1), closed("b", 2, 1)]);
+    let mut watching = watch_some(&hub, &["b", "a", "idle", "a", "b"]);
+    let snapshot = [state("b", 2, 0), state("a", 2, 2), state("idle", 0, 0), Given::Complete];
+    assert_eq!(watching.take(), snapshot);
+    assert_eq!(hub.watchers(&id("a")), 1, "an id that is named twice is watched once");
+    check(&hub);
+}
+
+#[test]
+fn a_watch_of_every_thread_begins_with_the_paused_ones() {
+    let hub = Arc::<Hub>::default();
+    hub.publish([opened("a", 1), opened("b", 1), closed("b", 2, 1)]);
+    let mut watching = watch(&hub, Interest::All);
+    assert_eq!(watching.take(), [state("a", 1, 1), Given::Complete]);
+    hub.publish([opened("b", 3), opened("new", 1)]);
+    assert_eq!(watching.take(), [state("b", 3, 1), state("new", 1, 1)]);
+}
+
+fn scope(ids: &[&str], prefixes: &[&str]) -> Scope {
+    let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+    Scope::of(&owned(ids), &owned(prefixes)).unwrap()
+}
+
+/// G8: a watch of all that may be seen begins and goes on with that, and counts for nothing else.
+#[test]
+fn g8_a_watch_within_a_scope_sees_nothing_else() {
+    for (ids, prefixes) in [(&["a1", "a2", "ax", "idle"][..], &[][..]), (&[], &["a"]), (&["a1", "ax"], &["a2", "idle"])]
+    {
+        let hub = Arc::<Hub>::default();
+        hub.publish([opened("a1", 1), opened("b1", 1), opened("a2", 1), closed("a2", 2, 1)]);
+        let mut watching = watch(&hub, Interest::Within(scope(ids, prefixes)));
+        assert_eq!(watching.take(), [state("a1", 1, 1), Given::Complete], "{ids:?} {prefixes:?}");
+        hub.publish([opened("b1", 2), opened("b2", 1)]);
+        assert_eq!((watching.wakes(), watching.poll(9)), (0, Poll::Pending));
+        hub.publish([opened("a2", 3), opened("b1", 3), opened("ax", 1)]);
+        assert_eq!(watching.take(), [state("a2", 3, 1), state("ax", 1, 1)]);
+        assert_eq!(["a1", "ax", "b1"].map(|thread| hub.watchers(&id(thread))), [1, 1, 0]);
+        check(&hub);
+        drop(watching);
+        assert_eq!(hub.watchers(&id("a1")), 0);
+    }
+    let hub = Arc::<Hub>::default();
+    hub.publish([opened("a", 1)]);
+    assert_eq!(watch(&hub, Interest::Within(scope(&[], &[]))).take(), [Given::Complete], "of no thread");
+    assert_eq!(watch(&hub, Interest::Within(Scope::ALL)).take(), [state("a", 1, 1), Given::Complete]);
+}
+
+#[test]
+fn a_watch_of_nothing_paused_still_ends_its_snapshot() {
+    let hub = Arc::<Hub>::default();
+    assert_eq!(watch(&hub, Interest::All).take(), [Given::Complete]);
+}
+
+#[test]
+fn changes_during_the_snapshot_come_after_its_end_and_never_before_their_thread() {
+    for interest in [Interest::All, Interest::Threads(["a", "b", "c"].map(id).into())] {
+        let hub = Arc::<Hub>::default();
+        hub.publish([opened("a", 1), opened("b", 1), opened("c", 1)]);
+        let mut watching = watch(&hub, interest);
+        assert_eq!(watching.poll(1), Poll::Ready(vec![state("a", 1, 1)]));
+        hub.publish([opened("a", 2), opened("c", 2), opened("c", 3)]);
+        let rest = [state("b", 1, 1), state("c", 3, 3), Given::Complete, state("a", 2, 2)];
+        assert_eq!(watching.take(), rest);
+    }
+}
+
+#[test]
+fn a_thread_that_is_forgotten_during_the_snapshot_does_not_hold_up_its_end() {
+    let hub = Arc::<Hub>::default();
+    hub.publish([opened("a", 1), opened("b", 1)]);
+    let mut watching = watch(&hub, Interest::All);
+    hub.publish([closed("a", 2, 1), forgotten("a", 2)]);
+    assert_eq!(watching.take(), [state("b", 1, 1), Given::Complete]);
+}
+
+#[test]
+fn a_watch_takes_10000_threads() {
+    let hub = Arc::<Hub>::default();
+    let threads: Vec<_> = (0..10_000).map(numbered).collect();
+    let mut watching = watch(&hub, Interest::Threads(threads));
+    let given = watching.take();
+    let distinct: HashSet<_> = given.iter().map(|given| format!("{given:?}")).collect();
+    assert_eq!((given.len(), distinct.len(), given.last()), (10_001, 10_001, Some(&Given::Complete)));
+    hub.publish([opened("t09999", 1), opened("t00000", 1)]);
+    assert_eq!(watching.take(), [state("t09999", 1, 1), state("t00000", 1, 1)]);
+    drop(watching);
+    assert_eq!(topics(&hub), 2);
+    check(&hub);
+}
+
+// H1: rising revisions, and the last one.
+
+/// G6: who does not look for a thousand changes is given one state, the last.
+/// A snapshot of many threads is not to cost its watch anything for ever.
+#[test]
+fn h3_a_watch_of_every_thread_that_has_caught_up_keeps_no_room_for_what_it_was_given() {
+    let hub = Arc::<Hub>::default();
+    hub.publish((0..5_000).map(|i| opened(numbered(i).as_str(), 1)));
+    let mut watching = watch(&hub, Interest::All);
+    let room = |hub: &Hub| hub.lock().watchers.iter().map(|(_, watcher)| watcher.room()).sum::<usize>();
+    assert!(room(&hub) >= 10_000, "each stands in the queue and in the set");
+    assert_eq!(watching.take().len(), 5_001);
+    assert!(room(&hub) < 500, "{}", room(&hub));
+}
+
+#[test]
+fn a_watcher_that_was_slow_is_given_the_last_state_alone() {
+    for (interest, snapshot) in [
+        (Interest::All, vec![Given::Complete]),
+        (Interest::Threads(vec![id("a")]), vec![state("a", 0, 0), Given::Complete]),
+        (Interest::Threads(vec![id("a"), id("b")]), vec![state("a", 0, 0), state("b", 0, 0), Given::Complete]),
+    ] {
+        let hub = Arc::<Hub>::default();
+        let mut watching = watch(&hub, interest);
+        assert_eq!(watching.take(), snapshot);
+        (1..=1_000).for_each(|revision| hub.publish([opened("a", revision)]));
+        assert_eq!(watching.wakes(), 1, "woken once, since it has not looked since");
+        assert_eq!(watching.take(), [state("a", 1_000, 1_000)]);
+        assert_eq!(watching.poll(1), Poll::Pending);
+    }
+}
+
+#[test]
+fn a_renewal_is_nothing_to_watchers_and_is_seen_by_readers() {
+    let hub = Arc::<Hub>::default();
+    hub.publish([opened("a", 1)]);
+    let mut watching = watch_some(&hub, &["a"]);
+    watching.take();
+    let ends = Some(Timestamp { boot: 9, wall: 9 });
+    let event = Event::Renewed(ElicitationId(1), ends);
+    hub.publish([Committed { thread: id("a"), header: header(1, true), event }]);
+    assert_eq!((watching.wakes(), watching.take()), (0, vec![]));
+    assert_eq!(hub.get(&id("a")).open[0].ends, ends);
+}
+
+#[test]
+fn a_thread_that_was_forgotten_and_named_again_goes_on_above_what_watchers_saw() {
+    let hub = Arc::<Hub>::default();
+    hub.publish([opened("a", 1), closed("a", 2, 1)]);
+    let mut watching = watch_some(&hub, &["a"]);
+    assert_eq!(watching.take(), [state("a", 2, 0), Given::Complete]);
+    hub.publish([forgotten("a", 2)]);
+    assert_eq!(watching.take(), []);
+    let view = hub.get(&id("a"));
+    assert!(view.header.is_none());
+    assert_eq!(view.floor, 2);
+    hub.publish([opened("a", 3)]);
+    assert_eq!(watching.take(), [state("a", 3, 1)]);
+    check(&hub);
+}
+
+// H3: what is held.
+
+#[test]
+fn what_nobody_watches_and_nothing_is_known_of_leaves_nothing_behind() {
+    let hub = Arc::<Hub>::default();
+    let (one, many) = (watch_some(&hub, &["a"]), watch_some(&hub, &["a", "b"]));
+    hub.publish([opened("c", 1), closed("c", 2, 1)]);
+    assert_eq!((topics(&hub), hub.streams()), (3, 2));
+    drop(one);
+    check(&hub);
+    assert_eq!(topics(&hub), 3, "the other still watches a");
+    drop(many);
+    assert_eq!((topics(&hub), hub.streams()), (1, 0));
+    hub.publish([forgotten("c", 2)]);
+    check(&hub);
+    let state = hub.lock();
+    assert_eq!((state.topics.len(), state.index.len(), state.known.len(), state.paused.len()), (0, 0, 0, 0));
+}
+
+#[test]
+fn random_watches_come_and_go_and_every_place_stays_right() {
+    let mut random = Random(0x5eed_0002);
+    let hub = Arc::<Hub>::default();
+    let mut watches: Vec<(Vec<usize>, Watching)> = Vec::new();
+    // The last revision of each thread, and what each watch saw last of each.
+    let mut revisions: HashMap<usize, u64> = HashMap::new();
+    for step in 0..3_000 {
+        match random.below(4) {
+            0 => {
+                let mut threads: Vec<_> = (0..1 + random.below(6)).map(|_| random.below(12)).collect();
+                let watching = watch(&hub, Interest::Threads(threads.iter().copied().map(numbered).collect()));
+                threads.sort_unstable();
+                threads.dedup();
+                watches.push((threads, watching));
+            }
+            1 if !watches.is_empty() => {
+                watches.swap_remove(random.below(watches.len()));
+            }
+            _ => {
+                let thread = random.below(12);
+                let revision = revisions.entry(thread).or_default();
+                *revision += 1;
+                hub.publish([opened(numbered(thread).as_str(), *revision)]);
+            }
+        }
+        check(&hub);
+        for thread in 0..12 {
+            let expected = watches.iter().filter(|(threads, _)| threads.contains(&thread)).count();
+            assert_eq!(hub.watchers(&numbered(thread)) as usize, expected, "step {step}");
+        }
+    }
+    for (threads, mut watching) in watches {
+        let given = watching.take();
+        for thread in threads {
+            let last = given.iter().rev().find_map(|given| match given {
+                Given::State(name, revision, _) if *name == numbered(thread).to_string() => Some(*revision),
+                _ => None,
+            });
+            assert_eq!(last, Some(revisions.get(&thread).copied().unwrap_or(0)));
+        }
+    }
+    assert_eq!(hub.streams(), 0);
+}
+
+#[test]
+fn the_watchers_of_a_thread_are_counted_with_those_of_every_thread() {
+    let hub = Arc::<Hub>::default();
+    let some = watch_some(&hub, &["a", "b"]);
+    let all = watch(&hub, Interest::All);
+    assert_eq!((hub.watchers(&id("a")), hub.watchers(&id("z"))), (2, 1));
+    drop(all);
+    assert_eq!((hub.watchers(&id("a")), hub.watchers(&id("z"))), (1, 0));
+    drop(some);
+    assert_eq!(hub.watchers(&id("a")), 0);
+}
+
+// Silence, and the end.
+
+#[test]
+fn a_heartbeat_breaks_a_silence_of_a_full_round_and_nothing_else() {
+    let hub = Arc::<Hub>::default();
+    let mut watching = watch_some(&hub, &["a"]);
+    watching.take();
+    hub.beat(0, 1);
+    assert_eq!(watching.take(), [], "something was sent since the last beat");
+    hub.beat(0, 1);
+    assert_eq!(watching.wakes(), 1);
+    assert_eq!(watching.take(), [Given::Heartbeat]);
+    hub.beat(0, 1);
+    hub.publish([opened("a", 1)]);
+    hub.beat(0, 1);
+    assert_eq!(watching.take(), [state("a", 1, 1)], "a state breaks the silence too");
+}
+
+#[test]
+fn every_watch_has_its_beat_in_a_round() {
+    let hub = Arc::<Hub>::default();
+    let mut watches: Vec<_> = (0..100).map(|_| watch_some(&hub, &["a"])).collect();
+    watches.iter_mut().for_each(|watching| _ = watching.take());
+    (0..2).for_each(|_| (0..7).for_each(|part| hub.beat(part, 7)));
+    assert!(watches.iter_mut().all(|watching| watching.take() == [Given::Heartbeat]));
+}
+
+#[test]
+fn closing_ends_every_watch_and_every_later_one() {
+    let hub = Arc::<Hub>::default();
+    let mut watching = watch_some(&hub, &["a"]);
+    watching.take();
+    hub.close();
+    assert_eq!(watching.wakes(), 1);
+    assert_eq!(watching.poll(usize::MAX), Poll::Ready(vec![]));
+    assert_eq!(watch(&hub, Interest::All).poll(usize::MAX), Poll::Ready(vec![]));
+    drop(watching);
+    assert_eq!(hub.streams(), 0);
+}
+
+// Listing.
+
+#[test]
+fn pages_list_every_thread_once_in_the_order_of_their_ids() {
+    let hub = Arc::<Hub>::default();
+    for i in (0..50).rev() {
+        let thread = numbered(i);
+        hub.publish([opened(thread.as_str(), 1)]);
+        if i % 3 == 0 {
+            hub.publish([closed(thread.as_str(), 2, 1)]);
+        }
+    }
+    let pages = |size, include_running, scope: &Scope| {
+        let (mut all, mut after) = (Vec::new(), None::<String>);
+        loop {
+            let (views, more) = hub.list(after.as_deref(), size, include_running, scope);
+            assert!(views.len() <= size && (all.is_empty() || !views.is_empty()), "no page is empty after another");
+            all.extend(views.iter().map(|view| view.thread.to_string()));
+            after = all.last().cloned();
+            if !more {
+                return all;
+            }
+        }
+    };
+    let known: Vec<_> = (0..50).map(|i| numbered(i).to_string()).collect();
+    let paused: Vec<_> = (0..50).filter(|i| i % 3 != 0).map(|i| numbered(i).to_string()).collect();
+    for size in [1, 7, 50, 1_000] {
+        assert_eq!(pages(size, true, &Scope::ALL), known);
+        assert_eq!(pages(size, false, &Scope::ALL), paused);
+        let scopes = [
+            scope(&["t00007", "t00003", "t00049", "none"], &[]),
+            scope(&["t00007", "t00031"], &["t0001", "t00044", "t", "x"]),
+            scope(&["t00007", "t00031"], &["t0001", "t00044", "x"]),
+            scope(&[], &[]),
+        ];
+        for scope in &scopes {
+            let of =
+                |all: &[String]| all.iter().filter(|thread| scope.contains(&id(thread))).cloned().collect::<Vec<_>>();
+            assert_eq!(pages(size, true, scope), of(&known), "{scope:?}");
+            assert_eq!(pages(size, false, scope), of(&paused), "{scope:?}");
+        }
+    }
+}
+
+/// SplitMix64: the same numbers for the same seed, everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
+    }
+}

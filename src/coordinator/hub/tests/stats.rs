@@ -1,0 +1,47 @@
+//! What those who look after the server are told.
+use super::*;
+
+#[test]
+fn what_is_given_and_what_is_overtaken_is_counted() {
+    let hub = Arc::<Hub>::default();
+    hub.publish([opened("a", 1)]);
+    let mut watching = [
+        watch_some(&hub, &["a"]),
+        watch_some(&hub, &["a", "b"]),
+        watch(&hub, Interest::All),
+        watch(&hub, Interest::Within(scope(&[], &["a"]))),
+    ];
+    let counted = |hub: &Hub| (hub.figures().deliveries, hub.figures().conflations);
+    watching.iter_mut().for_each(|watching| drop(watching.take()));
+    // The second is given `b` too.
+    assert_eq!((counted(&hub), hub.figures().streams), ((5, 0), 4));
+    hub.publish([opened("a", 2)]);
+    assert_eq!(counted(&hub), (5, 0), "nobody was slow");
+    hub.publish([opened("a", 3), opened("a", 4)]);
+    assert_eq!(counted(&hub), (5, 8), "each has two states behind it that it never sees");
+    watching.iter_mut().for_each(|watching| drop(watching.take()));
+    assert_eq!(counted(&hub), (9, 8));
+    check(&hub);
+}
+
+#[test]
+fn the_oldest_pause_is_found_among_any_number() {
+    let hub = Arc::<Hub>::default();
+    assert_eq!(hub.oldest_pause(), None);
+    let at = |boot| Timestamp { boot, wall: boot };
+    let paused = |i: usize, since| {
+        let thread = numbered(i);
+        let mut committed = opened(thread.as_str(), 1);
+        committed.header.pause.since = Some(at(since));
+        committed
+    };
+    hub.publish([paused(0, 7), paused(1, 9)]);
+    assert_eq!(hub.oldest_pause(), Some(at(7)));
+    // More than are looked at in one go; the oldest is at the beginning, then at the end.
+    hub.publish((2..10_000).map(|i| paused(i, 8)));
+    assert_eq!(hub.oldest_pause(), Some(at(7)));
+    hub.publish([paused(10_000, 3)]);
+    assert_eq!(hub.oldest_pause(), Some(at(3)));
+    let figures = HubStats { threads: 10_001, paused: 10_001, open: 10_001, ..HubStats::default() };
+    assert_eq!(hub.figures(), figures);
+}

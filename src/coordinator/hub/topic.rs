@@ -1,0 +1,82 @@
+//! What the hub holds of one thread.
+use crate::core::types::ThreadId;
+use crate::core::{Elicitation, Header, Timestamp};
+use bytes::Bytes;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// A thread that is known or watched. Kept small: there may be one for each of a hundred thousand idle watches.
+#[derive(Debug)]
+pub(super) struct Topic {
+    pub(super) thread: ThreadId,
+    pub(super) subscribers: SmallVec<[Subscriber; 2]>,
+    /// `None`: only watched, never named in a change, or forgotten.
+    pub(super) known: Option<Box<ThreadState>>,
+}
+
+/// A watcher of a thread, and the place of the thread among those that it watches.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subscriber {
+    pub(super) watcher: u32,
+    pub(super) place: u32,
+}
+
+/// The committed state of a thread.
+#[derive(Debug)]
+pub(super) struct ThreadState {
+    pub(super) header: Header,
+    pub(super) open: Vec<OpenElicitation>,
+    /// Where it stands in the list of paused threads.
+    pub(super) paused_place: Option<u32>,
+    pub(super) frame: Frame,
+}
+
+/// An open elicitation as readers see it.
+#[derive(Clone, Debug)]
+pub struct OpenElicitation {
+    /// What it is.
+    pub elicitation: Arc<Elicitation>,
+    /// When its lease ends.
+    pub ends: Option<Timestamp>,
+}
+
+/// The state of one thread as readers see it.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The thread.
+    pub thread: ThreadId,
+    /// Its header; `None`: it is not known, and its revision is the floor.
+    pub header: Option<Header>,
+    /// The highest revision of any thread that was forgotten.
+    pub floor: u64,
+    /// The open elicitations, oldest first.
+    pub open: Vec<OpenElicitation>,
+}
+
+/// The state as it was last put on the wire and when (boot-time clock), so that it is encoded once for ten thousand
+/// watchers. Emptied by every change.
+#[derive(Debug, Default)]
+pub struct Frame(pub Option<(i64, Bytes)>);
+
+impl Topic {
+    pub(super) fn new(thread: ThreadId) -> Self {
+        Topic { thread, subscribers: SmallVec::new(), known: None }
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.known.as_ref().is_some_and(|known| known.paused_place.is_some())
+    }
+}
+
+impl ThreadState {
+    pub(super) fn new(header: Header) -> Self {
+        ThreadState { header, open: Vec::new(), paused_place: None, frame: Frame::default() }
+    }
+}
+
+impl View {
+    pub(super) fn of(thread: &ThreadId, known: Option<&ThreadState>, floor: u64) -> Self {
+        let open = known.map_or_else(Vec::new, |known| known.open.clone());
+        View { thread: thread.clone(), header: known.map(|known| known.header), floor, open }
+    }
+}

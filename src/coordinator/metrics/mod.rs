@@ -1,0 +1,215 @@
+//! What a server counts, and how it is shown (`docs/observability.md`).
+//!
+//! Whatever happens at a call is counted where it happens, by relaxed atomics that are part of one structure: no name is
+//! looked up, nothing is locked. What is a state rather than a count is asked for when somebody looks ([`State`]).
+//! Nothing is labelled with a thread, a holder or a caller: of these there is no end.
+mod calls;
+mod number;
+mod process;
+mod text;
+
+pub(crate) use calls::{CODES, Calls, Rpc};
+pub(crate) use number::{Counter, Histogram};
+pub(crate) use text::CONTENT_TYPE;
+
+use crate::core::Limit;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, SystemTime};
+use text::{Kind, Text};
+
+/// From one call to the most that a batch has.
+const BATCHES: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
+/// From a disk that only claims to be durable to one that has given up.
+const COMMITS: &[u64] = &[
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    50_000_000,
+    100_000_000,
+    250_000_000,
+    1_000_000_000,
+    5_000_000_000,
+];
+/// How long people take, in seconds: from at once to a day.
+const PAUSES: &[u64] = &[1, 3, 10, 30, 60, 180, 600, 1_800, 3_600, 10_800, 43_200, 86_400];
+
+/// Lines of the log that nobody took in time. The log is the process's, not a server's.
+pub(crate) static LOG_LINES_LOST: Counter = Counter::new();
+
+/// What is counted.
+#[derive(Debug)]
+pub struct Metrics {
+    /// Calls.
+    pub calls: Calls,
+    /// What was refused, by limit.
+    refused: [Counter; Limit::ALL.len()],
+    /// Connections that were let in.
+    pub connections: Counter,
+    /// Calls and ends of leases of each batch that was committed.
+    pub batch: Histogram,
+    /// How long it took to make a batch durable.
+    pub commit: Histogram,
+    /// How much of it was the fsync.
+    pub fsync: Histogram,
+    /// The store refuses changes.
+    pub store_failing: AtomicBool,
+    /// Elicitations that were opened.
+    pub opened: Counter,
+    /// Elicitations that a decrement has closed.
+    pub released: Counter,
+    /// Elicitations whose lease has ended.
+    pub expired: Counter,
+    /// How long the pauses were that are over, in seconds.
+    pub pauses: Histogram,
+    /// Lines of the audit trail that could not be written.
+    pub audit_lost: Counter,
+    started: SystemTime,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Metrics {
+            calls: Calls::default(),
+            refused: Default::default(),
+            connections: Counter::default(),
+            batch: Histogram::new(BATCHES),
+            commit: Histogram::new(COMMITS),
+            fsync: Histogram::new(COMMITS),
+            store_failing: AtomicBool::new(false),
+            opened: Counter::default(),
+            released: Counter::default(),
+            expired: Counter::default(),
+            pauses: Histogram::new(PAUSES),
+            audit_lost: Counter::default(),
+            started: SystemTime::now(),
+        }
+    }
+}
+
+/// What is at the moment that somebody looks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct State {
+    /// Open connections.
+    pub connections: u64,
+    /// Open watches.
+    pub streams: u64,
+    /// Known threads.
+    pub threads: u64,
+    /// Paused threads.
+    pub paused: u64,
+    /// Open elicitations.
+    pub open: u64,
+    /// How long the thread has been paused that has been for the longest.
+    pub oldest_pause: Duration,
+    /// States that streams were given.
+    pub deliveries: u64,
+    /// States that were overtaken before a stream was given them.
+    pub conflations: u64,
+}
+
+impl Metrics {
+    /// Something was refused for this limit.
+    pub fn refuse(&self, limit: Limit) {
+        self.refused[limit as usize].add_one();
+    }
+
+    /// How often something was refused for this limit.
+    pub fn refused(&self, limit: Limit) -> u64 {
+        self.refused[limit as usize].get()
+    }
+
+    /// All of it, in the text format of Prometheus.
+    pub fn show(&self, state: &State) -> String {
+        let mut text = Text::default();
+        self.show_calls(&mut text);
+        show_state(&mut text, state);
+        self.show_changes(&mut text);
+        text.family("pausewatch_refused_total", Kind::Counter, "Calls and connections refused, by limit.");
+        for limit in Limit::ALL {
+            text.sample("pausewatch_refused_total", &[("limit", limit.name())], self.refused(limit));
+        }
+        let help = "Lines of the log dropped because nobody took them.";
+        text.single("pausewatch_log_lines_lost_total", Kind::Counter, help, LOG_LINES_LOST.get());
+        let help = "Lines of the audit trail that could not be written.";
+        text.single("pausewatch_audit_lines_lost_total", Kind::Counter, help, self.audit_lost.get());
+        text.family("pausewatch_build_info", Kind::Gauge, "Always 1; the version of the program.");
+        text.sample("pausewatch_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
+        process::write(&mut text, self.started);
+        text.finish()
+    }
+
+    fn show_calls(&self, text: &mut Text) {
+        let name = "pausewatch_calls_total";
+        text.family(name, Kind::Counter, "Calls that have ended, by RPC and gRPC code; a watch when its stream ends.");
+        for rpc in Rpc::ALL {
+            for (code, label) in CODES.iter().enumerate() {
+                match self.calls.count(rpc, code) {
+                    // There from the start, so that the first failure is a rise; the other codes come as they do.
+                    0 if !(label == &"OK" && rpc != Rpc::Other) => {}
+                    count => text.sample(name, &[("rpc", rpc.name()), ("code", label)], count),
+                }
+            }
+        }
+        let name = "pausewatch_call_duration_seconds";
+        let help = "From a request to its answer; of a watch, to the opening of its stream.";
+        text.family(name, Kind::Histogram, help);
+        for rpc in Rpc::ALL {
+            text.histogram(name, &[("rpc", rpc.name())], &self.calls.latency(rpc), 1e9);
+        }
+    }
+
+    fn show_changes(&self, text: &mut Text) {
+        let help = "Elicitations opened since the start.";
+        text.single("pausewatch_elicitations_opened_total", Kind::Counter, help, self.opened.get());
+        let name = "pausewatch_elicitations_closed_total";
+        text.family(
+            name,
+            Kind::Counter,
+            "Elicitations closed since the start, by a decrement or by the end of their lease.",
+        );
+        text.sample(name, &[("by", "decrement")], self.released.get());
+        text.sample(name, &[("by", "lease")], self.expired.get());
+        let name = "pausewatch_pause_duration_seconds";
+        text.family(name, Kind::Histogram, "Lengths of the pauses of threads that are over.");
+        text.histogram(name, &[], &self.pauses.read(), 1.0);
+        let name = "pausewatch_commit_batch_size";
+        text.family(name, Kind::Histogram, "Changes that a commit made durable together.");
+        text.histogram(name, &[], &self.batch.read(), 1.0);
+        let name = "pausewatch_commit_duration_seconds";
+        text.family(name, Kind::Histogram, "Time to make a batch durable: its write and its fsync.");
+        text.histogram(name, &[], &self.commit.read(), 1e9);
+        let name = "pausewatch_fsync_duration_seconds";
+        text.family(name, Kind::Histogram, "How much of that was the fsync: what the disk takes.");
+        text.histogram(name, &[], &self.fsync.read(), 1e9);
+        let help = "1 while the store takes changes, 0 while it refuses them.";
+        let writable = u8::from(!self.store_failing.load(Relaxed));
+        text.single("pausewatch_store_writable", Kind::Gauge, help, writable);
+        let help = "Connections accepted since the start.";
+        text.single("pausewatch_connections_accepted_total", Kind::Counter, help, self.connections.get());
+    }
+}
+
+fn show_state(text: &mut Text, state: &State) {
+    let gauges: [(&str, &str, u64); 5] = [
+        ("pausewatch_connections", "Open connections.", state.connections),
+        ("pausewatch_watchers", "Open watches (streams).", state.streams),
+        ("pausewatch_threads", "Known threads: paused, or changed within a day.", state.threads),
+        ("pausewatch_paused_threads", "Paused threads.", state.paused),
+        ("pausewatch_open_elicitations", "Open elicitations.", state.open),
+    ];
+    for (name, help, value) in gauges {
+        text.single(name, Kind::Gauge, help, value);
+    }
+    let help = "How long the thread has been paused that has been for the longest; 0: none is.";
+    text.single("pausewatch_oldest_pause_seconds", Kind::Gauge, help, state.oldest_pause.as_secs_f64());
+    let help = "States of threads given to watches.";
+    text.single("pausewatch_deliveries_total", Kind::Counter, help, state.deliveries);
+    let help = "States of threads that a watch was not given because a later one overtook them.";
+    text.single("pausewatch_conflations_total", Kind::Counter, help, state.conflations);
+}

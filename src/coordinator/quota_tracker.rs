@@ -1,0 +1,86 @@
+//! Who has how much of what is open and known. Judged by the engine alone, so that no two calls pass a limit side by side.
+//!
+//! Who opened an elicitation is not stored: after a restart, what was open before counts for all together, and for nobody
+//! alone.
+use crate::coordinator::quota::{Account, CallerKey, Exceeded, Limit, Limits};
+use crate::core::types::{ElicitationId, ThreadId};
+use hashbrown::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// When it makes sense to ask again: whatever is in the way, a person or a day has to end it.
+const RETRY_AFTER: Duration = Duration::from_secs(10);
+
+pub(super) struct QuotaTracker {
+    limits: Option<Limits>,
+    open: usize,
+    openers: HashMap<ElicitationId, Arc<Account>>,
+    namers: HashMap<ThreadId, Arc<Account>>,
+}
+
+impl QuotaTracker {
+    /// `open`: elicitations that are open already.
+    pub(super) fn new(limits: Option<Limits>, open: usize) -> Self {
+        QuotaTracker { limits, open, openers: HashMap::new(), namers: HashMap::new() }
+    }
+
+    /// One more elicitation. `first`: the thread, if nobody has named it before; `threads`: how many are known.
+    pub(super) fn open(
+        &mut self,
+        id: ElicitationId,
+        first: Option<&ThreadId>,
+        threads: usize,
+        by: Option<&Arc<Account>>,
+    ) -> Result<(), Exceeded> {
+        if let Some(limits) = &self.limits {
+            within(Limit::OpenElicitations, self.open as u64, limits.open.in_all, None)?;
+            if first.is_some() {
+                within(Limit::Threads, threads as u64, limits.threads.in_all, None)?;
+            }
+            if let Some(by) = by {
+                let has = |what: &AtomicU64| what.load(Relaxed);
+                let key = Some(by.key());
+                within(Limit::OpenElicitationsPerCaller, has(&by.open), limits.open.per_caller, key)?;
+                if first.is_some() {
+                    within(Limit::ThreadsPerCaller, has(&by.threads), limits.threads.per_caller, key)?;
+                }
+            }
+        }
+        self.open += 1;
+        if let Some(by) = by.filter(|_| self.limits.is_some()) {
+            by.open.fetch_add(1, Relaxed);
+            self.openers.insert(id, by.clone());
+            if let Some(thread) = first {
+                by.threads.fetch_add(1, Relaxed);
+                self.namers.insert(thread.clone(), by.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// It is not open any more, or never was.
+    pub(super) fn close(&mut self, id: ElicitationId) {
+        self.open -= 1;
+        if let Some(by) = self.openers.remove(&id) {
+            by.open.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// The thread is not known any more, or never was.
+    pub(super) fn forget(&mut self, thread: &ThreadId) {
+        if let Some(by) = self.namers.remove(thread) {
+            by.threads.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+fn within(limit: Limit, was: u64, allowed: Option<u64>, caller: Option<&CallerKey>) -> Result<(), Exceeded> {
+    match allowed {
+        Some(allowed) if was >= allowed => {
+            let caller = caller.map(CallerKey::name);
+            Err(Exceeded { limit, was, allowed, caller, retry_after: RETRY_AFTER })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,39 @@
+//! Whether the disk is slow now, judged by how long its last commits took.
+//!
+//! A good disk has a slow moment now and then, a few in a second: that is over when it is known, and to hand the commits
+//! of a second to a thread for it costs more than the next such moment. A slow disk is slow twice in a row.
+use crate::sync::AtomicI64;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A commit that takes so long (nanoseconds) is slow: ten times what a good disk needs, and little beside a heartbeat.
+const SLOW: i64 = 2_000_000;
+/// One that takes so long is reason enough by itself.
+const VERY_SLOW: i64 = 20_000_000;
+/// How long the disk counts as slow.
+const SLOW_FOR: i64 = 1_000_000_000;
+
+pub(super) struct SlowDiskDetector {
+    /// On the boot-time clock.
+    slow_until: AtomicI64,
+    /// How long the last commit took, in nanoseconds.
+    last: AtomicI64,
+}
+
+impl SlowDiskDetector {
+    pub(super) fn new() -> Self {
+        SlowDiskDetector { slow_until: AtomicI64::new(i64::MIN), last: AtomicI64::new(0) }
+    }
+
+    pub(super) fn is_slow(&self, now: i64) -> bool {
+        now < self.slow_until.load(Relaxed)
+    }
+
+    /// Takes note of a commit. Of one at a time: the engine is locked.
+    pub(super) fn committed(&self, began: i64, ended: i64) {
+        let took = ended.saturating_sub(began);
+        let last = self.last.swap(took, Relaxed);
+        if took >= VERY_SLOW || took.min(last) >= SLOW {
+            self.slow_until.store(ended.saturating_add(SLOW_FOR), Relaxed);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Notices that the server stood still: the process was stopped, got no processor, or waited for its disk where it serves.
+//!
+//! Nobody could renew a lease meanwhile, so the leases are moved by as much (E4). Not for less than a second and a half:
+//! a lease has two thirds of its length left when its holder renews it. By as much, and not anew: on a machine that stands
+//! still every now and then, leases that began anew each time would never end.
+use super::LONGEST_NAP;
+use crate::sync::AtomicI64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// Beats come more often than this (nanoseconds), unless the server stands still.
+const TOO_LONG: i64 = LONGEST_NAP.as_nanos() as i64 + 500_000_000;
+
+pub(super) struct StallDetector {
+    /// When the last beat was, on the boot-time clock.
+    last: AtomicI64,
+    /// How long it stood still since that was last asked for, in nanoseconds.
+    still: AtomicI64,
+}
+
+impl StallDetector {
+    pub(super) fn new(now: i64) -> Self {
+        StallDetector { last: AtomicI64::new(now), still: AtomicI64::new(0) }
+    }
+
+    /// A sign of life.
+    pub(super) fn beat(&self, now: i64) {
+        let since = now.saturating_sub(self.last.swap(now, Relaxed));
+        if since > TOO_LONG {
+            self.still.fetch_add(since, Relaxed);
+        }
+    }
+
+    /// How long it stood still up to `now`, since this was last asked for.
+    pub(super) fn stood_still(&self, now: i64) -> Duration {
+        self.beat(now);
+        Duration::from_nanos(self.still.swap(0, Relaxed).unsigned_abs())
+    }
+}

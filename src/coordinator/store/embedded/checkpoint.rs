@@ -1,0 +1,304 @@
+//! The thread that carries the journal into the database, and the files that go back and forth.
+//!
+//! The writer hands over a file when it is full and takes a free one. The thread takes up several full files in one
+//! transaction, or fewer when the writer waits for one. When there is no space even with the reserve, it stops until it
+//! is told to try again; the writer then runs out of files, and refuses.
+//!
+//! - K1: the writer waits only for a thread that is at work, and that ends in a free file, or in saying why not.
+use super::database::{ApplyError, Database, View, caught};
+use super::disk::{Disk, Health, is_no_space};
+use super::journal::{self, Journal, ReadError};
+use super::rows::RowCodec;
+use super::segments::{self, MAX_SEGMENTS, Pool, Segment};
+use crate::coordinator::store::{Contents, OpenError};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+/// Full files that are worth a transaction, while the writer has others.
+const ENOUGH: usize = 4;
+
+/// How long a view of the database is waited for: far longer than a transaction takes.
+const VIEW_WITHIN: Duration = Duration::from_secs(30);
+
+/// Of nice(1): a third of the share of those who serve. Not less: the writer may have to wait for a file, and on a busy
+/// machine the lowest priority gets no time for seconds.
+#[cfg(target_os = "linux")]
+const STAND_BACK: i32 = 5;
+
+/// The writer's end.
+pub(super) struct Checkpoints {
+    shared: Arc<Shared>,
+    disk: Arc<dyn Disk>,
+    health: Arc<Health>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+/// Why there is no file to write to.
+pub(super) enum NoFile {
+    /// Nor will there be, until there is space.
+    DiskFull,
+    /// The database cannot be trusted any more.
+    Broken(String),
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Why the database cannot be trusted any more. Beside the lock, so that no commit waits for a thread of low
+    /// priority that was stopped while it held it.
+    broken: OnceLock<String>,
+}
+
+#[derive(Default)]
+struct State {
+    pool: Pool,
+    base: Option<Database>,
+    writer_waits: bool,
+    out_of_space: bool,
+    /// There may be space again.
+    retry: bool,
+    finishing: bool,
+    /// The thread is to end as it is.
+    abandoned: bool,
+}
+
+impl State {
+    fn is_closed(&self) -> bool {
+        self.finishing || self.abandoned
+    }
+
+    /// Whether the thread has something to do now.
+    fn has_work(&self) -> bool {
+        let wanted = match self.out_of_space {
+            true => self.retry,
+            false => self.pool.full.len() >= ENOUGH || self.writer_waits && !self.pool.full.is_empty(),
+        };
+        wanted || self.finishing || self.abandoned
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while it holds the pool")
+    }
+}
+
+impl Checkpoints {
+    pub(super) fn start(
+        base: Database,
+        pool: Pool,
+        disk: Arc<dyn Disk>,
+        health: Arc<Health>,
+        name: &str,
+    ) -> Result<Self, OpenError> {
+        let shared = Arc::<Shared>::default();
+        {
+            let mut state = shared.lock();
+            state.pool = pool;
+            state.base = Some(base);
+        }
+        let thread =
+            Checkpointer { shared: shared.clone(), disk: disk.clone(), health: health.clone(), name: name.to_owned() };
+        let thread = thread::Builder::new().name("checkpoint".into()).spawn(move || thread.run());
+        let thread = thread.map_err(|error| OpenError::Io(format!("start the checkpoint thread: {error}")))?;
+        Ok(Checkpoints { shared, disk, health, thread: Some(thread) })
+    }
+
+    /// Reads everything that the database has.
+    pub(super) fn read(&self, stamper: RowCodec, name: &str) -> Result<Contents, OpenError> {
+        self.shared.lock().base.as_ref().expect("nothing is written before all is read").read(stamper, name)
+    }
+
+    pub(super) fn viewer(&self) -> Viewer {
+        Viewer(self.shared.clone())
+    }
+
+    /// Why the database cannot be trusted any more.
+    pub(super) fn broken(&self) -> Option<&str> {
+        self.shared.broken.get().map(String::as_str)
+    }
+
+    /// Whether the database takes up what there is. If not, it is tried again.
+    pub(super) fn retry(&self) -> bool {
+        let mut state = self.shared.lock();
+        state.retry = state.out_of_space;
+        self.shared.changed.notify_all();
+        !state.out_of_space
+    }
+
+    /// A full file, to be taken up.
+    pub(super) fn take_up(&self, full: Segment) {
+        self.shared.lock().pool.full.push_back(full);
+        self.shared.changed.notify_all();
+    }
+
+    /// Whether there is certainly a file to write to right now. Waits for nobody: if the thread is at the pool, there may
+    /// be none.
+    pub(super) fn has_free_segment(&self) -> bool {
+        self.shared.state.try_lock().is_ok_and(|state| !state.pool.free.is_empty())
+    }
+
+    /// A file to write to: a free one, a new one, or the first that becomes free.
+    pub(super) fn free_segment(&self) -> Result<Segment, NoFile> {
+        let mut state = self.shared.lock();
+        loop {
+            if let Some(free) = state.pool.free.pop() {
+                return Ok(free);
+            }
+            if let Some(why) = self.broken() {
+                return Err(NoFile::Broken(why.to_owned()));
+            }
+            if state.out_of_space {
+                return Err(NoFile::DiskFull);
+            }
+            // On a full disk, what space there is was the reserve: that is the database's.
+            let may_grow = !self.health.full.load(Relaxed) && !self.disk.is_low();
+            if state.pool.next_number < MAX_SEGMENTS && may_grow {
+                match segments::create(&*self.disk, state.pool.next_number) {
+                    Ok(made) => {
+                        state.pool.next_number += 1;
+                        return Ok(made);
+                    }
+                    Err(error) if is_no_space(&error) => self.health.full.store(true, Relaxed),
+                    Err(error) => return Err(NoFile::Broken(format!("make a file of the journal: {error}"))),
+                }
+            }
+            state.writer_waits = true;
+            self.shared.changed.notify_all();
+            state = self.shared.changed.wait(state).expect("nothing panics while it holds the pool");
+            state.writer_waits = false;
+        }
+    }
+
+    /// Carries over all that is left, and closes the database.
+    pub(super) fn finish(&mut self, journal: Journal) {
+        if !journal.is_empty() {
+            self.shared.lock().pool.full.push_back(journal.into_active());
+        }
+        self.shared.lock().finishing = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Takes views of the database, from any thread.
+#[derive(Clone)]
+pub(super) struct Viewer(Arc<Shared>);
+
+impl Viewer {
+    /// The database as it is after its latest transaction. Waits for the one at work.
+    pub(super) fn view(&self, name: &str) -> Result<View, OpenError> {
+        let unusable = |why: &str| OpenError::Io(format!("{name}: {why}"));
+        let busy = |state: &mut State| {
+            state.base.is_none() && !state.is_closed() && !state.out_of_space && self.0.broken.get().is_none()
+        };
+        let waited = self.0.changed.wait_timeout_while(self.0.lock(), VIEW_WITHIN, busy);
+        let (state, _) = waited.expect("nothing panics while it holds the pool");
+        match (&state.base, self.0.broken.get()) {
+            (_, Some(why)) => Err(unusable(why)),
+            _ if state.is_closed() => Err(unusable("the store was closed")),
+            (Some(base), _) => base.view(name),
+            _ if state.out_of_space => Err(unusable("the disk is full: make room, and try again")),
+            _ => Err(unusable("the database has been busy for too long: try again")),
+        }
+    }
+}
+
+impl Drop for Checkpoints {
+    fn drop(&mut self) {
+        self.shared.lock().abandoned = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+/// The thread's end.
+struct Checkpointer {
+    shared: Arc<Shared>,
+    disk: Arc<dyn Disk>,
+    health: Arc<Health>,
+    name: String,
+}
+
+impl Checkpointer {
+    fn run(self) {
+        // Nobody waits for it as a rule, and those who are served must not wait for a core. On Linux this is the
+        // thread's own priority (setpriority(2), notes); elsewhere it would be that of the process.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::process::setpriority_process(None, STAND_BACK);
+        loop {
+            let mut state = self.shared.lock();
+            while !state.has_work() {
+                state = self.shared.changed.wait(state).expect("nothing panics while it holds the pool");
+            }
+            let full: Vec<_> = state.pool.full.drain(..).collect();
+            let finishing = state.finishing;
+            let base = state.base.take();
+            state.retry = false;
+            let nothing_left = finishing && full.is_empty();
+            if state.abandoned || nothing_left {
+                drop(state);
+                drop(base);
+                return;
+            }
+            drop(state);
+            let (base, carried) =
+                caught(|| self.carry(base, &full)).unwrap_or_else(|panic| (None, Err(ApplyError::Broken(panic))));
+            let full = full.into_iter();
+            // Files are cut before the lock is taken, for the sake of the writer.
+            let (free, full): (Vec<_>, Vec<_>) = match carried {
+                Ok(()) => (full.map(Segment::reused).collect(), Vec::new()),
+                Err(_) => (Vec::new(), full.collect()),
+            };
+            let mut state = self.shared.lock();
+            state.base = base;
+            state.pool.free.extend(free);
+            full.into_iter().rev().for_each(|segment| state.pool.full.push_front(segment));
+            state.out_of_space = matches!(carried, Err(ApplyError::NoSpace));
+            let is_broken = matches!(carried, Err(ApplyError::Broken(_)));
+            if let Err(ApplyError::Broken(why)) = carried {
+                self.health.broken.store(true, Relaxed);
+                let _ = self.shared.broken.set(why);
+            }
+            if state.out_of_space {
+                self.health.full.store(true, Relaxed);
+            }
+            self.shared.changed.notify_all();
+            // What could not be carried over, the journal keeps for the next process.
+            if is_broken || finishing && state.out_of_space {
+                return;
+            }
+        }
+    }
+
+    /// Takes up the files in one transaction. A database that has run out of space is closed: it must be opened anew.
+    fn carry(&self, base: Option<Database>, full: &[Segment]) -> (Option<Database>, Result<(), ApplyError>) {
+        let base = match base {
+            Some(base) => base,
+            None => match Database::open(&self.disk, &self.health, &self.name) {
+                Ok(base) => base,
+                Err(unopened) if unopened.no_space => return (None, Err(ApplyError::NoSpace)),
+                Err(unopened) => return (None, Err(ApplyError::Broken(unopened.error.to_string()))),
+            },
+        };
+        let damaged = |error| match error {
+            ReadError::Io(error) => ApplyError::Broken(format!("read the journal: {error}")),
+            ReadError::Damaged(why) => ApplyError::Broken(why),
+        };
+        let payloads: Result<Vec<_>, _> =
+            full.iter().map(|segment| journal::payloads(segment, base.seed).map_err(damaged)).collect();
+        let done = payloads.and_then(|payloads| {
+            let changes = journal::changes(payloads.iter().flatten().map(Vec::as_slice));
+            let changes = changes.ok_or_else(|| ApplyError::Broken("the journal makes no sense".into()))?;
+            base.apply(&changes, full.last().map_or(0, |segment| segment.last))
+        });
+        match done {
+            Err(ApplyError::NoSpace) => (None, done),
+            done => (Some(base), done),
+        }
+    }
+}

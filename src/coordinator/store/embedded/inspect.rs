@@ -1,0 +1,64 @@
+//! Looking at a store that no server has open, without a change to it.
+use super::disk::{DATABASE, Disk};
+use super::read_only_overlay::ReadOnlyOverlay;
+use super::{Embedded, lock, restore};
+use crate::coordinator::store::{OpenError, Store};
+use crate::core::Timestamp;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a sound store holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Inspection {
+    /// Threads that are known.
+    pub threads: usize,
+    /// Those that are paused.
+    pub paused: usize,
+    /// Open elicitations.
+    pub elicitations: usize,
+    /// The highest revision of any thread, the forgotten ones included.
+    pub revision: u64,
+    /// Bytes of the database.
+    pub database_bytes: u64,
+}
+
+/// Opens the store in `directory` to look at it, with all checks of a server that starts. What is committed to it is not
+/// stored. No server can open it meanwhile.
+///
+/// # Errors
+/// There is none, a server has it open, or a server would not start on it.
+pub(crate) fn look_at(directory: &Path, boot_id: u64) -> Result<Embedded, OpenError> {
+    let name = directory.display().to_string();
+    let glass = ReadOnlyOverlay::before(directory);
+    match glass.has_database() {
+        Ok(true) => {}
+        Ok(false) if !directory.is_dir() => return Err(OpenError::Io(format!("{name}: there is no such directory"))),
+        Ok(false) if glass.has_segment(0).unwrap_or(false) => {
+            return Err(super::damaged(&name, "there is a journal, and the database is gone"));
+        }
+        Ok(false) => return Err(OpenError::Io(format!("{name}: there is no store in it, no {DATABASE}"))),
+        Err(error) => return Err(OpenError::Io(format!("open {name}/{DATABASE}: {error}"))),
+    }
+    let lock = lock::look(directory)?;
+    restore::none_unfinished(directory)?;
+    let mut store = Embedded::on(Arc::new(glass), &name, boot_id)?;
+    store._lock = lock;
+    Ok(store)
+}
+
+/// Checks the store in `directory`: every page and row of it.
+///
+/// # Errors
+/// As [`look_at`].
+pub(crate) fn inspect(directory: &Path, boot_id: u64, now: Timestamp) -> Result<Inspection, OpenError> {
+    let contents = look_at(directory, boot_id)?.load(now)?;
+    let records = &contents.records;
+    let database = directory.join(DATABASE).metadata();
+    Ok(Inspection {
+        threads: records.len(),
+        paused: records.iter().filter(|record| !record.open.is_empty()).count(),
+        elicitations: records.iter().map(|record| record.open.len()).sum(),
+        revision: records.iter().map(|record| record.header.revision).fold(contents.floor, u64::max),
+        database_bytes: database.map_or(0, |database| database.len()),
+    })
+}

@@ -1,0 +1,235 @@
+//! The default store: a directory with a database (redb) and a journal in front of it.
+//!
+//! A batch is one entry of the journal: one write and one fdatasync, and it is durable. Behind the back of the callers
+//! a thread carries what the journal has into the database, many changes of a key as one. Opening takes up what the
+//! journal still has; closing leaves it empty. `docs/decisions/` says why there are two.
+mod backup;
+mod checkpoint;
+mod database;
+mod disk;
+mod entry;
+#[cfg(unix)]
+mod inspect;
+mod journal;
+mod lock;
+mod ops;
+mod permissions;
+#[cfg(unix)]
+mod read_only_overlay;
+mod restore;
+mod rows;
+mod segments;
+mod snapshot;
+
+pub(crate) use backup::Summary;
+pub(crate) use backup::copy as copy_backup;
+pub use database::FORMAT;
+pub use disk::{Disk, RESERVE_BYTES};
+#[cfg(unix)]
+pub(crate) use inspect::{inspect, look_at};
+pub use restore::restore;
+pub use snapshot::Snapshot;
+pub(crate) use snapshot::Snapshots;
+
+use super::{CommitError, Contents, OpenError, Store, Write};
+use crate::core::Timestamp;
+use checkpoint::{Checkpoints, NoFile};
+use database::{Database, caught, damaged};
+use disk::{Directory, Health, is_no_space};
+use journal::Journal;
+use rows::RowCodec;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
+
+/// A store in a directory.
+pub struct Embedded {
+    disk: Arc<dyn Disk>,
+    health: Arc<Health>,
+    /// `None`: an append has failed.
+    journal: Option<Journal>,
+    checkpoints: Checkpoints,
+    boot_id: u64,
+    name: String,
+    payload: Vec<u8>,
+    /// Bytes of the batch that was refused last.
+    refused: usize,
+    before_fsync: Box<dyn Fn() + Send>,
+    snapshots: Snapshots,
+    _lock: Option<File>,
+}
+
+impl Embedded {
+    /// Opens the store in `directory`, or makes one. `boot_id`: of the clock whose moments will be committed.
+    ///
+    /// # Errors
+    /// Another process has it open; it is damaged, foreign or of a later version; or the file system refuses.
+    pub fn open(directory: &Path, boot_id: u64) -> Result<Self, OpenError> {
+        let name = directory.display().to_string();
+        disk::create_directory(directory).map_err(|error| OpenError::Io(format!("create {name}: {error}")))?;
+        let lock = lock::take(directory)?;
+        permissions::close_to_others(directory);
+        restore::none_unfinished(directory)?;
+        let mut store = Self::on(Arc::new(Directory::new(directory)), &name, boot_id)?;
+        store._lock = Some(lock);
+        Ok(store)
+    }
+
+    /// Opens the store on a disk of the caller's; `name` is for messages. Nothing keeps others from opening it too.
+    ///
+    /// # Errors
+    /// As [`Embedded::open`].
+    pub fn on(disk: Arc<dyn Disk>, name: &str, boot_id: u64) -> Result<Self, OpenError> {
+        let health = Arc::<Health>::default();
+        Self::on_disk(disk, health.clone(), name, boot_id).map_err(|error| told_from_damage(error, &health, name))
+    }
+
+    fn on_disk(disk: Arc<dyn Disk>, health: Arc<Health>, name: &str, boot_id: u64) -> Result<Self, OpenError> {
+        health.full.store(disk.restore_reserve().is_err() || disk.is_low(), Relaxed);
+        let base = Database::open(&disk, &health, name).map_err(|unopened| unopened.error)?;
+        let found = journal::read(&*disk, base.seed, base.applied);
+        let (payloads, last) = found.map_err(|error| error.into_open_error(name))?;
+        if last > base.applied {
+            let changes = journal::changes(payloads.iter().map(Vec::as_slice));
+            let changes = changes.ok_or_else(|| damaged(name, "the journal makes no sense"))?;
+            let applied = caught(|| base.apply(&changes, last));
+            applied.unwrap_or_else(|panic| Err(database::ApplyError::Broken(panic))).map_err(|error| match error {
+                database::ApplyError::NoSpace => {
+                    OpenError::Io(format!("open {name}: no space left to take up the journal"))
+                }
+                database::ApplyError::Broken(why) => damaged(name, &why),
+            })?;
+        }
+        let pool = segments::take(&*disk);
+        let mut pool = pool.map_err(|error| OpenError::Io(format!("open the journal in {name}: {error}")))?;
+        let active = pool.free.pop().expect("a journal has files");
+        let (seed, durable) = (base.seed, Arc::new(AtomicU64::new(last)));
+        let journal = Some(Journal::new(active, seed, last));
+        let checkpoints = Checkpoints::start(base, pool, disk.clone(), health.clone(), name)?;
+        let (name, payload) = (name.to_owned(), Vec::new());
+        let viewer = checkpoints.viewer();
+        let snapshots = Snapshots { viewer, disk: disk.clone(), durable, seed, name: name.clone() };
+        Ok(Embedded {
+            disk,
+            health,
+            journal,
+            checkpoints,
+            boot_id,
+            name,
+            payload,
+            refused: 0,
+            before_fsync: Box::new(|| ()),
+            snapshots,
+            _lock: None,
+        })
+    }
+
+    /// What makes copies of it while it is in use.
+    pub fn snapshots(&self) -> Snapshots {
+        self.snapshots.clone()
+    }
+
+    fn fatal(&self, why: &str) -> CommitError {
+        self.health.broken.store(true, Relaxed);
+        CommitError::Fatal(format!(
+            "{}: {why}. What is on the disk is unknown; the kernel's log (dmesg) may say more",
+            self.name
+        ))
+    }
+}
+
+/// Nobody is to move a store away because its disk cannot be read today.
+fn told_from_damage(error: OpenError, health: &Health, name: &str) -> OpenError {
+    match (error, health.failure.get()) {
+        (OpenError::Corrupt(_), Some(why)) => OpenError::Io(format!(
+            "open {name}: {why}. The disk fails; what is stored may be sound. The kernel's log (dmesg) may say more"
+        )),
+        (error, _) => error,
+    }
+}
+
+impl Store for Embedded {
+    fn load(&mut self, now: Timestamp) -> Result<Contents, OpenError> {
+        let read = self.checkpoints.read(RowCodec { boot_id: self.boot_id, now }, &self.name);
+        read.map_err(|error| told_from_damage(error, &self.health, &self.name))
+    }
+
+    fn begin(&mut self) {
+        if self.disk.is_low() {
+            self.health.full.store(true, Relaxed);
+        }
+    }
+
+    fn commit(&mut self, batch: &[Write<'_>]) -> Result<(), CommitError> {
+        if let Some(why) = self.checkpoints.broken() {
+            return Err(self.fatal(why));
+        }
+        self.payload.clear();
+        ops::encode(batch, self.boot_id, &mut self.payload);
+        let Some(mut journal) = self.journal.take() else { return Err(self.fatal("an earlier write failed")) };
+        // An empty batch asks whether what was refused would be taken now.
+        let payload = if batch.is_empty() { self.refused } else { self.payload.len() };
+        let mut refusal = None;
+        if journal.is_full(payload) {
+            match self.checkpoints.free_segment() {
+                Ok(free) => self.checkpoints.take_up(journal.rotate(free)),
+                Err(NoFile::Broken(why)) => return Err(self.fatal(&why)),
+                Err(NoFile::DiskFull) => refusal = Some("the disk is full".to_owned()),
+            }
+        }
+        if refusal.is_none() {
+            match journal.make_room(payload) {
+                Ok(()) => {}
+                Err(error) if is_no_space(&error) => {
+                    self.health.full.store(true, Relaxed);
+                    refusal = Some(format!("make room in the journal: {error}"));
+                }
+                Err(error) => return Err(self.fatal(&format!("make room in the journal: {error}"))),
+            }
+        }
+        if let Some(why) = refusal {
+            self.journal = Some(journal);
+            self.refused = payload;
+            return Err(CommitError::Refused(format!("{}: {why}", self.name)));
+        }
+        self.refused = 0;
+        if !batch.is_empty() {
+            let appended = journal.append(&self.payload, &*self.before_fsync);
+            appended.map_err(|error| self.fatal(&format!("write the journal and make it durable: {error}")))?;
+            self.snapshots.durable.store(journal.last(), SeqCst);
+        }
+        self.journal = Some(journal);
+        Ok(())
+    }
+
+    fn before_fsync(&mut self, hook: Box<dyn Fn() + Send>) {
+        self.before_fsync = hook;
+    }
+
+    fn is_full(&self) -> bool {
+        self.health.full.load(Relaxed)
+    }
+
+    fn may_wait(&self) -> bool {
+        self.journal.as_ref().is_some_and(Journal::is_half_full) && !self.checkpoints.has_free_segment()
+    }
+
+    fn recover(&mut self) {
+        if self.checkpoints.retry() && self.disk.restore_reserve().is_ok() && !self.disk.is_low() {
+            self.health.full.store(false, Relaxed);
+        }
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        // A process that was told that the disk is broken must not write to it once more.
+        if let Some(journal) = self.journal.take() {
+            self.checkpoints.finish(journal);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! A store is for its owner alone: it has what people are asked, and by whom; and whoever can open its lock can hold it.
+//!
+//! - P1: what the store makes nobody else can open, whatever the umask is.
+//! - P2: what an earlier version has left open to others is closed to them when the store is opened. Its directory may be
+//!   the work of somebody else, who is told.
+use super::disk::{DATABASE, RESERVE, SEGMENT};
+use super::lock::LOCK;
+use super::restore::REPLACED;
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+/// What the owner may do, of a mode.
+const OWNER: u32 = 0o700;
+/// What all may do who are neither the owner nor of the group, of a mode.
+const OTHERS: u32 = 0o007;
+
+/// Opens files; those that it makes are for their owner alone.
+pub(super) fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600);
+    options
+}
+
+/// Makes a directory for its owner alone.
+pub(super) fn make_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(OWNER).create(path)
+}
+
+/// Closes the files of the store in `directory` to others (P2).
+pub(super) fn close_to_others(directory: &Path) {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    for path in entries.filter(|entry| is_of_a_store(&entry.file_name().to_string_lossy())).map(|entry| entry.path()) {
+        if let Err(error) = close(&path) {
+            tracing::warn!("{}: other users of this machine may open it; chmod go= it: {error}", path.display());
+        }
+    }
+    if fs::metadata(directory).is_ok_and(|metadata| metadata.permissions().mode() & OTHERS != 0) {
+        tracing::warn!(
+            "the data directory {}: every user of this machine can see into it; chmod 700 it",
+            directory.display()
+        );
+    }
+}
+
+fn is_of_a_store(name: &str) -> bool {
+    [DATABASE, RESERVE, LOCK].contains(&name) || [SEGMENT, REPLACED].iter().any(|first| name.starts_with(first))
+}
+
+fn close(path: &Path) -> io::Result<()> {
+    let mode = fs::metadata(path)?.permissions().mode();
+    match mode & 0o777 & !OWNER {
+        0 => Ok(()),
+        _ => fs::set_permissions(path, Permissions::from_mode(mode & OWNER)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coordinator::store::{Embedded, Store, restore};
+    use crate::core::Timestamp;
+    use std::path::PathBuf;
+
+    const NOW: Timestamp = Timestamp { boot: 1, wall: 1_800_000_000_000_000_000 };
+
+    /// Each file and directory beneath with its mode, those that others may not use left out.
+    fn open_to_others(directory: &Path) -> Vec<(PathBuf, u32)> {
+        let mut found = Vec::new();
+        for path in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+            let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+            found.extend((mode & !OWNER != 0).then(|| (path.clone(), mode)));
+            if path.is_dir() {
+                found.extend(open_to_others(&path));
+            }
+        }
+        found
+    }
+
+    /// Makes a store, and another one over it from its backup.
+    fn make(data: &Path) {
+        let mut store = Embedded::open(data, 7).unwrap();
+        store.load(NOW).unwrap();
+        let mut backup = Vec::new();
+        store.snapshots().take().unwrap().write(0, &mut backup).unwrap();
+        drop(store);
+        restore(&mut &backup[..], data, true, 7, NOW).unwrap();
+        drop(Embedded::open(data, 7).unwrap());
+    }
+
+    #[test]
+    fn what_a_store_makes_is_for_its_owner_alone() {
+        let place = tempfile::tempdir().unwrap();
+        make(&place.path().join("data"));
+        assert_eq!(open_to_others(place.path()), []);
+        let names: Vec<_> = fs::read_dir(place.path().join("data")).unwrap().map(|entry| entry.unwrap()).collect();
+        assert!(names.len() >= 6, "database, journal, reserve, lock, what was replaced: {names:?}");
+    }
+
+    #[test]
+    fn the_files_of_an_open_store_are_closed_and_its_directory_is_left() {
+        let place = tempfile::tempdir().unwrap();
+        let data = place.path().join("data");
+        make(&data);
+        fs::write(data.join("not of the store"), "").unwrap();
+        for entry in fs::read_dir(&data).unwrap().map(|entry| entry.unwrap()) {
+            let mode = if entry.file_type().unwrap().is_dir() { 0o755 } else { 0o644 };
+            fs::set_permissions(entry.path(), Permissions::from_mode(mode)).unwrap();
+        }
+        fs::set_permissions(&data, Permissions::from_mode(0o755)).unwrap();
+        drop(Embedded::open(&data, 7).unwrap());
+        assert_eq!(open_to_others(place.path()), [(data.clone(), 0o755), (data.join("not of the store"), 0o644)]);
+    }
+}

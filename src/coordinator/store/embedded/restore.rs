@@ -1,0 +1,173 @@
+//! A store made of a backup.
+//!
+//! - R1: the backup is read to its end, and the store made of it is checked, before anything that was there is touched. What
+//!   was there is moved aside, never deleted.
+//! - R2: the directory has the new store, or says that a restore was not finished: a server does not start on a half.
+//! - R3: revisions go on above all that any client can have seen of this store, also of the time after the backup: clients
+//!   ignore what is older than what they know (G6). They begin at the second of the restore, times 2^20: no server makes a
+//!   million changes of a thread in a second, so that no earlier life of the store has come as far.
+use super::database::{Database, damaged};
+use super::disk::{DATABASE, Directory, Disk, Health, create_directory};
+use super::ops::{Changes, FLOOR_KEY, Table};
+use super::rows::{RowCodec, ThreadRow};
+use super::segments::MAX_SEGMENTS;
+use super::{Summary, backup, journal, lock};
+use crate::coordinator::store::OpenError;
+use crate::core::Timestamp;
+use prost::Message;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where the new store is made. While it is there, the restore is not finished.
+const STAGING: &str = "restoring";
+/// What the names of directories begin with that have what was there before.
+pub(super) const REPLACED: &str = "replaced-";
+/// Of a second: more changes than one thread can have in it.
+const REVISIONS_A_SECOND: u64 = 1 << 20;
+const NANOS_A_SECOND: i64 = 1_000_000_000;
+
+/// What was restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// What the backup had.
+    pub summary: Summary,
+    /// The revision that every thread has now.
+    pub revision: u64,
+    /// Where the store is that was there before.
+    pub replaced: Option<PathBuf>,
+}
+
+/// Whether a restore of this directory has ended.
+pub(super) fn none_unfinished(directory: &Path) -> Result<(), OpenError> {
+    let staging = directory.join(STAGING);
+    match staging.try_exists() {
+        Ok(true) => Err(OpenError::Io(format!(
+            "{}: a restore was not finished. Run `pausewatch restore --force` again; what was there before it is still there, \
+             or in a directory replaced-... beside it",
+            directory.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the store in `directory` anew from `backup`. `replace`: also where there is a store.
+///
+/// # Errors
+/// The backup is not whole (nothing was changed), there is a store, or a server has it open; or the file system refuses.
+pub fn restore(
+    backup: &mut dyn Read,
+    directory: &Path,
+    replace: bool,
+    boot_id: u64,
+    now: Timestamp,
+) -> Result<Restored, OpenError> {
+    let name = directory.display().to_string();
+    let mut parts = Vec::new();
+    let read = backup::read(backup, &mut io::sink(), |rows| {
+        parts.push(rows);
+        Ok(())
+    });
+    let summary = read.map_err(|error| OpenError::Corrupt(format!("{error}. Nothing was changed")))?;
+    let senseless = || OpenError::Corrupt("the backup makes no sense. Nothing was changed".into());
+    let mut changes = journal::changes(parts.iter().map(Vec::as_slice)).ok_or_else(senseless)?;
+    let raised = Raised::of(&changes, now).ok_or_else(senseless)?;
+    raised.put(&mut changes);
+
+    let failed = |error: io::Error| OpenError::Io(format!("restore to {name}: {error}"));
+    create_directory(directory).map_err(failed)?;
+    let _lock = lock::take(directory)?;
+    let before = store_files(directory);
+    if !before.is_empty() && !replace {
+        return Err(OpenError::Io(format!(
+            "{name}: there is a store already. Give an empty directory, or say --force: then what is there is moved aside"
+        )));
+    }
+    let staging = directory.join(STAGING);
+    if staging.is_dir() {
+        fs::remove_dir_all(&staging).map_err(failed)?;
+    }
+    create_directory(&staging).map_err(failed)?;
+    make(&staging, &changes, RowCodec { boot_id, now }, &name).inspect_err(|_| _ = fs::remove_dir_all(&staging))?;
+
+    let replaced = match before.is_empty() {
+        true => None,
+        false => Some(move_aside(directory, &before, now).map_err(failed)?),
+    };
+    let moved = || {
+        // The database last: where it is, its journal is.
+        let mut files = store_files(&staging);
+        files.sort_by_key(|file| file == DATABASE);
+        for file in files {
+            fs::rename(staging.join(&file), directory.join(&file))?;
+        }
+        File::open(directory)?.sync_all()?;
+        fs::remove_dir_all(&staging)?;
+        File::open(directory)?.sync_all()
+    };
+    moved().map_err(failed)?;
+    Ok(Restored { summary, revision: raised.revision, replaced })
+}
+
+/// Makes a store of `changes`, and reads it as a server would.
+fn make(staging: &Path, changes: &Changes<'_>, stamper: RowCodec, name: &str) -> Result<(), OpenError> {
+    let disk: Arc<dyn Disk> = Arc::new(Directory::new(staging));
+    let base = Database::open(&disk, &Arc::<Health>::default(), name).map_err(|unopened| unopened.error)?;
+    base.apply(changes, 0).map_err(|error| match error {
+        super::database::ApplyError::NoSpace => OpenError::Io(format!("restore to {name}: no space left")),
+        super::database::ApplyError::Broken(why) => damaged(name, &why),
+    })?;
+    base.read(stamper, name)?;
+    drop(base);
+    Ok(())
+}
+
+/// The files of a store that are in `directory`. The reserve is none of them: it is made when a server starts.
+fn store_files(directory: &Path) -> Vec<String> {
+    let journal = (0..MAX_SEGMENTS).map(|number| format!("journal-{number}"));
+    journal.chain([DATABASE.to_owned()]).filter(|file| directory.join(file).exists()).collect()
+}
+
+fn move_aside(directory: &Path, files: &[String], now: Timestamp) -> io::Result<PathBuf> {
+    let second = now.wall / NANOS_A_SECOND;
+    let mut names = (0..).map(|again| directory.join(format!("{REPLACED}{second}-{again}")));
+    let aside = names.find(|name| !name.exists()).expect("there are more names than directories");
+    create_directory(&aside)?;
+    for file in files {
+        fs::rename(directory.join(file), aside.join(file))?;
+    }
+    File::open(&aside)?.sync_all()?;
+    Ok(aside)
+}
+
+/// The rows that restoring changes: all threads, and the floor, at one revision.
+struct Raised {
+    threads: Vec<(Vec<u8>, Vec<u8>)>,
+    revision: u64,
+    floor: [u8; 8],
+}
+
+impl Raised {
+    fn of(changes: &Changes<'_>, now: Timestamp) -> Option<Self> {
+        let mut threads = Vec::new();
+        let floor = changes.get(&(Table::Meta, FLOOR_KEY.as_bytes())).copied().flatten();
+        let mut highest = floor.map_or(Some(0), |floor| floor.try_into().ok().map(u64::from_be_bytes))?;
+        for ((_, thread), row) in changes.iter().filter(|((table, _), _)| *table == Table::Threads) {
+            let row = ThreadRow::decode((*row)?).ok()?;
+            highest = highest.max(row.revision());
+            threads.push((thread.to_vec(), row));
+        }
+        let seconds = u64::try_from(now.wall / NANOS_A_SECOND).unwrap_or(0);
+        let revision = seconds.saturating_mul(REVISIONS_A_SECOND).max(highest.saturating_add(1));
+        let threads = threads.into_iter().map(|(thread, row)| (thread, row.at(revision).encode_to_vec())).collect();
+        Some(Raised { threads, revision, floor: revision.to_be_bytes() })
+    }
+
+    fn put<'a>(&'a self, changes: &mut Changes<'a>) {
+        for (thread, row) in &self.threads {
+            changes.insert((Table::Threads, thread), Some(row));
+        }
+        changes.insert((Table::Meta, FLOOR_KEY.as_bytes()), Some(&self.floor));
+    }
+}

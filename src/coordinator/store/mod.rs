@@ -1,0 +1,121 @@
+//! Where the records outlive the process.
+//!
+//! What a [`Store`] promises, and every store is tested for (`tests/it/store_contract.rs`):
+//!
+//! - S1: when [`Store::commit`] returns `Ok`, the whole batch survives the end of the process and a power loss (of a
+//!   store that [keeps](Store::keeps) anything); when it returns [`CommitError::Refused`], nothing of it does.
+//! - S2: [`Store::load`] gives what was committed, all of it and nothing else, or an error. It never guesses.
+//! - S3: two processes never have the same store open.
+//! - S4: an fsync that failed is never tried again: the kernel has marked the pages clean, and what a later one says
+//!   means nothing. It is [`CommitError::Fatal`], and the process ends.
+mod embedded;
+mod memory;
+
+pub use embedded::{Disk, Embedded, FORMAT, RESERVE_BYTES, Snapshot, restore};
+pub(crate) use embedded::{Snapshots, Summary, copy_backup};
+#[cfg(unix)]
+pub(crate) use embedded::{inspect, look_at};
+pub use memory::Memory;
+
+use crate::core::types::ThreadId;
+use crate::core::{Header, Open, Record, RememberedClosing, RememberedRequest, Timestamp};
+
+/// Keeps what the coordinator knows. Called from one thread at a time; may block.
+pub trait Store: Send + 'static {
+    /// Reads everything, once, before the first commit. Moments are given on the boot-time clock that `now` is of.
+    ///
+    /// # Errors
+    /// What is stored cannot be read or makes no sense. Nothing was changed.
+    fn load(&mut self, now: Timestamp) -> Result<Contents, OpenError>;
+
+    /// Makes all of `batch` durable, or nothing.
+    ///
+    /// # Errors
+    /// See [`CommitError`].
+    fn commit(&mut self, batch: &[Write<'_>]) -> Result<(), CommitError>;
+
+    /// Calls `hook` in each commit that has an fsync, right before it.
+    fn before_fsync(&mut self, _hook: Box<dyn Fn() + Send>) {}
+
+    /// A batch is about to be judged: a look at the room that there is, before [`Store::is_full`] is asked.
+    fn begin(&mut self) {}
+
+    /// Whether there is no room for more. Then the coordinator refuses increments; all else still gets a try.
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    /// Tries to be of use again after it was full or has refused a batch. Called about once a second then.
+    fn recover(&mut self) {}
+
+    /// Whether the next commit may have to wait for more than its own write and fsync. Then it should not be made where
+    /// others wait for their turn.
+    fn may_wait(&self) -> bool {
+        false
+    }
+
+    /// Whether anything outlives the process. If not, `commit` need not be called, nor its batch be made.
+    fn keeps(&self) -> bool {
+        true
+    }
+}
+
+/// Everything in a store.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// The threads.
+    pub records: Vec<Record>,
+    /// The highest revision of any thread that was forgotten: new threads start above it.
+    pub floor: u64,
+    /// The first row number that was never used.
+    pub next_row: u64,
+}
+
+/// One change of a store.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Write<'a> {
+    /// A thread's header is now this.
+    PutThread(&'a ThreadId, &'a Header),
+    /// A thread is forgotten. Its other rows are deleted one by one.
+    DeleteThread(&'a ThreadId),
+    /// An elicitation is open.
+    PutElicitation(&'a ThreadId, &'a Open),
+    /// It no longer is.
+    DeleteElicitation(u64),
+    /// Something to remember.
+    PutClosing(&'a ThreadId, &'a RememberedClosing),
+    /// Something to remember.
+    PutRequest(&'a ThreadId, &'a RememberedRequest),
+    /// A closing or a request is forgotten.
+    DeleteMemory(u64),
+    /// The floor is now this.
+    PutFloor(u64),
+}
+
+/// Why a store cannot be opened. The text says what to do; nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it open.
+    #[error("{0}")]
+    InUse(String),
+    /// It was made by a later version.
+    #[error("{0}")]
+    Newer(String),
+    /// It is damaged, or it is no store of ours.
+    #[error("{0}")]
+    Corrupt(String),
+    /// The file system refuses.
+    #[error("{0}")]
+    Io(String),
+}
+
+/// Why a batch was not committed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// Nothing of it was stored. Trying again later may help.
+    #[error("commit: {0}")]
+    Refused(String),
+    /// What is stored is unknown until the store is opened anew: the process has to end.
+    #[error("commit: {0}")]
+    Fatal(String),
+}

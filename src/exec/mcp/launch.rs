@@ -1,0 +1,156 @@
+//! Starting a command: its streams and its terminal. The rest (session, death with the server, sandbox) is done in the
+//! child, by a hidden command of our own program that then becomes the command: what must be done between `fork` and
+//! `exec` needs unsafe code, what is done after `exec` does not.
+//!
+//! 1. Both output streams are one pipe, or the terminal: what is read is in the order in which it was written.
+//! 2. No copy of the writing end stays here, so the end of the output is seen.
+use crate::{exec::sandbox::Sandbox, exec::supervise::session::Session};
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+    process::Pid,
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{Winsize, tcsetwinsize},
+};
+use std::{
+    ffi::{OsStr, OsString},
+    io::{self, ErrorKind},
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+use tokio::{io::AsyncWriteExt, net::unix::pipe, process::Child};
+
+/// What a terminal of ours is as large as.
+const SIZE: Winsize = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+
+/// How commands are started.
+#[derive(Debug, Clone)]
+pub(crate) struct Launcher {
+    /// Our own program, which has the hidden command.
+    pub program: PathBuf,
+    /// The shell that runs command lines.
+    pub shell: OsString,
+}
+
+/// What a command gets on its standard input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Streams {
+    /// Nothing.
+    Null,
+    /// What `write_stdin` writes.
+    Pipe,
+    /// A terminal, which is its output too.
+    Terminal,
+}
+
+pub(super) struct Launch<'a> {
+    pub(super) line: &'a str,
+    pub(super) login: bool,
+    pub(super) workdir: &'a Path,
+    pub(super) env: Vec<(OsString, OsString)>,
+    pub(super) streams: Streams,
+    pub(super) sandbox: Option<&'a Sandbox>,
+}
+
+pub(super) struct Launched {
+    pub(super) child: Child,
+    pub(super) session: Session,
+    pub(super) reader: Reader,
+    pub(super) writer: Option<Writer>,
+}
+
+impl Launcher {
+    pub(super) fn launch(&self, launch: Launch<'_>) -> io::Result<Launched> {
+        let mut command = std::process::Command::new(&self.program);
+        command.arg("exec-child").arg("--parent").arg(std::process::id().to_string());
+        if launch.streams == Streams::Terminal {
+            command.arg("--terminal").env("TERM", "xterm-256color");
+        }
+        if let Some(sandbox) = launch.sandbox {
+            command.arg("--sandbox");
+            sandbox.writable().iter().for_each(|root| _ = command.arg("--writable").arg(root));
+        }
+        command.arg("--").arg(&self.shell).arg(if launch.login { "-lc" } else { "-c" }).arg(launch.line);
+        command.current_dir(launch.workdir).envs(launch.env);
+        let (reader, writer) = match launch.streams {
+            Streams::Terminal => {
+                let (ours, theirs) = open_terminal()?;
+                command.stdin(theirs.try_clone()?).stdout(theirs.try_clone()?).stderr(theirs);
+                // A terminal is read and written as a pipe is.
+                let reader = pipe::Receiver::from_owned_fd_unchecked(ours.try_clone()?)?;
+                (reader, Some(pipe::Sender::from_owned_fd_unchecked(ours)?))
+            }
+            streams => {
+                let (ours, theirs) = io::pipe()?;
+                command.stdout(theirs.try_clone()?).stderr(theirs).stdin(Stdio::null());
+                let mut writer = None;
+                if streams == Streams::Pipe {
+                    let (theirs, ours) = io::pipe()?;
+                    command.stdin(theirs);
+                    writer = Some(pipe::Sender::from_owned_fd(ours.into())?);
+                }
+                (pipe::Receiver::from_owned_fd(ours.into())?, writer)
+            }
+        };
+        let mut command = tokio::process::Command::from(command);
+        let child = command.kill_on_drop(true).spawn()?;
+        // With it go our copies of its streams.
+        drop(command);
+        let leader = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        let leader = leader.ok_or_else(|| io::Error::other("the command has no process id"))?;
+        Ok(Launched { child, session: Session::led_by(leader), reader: Reader(reader), writer: writer.map(Writer) })
+    }
+}
+
+fn open_terminal() -> io::Result<(OwnedFd, OwnedFd)> {
+    #[cfg(target_os = "linux")]
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    #[cfg(not(target_os = "linux"))]
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+    let ours = openpt(flags)?;
+    grantpt(&ours)?;
+    unlockpt(&ours)?;
+    let name = ptsname(&ours, Vec::new())?;
+    let theirs = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
+    tcsetwinsize(&theirs, SIZE)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    Ok((ours, theirs))
+}
+
+/// Where the output comes from.
+pub(super) struct Reader(pipe::Receiver);
+
+impl Reader {
+    /// Waits until there may be something to read. Cancel safe.
+    pub(super) async fn readable(&self) -> io::Result<()> {
+        self.0.readable().await
+    }
+
+    /// Reads without waiting; `Ok(0)`: all that could write have ended.
+    pub(super) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.0.try_read(buffer) {
+            // Of a terminal that nobody has open any more.
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => Ok(0),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Err(ErrorKind::WouldBlock.into()),
+            read => read,
+        }
+    }
+}
+
+/// Where its input goes.
+pub(super) struct Writer(pipe::Sender);
+
+impl Writer {
+    /// Writes some of it. Cancel safe.
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).await
+    }
+}
+
+/// `bash` where there is one, as command lines are written for it.
+pub(crate) fn usual_shell() -> &'static OsStr {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let bash = std::env::split_paths(&path).any(|directory| directory.join("bash").is_file());
+    OsStr::new(if bash { "bash" } else { "sh" })
+}

@@ -1,0 +1,25 @@
+//! What may run: rules about commands, and how a command line is held against them.
+//!
+//! ```text
+//! command line -> shell (every simple command in it, and every doubt) -> rules -> Judgement -> EscalationPolicy -> Action
+//! ```
+//!
+//! A rule names the first words of a command and says `allow`, `prompt` or `forbidden`. A line is read as bash reads it,
+//! every command in it is judged, and the strictest judgement decides.
+//!
+//! P1. A line that runs a forbidden command is never judged `allow`.
+//! P2. A doubt never makes a judgement milder. What cannot be read with certainty is prompted, unless something in the line
+//!     is forbidden anyway. (If no rule prompts or forbids, there is nothing to be in doubt about: it runs in the sandbox.)
+//! P3. `allow` means outside the sandbox, so it holds only for a line whose every command is allowed, that writes no file by
+//!     a redirection, and that sets no variable which could make an allowed program run another.
+//! P4. Whatever the line, reading it takes bounded time and memory, and never panics.
+mod escalation;
+mod evaluate;
+mod load;
+mod rule;
+mod shell;
+
+pub use escalation::{Action, Asker, AskingPolicy, EscalationPolicy, Question};
+pub use evaluate::{Judgement, Rules};
+pub use load::LoadError;
+pub use rule::Decision;

@@ -1,0 +1,89 @@
+//! Starting the command, with `execvp`'s rules.
+//!
+//! A file without `#!` is run by `/bin/sh`, as `execvp` would do it. The standard library spawns by `posix_spawnp`, which
+//! does not; so that one case is tried again.
+use rustix::io::Errno;
+use std::{ffi::OsString, io, process::Command};
+
+/// What to run: a program, looked up in `PATH` unless its name has a slash, its arguments, and additions to the
+/// environment. Standard streams and all else are inherited.
+#[derive(Debug, Clone)]
+pub(crate) struct Program {
+    /// The name, which is also the command's `argv[0]`.
+    pub name: OsString,
+    /// The arguments after it.
+    pub args: Vec<OsString>,
+    /// Set in the command's environment.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+/// Why a command was not started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SpawnError {
+    /// There is no such program, or the interpreter that its first line names does not exist.
+    #[error("failed to run command: {0}")]
+    NotFound(#[source] io::Error),
+    /// It is there and cannot be run.
+    #[error("failed to run command: {0}")]
+    NotExecutable(#[source] io::Error),
+    /// The system has no room for one more process.
+    #[error("cannot create a process: {0}")]
+    NoProcess(#[source] io::Error),
+}
+
+impl SpawnError {
+    /// The exit code that shells, `env`, `nohup` and `timeout` agree on: 127, 126, 125.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::NotFound(_) => 127,
+            Self::NotExecutable(_) => 126,
+            Self::NoProcess(_) => 125,
+        }
+    }
+
+    /// What the system said.
+    pub(crate) fn cause(&self) -> &io::Error {
+        let (Self::NotFound(cause) | Self::NotExecutable(cause) | Self::NoProcess(cause)) = self;
+        cause
+    }
+}
+
+impl From<io::Error> for SpawnError {
+    fn from(error: io::Error) -> Self {
+        match Errno::from_io_error(&error) {
+            Some(Errno::NOENT) => Self::NotFound(error),
+            Some(Errno::AGAIN | Errno::NOMEM) => Self::NoProcess(error),
+            _ => Self::NotExecutable(error),
+        }
+    }
+}
+
+impl Program {
+    pub(crate) fn spawn(&self) -> Result<tokio::process::Child, SpawnError> {
+        let spawn = |command| tokio::process::Command::from(command).spawn();
+        match spawn(self.command()) {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NOEXEC) => Ok(spawn(self.by_shell())?),
+            result => Ok(result?),
+        }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.name);
+        command.args(&self.args).envs(self.env.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    fn by_shell(&self) -> Command {
+        if !self.name.as_encoded_bytes().contains(&b'/') {
+            // With a PATH of the command's own, the standard library turns to execvp, which looks up and falls back.
+            let mut command = self.command();
+            match std::env::var_os("PATH") {
+                Some(path) => command.env("PATH", path),
+                None => command.env_remove("PATH"),
+            };
+            return command;
+        }
+        let args = [self.name.clone()].into_iter().chain(self.args.iter().cloned()).collect();
+        Self { name: "/bin/sh".into(), args, env: self.env.clone() }.command()
+    }
+}

@@ -1,0 +1,173 @@
+//! Who may do what.
+//!
+//! A caller proves who it is by a bearer token, which stands for a [`Grant`]: a role, the threads that it opens, and an end.
+//! Tokens are of two kinds: those of a file, which the server knows by their digest (`tokens.rs`), and JSON web tokens, which
+//! it knows by the signature of a key that it trusts (`jwt.rs`, `keys.rs`). [`mint`] makes both.
+//!
+//! - A1: what was not granted is denied: an unknown role, claim or key of a file is an error, never a wider grant.
+//! - A2: a key has one algorithm, its own; what a token says of its algorithm only ever excludes keys.
+//! - A3: a token that ends, by its time or because its file or key no longer says so, opens nothing from then on; watches end.
+//! - A4: no secret is kept, logged or printed; only digests of them are compared, in constant time.
+mod grant;
+mod jwt;
+mod keys;
+pub mod mint;
+mod rules;
+mod tokens;
+
+pub use grant::{Grant, Role};
+pub use rules::{AccessConfig, JwtConfig, PublicKeys};
+
+use crate::clock::Clock;
+use crate::core::scope::Scope;
+use crate::core::types::ThreadId;
+use rules::{Origin, Rules};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// What the server takes as audience, and `pausewatch token` writes, unless told otherwise.
+pub(crate) const AUDIENCE: &str = "pausewatch";
+/// How late the end of a token is noticed at most when the wall clock was set, or the machine slept.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(60);
+
+/// Who calls.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Caller {
+    grant: Grant,
+    origin: Origin,
+}
+
+impl Caller {
+    /// Who it is, for limits, logs and the audit trail: as the token says.
+    pub fn subject(&self) -> &str {
+        self.grant.subject()
+    }
+
+    /// What it may do.
+    pub fn role(&self) -> Role {
+        self.grant.role()
+    }
+
+    /// The threads with which it may do so.
+    pub fn scope(&self) -> &Scope {
+        self.grant.scope()
+    }
+
+    /// Whether its token opens this thread.
+    pub fn opens(&self, thread: &ThreadId) -> bool {
+        self.scope().contains(thread)
+    }
+}
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.grant.fmt(f)
+    }
+}
+
+/// Why a caller is not who it has to be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Denial {
+    /// Send one.
+    #[error("the call has no token: send one as `authorization: Bearer TOKEN` (--token, PAUSEWATCH_TOKEN)")]
+    Missing,
+    /// Get one that the server takes.
+    #[error("the token is not accepted: {0}")]
+    Invalid(&'static str),
+    /// Get a new one.
+    #[error("the token has expired: get a new one")]
+    Expired,
+}
+
+/// Knows the tokens. They may be exchanged while it is in use.
+pub struct Access {
+    config: AccessConfig,
+    clock: Arc<dyn Clock>,
+    rules: watch::Sender<Arc<Rules>>,
+}
+
+impl Access {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// Which file is wrong, and how.
+    pub fn load(config: AccessConfig, clock: Arc<dyn Clock>) -> Result<Arc<Self>, String> {
+        let rules = watch::Sender::new(Arc::new(Rules::load(&config)?));
+        Ok(Arc::new(Access { config, clock, rules }))
+    }
+
+    /// The files that it reads.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.config.files()
+    }
+
+    /// The one that others are not to read.
+    pub fn secret_file(&self) -> Option<&Path> {
+        self.config.tokens.as_deref()
+    }
+
+    /// Reads the files again. If one is wrong, all stays as it was.
+    ///
+    /// # Errors
+    /// Which file is wrong, and how.
+    pub fn reload(&self) -> Result<(), String> {
+        let rules = Rules::load(&self.config)?;
+        self.rules.send_replace(Arc::new(rules));
+        Ok(())
+    }
+
+    /// Who sends these `authorization` headers.
+    ///
+    /// # Errors
+    /// Nobody whom the server knows.
+    pub fn authenticate<'a>(&self, headers: impl IntoIterator<Item = &'a [u8]>) -> Result<Arc<Caller>, Denial> {
+        let mut headers = headers.into_iter();
+        let header = headers.next().ok_or(Denial::Missing)?;
+        if headers.next().is_some() {
+            return Err(Denial::Invalid("there is more than one authorization header"));
+        }
+        let token = bearer(header).ok_or(Denial::Invalid("the authorization header is not `Bearer TOKEN`"))?;
+        let rules = self.rules.borrow().clone();
+        rules.caller(token, self.clock.now().wall)
+    }
+
+    /// Waits until `caller` is not accepted any more, and says why.
+    pub async fn end_of(self: Arc<Self>, caller: Arc<Caller>) -> Denial {
+        let mut rules = self.rules.subscribe();
+        loop {
+            // Marked as seen before it is looked at: a change in between is waited for in vain by nobody.
+            if !rules.borrow_and_update().still_accept(&caller) {
+                return Denial::Invalid("it was taken back");
+            }
+            let left = caller.grant.left(self.clock.now().wall);
+            if left.is_zero() {
+                return Denial::Expired;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(left.min(LOOK_AGAIN_AFTER)), if left < Duration::MAX => {}
+                changed = rules.changed() => if changed.is_err() { std::future::pending().await },
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access").field("files", &self.files()).finish_non_exhaustive()
+    }
+}
+
+/// The token of an `authorization` header (RFC 6750, 2.1). The scheme is written in any case (RFC 9110, 11.1).
+fn bearer(header: &[u8]) -> Option<&[u8]> {
+    const SCHEME: &[u8] = b"bearer ";
+    let (scheme, token) = header.split_at_checked(SCHEME.len())?;
+    let token = token.trim_ascii();
+    (scheme.eq_ignore_ascii_case(SCHEME) && !token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,108 @@
+//! Who calls, and whether they may: before a call is decoded, and again when its thread is known.
+//!
+//! [`admit`] reads the token, and puts the [`Caller`] among the extensions of the request for all that comes behind it; who has no
+//! right to be there does not count as somebody who has asked ([`ConnectionContext::asks`]). [`Rights`] are what a call then has. A thread is
+//! judged by its id alone, before anything looks whether it is there, so that the answer is the same either way.
+use super::memory_budget::ConnectionContext;
+use crate::coordinator::hub::Interest;
+use crate::core::scope::Scope;
+use crate::core::types::ThreadId;
+use crate::server::access::{Access, Caller, Denial, Role};
+use crate::server::status;
+use std::sync::Arc;
+use tonic::body::Body;
+use tonic::codegen::http;
+use tonic::{Extensions, Status};
+
+/// Has the caller's name put to the request, if it may come in.
+pub(crate) fn admit(access: Option<&Access>, request: &mut http::Request<Body>) -> Result<(), Denial> {
+    if let Some(access) = access {
+        let headers = request.headers().get_all(http::header::AUTHORIZATION).iter();
+        let caller = access.authenticate(headers.map(http::HeaderValue::as_bytes))?;
+        request.extensions_mut().insert(caller);
+    }
+    if let Some(guest) = request.extensions().get::<Arc<ConnectionContext>>() {
+        guest.asks();
+    }
+    Ok(())
+}
+
+/// What a call may do.
+#[derive(Debug)]
+pub(crate) struct Rights(Option<Arc<Caller>>);
+
+impl Rights {
+    /// Of the call with these extensions, which needs `role`. `is_open`: everybody may do everything.
+    pub(crate) fn of(extensions: &Extensions, is_open: bool, role: Role) -> Result<Self, Status> {
+        if is_open {
+            return Ok(Rights(None));
+        }
+        let caller = extensions.get::<Arc<Caller>>().ok_or_else(status::unguarded)?;
+        if caller.role() < role {
+            return Err(status::forbidden_to_role(caller.role(), role));
+        }
+        Ok(Rights(Some(caller.clone())))
+    }
+
+    pub(crate) fn caller(&self) -> Option<Arc<Caller>> {
+        self.0.clone()
+    }
+
+    /// Fails unless they extend to this thread.
+    pub(crate) fn open(&self, thread: &ThreadId) -> Result<(), Status> {
+        match &self.0 {
+            Some(caller) if !caller.opens(thread) => Err(status::forbidden_thread(thread)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The threads that they extend to.
+    pub(crate) fn scope(&self) -> &Scope {
+        self.0.as_ref().map_or(&Scope::ALL, |caller| caller.scope())
+    }
+
+    /// What may be watched of what was asked for: each thread that was named, or of all those that may be seen.
+    pub(crate) fn within(&self, interest: Interest) -> Result<Interest, Status> {
+        Ok(match (interest, &self.0) {
+            (Interest::Threads(threads), _) => {
+                threads.iter().try_for_each(|thread| self.open(thread))?;
+                Interest::Threads(threads)
+            }
+            (_, Some(caller)) => Interest::Within(caller.scope().clone()),
+            (all, None) => all,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::memory_budget::MemoryBudget;
+    use super::*;
+    use crate::clock::System;
+    use crate::coordinator::quota::{Accounts, CallerKey};
+    use crate::server::access::{AccessConfig, Grant};
+    use std::time::Duration;
+
+    #[test]
+    fn only_who_is_let_in_has_asked() {
+        let given = vec![("a-token".to_owned(), Grant::new("s", Role::Watcher, Scope::ALL))];
+        let config = AccessConfig { given, ..AccessConfig::default() };
+        let access = Access::load(config, Arc::new(System::new())).unwrap();
+        for (token, is_in) in [("Bearer a-token", true), ("Bearer another", false)] {
+            let account = Accounts::default().of(CallerKey::Unknown, Duration::ZERO);
+            let guest = Arc::<MemoryBudget>::default().guest(account, None);
+            let request = http::Request::builder().header("authorization", token).extension(guest.clone());
+            let mut request = request.body(Body::empty()).unwrap();
+            assert_eq!(admit(Some(&access), &mut request).is_ok(), is_in);
+            let caller = request.extensions().get::<Arc<Caller>>().map(|caller| caller.subject());
+            assert_eq!((caller, guest.has_asked()), (is_in.then_some("s"), is_in));
+        }
+    }
+
+    #[test]
+    fn a_call_that_nobody_has_looked_at_may_do_nothing() {
+        let unguarded = Rights::of(&Extensions::new(), false, Role::Watcher).unwrap_err();
+        assert_eq!(unguarded.code(), tonic::Code::Internal);
+        assert!(Rights::of(&Extensions::new(), true, Role::Admin).is_ok());
+    }
+}

@@ -1,0 +1,214 @@
+//! A service whose half requests and unread answers are counted in the [`MemoryBudget`](super::Room) of their connection.
+use super::memory_budget::{ConnectionContext, MemoryReservation};
+use crate::server::status;
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tokio_util::sync::WaitForCancellationFutureOwned;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::{Service, http};
+use tonic::server::NamedService;
+
+/// What a request that has not come whole takes beside its bytes, at most: most of it is the buffer for its message.
+const HALF_REQUEST: usize = 16 << 10;
+
+/// What an answer takes beside its bytes, about.
+const ANSWER: usize = 1 << 10;
+
+/// What the buffer of a message that has not come whole takes for each of its bytes, at most: it grows ahead of them.
+const BUFFERS: usize = 4;
+
+/// Counts what the requests and answers of `S` take while they are on their way. The connection is a
+/// [`ConnectionContext`] among the extensions of the request; without one, nothing is counted.
+#[derive(Clone, Debug)]
+pub(crate) struct MemoryLimit<S>(pub S);
+
+/// Among the extensions of an answer: the bytes of its message. Else they are taken to be few.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size(pub(crate) usize);
+
+/// Among the extensions of an answer: it counts for itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts;
+
+impl<S: NamedService> NamedService for MemoryLimit<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> Service<http::Request<Body>> for MemoryLimit<S>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible, Future: Unpin>,
+{
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Answering<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let Some(guest) = request.extensions().get::<Arc<ConnectionContext>>().cloned() else {
+            return Answering { answer: self.0.call(request), guest: None };
+        };
+        let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
+        let size = HALF_REQUEST + headers.sum::<usize>();
+        let receiving = |body| Body::new(Receiving { body, size, guest: guest.clone(), waiting: None });
+        Answering { answer: self.0.call(request.map(receiving)), guest: Some(guest) }
+    }
+}
+
+/// The body of a request. It is counted while its rest has to be waited for: most requests come whole.
+struct Receiving {
+    body: Body,
+    size: usize,
+    guest: Arc<ConnectionContext>,
+    waiting: Option<Waiting>,
+}
+
+struct Waiting {
+    held: MemoryReservation,
+    too_late: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl Waiting {
+    fn of(guest: &Arc<ConnectionContext>, size: usize) -> Self {
+        let too_late = Box::pin(guest.too_late().clone().cancelled_owned());
+        Waiting { held: guest.hold(size), too_late }
+    }
+}
+
+impl http_body::Body for Receiving {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = self.get_mut();
+        let polled = Pin::new(&mut this.body).poll_frame(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                let more = BUFFERS * frame.data_ref().map_or(0, Bytes::len);
+                this.size += more;
+                this.waiting.iter_mut().for_each(|waiting| waiting.held.grow(more));
+            }
+            Poll::Ready(_) => this.waiting = None,
+            Poll::Pending => {
+                let waiting = this.waiting.get_or_insert_with(|| Waiting::of(&this.guest, this.size));
+                ready!(waiting.too_late.as_mut().poll(cx));
+                return Poll::Ready(Some(Err(status::draining())));
+            }
+        }
+        if this.body.is_end_stream() {
+            this.waiting = None;
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The answer that is being made.
+pub(crate) struct Answering<F> {
+    answer: F,
+    guest: Option<Arc<ConnectionContext>>,
+}
+
+impl<F> Future for Answering<F>
+where
+    F: Future<Output = Result<http::Response<Body>, Infallible>> + Unpin,
+{
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        // Its other requests may have been read already: none of them is to make the room any tighter.
+        if self.guest.as_ref().is_some_and(|guest| guest.closing().is_cancelled()) {
+            // What it asked for may be done already: it must not be taken for a refusal.
+            let status = Status::unavailable("the connection holds too much of the server's memory");
+            return Poll::Ready(Ok(status.into_http()));
+        }
+        let answer = ready!(Pin::new(&mut self.answer).poll(cx))?;
+        let Some(guest) = self.guest.take().filter(|_| answer.extensions().get::<Counts>().is_none()) else {
+            return Poll::Ready(Ok(answer));
+        };
+        let size = answer.extensions().get::<Size>().map_or(0, |size| size.0);
+        // Twice: as a message and encoded.
+        let held = guest.hold(ANSWER + 2 * size);
+        Poll::Ready(Ok(answer.map(|body| Body::new(Delivering { body, held: Some(held) }))))
+    }
+}
+
+/// The body of an answer. What it holds goes over to its message: HTTP/2 takes that whole as soon as the other side takes
+/// one byte, lets go of the body, and keeps the message until the last byte is sent.
+struct Delivering {
+    body: Body,
+    held: Option<MemoryReservation>,
+}
+
+impl http_body::Body for Delivering {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = self.get_mut();
+        let polled = ready!(Pin::new(&mut this.body).poll_frame(cx));
+        let data = |bytes| match this.held.take() {
+            Some(held) => counted(bytes, held),
+            None => bytes,
+        };
+        Poll::Ready(polled.map(|frame| frame.map(|frame| frame.map_data(data))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// `bytes`, counted as `held` until the connection has sent the last of them.
+pub(crate) fn counted(bytes: Bytes, held: MemoryReservation) -> Bytes {
+    struct Counted(Bytes, #[expect(dead_code, reason = "it counts until it is dropped")] MemoryReservation);
+    impl AsRef<[u8]> for Counted {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    Bytes::from_owner(Counted(bytes, held))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::memory_budget::MemoryBudget;
+    use super::*;
+    use crate::coordinator::quota::{Accounts, CallerKey};
+    use std::time::Duration;
+    use tonic::Code;
+
+    /// Its change may be made already: a refusal would have its caller believe that nothing is open.
+    #[tokio::test]
+    async fn g4_whose_connection_is_closed_for_what_it_holds_is_not_told_that_its_call_was_refused() {
+        let answered = tower::service_fn(|_| std::future::ready(Ok(http::Response::new(Body::empty()))));
+        let guest =
+            Arc::<MemoryBudget>::default().guest(Accounts::default().of(CallerKey::Unknown, Duration::ZERO), None);
+        let call = || {
+            MemoryLimit(answered).call(http::Request::builder().extension(guest.clone()).body(Body::empty()).unwrap())
+        };
+        assert_eq!(Status::from_header_map(call().await.unwrap().headers()).map(|status| status.code()), None);
+        guest.closing().cancel();
+        let told = Status::from_header_map(call().await.unwrap().headers());
+        assert_eq!(told.map(|status| status.code()), Some(Code::Unavailable));
+    }
+}

@@ -1,0 +1,201 @@
+//! The audit trail: who changed what, a line of JSON for each change, in a file that only grows.
+//!
+//! - A1: what was committed is in the trail, lease ends and renewals included, each thread's changes in the order of their
+//!   revisions. A refused call has changed nothing and is not in it.
+//! - A2: nobody waits for the file. While it cannot be written, lines wait in memory; when those are many, increments are
+//!   refused, so that all else has room. Should even that not do, a line of its own says how many are missing.
+//! - A3: the file is for its owner alone. It is rotated by size, and opened anew when somebody else has moved it away. Where
+//!   it cannot be rotated, it grows.
+mod file;
+
+use crate::coordinator::metrics::Metrics;
+use crate::coordinator::{ChangeObserver, Changed};
+use crate::core::{Closing, Effect, Timestamp};
+use crate::server::background_writer::BackgroundWriter;
+use file::Files;
+use serde::Serialize;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Bytes of lines that may wait for the file: some ten thousand.
+const MOST: usize = 4 << 20;
+
+/// Where the trail is, and how much of it is kept.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The file.
+    pub path: PathBuf,
+    /// Bytes at which another one is begun.
+    pub max_size: u64,
+    /// Full ones that are kept beside it, as `FILE.1` (the latest) to `FILE.KEEP`.
+    pub keep: u32,
+}
+
+impl Config {
+    /// Whether a trail could be opened and rotated, without a change to any file.
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub fn check(&self) -> Result<(), String> {
+        file::check(&self.path)
+    }
+}
+
+/// Writes the trail.
+pub(crate) struct Trail {
+    outlet: BackgroundWriter,
+    metrics: Arc<Metrics>,
+    line: Vec<u8>,
+    /// Lines that the trail lacks since the last one that was taken.
+    missing: u64,
+}
+
+/// A line.
+#[derive(Serialize)]
+struct Line<'a> {
+    time: String,
+    event: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    thread_id: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    elicitation_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paused: Option<bool>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    request_id: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    holder: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    reason: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expire_time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lines: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<&'static str>,
+}
+
+impl Line<'_> {
+    fn new(now: Timestamp, event: &'static str) -> Self {
+        Line {
+            time: rfc3339(now),
+            event,
+            by: None,
+            thread_id: "",
+            elicitation_id: "",
+            revision: None,
+            paused: None,
+            request_id: "",
+            holder: "",
+            reason: "",
+            expire_time: None,
+            lines: None,
+            version: None,
+        }
+    }
+}
+
+fn rfc3339(moment: Timestamp) -> String {
+    const SECOND: i64 = 1_000_000_000;
+    let nanos = i32::try_from(moment.wall.rem_euclid(SECOND)).expect("below a billion");
+    prost_types::Timestamp { seconds: moment.wall.div_euclid(SECOND), nanos }.to_string()
+}
+
+impl Trail {
+    /// Opens the file, and notes that a server has started.
+    ///
+    /// # Errors
+    /// The file cannot be opened or written.
+    pub(crate) fn open(config: &Config, metrics: Arc<Metrics>, now: Timestamp) -> io::Result<Self> {
+        let outlet = BackgroundWriter::start("audit", MOST, Files::open(config)?)?;
+        let mut trail = Trail { outlet, metrics, line: Vec::new(), missing: 0 };
+        trail.write(&Line { version: Some(env!("CARGO_PKG_VERSION")), ..Line::new(now, "server_started") });
+        Ok(trail)
+    }
+
+    fn write(&mut self, line: &Line<'_>) {
+        if self.missing > 0
+            && !self.push(&Line {
+                lines: Some(self.missing),
+                time: line.time.clone(),
+                ..Line::new(MISSING, "lines_missing")
+            })
+        {
+            return self.miss();
+        }
+        self.missing = 0;
+        if !self.push(line) {
+            self.miss();
+        }
+    }
+
+    fn miss(&mut self) {
+        if self.missing == 0 {
+            tracing::error!("the audit trail lacks lines: its file cannot be written, and no more can wait");
+        }
+        self.missing += 1;
+        self.metrics.audit_lost.add_one();
+    }
+
+    fn push(&mut self, line: &Line<'_>) -> bool {
+        self.line.clear();
+        serde_json::to_writer(&mut self.line, line).expect("a line is made of text and numbers");
+        self.line.push(b'\n');
+        self.outlet.push(&self.line)
+    }
+}
+
+/// Stands in until the line has a time of its own.
+const MISSING: Timestamp = Timestamp { boot: 0, wall: 0 };
+
+impl ChangeObserver for Trail {
+    fn changed(&mut self, changed: &Changed<'_>) {
+        let Changed { now, thread, change, by } = *changed;
+        let by = by.map(|by| by.key().name());
+        let request_id = change.request.as_ref().map_or("", |request| &request.request_id);
+        let line = |event| Line { by: by.as_deref(), thread_id: thread.as_str(), request_id, ..Line::new(now, event) };
+        let after = (Some(change.after.revision), Some(change.after.pause.since.is_some()));
+        match &change.effect {
+            Effect::Opened(open) => {
+                let about = &open.elicitation;
+                self.write(&Line {
+                    elicitation_id: &about.id.to_string(),
+                    revision: after.0,
+                    paused: after.1,
+                    holder: &about.holder,
+                    reason: &about.reason,
+                    expire_time: open.ends().map(rfc3339),
+                    ..line("opened")
+                });
+            }
+            Effect::Closed { open, closing, .. } => {
+                let event = match closing.how {
+                    Closing::Released => "closed",
+                    Closing::Expired => "lease_ended",
+                };
+                let about = &open.elicitation;
+                self.write(&Line {
+                    elicitation_id: &about.id.to_string(),
+                    revision: after.0,
+                    paused: after.1,
+                    holder: &about.holder,
+                    ..line(event)
+                });
+            }
+            Effect::Renewed { id, after, .. } => self.write(&Line {
+                elicitation_id: &id.to_string(),
+                expire_time: after.map(|(_, ends)| rfc3339(ends)),
+                ..line("renewed")
+            }),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.outlet.is_nearly_full()
+    }
+}

@@ -1,0 +1,203 @@
+//! Lines on their way out, to where writing may take long: a terminal that somebody has stopped, a pipe that nobody reads, a
+//! disk. Who has a line leaves it here and goes on; a thread writes.
+//!
+//! - O1: pushing never waits for what the thread waits for.
+//! - O2: lines go out whole and in their order. What there is no room for is not taken, and who pushes is told.
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+/// How long the end of the process waits for what is left.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Between two tries of what could not be written.
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// Where the lines go. Called by one thread.
+pub(crate) trait Sink: Send + 'static {
+    /// Writes all of `lines`.
+    ///
+    /// # Errors
+    /// It could not be; `lines` has lost what was written all the same.
+    fn write(&mut self, lines: &mut Vec<u8>) -> io::Result<()>;
+
+    /// What could not be written will be tried again; if not, it is dropped.
+    fn is_patient(&self) -> bool;
+}
+
+/// Takes lines. Dropped, it waits for a moment until they are written.
+pub(crate) struct BackgroundWriter {
+    shared: Arc<Shared>,
+    most: usize,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: Vec<u8>,
+    /// Bytes that the thread has taken and not written.
+    taken: usize,
+    stopping: bool,
+    ended: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while it holds the lines")
+    }
+}
+
+impl BackgroundWriter {
+    /// Starts the thread `name`. `most`: bytes that may wait.
+    ///
+    /// # Errors
+    /// The system has no thread for it.
+    pub(crate) fn start(name: &str, most: usize, sink: impl Sink) -> io::Result<Self> {
+        let shared = Arc::<Shared>::default();
+        let writer = shared.clone();
+        thread::Builder::new().name(name.into()).spawn(move || write(&writer, sink))?;
+        Ok(BackgroundWriter { shared, most })
+    }
+
+    /// Takes a line, with its end. `false`: there is no room for it.
+    pub(crate) fn push(&self, line: &[u8]) -> bool {
+        let mut state = self.shared.lock();
+        if state.waiting.len() + state.taken + line.len() > self.most {
+            return false;
+        }
+        let first = state.waiting.is_empty();
+        state.waiting.extend_from_slice(line);
+        drop(state);
+        if first {
+            self.shared.changed.notify_all();
+        }
+        true
+    }
+
+    /// Whether there is room for less than a quarter of what may wait.
+    pub(crate) fn is_nearly_full(&self) -> bool {
+        let state = self.shared.lock();
+        state.waiting.len() + state.taken > self.most / 4 * 3
+    }
+}
+
+impl Drop for BackgroundWriter {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.stopping = true;
+        self.shared.changed.notify_all();
+        let _ = self.shared.changed.wait_timeout_while(state, LAST_WORDS, |state| !state.ended);
+    }
+}
+
+fn write(shared: &Shared, mut sink: impl Sink) {
+    let mut lines = Vec::new();
+    loop {
+        let mut state = shared.lock();
+        while lines.is_empty() && state.waiting.is_empty() && !state.stopping {
+            state = shared.changed.wait(state).expect("nothing panics while it holds the lines");
+        }
+        if lines.is_empty() {
+            if state.waiting.is_empty() {
+                state.ended = true;
+                shared.changed.notify_all();
+                return;
+            }
+            std::mem::swap(&mut lines, &mut state.waiting);
+        } else {
+            // What was not written goes first.
+            lines.append(&mut state.waiting);
+        }
+        state.taken = lines.len();
+        drop(state);
+        let written = sink.write(&mut lines);
+        if written.is_ok() || !sink.is_patient() {
+            lines.clear();
+        }
+        let mut state = shared.lock();
+        state.taken = lines.len();
+        if !lines.is_empty() {
+            if state.stopping {
+                state.ended = true;
+                shared.changed.notify_all();
+                return;
+            }
+            let pause = shared.changed.wait_timeout_while(state, TRY_AGAIN_AFTER, |state| !state.stopping);
+            drop(pause.expect("nothing panics while it holds the lines"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    /// Writes what it is told to, and says what it wrote.
+    struct Told {
+        may: mpsc::Receiver<bool>,
+        said: mpsc::Sender<String>,
+        patient: bool,
+    }
+
+    impl Sink for Told {
+        fn write(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
+            self.said.send(String::from_utf8(lines.clone()).unwrap()).unwrap();
+            match self.may.recv() {
+                Ok(true) => Ok(()),
+                _ => Err(io::Error::other("told so")),
+            }
+        }
+
+        fn is_patient(&self) -> bool {
+            self.patient
+        }
+    }
+
+    fn told(patient: bool) -> (BackgroundWriter, mpsc::Sender<bool>, mpsc::Receiver<String>) {
+        let ((may, told), (said, heard)) = (mpsc::channel(), mpsc::channel());
+        (BackgroundWriter::start("test", 16, Told { may: told, said, patient }).unwrap(), may, heard)
+    }
+
+    #[test]
+    fn g7_a_sink_that_hangs_holds_up_nobody_and_what_waits_is_bounded() {
+        let (outlet, may, heard) = told(false);
+        assert!(outlet.push(b"one\n"));
+        assert_eq!(heard.recv().unwrap(), "one\n");
+        assert!(outlet.push(b"two\n") && outlet.push(b"three\n") && outlet.is_nearly_full());
+        assert!(!outlet.push(b"four\n"), "16 bytes are all that may wait");
+        may.send(true).unwrap();
+        assert_eq!(heard.recv().unwrap(), "two\nthree\n");
+        may.send(true).unwrap();
+        drop(outlet);
+        assert!(heard.recv().is_err(), "and nothing else");
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_tried_again_before_what_came_later() {
+        let (outlet, may, heard) = told(true);
+        assert!(outlet.push(b"one\n"));
+        assert_eq!(heard.recv().unwrap(), "one\n");
+        assert!(outlet.push(b"two\n"));
+        may.send(false).unwrap();
+        assert_eq!(heard.recv().unwrap(), "one\ntwo\n");
+        may.send(true).unwrap();
+        drop(outlet);
+    }
+
+    #[test]
+    fn who_is_not_patient_drops_what_failed() {
+        let (outlet, may, heard) = told(false);
+        assert!(outlet.push(b"one\n"));
+        assert_eq!(heard.recv().unwrap(), "one\n");
+        may.send(false).unwrap();
+        assert!(outlet.push(b"two\n"));
+        assert_eq!(heard.recv().unwrap(), "two\n");
+        may.send(true).unwrap();
+    }
+}

@@ -1,0 +1,97 @@
+//! Messages as prost reads and writes them, but for what is said of a request that cannot be read: which field is wrong.
+//!
+//! A field out of its limits is `INVALID_FIELD`, and so is one that is not what the proto says; tonic's own codec would call it
+//! an error of the server.
+use crate::core::types::InvalidField;
+use crate::server::status;
+use prost::Message;
+use tonic::Status;
+use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder};
+use tonic_prost::{ProstCodec, ProstEncoder};
+
+/// Before what prost says of an error.
+const PREFIX: &str = "failed to decode Protobuf message: ";
+
+/// Reads requests `Q`, and writes answers `A`.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestCodec<A, Q>(ProstCodec<A, Q>);
+
+impl<A, Q> Default for RequestCodec<A, Q> {
+    fn default() -> Self {
+        RequestCodec(ProstCodec::default())
+    }
+}
+
+impl<A, Q> Codec for RequestCodec<A, Q>
+where
+    A: Message + Send + 'static,
+    Q: Message + Default + Send + 'static,
+{
+    type Encode = A;
+    type Decode = Q;
+    type Encoder = ProstEncoder<A>;
+    type Decoder = RequestDecoder<Q>;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        self.0.encoder()
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        RequestDecoder(std::marker::PhantomData)
+    }
+}
+
+/// Reads requests `Q`.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestDecoder<Q>(std::marker::PhantomData<Q>);
+
+impl<Q: Message + Default> Decoder for RequestDecoder<Q> {
+    type Item = Q;
+    type Error = Status;
+
+    fn decode(&mut self, bytes: &mut DecodeBuf<'_>) -> Result<Option<Q>, Status> {
+        Q::decode(bytes).map(Some).map_err(|error| status::of_field(unreadable(&error.to_string())))
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        BufferSettings::default()
+    }
+}
+
+/// What `said` blames: `Message.field: ` for each level, the innermost first, then why. Bytes that are no message at all have no field.
+fn unreadable(said: &str) -> InvalidField {
+    let mut why = said.strip_prefix(PREFIX).unwrap_or(said);
+    let mut fields = Vec::new();
+    while let Some((level, rest)) = why.split_once(": ")
+        && let Some((_, field)) = level.split_once('.').filter(|_| !level.contains(' '))
+    {
+        fields.push(field);
+        why = rest;
+    }
+    match fields[..] {
+        [] => InvalidField::new("request", why, "the message of this call, as proto3 encodes it"),
+        _ => {
+            fields.reverse();
+            InvalidField::new(fields.join("."), why, "what the proto says; text is UTF-8")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::v1::IncrementElicitationRequest;
+
+    #[test]
+    fn the_field_that_cannot_be_read_is_named() {
+        for (bytes, field, why) in [
+            (&b"\x0a\x02\xff\xfe"[..], "thread_id", "UTF-8"),
+            (b"\x0a\x01t\x2a\x02\x08\xff", "ttl.seconds", "varint"),
+            (b"\x08\x01", "thread_id", "wire type"),
+            (b"\xff", "request", "varint"),
+        ] {
+            let invalid = unreadable(&IncrementElicitationRequest::decode(bytes).unwrap_err().to_string());
+            assert!(invalid.field == field && invalid.was.contains(why), "{bytes:?}: {invalid:?}");
+        }
+    }
+}

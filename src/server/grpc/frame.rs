@@ -1,0 +1,88 @@
+//! gRPC message framing (a flag byte, the length in 4 bytes, the message) and the frames that watches share.
+use super::wire;
+use crate::coordinator::hub::{Frame, OpenElicitation, Sink};
+use crate::core::types::ThreadId;
+use crate::core::{Header, Timestamp};
+use crate::proto::v1;
+use bytes::{BufMut, Bytes, BytesMut};
+use prost::Message;
+use v1::watch_pause_state_response::Event;
+
+/// A batch of messages is closed at this size: the default of an HTTP/2 frame.
+const FULL: usize = 16 << 10;
+/// How old a shared frame of a paused thread may be, in nanoseconds: its lengths are those of the moment it was made.
+/// A fifth of what the clock of a stopwatch may be off.
+const FRESH_FOR: i64 = 1_000_000;
+
+fn framed(event: Event) -> Bytes {
+    let message = v1::WatchPauseStateResponse { event: Some(event) };
+    let mut frame = BytesMut::with_capacity(5 + message.encoded_len());
+    frame.put_u8(0);
+    frame.put_u32(u32::try_from(message.encoded_len()).expect("a state takes at most 2 MiB"));
+    message.encode(&mut frame).expect("there is room for it");
+    frame.freeze()
+}
+
+/// Collects the messages that a stream sends at once.
+pub(super) struct Batch {
+    now: Timestamp,
+    include_elicitations: bool,
+    first: Bytes,
+    more: BytesMut,
+}
+
+impl Batch {
+    pub(super) fn new(now: Timestamp, include_elicitations: bool) -> Self {
+        Batch { now, include_elicitations, first: Bytes::new(), more: BytesMut::new() }
+    }
+
+    /// The messages; empty if there were none. A single one is not copied.
+    pub(super) fn finish(self) -> Bytes {
+        if self.more.is_empty() { self.first } else { self.more.freeze() }
+    }
+
+    fn push(&mut self, frame: Bytes) {
+        if self.first.is_empty() {
+            self.first = frame;
+            return;
+        }
+        if self.more.is_empty() {
+            self.more.extend_from_slice(&self.first);
+        }
+        self.more.extend_from_slice(&frame);
+    }
+}
+
+impl Sink for Batch {
+    fn state(&mut self, thread: &ThreadId, known: Option<(&Header, &[OpenElicitation], &mut Frame)>, floor: u64) {
+        let now = self.now;
+        let Some((header, open, cache)) = known else {
+            return self.push(framed(Event::PauseState(wire::pause_state(thread, None, floor, &[], now))));
+        };
+        let count = Some((header, open.len()));
+        if self.include_elicitations {
+            return self.push(framed(Event::PauseState(wire::pause_state(thread, count, floor, open, now))));
+        }
+        let paused = header.pause.since.is_some();
+        if let Some((made, frame)) = &cache.0
+            && (!paused || now.boot.saturating_sub(*made) <= FRESH_FOR)
+        {
+            return self.push(frame.clone());
+        }
+        let frame = framed(Event::PauseState(wire::pause_state(thread, count, floor, &[], now)));
+        cache.0 = Some((now.boot, frame.clone()));
+        self.push(frame);
+    }
+
+    fn snapshot_complete(&mut self) {
+        self.push(framed(Event::SnapshotComplete(v1::SnapshotComplete {})));
+    }
+
+    fn heartbeat(&mut self) {
+        self.push(framed(Event::Heartbeat(v1::Heartbeat {})));
+    }
+
+    fn is_full(&self) -> bool {
+        self.more.len() >= FULL || self.first.len() >= FULL
+    }
+}

@@ -1,0 +1,205 @@
+//! The gRPC face: decodes and checks calls at the door, hands them to the coordinator, encodes what comes back.
+//!
+//! Unary calls go through tonic's generated server. `WatchPauseState` is served beside it (`watch.rs`): its messages
+//! are framed once and shared by all streams, where the generated code would encode them and keep a buffer per stream.
+mod codec;
+mod frame;
+mod page;
+mod watch;
+mod wire;
+
+pub(crate) use codec::RequestCodec;
+
+use crate::clock::Clock;
+use crate::coordinator::{Call, Coordinator};
+use crate::core::types::ThreadId;
+use crate::core::{Answer, Command, Timestamp};
+use crate::proto::v1;
+use crate::server::access::{Access, Role};
+use crate::server::admission::{self, Rights, ServiceContext, Size};
+use crate::server::status;
+use prost::Message;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tonic::body::Body;
+use tonic::codegen::{Service, http};
+use tonic::server::NamedService;
+use tonic::{Request, Response, Status};
+use v1::elicitation_service_server::{ElicitationService, ElicitationServiceServer, SERVICE_NAME};
+
+/// The largest unary request: every field at its limit takes under 2 KiB; what is larger can still be told which field
+/// is too long.
+const MAX_UNARY_REQUEST: usize = 64 << 10;
+/// The largest watch request: 10,000 ids of 256 bytes, with their tags and lengths.
+const MAX_WATCH_REQUEST: usize = 3 << 20;
+
+/// Serves `pausewatch.v1.ElicitationService`.
+#[derive(Clone)]
+pub struct Elicitations {
+    unary: ElicitationServiceServer<Calls>,
+    watch: watch::Watches,
+}
+
+impl Elicitations {
+    /// Serves what `coordinator` keeps. With `access`, it has to be behind a [`Admission`](super::admission::Gate) that knows the same.
+    pub fn new(
+        coordinator: Arc<Coordinator>,
+        clock: Arc<dyn Clock>,
+        shop: Arc<ServiceContext>,
+        access: Option<Arc<Access>>,
+    ) -> Self {
+        let is_open = access.is_none();
+        let watch = watch::Watches::new(coordinator.hub().clone(), clock.clone(), shop.clone(), access);
+        let calls = Calls { coordinator, clock, shop, is_open };
+        Elicitations { unary: ElicitationServiceServer::new(calls).max_decoding_message_size(MAX_UNARY_REQUEST), watch }
+    }
+}
+
+impl NamedService for Elicitations {
+    const NAME: &'static str = SERVICE_NAME;
+}
+
+impl Service<http::Request<Body>> for Elicitations {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        match request.uri().path().strip_prefix("/pausewatch.v1.ElicitationService/") {
+            Some("WatchPauseState") => Box::pin(self.watch.clone().serve(request)),
+            _ => self.unary.call(request),
+        }
+    }
+}
+
+/// An answer that may be large.
+fn sized<M: Message>(message: M) -> Response<M> {
+    let size = Size(message.encoded_len());
+    let mut response = Response::new(message);
+    response.extensions_mut().insert(size);
+    response
+}
+
+/// The unary calls.
+struct Calls {
+    coordinator: Arc<Coordinator>,
+    clock: Arc<dyn Clock>,
+    shop: Arc<ServiceContext>,
+    /// Everybody may do everything.
+    is_open: bool,
+}
+
+impl Calls {
+    async fn call(&self, caller: &http::Extensions, thread: ThreadId, command: Command) -> Result<Answer, Status> {
+        let by = admission::account(&self.shop.accounts, caller, &*self.clock);
+        let outcome = self.coordinator.call_by(Call { by, ..Call::from((thread, command)) }).await;
+        outcome.map_err(|refusal| status::of(&refusal))
+    }
+
+    fn rights<T>(&self, request: &Request<T>, role: Role) -> Result<Rights, Status> {
+        Rights::of(request.extensions(), self.is_open, role)
+    }
+
+    /// Up to when lengths are told. To be asked for before the state is read.
+    fn now(&self) -> Timestamp {
+        self.coordinator.hub().horizon().limit(self.clock.now())
+    }
+}
+
+#[tonic::async_trait]
+impl ElicitationService for Calls {
+    async fn increment_elicitation(
+        &self,
+        request: Request<v1::IncrementElicitationRequest>,
+    ) -> Result<Response<v1::IncrementElicitationResponse>, Status> {
+        let rights = self.rights(&request, Role::Holder)?;
+        let (_, caller, request) = request.into_parts();
+        let (thread, command) = wire::increment(request).map_err(status::of_field)?;
+        rights.open(&thread)?;
+        match self.call(&caller, thread.clone(), command).await? {
+            Answer::Incremented { count, revision, elicitation, ends } => {
+                let watchers = self.coordinator.hub().watchers(&thread);
+                let elicitation = Some(wire::elicitation(&thread, &elicitation, ends));
+                Ok(Response::new(v1::IncrementElicitationResponse {
+                    count,
+                    paused: true,
+                    revision,
+                    elicitation,
+                    watchers,
+                }))
+            }
+            _ => Err(status::mixed_up()),
+        }
+    }
+
+    async fn decrement_elicitation(
+        &self,
+        request: Request<v1::DecrementElicitationRequest>,
+    ) -> Result<Response<v1::DecrementElicitationResponse>, Status> {
+        let rights = self.rights(&request, Role::Holder)?;
+        let (_, caller, request) = request.into_parts();
+        let (thread, command) = wire::decrement(request).map_err(status::of_field)?;
+        rights.open(&thread)?;
+        match self.call(&caller, thread, command).await? {
+            Answer::Decremented { count, revision } => {
+                Ok(Response::new(v1::DecrementElicitationResponse { count, paused: count > 0, revision }))
+            }
+            _ => Err(status::mixed_up()),
+        }
+    }
+
+    async fn renew_elicitation(
+        &self,
+        request: Request<v1::RenewElicitationRequest>,
+    ) -> Result<Response<v1::RenewElicitationResponse>, Status> {
+        let rights = self.rights(&request, Role::Holder)?;
+        let (_, caller, request) = request.into_parts();
+        let (thread, command) = wire::renew(request).map_err(status::of_field)?;
+        rights.open(&thread)?;
+        match self.call(&caller, thread.clone(), command).await? {
+            Answer::Renewed { elicitation, ends } => {
+                let elicitation = Some(wire::elicitation(&thread, &elicitation, ends));
+                Ok(Response::new(v1::RenewElicitationResponse { elicitation }))
+            }
+            _ => Err(status::mixed_up()),
+        }
+    }
+
+    async fn get_pause_state(
+        &self,
+        request: Request<v1::GetPauseStateRequest>,
+    ) -> Result<Response<v1::GetPauseStateResponse>, Status> {
+        let rights = self.rights(&request, Role::Watcher)?;
+        let thread = wire::thread_id(&request.get_ref().thread_id).map_err(status::of_field)?;
+        rights.open(&thread)?;
+        let now = self.now();
+        let pause_state = Some(wire::view(&self.coordinator.hub().get(&thread), now));
+        Ok(sized(v1::GetPauseStateResponse { pause_state }))
+    }
+
+    async fn list_pause_states(
+        &self,
+        request: Request<v1::ListPauseStatesRequest>,
+    ) -> Result<Response<v1::ListPauseStatesResponse>, Status> {
+        let rights = self.rights(&request, Role::Watcher)?;
+        let page = page::Page::parse(request.into_inner()).map_err(status::of_field)?;
+        Ok(sized(page.read(self.coordinator.hub(), rights.scope(), self.now())))
+    }
+
+    type WatchPauseStateStream = tokio_stream::Empty<Result<v1::WatchPauseStateResponse, Status>>;
+
+    async fn watch_pause_state(
+        &self,
+        _request: Request<v1::WatchPauseStateRequest>,
+    ) -> Result<Response<Self::WatchPauseStateStream>, Status> {
+        // `Elicitations` takes these calls before they come here.
+        Err(status::mixed_up())
+    }
+}

@@ -1,0 +1,87 @@
+//! A page of `ListPauseStates` (AIP-158), and its token: which listing it goes on with, and after which thread.
+use super::wire;
+use crate::coordinator::hub::Hub;
+use crate::core::Timestamp;
+use crate::core::scope::Scope;
+use crate::core::types::InvalidField;
+use crate::proto::v1;
+
+/// Threads a page when the caller does not say.
+const DEFAULT_SIZE: usize = 100;
+/// Threads a page at most.
+const MAX_SIZE: usize = 1_000;
+/// A page ends when it has this many bytes: a thousand threads may have a thousand elicitations each, and clients take
+/// 4 MiB by default.
+const MAX_BYTES: usize = 2 << 20;
+
+/// What to list.
+pub(super) struct Page {
+    after: Option<String>,
+    size: usize,
+    include_running: bool,
+}
+
+impl Page {
+    pub(super) fn parse(request: v1::ListPauseStatesRequest) -> Result<Self, InvalidField> {
+        let size = match request.page_size {
+            0 => DEFAULT_SIZE,
+            size => usize::try_from(size)
+                .map_err(|_| InvalidField::new("page_size", size.to_string(), "0 or more"))?
+                .min(MAX_SIZE),
+        };
+        let include_running = request.include_running;
+        let after = match request.page_token.as_str() {
+            "" => None,
+            token => Some(read_token(token, include_running).ok_or_else(|| {
+                let allowed = "the next_page_token of a listing with the same include_running";
+                InvalidField::new("page_token", "no token of this listing", allowed)
+            })?),
+        };
+        Ok(Page { after, size, include_running })
+    }
+
+    pub(super) fn read(&self, hub: &Hub, scope: &Scope, now: Timestamp) -> v1::ListPauseStatesResponse {
+        let (views, mut more) = hub.list(self.after.as_deref(), self.size, self.include_running, scope);
+        let mut bytes = 0;
+        let mut pause_states = Vec::with_capacity(views.len());
+        for view in &views {
+            let state = wire::view(view, now);
+            bytes += prost::Message::encoded_len(&state);
+            if bytes > MAX_BYTES && !pause_states.is_empty() {
+                more = true;
+                break;
+            }
+            pause_states.push(state);
+        }
+        let last = pause_states.last().map(|state| state.thread_id.as_str());
+        let next_page_token = last.filter(|_| more).map(|last| write_token(last, self.include_running));
+        v1::ListPauseStatesResponse { next_page_token: next_page_token.unwrap_or_default(), pause_states }
+    }
+}
+
+/// The kind of listing, then the last thread in hexadecimal digits: opaque enough not to be built by hand.
+fn write_token(last: &str, include_running: bool) -> String {
+    let kind = if include_running { 'k' } else { 'p' };
+    std::iter::once(kind.to_string()).chain(last.bytes().map(|byte| format!("{byte:02x}"))).collect()
+}
+
+fn read_token(token: &str, include_running: bool) -> Option<String> {
+    let digits = token.strip_prefix(if include_running { 'k' } else { 'p' })?;
+    let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit()) && digits.len() % 2 == 0 && !digits.is_empty();
+    let byte = |i: usize| u8::from_str_radix(&digits[i..i + 2], 16).ok();
+    String::from_utf8(is_hex.then(|| (0..digits.len()).step_by(2).map_while(byte).collect())?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_reads_back_in_its_own_listing_only() {
+        let token = write_token("thread/ä", false);
+        assert_eq!(read_token(&token, false).as_deref(), Some("thread/ä"));
+        for foreign in [token.replacen('p', "k", 1).as_str(), "p", "p1", "pzz", "pff", "é", "p+1", ""] {
+            assert_eq!(read_token(foreign, false), None, "{foreign}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Proto to core and back. A request becomes valid values, or the first field that is not.
+use crate::coordinator::hub::{Interest, OpenElicitation, View};
+use crate::core::types::{InvalidField, MAX_WATCHED, ThreadId, Ttl, text};
+use crate::core::{Command, Elicitation, ElicitationRef, Header, Timestamp};
+use crate::proto::v1;
+use std::time::Duration;
+
+type Parsed<T> = Result<T, InvalidField>;
+
+pub(crate) fn thread_id(text: &str) -> Parsed<ThreadId> {
+    ThreadId::parse("thread_id", text)
+}
+
+fn request_id(id: String) -> Parsed<Box<str>> {
+    text("request_id", id, 128, "up to 128 bytes")
+}
+
+fn named(id: String) -> Parsed<ElicitationRef> {
+    const ALLOWED: &str = "1 to 64 bytes";
+    match id.is_empty() {
+        true => Err(InvalidField::new("elicitation_id", "empty", ALLOWED)),
+        false => text("elicitation_id", id, 64, ALLOWED).map(ElicitationRef),
+    }
+}
+
+fn ttl(ttl: Option<prost_types::Duration>) -> Parsed<Option<Ttl>> {
+    ttl.map(|ttl| Ttl::from_parts("ttl", ttl.seconds, ttl.nanos)).transpose()
+}
+
+pub(crate) fn increment(request: v1::IncrementElicitationRequest) -> Parsed<(ThreadId, Command)> {
+    let thread = thread_id(&request.thread_id)?;
+    let command = Command::Increment {
+        request_id: request_id(request.request_id)?,
+        reason: text("reason", request.reason, 1_024, "up to 1,024 bytes")?,
+        holder: text("holder", request.holder, 256, "up to 256 bytes")?,
+        ttl: ttl(request.ttl)?,
+    };
+    Ok((thread, command))
+}
+
+pub(crate) fn decrement(request: v1::DecrementElicitationRequest) -> Parsed<(ThreadId, Command)> {
+    let thread = thread_id(&request.thread_id)?;
+    let elicitation = request.elicitation_id.map(named).transpose()?;
+    Ok((thread, Command::Decrement { request_id: request_id(request.request_id)?, elicitation }))
+}
+
+pub(crate) fn renew(request: v1::RenewElicitationRequest) -> Parsed<(ThreadId, Command)> {
+    let thread = thread_id(&request.thread_id)?;
+    Ok((thread, Command::Renew { elicitation: named(request.elicitation_id)?, ttl: ttl(request.ttl)? }))
+}
+
+/// What to watch, and whether with elicitations.
+pub(crate) fn watch(request: v1::WatchPauseStateRequest) -> Parsed<(Interest, bool)> {
+    let ids = request.thread_ids;
+    if ids.len() > MAX_WATCHED {
+        return Err(InvalidField::new("thread_ids", format!("{} ids", ids.len()), "at most 10,000 ids"));
+    }
+    if ids.is_empty() {
+        return Ok((Interest::All, request.include_elicitations));
+    }
+    let parse = |(i, id): (usize, &String)| {
+        ThreadId::parse("", id).map_err(|invalid| InvalidField { field: format!("thread_ids[{i}]"), ..invalid })
+    };
+    let threads = ids.iter().enumerate().map(parse).collect::<Parsed<Vec<_>>>()?;
+    Ok((Interest::Threads(threads), request.include_elicitations))
+}
+
+fn duration(duration: Duration) -> prost_types::Duration {
+    prost_types::Duration {
+        seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        nanos: i32::try_from(duration.subsec_nanos()).expect("below a billion"),
+    }
+}
+
+fn timestamp(moment: Timestamp) -> prost_types::Timestamp {
+    const SECOND: i64 = 1_000_000_000;
+    prost_types::Timestamp {
+        seconds: moment.wall.div_euclid(SECOND),
+        nanos: i32::try_from(moment.wall.rem_euclid(SECOND)).expect("below a billion"),
+    }
+}
+
+pub(crate) fn elicitation(thread: &ThreadId, elicitation: &Elicitation, ends: Option<Timestamp>) -> v1::Elicitation {
+    v1::Elicitation {
+        elicitation_id: elicitation.id.to_string(),
+        thread_id: thread.as_str().to_owned(),
+        reason: elicitation.reason.to_string(),
+        holder: elicitation.holder.to_string(),
+        create_time: Some(timestamp(elicitation.created)),
+        expire_time: ends.map(timestamp),
+    }
+}
+
+/// A thread's state, at `now`. `open`: the elicitations to fill in.
+pub(crate) fn pause_state(
+    thread: &ThreadId,
+    known: Option<(&Header, usize)>,
+    floor: u64,
+    open: &[OpenElicitation],
+    now: Timestamp,
+) -> v1::PauseState {
+    let Some((header, count)) = known else {
+        let zero = Some(duration(Duration::ZERO));
+        let thread_id = thread.as_str().to_owned();
+        return v1::PauseState { thread_id, revision: floor, paused_total: zero, ..Default::default() };
+    };
+    v1::PauseState {
+        thread_id: thread.as_str().to_owned(),
+        count: u32::try_from(count).unwrap_or(u32::MAX),
+        paused: header.pause.since.is_some(),
+        revision: header.revision,
+        paused_total: Some(duration(header.pause.total(now))),
+        paused_for: header.pause.open_for(now).map(duration),
+        pause_start_time: header.pause.since.map(timestamp),
+        elicitations: open.iter().map(|shown| elicitation(thread, &shown.elicitation, shown.ends)).collect(),
+    }
+}
+
+pub(crate) fn view(view: &View, now: Timestamp) -> v1::PauseState {
+    let known = view.header.as_ref().map(|header| (header, view.open.len()));
+    pause_state(&view.thread, known, view.floor, &view.open, now)
+}

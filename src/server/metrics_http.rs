@@ -1,0 +1,112 @@
+//! `GET /metrics`, on a port of its own, by HTTP/1: for Prometheus and whoever reads its format.
+//!
+//! It is served by the runtime of the first worker. A connection is for one request, and there are a few at a time, so that
+//! nobody there is in the way of those who ask for pauses.
+use super::listen::{ListenError, bind, resolve};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{ALLOW, CONTENT_TYPE};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+/// Scrapes at once; more wait in the queue of the listener.
+const AT_ONCE: usize = 8;
+/// A scrape that takes longer is hung up on, and one that has not even asked much sooner.
+const LONGEST: Duration = Duration::from_secs(10);
+const LONGEST_REQUEST: Duration = Duration::from_secs(1);
+/// After an error that more of the same would repeat, such as no file descriptor left.
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// Where metrics are asked for.
+pub(super) struct Listener(TcpListener);
+
+/// What is answered.
+pub(super) trait Source: Fn() -> String + Send + Sync + 'static {}
+impl<F: Fn() -> String + Send + Sync + 'static> Source for F {}
+
+/// The address of `HOST:PORT`, if metrics may be served there.
+pub(super) async fn allowed(address: &str, insecure: bool) -> Result<SocketAddr, String> {
+    let address = resolve(address).await?;
+    if !insecure && !address.ip().is_loopback() {
+        return Err(
+            "metrics are served in plain text, and only on loopback. Listen there, or say --metrics-insecure: then \
+                    whoever reaches the port can read how much there is, though not of whom"
+                .into(),
+        );
+    }
+    Ok(address)
+}
+
+impl Listener {
+    pub(super) async fn open(address: &str, insecure: bool) -> Result<Self, ListenError> {
+        let open = async { bind(allowed(address, insecure).await?) };
+        open.await.map(Listener).map_err(|why| ListenError::new(address, why))
+    }
+
+    /// The address, as a browser takes it.
+    pub(super) fn address(&self) -> String {
+        self.0.local_addr().map(|address| format!("http://{address}/metrics")).unwrap_or_default()
+    }
+
+    /// Answers for ever.
+    pub(super) async fn serve(self, source: impl Source) {
+        let (source, places) = (Arc::new(source), Arc::new(Semaphore::new(AT_ONCE)));
+        loop {
+            let place = places.clone().acquire_owned().await.expect("it is never closed");
+            match self.0.accept().await {
+                Ok((stream, _)) => {
+                    let source = source.clone();
+                    tokio::spawn(async move {
+                        let _ = timeout(LONGEST, answer(stream, source)).await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "accept a connection for metrics");
+                    sleep(ACCEPT_AGAIN_AFTER).await;
+                }
+            }
+        }
+    }
+}
+
+async fn answer(stream: TcpStream, source: Arc<impl Source>) {
+    let service = service_fn(|request: Request<hyper::body::Incoming>| {
+        let answer = of(request.method(), request.uri().path(), &*source);
+        async { Ok::<_, Infallible>(answer) }
+    });
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.keep_alive(false).timer(TokioTimer::new()).header_read_timeout(LONGEST_REQUEST);
+    // What goes wrong is the other side's, which hears of it.
+    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+}
+
+fn of(method: &Method, path: &str, source: &impl Source) -> Response<Full<Bytes>> {
+    let text = |status, text: &'static str| {
+        let mut response = Response::new(Full::from(text));
+        *response.status_mut() = status;
+        response
+    };
+    match path {
+        "/metrics" if *method == Method::GET || *method == Method::HEAD => {
+            let mut response = Response::new(Full::from(source()));
+            let kind = hyper::header::HeaderValue::from_static(crate::coordinator::metrics::CONTENT_TYPE);
+            response.headers_mut().insert(CONTENT_TYPE, kind);
+            response
+        }
+        "/metrics" => {
+            let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "GET it\n");
+            response.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
+            response
+        }
+        _ => text(StatusCode::NOT_FOUND, "there is nothing here but /metrics\n"),
+    }
+}

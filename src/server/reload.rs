@@ -1,0 +1,168 @@
+//! Files that are read again when they change, or when somebody says so, while the server runs.
+//!
+//! 1. What counts is their content, not a date: so a link that was turned to another file (certbot, Kubernetes) is a change, and
+//!    a `touch` is none.
+//! 2. New content that is wrong is logged once, and all stays as it was.
+//! 3. The content is looked at before it is loaded: what changes in between is found the next time.
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// How often files are looked at: a few milliseconds of work a minute.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// The content of a file, or that it cannot be read.
+type Digest = Option<[u8; 32]>;
+
+/// What files had in them before they were loaded (3).
+#[derive(Debug)]
+pub(super) struct FileDigests(Vec<(PathBuf, Digest)>);
+
+impl FileDigests {
+    pub(super) fn before_loading(files: Vec<PathBuf>) -> Self {
+        FileDigests(files.into_iter().map(|path| (path.clone(), digest(&path))).collect())
+    }
+
+    /// Of a file that was not looked at: nothing, so that it is loaded again.
+    fn of(&self, path: &Path) -> Digest {
+        self.0.iter().find(|(seen, _)| seen == path).and_then(|(_, digest)| *digest)
+    }
+}
+
+/// Loads new content.
+pub(super) type Load = Box<dyn Fn() -> Result<(), String> + Send>;
+
+/// Files, and what is done with new content.
+pub(super) struct Source {
+    /// For the log.
+    what: &'static str,
+    files: Vec<PathBuf>,
+    seen: Vec<Digest>,
+    reload: Load,
+}
+
+impl Source {
+    pub(super) fn new(what: &'static str, files: Vec<PathBuf>, seen: &FileDigests, reload: Load) -> Self {
+        let seen = files.iter().map(|path| seen.of(path)).collect();
+        Source { what, files, seen, reload }
+    }
+}
+
+/// Has a running server read its files again: certificates, keys, tokens.
+#[derive(Clone, Debug, Default)]
+pub struct Reload(Arc<Notify>);
+
+impl Reload {
+    /// Now, changed or not. It is done by a task of the server; what is wrong is logged.
+    pub fn now(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// Reads `sources` again when they change and when `reload` says so, for ever.
+pub(super) async fn keep_current(mut sources: Vec<Source>, reload: Reload) {
+    loop {
+        let asked = tokio::select! {
+            () = tokio::time::sleep(LOOK_EVERY), if !sources.is_empty() => false,
+            () = reload.0.notified() => true,
+        };
+        if asked && sources.is_empty() {
+            tracing::info!("asked to read its files again: there are none");
+        }
+        // A disk may take its time.
+        let looked = tokio::task::spawn_blocking(move || {
+            sources.iter_mut().for_each(|source| source.look(asked));
+            sources
+        });
+        match looked.await {
+            Ok(again) => sources = again,
+            Err(error) => return tracing::error!(%error, "files are not looked at any more: start the server again"),
+        }
+    }
+}
+
+impl Source {
+    fn look(&mut self, asked: bool) {
+        let content: Vec<_> = self.files.iter().map(|path| digest(path)).collect();
+        if content == self.seen && !asked {
+            return;
+        }
+        self.seen = content;
+        let what = self.what;
+        match (self.reload)() {
+            Ok(()) => tracing::info!(what, "read again"),
+            Err(why) => {
+                tracing::error!(what, why, "not taken over, the old ones stay: mend the file, and it is read again")
+            }
+        }
+    }
+}
+
+fn digest(path: &Path) -> Digest {
+    let bytes = fs::read(path).ok()?;
+    let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
+    Some(digest.as_ref().try_into().expect("SHA-256 has 32 bytes"))
+}
+
+/// Says so when others than the owner and the group of a file with a secret may read it.
+pub(super) fn warn_if_open_to_others(what: &str, path: &Path) {
+    if fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o007 != 0) {
+        tracing::warn!("{what} {}: every user of this machine can read it; chmod 600 it", path.display());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// What was loaded, in turn; content that begins with `!` is wrong.
+    fn watched(path: &Path) -> (Source, Arc<Mutex<Vec<String>>>) {
+        let loaded = Arc::<Mutex<Vec<_>>>::default();
+        let (path, seen) = (path.to_owned(), loaded.clone());
+        let files = vec![path.clone()];
+        let before = FileDigests::before_loading(files.clone());
+        let reload = move || {
+            let text = fs::read_to_string(&path).map_err(|error| error.to_string())?;
+            if text.starts_with('!') {
+                return Err(text);
+            }
+            seen.lock().unwrap().push(text);
+            Ok(())
+        };
+        (Source::new("text", files, &before, Box::new(reload)), loaded)
+    }
+
+    #[test]
+    fn content_counts_and_not_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, other) = (directory.path().join("link"), directory.path().join("new"));
+        let write = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        std::os::unix::fs::symlink(write("a", "one"), &path).unwrap();
+        let (mut watched, loaded) = watched(&path);
+        let mut look = |asked| {
+            watched.look(asked);
+            std::mem::take(&mut *loaded.lock().unwrap())
+        };
+        write("a", "one");
+        assert!(look(false).is_empty(), "written, and the same");
+        std::os::unix::fs::symlink(write("b", "two"), &other).unwrap();
+        fs::rename(&other, &path).unwrap();
+        assert_eq!(look(false), ["two"], "the link was turned");
+        assert!(look(false).is_empty());
+        assert_eq!(look(true), ["two"], "told to");
+        write("b", "!bad");
+        assert!(look(false).is_empty());
+        fs::remove_file(directory.path().join("b")).unwrap();
+        assert!(look(false).is_empty());
+        write("b", "three");
+        assert_eq!(look(false), ["three"], "mended");
+    }
+}

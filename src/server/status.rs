@@ -1,0 +1,154 @@
+//! Refusals as gRPC statuses: code, `ErrorInfo` with every dynamic part (AIP-193), and the detail that goes with each.
+use crate::core::types::{InvalidField, MAX_OPEN, ThreadId};
+use crate::core::{Exceeded, Refusal};
+use crate::server::access::{Denial, Role};
+use std::collections::HashMap;
+use std::time::Duration;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+/// Domain of every `ErrorInfo`.
+pub(crate) const DOMAIN: &str = "pausewatch";
+/// How long a caller had best wait before it tries a store again that refused it.
+const RETRY_STORE_AFTER: Duration = Duration::from_secs(1);
+
+pub(crate) fn of_field(invalid: InvalidField) -> Status {
+    of(&Refusal::InvalidField(invalid))
+}
+
+pub(crate) fn of_limit(exceeded: Exceeded) -> Status {
+    of(&Refusal::LimitExceeded(exceeded))
+}
+
+pub(crate) fn of(refusal: &Refusal) -> Status {
+    let (code, reason, metadata): (Code, &str, &[(&str, String)]) = match refusal {
+        Refusal::InvalidField(InvalidField { field, was, allowed }) => {
+            let metadata = &[("field", field.clone()), ("was", was.clone()), ("allowed", (*allowed).to_owned())];
+            return with_details(refusal, Code::InvalidArgument, "INVALID_FIELD", metadata, |details| {
+                details.add_bad_request_violation(field, format!("is {was}; allowed: {allowed}"));
+            });
+        }
+        Refusal::NoOutstanding { thread } => {
+            let metadata = &[("thread_id", thread.to_string()), ("count", "0".to_owned())];
+            return with_details(
+                refusal,
+                Code::FailedPrecondition,
+                "NO_OUTSTANDING_ELICITATION",
+                metadata,
+                |details| {
+                    let description = "a decrement needs an open elicitation, and the count is 0";
+                    details.add_precondition_failure_violation("COUNT", thread.as_str(), description);
+                },
+            );
+        }
+        Refusal::StoreUnavailable { why } => {
+            let metadata = &[("why", (*why).to_owned())];
+            return with_details(refusal, Code::Unavailable, "STORE_UNAVAILABLE", metadata, |details| {
+                details.set_retry_info(Some(RETRY_STORE_AFTER));
+            });
+        }
+        Refusal::LimitExceeded(exceeded) => {
+            let Exceeded { limit, was, allowed, caller, retry_after } = exceeded;
+            let caller = caller.as_ref().map(|caller| ("caller", caller.to_string()));
+            let numbers =
+                [("limit", limit.name().to_owned()), ("was", was.to_string()), ("allowed", allowed.to_string())];
+            let metadata: Vec<_> = numbers.into_iter().chain(caller).collect();
+            return with_details(refusal, Code::ResourceExhausted, "LIMIT_EXCEEDED", &metadata, |details| {
+                details.set_retry_info(Some(*retry_after));
+            });
+        }
+        Refusal::RequestIdReused { thread, request_id } => (
+            Code::InvalidArgument,
+            "REQUEST_ID_REUSED",
+            &[("thread_id", thread.to_string()), ("request_id", request_id.to_string())],
+        ),
+        Refusal::Unknown { thread, elicitation_id } => (
+            Code::NotFound,
+            "ELICITATION_UNKNOWN",
+            &[("thread_id", thread.to_string()), ("elicitation_id", elicitation_id.to_string())],
+        ),
+        Refusal::Released { thread, elicitation_id, ago_ms } => (
+            Code::NotFound,
+            "ELICITATION_RELEASED",
+            &[
+                ("thread_id", thread.to_string()),
+                ("elicitation_id", elicitation_id.to_string()),
+                ("closed_ms_ago", ago_ms.to_string()),
+            ],
+        ),
+        Refusal::Expired { thread, elicitation_id, ago_ms } => (
+            Code::NotFound,
+            "ELICITATION_EXPIRED",
+            &[
+                ("thread_id", thread.to_string()),
+                ("elicitation_id", elicitation_id.to_string()),
+                ("closed_ms_ago", ago_ms.to_string()),
+            ],
+        ),
+        Refusal::TooMany { thread } => (
+            Code::ResourceExhausted,
+            "TOO_MANY_ELICITATIONS",
+            &[("thread_id", thread.to_string()), ("limit", MAX_OPEN.to_string())],
+        ),
+    };
+    with_details(refusal, code, reason, metadata, |_| ())
+}
+
+fn with_details(
+    refusal: &Refusal,
+    code: Code,
+    reason: &str,
+    metadata: &[(&str, String)],
+    more: impl FnOnce(&mut ErrorDetails),
+) -> Status {
+    let metadata: HashMap<_, _> = metadata.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+    let mut details = ErrorDetails::with_error_info(reason, DOMAIN, metadata);
+    more(&mut details);
+    Status::with_error_details(code, refusal.to_string(), details)
+}
+
+/// Who calls is not known.
+pub(crate) fn of_denial(denial: &Denial) -> Status {
+    let (reason, why) = match denial {
+        Denial::Missing => ("TOKEN_MISSING", None),
+        Denial::Invalid(why) => ("TOKEN_INVALID", Some(*why)),
+        Denial::Expired => ("TOKEN_EXPIRED", None),
+    };
+    let metadata = why.map(|why| ("why".to_owned(), why.to_owned()));
+    let details = ErrorDetails::with_error_info(reason, DOMAIN, metadata.into_iter().collect::<HashMap<_, _>>());
+    Status::with_error_details(Code::Unauthenticated, denial.to_string(), details)
+}
+
+/// The caller's role does not do this.
+pub(crate) fn forbidden_to_role(role: Role, needed: Role) -> Status {
+    let (role, needed) = (role.name(), needed.name());
+    let message = format!("the token has the role {role}, and this call needs {needed}: get a token with that role");
+    forbidden(message, "ROLE_FORBIDDEN", [("role", role), ("needed", needed)])
+}
+
+/// The caller's token does not open this thread. Says nothing of the thread: who asks is not to learn whether it is there.
+pub(crate) fn forbidden_thread(thread: &ThreadId) -> Status {
+    let message = format!("the token does not open thread {thread:?}: get one that does");
+    forbidden(message, "THREAD_FORBIDDEN", [("thread_id", thread.as_str())])
+}
+
+fn forbidden<const N: usize>(message: String, reason: &str, metadata: [(&str, &str); N]) -> Status {
+    let metadata: HashMap<_, _> = metadata.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    let details = ErrorDetails::with_error_info(reason, DOMAIN, metadata);
+    Status::with_error_details(Code::PermissionDenied, message, details)
+}
+
+/// An answer of another kind than its call: a bug of ours.
+pub(crate) fn mixed_up() -> Status {
+    Status::internal("the answer does not belong to the call; please report this")
+}
+
+/// Where access is controlled, a call came by without it: a bug of ours, and nothing is let through by it.
+pub(crate) fn unguarded() -> Status {
+    Status::internal("the call was not authorized; please report this")
+}
+
+/// How a watch ends when the server stops.
+pub(crate) fn draining() -> Status {
+    Status::unavailable("the server is stopping: watch again, there or at another one")
+}
