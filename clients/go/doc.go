@@ -42,7 +42,7 @@
 //   - settings, options, address, dial: from settings to a connection
 //   - client, calls, retry, errors, state: the calls
 //   - hold, lease: an elicitation that is kept open
-//   - watch: its queue (what is to be told), its set (which threads), its legs (one stream each)
+//   - watch: its queue (undelivered events), its set (which threads), its streams
 //   - pausable, stopwatch, thread_clock, follower: timeouts; the arithmetic is in internal/charge
 package pausewatch
 

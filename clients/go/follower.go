@@ -97,7 +97,7 @@ func (f *follower) run() {
 	for {
 		event, ok := f.queue.next(f.client.life)
 		if !ok {
-			f.cut(f.all())
+			f.disconnect(f.all())
 			return
 		}
 		switch event := event.(type) {
@@ -106,15 +106,15 @@ func (f *follower) run() {
 				clock.watched(event)
 			}
 		case Disconnected:
-			f.cut(event.ThreadIDs)
+			f.disconnect(event.ThreadIDs)
 		}
 	}
 }
 
-func (f *follower) cut(threadIDs []string) {
+func (f *follower) disconnect(threadIDs []string) {
 	for _, id := range threadIDs {
 		if clock := f.clock(id); clock != nil {
-			clock.cut()
+			clock.disconnect()
 		}
 	}
 }

@@ -108,14 +108,14 @@ func (s *Stopwatch) Pause() (resume func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	seen := s.thread.see(s, false)
-	s.meter.Pause(seen.now, seen.paid)
+	s.meter.Pause(seen.now, seen.pausedTime)
 	return sync.OnceFunc(s.resume)
 }
 
 func (s *Stopwatch) resume() {
 	s.mu.Lock()
 	seen := s.thread.see(s, false)
-	last := s.meter.Resume(seen.now, seen.paid)
+	last := s.meter.Resume(seen.now, seen.pausedTime)
 	s.mu.Unlock()
 	if last {
 		s.look()
@@ -138,7 +138,7 @@ func (s *Stopwatch) read(expired bool) Reading {
 		return *s.final
 	}
 	seen := s.thread.see(s, false)
-	elapsed, remaining := s.meter.Show(seen.now, seen.paid)
+	elapsed, remaining := s.meter.Show(seen.now, seen.pausedTime)
 	return Reading{
 		Wall:      seen.now.Sub(s.began),
 		Elapsed:   elapsed,
@@ -166,7 +166,7 @@ func (s *Stopwatch) look() {
 // decide says whether the stopwatch has expired; otherwise it sees to it that it is looked at again.
 func (s *Stopwatch) decide() (expired bool) {
 	seen := s.thread.see(s, true)
-	left := s.meter.Left(seen.now, seen.paid)
+	left := s.meter.Left(seen.now, seen.pausedTime)
 	switch {
 	case s.meter.Paused():
 		// The end of the pause is a look.
@@ -174,7 +174,7 @@ func (s *Stopwatch) decide() (expired bool) {
 	case seen.paused:
 		s.asking = time.Time{}
 		if !seen.linked {
-			s.timer.Reset(seen.thaw.Sub(seen.now))
+			s.timer.Reset(seen.validUntil.Sub(seen.now))
 		}
 	case left > 0:
 		s.asking = time.Time{}

@@ -10,7 +10,7 @@ import (
 	"pausewatch.dev/clients/go/internal/charge"
 )
 
-// threadClock is one thread as its stopwatches share it: its credit, who waits for a change of it, and the question to
+// threadClock is one thread as its stopwatches share it: its paused time, who waits for a change of it, and the question to
 // the coordinator that comes before an expiry.
 //
 //  1. Pausing is one short critical section. Only a resume, a break and its end wake stopwatches, and only those that
@@ -23,8 +23,8 @@ type threadClock struct {
 	client   *Client
 	threadID string
 
-	mu     sync.Mutex
-	credit charge.Credit
+	mu      sync.Mutex
+	tracker charge.PausedTimeTracker
 	// Woken when what is known of the thread changes in their favour, or against them.
 	waiting map[*Stopwatch]struct{}
 	// Woken when a question was answered.
@@ -36,19 +36,19 @@ type threadClock struct {
 
 // sight is what a stopwatch sees of its thread, all of one moment.
 type sight struct {
-	now      time.Time
-	paid     time.Duration
-	paused   bool
-	linked   bool
-	thaw     time.Time // When a pause that cannot be confirmed stops counting; zero while linked.
-	answered time.Time
+	now        time.Time
+	pausedTime time.Duration
+	paused     bool
+	linked     bool
+	validUntil time.Time // When a pause that cannot be confirmed stops counting; zero while linked.
+	answered   time.Time
 }
 
 func newThreadClock(client *Client, threadID string) *threadClock {
 	return &threadClock{
 		client:   client,
 		threadID: threadID,
-		credit:   charge.NewCredit(time.Now(), client.grace),
+		tracker:  charge.NewPausedTimeTracker(time.Now(), client.grace),
 		waiting:  make(map[*Stopwatch]struct{}),
 		asking:   make(map[*Stopwatch]struct{}),
 	}
@@ -59,16 +59,16 @@ func (t *threadClock) see(s *Stopwatch, wait bool) sight {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s.place != nil && !s.place.At.IsZero() {
-		s.meter.Place(s.place.At, s.place.Paid)
+		s.meter.Place(s.place.At, s.place.PausedTime)
 		s.place = nil
 	}
 	now := time.Now()
-	thaw, cut := t.credit.Thaw()
-	seen := sight{now: now, paid: t.credit.Paid(now), paused: t.credit.Paused(now), linked: !cut, answered: t.answered}
-	if cut {
-		seen.thaw = thaw
+	validUntil, disconnected := t.tracker.ValidUntil()
+	seen := sight{now: now, pausedTime: t.tracker.PausedTime(now), paused: t.tracker.Paused(now), linked: !disconnected, answered: t.answered}
+	if disconnected {
+		seen.validUntil = validUntil
 	}
-	if wait && (seen.paused || cut) {
+	if wait && (seen.paused || disconnected) {
 		t.waiting[s] = struct{}{}
 	}
 	return seen
@@ -78,9 +78,9 @@ func (t *threadClock) see(s *Stopwatch, wait bool) sight {
 func (t *threadClock) join(s *Stopwatch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var paid time.Duration
-	paid, s.place = t.credit.Join(s.began)
-	s.meter = charge.NewMeter(s.limit, s.began, paid)
+	var pausedTime time.Duration
+	pausedTime, s.place = t.tracker.Join(s.began)
+	s.meter = charge.NewMeter(s.limit, s.began, pausedTime)
 }
 
 // leave: the stopwatch needs nothing any more.
@@ -96,18 +96,18 @@ func (t *threadClock) watched(event StateEvent) {
 	slept := slept()
 	t.mu.Lock()
 	var woken []*Stopwatch
-	if t.credit.Watched(charge.Now{At: time.Now(), Slept: slept}, seen(event.State), event.Gap) {
+	if t.tracker.Watched(charge.Now{At: time.Now(), Slept: slept}, seen(event.State), event.Gap) {
 		woken = wake(t.waiting)
 	}
 	t.mu.Unlock()
 	lookAll(woken)
 }
 
-// cut: the watch is not heard any more.
-func (t *threadClock) cut() {
+// disconnect notes that the watch is no longer received.
+func (t *threadClock) disconnect() {
 	t.mu.Lock()
 	var woken []*Stopwatch
-	if t.credit.Cut(time.Now()) {
+	if t.tracker.Disconnect(time.Now()) {
 		woken = wake(t.waiting)
 	}
 	t.mu.Unlock()
@@ -147,7 +147,7 @@ func (t *threadClock) question() {
 			t.mu.Unlock()
 			return
 		}
-		known, _ := t.credit.Revision()
+		known, _ := t.tracker.Revision()
 		t.mu.Unlock()
 
 		began := time.Now()
@@ -162,7 +162,7 @@ func (t *threadClock) question() {
 		slept := slept()
 		t.mu.Lock()
 		woken := wake(t.asking)
-		if t.credit.Asked(charge.Now{At: time.Now(), Slept: slept}, seen(state), known) {
+		if t.tracker.Asked(charge.Now{At: time.Now(), Slept: slept}, seen(state), known) {
 			woken = append(woken, wake(t.waiting)...)
 		}
 		t.answered = began

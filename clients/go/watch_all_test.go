@@ -142,7 +142,7 @@ func tells(t *testing.T, queue *eventQueue, want string) {
 
 // hears lets the stream of a watch of everything tell a state of "a".
 func (s *watchSet) hears(revision uint64) {
-	for l := range s.legs {
+	for l := range s.streams {
 		s.state(l, at("a", revision))
 	}
 }

@@ -14,20 +14,20 @@ const (
 	// The most thread ids that one stream may name.
 	mostIDs = 10_000
 	// How many dead ids are too few to care.
-	smallLeg = 32
+	smallStream = 32
 	// Between two questions for a thread that was paused before a break; up to twice as long, at random.
 	askAgain = 500 * time.Millisecond
 )
 
 // watchSet is a watch that heals itself, over a set of threads that may change while it runs.
 //
-// A stream cannot be told to watch one more thread. What is added while a stream (a *leg*) is being opened waits and
-// shares the next one, which takes over as many legs as fit into one, and keeps them until its own snapshot is complete.
-// So up to 10,000 threads share one leg, and adding many at once sends their ids a few times at most.
+// A stream cannot be told to watch one more thread. Threads added while a stream is being opened wait for
+// the next one and share it. The new stream takes over as many streams as fit into one, and keeps them until its own
+// snapshot is complete. So up to 10,000 threads share one stream, and adding many at once sends each id a few times at most.
 //
-//  1. Each thread belongs to one leg at a time, so its states come in order.
-//  2. A change of legs is no gap: the old leg serves until the new one has told everything.
-//  3. Legs do not wait for a reader: the queue keeps the latest of each thread. Only that of everything does, which has
+//  1. Each thread belongs to one stream at a time, so its states arrive in order.
+//  2. Replacing a stream leaves no gap: the old stream serves until the new one has sent its whole snapshot.
+//  3. Streams do not wait for a reader: the queue keeps the latest of each thread. Only that of everything does, which has
 //     no other to take it over, and no lock while it waits.
 //  4. Every break is told, and the first state after it carries the gap.
 //  5. An answer to a question may overtake the stream: what the stream still tells of that thread is told only from
@@ -39,15 +39,15 @@ type watchSet struct {
 	client       *Client
 	queue        *eventQueue
 	elicitations bool
-	// Every thread, by one leg without ids; threads are those that are paused.
+	// Every thread, by one stream without ids; threads are those that are paused.
 	all bool
 
 	mu      sync.Mutex
 	threads map[string]*watched
-	legs    map[*leg]struct{}
-	// The leg whose first snapshot is awaited. One at a time: what is added meanwhile shares the next.
-	opening *leg
-	// Added, and on no leg yet; some may have been removed since.
+	streams map[*watchStream]struct{}
+	// The stream whose first snapshot is awaited. One at a time: what is added meanwhile shares the next.
+	opening *watchStream
+	// Added, and on no stream yet; some may have been removed since.
 	waiting      []string
 	toldComplete bool
 	// With all: the threads that were paused before the break and are not in the snapshot after it are being asked for.
@@ -60,7 +60,7 @@ type watchSet struct {
 
 // watched is one thread of the set.
 type watched struct {
-	leg      *leg
+	stream   *watchStream
 	known    bool
 	revision uint64
 	gap      bool
@@ -74,7 +74,7 @@ func newWatchSet(ctx context.Context, client *Client, queue *eventQueue, elicita
 		queue:        queue,
 		elicitations: elicitations,
 		threads:      make(map[string]*watched),
-		legs:         make(map[*leg]struct{}),
+		streams:      make(map[*watchStream]struct{}),
 		asked:        make(map[string]uint64),
 	}
 }
@@ -85,7 +85,7 @@ func watchAll(ctx context.Context, client *Client, queue *eventQueue, elicitatio
 	s.all = true
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.start(&leg{set: s})
+	s.start(&watchStream{set: s})
 	return s
 }
 
@@ -101,7 +101,7 @@ func (s *watchSet) add(threadIDs ...string) {
 		}
 	}
 	// Threads that come and go while there is no connection must not pile up.
-	if len(s.waiting) > 2*len(s.threads)+smallLeg {
+	if len(s.waiting) > 2*len(s.threads)+smallStream {
 		s.waiting = slices.DeleteFunc(s.waiting, func(id string) bool { return !s.waits(id) })
 	}
 	s.openNext()
@@ -117,7 +117,7 @@ func (s *watchSet) remove(threadID string) {
 	}
 	delete(s.threads, threadID)
 	s.queue.forget(threadID)
-	l := thread.leg
+	l := thread.stream
 	if l == nil {
 		return
 	}
@@ -126,8 +126,8 @@ func (s *watchSet) remove(threadID string) {
 	s.openNext()
 }
 
-// dropIfEmpty drops a leg without threads.
-func (s *watchSet) dropIfEmpty(l *leg) {
+// dropIfEmpty drops a stream without threads.
+func (s *watchSet) dropIfEmpty(l *watchStream) {
 	if l.live == 0 && len(l.replaces) == 0 && !s.all {
 		s.drop(l)
 	}
@@ -135,43 +135,43 @@ func (s *watchSet) dropIfEmpty(l *leg) {
 
 func (s *watchSet) waits(threadID string) bool {
 	thread := s.threads[threadID]
-	return thread != nil && thread.leg == nil
+	return thread != nil && thread.stream == nil
 }
 
-func (s *watchSet) start(l *leg) {
+func (s *watchSet) start(l *watchStream) {
 	ctx, stop := context.WithCancel(s.ctx)
 	l.stop = stop
-	s.legs[l] = struct{}{}
+	s.streams[l] = struct{}{}
 	s.opening = l
 	go l.run(ctx)
 }
 
-func (s *watchSet) drop(l *leg) {
+func (s *watchSet) drop(l *watchStream) {
 	l.stop()
-	delete(s.legs, l)
+	delete(s.streams, l)
 	if s.opening == l {
 		s.opening = nil
 	}
 }
 
-// openNext opens a leg for what waits, and lets it take over the others as far as they fit.
+// openNext opens a stream for what waits, and lets it take over the others as far as they fit.
 func (s *watchSet) openNext() {
 	if s.opening != nil {
 		return
 	}
-	next := &leg{set: s}
+	next := &watchStream{set: s}
 	for len(s.waiting) > 0 && len(next.threadIDs) < mostIDs {
 		id := s.waiting[len(s.waiting)-1]
 		s.waiting = s.waiting[:len(s.waiting)-1]
 		if s.waits(id) {
-			s.threads[id].leg = next
+			s.threads[id].stream = next
 			next.threadIDs = append(next.threadIDs, id)
 		}
 	}
 	next.live = len(next.threadIDs)
-	var others []*leg
+	var others []*watchStream
 	worn := false
-	for other := range s.legs {
+	for other := range s.streams {
 		if other.complete {
 			others = append(others, other)
 			worn = worn || other.worn()
@@ -180,7 +180,7 @@ func (s *watchSet) openNext() {
 	if next.live == 0 && !worn {
 		return
 	}
-	slices.SortFunc(others, func(a, b *leg) int { return cmp.Compare(a.live, b.live) })
+	slices.SortFunc(others, func(a, b *watchStream) int { return cmp.Compare(a.live, b.live) })
 	for _, other := range others {
 		if len(next.threadIDs)+other.live > mostIDs {
 			break
@@ -191,22 +191,22 @@ func (s *watchSet) openNext() {
 	s.start(next)
 }
 
-// owned are the threads of a leg that are still its own.
-func (s *watchSet) owned(l *leg) []string {
+// owned are the threads of a stream that are still its own.
+func (s *watchSet) owned(l *watchStream) []string {
 	var ids []string
 	for _, id := range l.threadIDs {
-		if thread := s.threads[id]; thread != nil && thread.leg == l {
+		if thread := s.threads[id]; thread != nil && thread.stream == l {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-// state is what a leg heard of a thread.
-func (s *watchSet) state(l *leg, state PauseState) {
+// state is what a stream heard of a thread.
+func (s *watchSet) state(l *watchStream, state PauseState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, running := s.legs[l]; !running {
+	if _, running := s.streams[l]; !running {
 		return
 	}
 	l.broken = false
@@ -216,16 +216,16 @@ func (s *watchSet) state(l *leg, state PauseState) {
 	}
 	switch thread := s.threads[state.ThreadID]; {
 	case thread == nil:
-	case thread.leg == l:
+	case thread.stream == l:
 		s.tell(thread, state)
-	case slices.Contains(l.replaces, thread.leg):
+	case slices.Contains(l.replaces, thread.stream):
 		l.holdBack(state)
 	}
 }
 
 // tell queues a state, unless it is no news.
 func (s *watchSet) tell(thread *watched, state PauseState) {
-	// A new leg may be behind the old one that it takes over.
+	// A new stream may be behind the old one that it takes over.
 	if !thread.gap && thread.known && state.Revision <= thread.revision {
 		return
 	}
@@ -249,11 +249,11 @@ func (s *watchSet) tellAny(state PauseState, snapshot bool) {
 	}
 }
 
-// complete: the leg has told each of its threads once since it was opened.
-func (s *watchSet) complete(l *leg) {
+// complete: the stream has told each of its threads once since it was opened.
+func (s *watchSet) complete(l *watchStream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, running := s.legs[l]; !running {
+	if _, running := s.streams[l]; !running {
 		return
 	}
 	l.complete, l.broken = true, false
@@ -262,7 +262,7 @@ func (s *watchSet) complete(l *leg) {
 	}
 	for _, old := range l.replaces {
 		for _, id := range s.owned(old) {
-			s.threads[id].leg = l
+			s.threads[id].stream = l
 			l.live++
 		}
 		s.drop(old)
@@ -287,7 +287,7 @@ func (s *watchSet) tellComplete() {
 	if s.toldComplete || s.asking || slices.ContainsFunc(s.waiting, s.waits) {
 		return
 	}
-	for l := range s.legs {
+	for l := range s.streams {
 		if !l.complete && (l.live > 0 || s.all) {
 			return
 		}
@@ -296,11 +296,11 @@ func (s *watchSet) tellComplete() {
 	s.queue.complete()
 }
 
-// broken: the stream of the leg broke, or could not be opened. The leg opens it again by itself.
-func (s *watchSet) broken(l *leg, err error) {
+// broken handles a stream that broke or could not be opened. It reopens by itself.
+func (s *watchSet) broken(l *watchStream, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, running := s.legs[l]; !running {
+	if _, running := s.streams[l]; !running {
 		return
 	}
 	first := !l.broken

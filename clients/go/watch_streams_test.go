@@ -115,7 +115,7 @@ func TestWhatIsRemovedIsWatchedNoMore(t *testing.T) {
 			t.Errorf("told %q", got)
 		}
 		calls := f.called("Watch")
-		if last := calls[len(calls)-1].(*pausewatchv1.WatchPauseStateRequest); len(last.ThreadIds) > smallLeg+2 || f.open() != 1 {
+		if last := calls[len(calls)-1].(*pausewatchv1.WatchPauseStateRequest); len(last.ThreadIds) > smallStream+2 || f.open() != 1 {
 			t.Errorf("%d ids for 2 threads, %d streams", len(last.ThreadIds), f.open())
 		}
 		set.remove("98")

@@ -1,6 +1,6 @@
 // Package charge says what a command has been charged: its wall time, less the time that its thread was paused.
 //
-// [Credit] is how long one thread has been paused since this process began to follow it; [Meter] is what one stopwatch
+// [PausedTimeTracker] is how long one thread has been paused since this process began to follow it; [Meter] is what one stopwatch
 // of that thread has been charged. Both are pure: no clock is read, the moment is an argument. So their tests move
 // time as they like.
 //

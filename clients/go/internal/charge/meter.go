@@ -4,69 +4,69 @@ import "time"
 
 // Meter is what one stopwatch has been charged: wall time, less its thread's paused time, less its own pauses.
 //
-// The thread's paused time so far is an argument, paid: see [Credit.Paid]. What has been charged is kept up to a mark and
+// The thread's paused time so far is an argument, pausedTime: see [PausedTimeTracker.PausedTime]. What has been charged is kept up to a mark and
 // computed from there, so each operation is a few additions whatever happened before.
 //
-//  1. What is charged is never below zero, and what is shown never goes backwards: a credit that arrives late shows as
+//  1. What is charged is never below zero, and what is shown never goes backwards: paused time that arrives late shows as
 //     a standstill until it is used up.
 //  2. Where a pause of the stopwatch's own and one of its thread overlap, the time counts once.
 type Meter struct {
 	limit time.Duration
-	// Charged up to mark, when the thread's paused time was paidAtMark.
-	charged    time.Duration
-	mark       time.Time
-	paidAtMark time.Duration
+	// Charged up to mark, when the thread's paused time was pausedTimeAtMark.
+	charged          time.Duration
+	mark             time.Time
+	pausedTimeAtMark time.Duration
 	// When it started, and what the thread's paused time was taken for then.
-	started     time.Time
-	paidAtStart time.Duration
-	pauses      int
-	shown       time.Duration
+	started           time.Time
+	pausedTimeAtStart time.Duration
+	pauses            int
+	shown             time.Duration
 }
 
-// NewMeter starts a meter with a limit, for a thread whose paused time stands at paid.
-func NewMeter(limit time.Duration, now time.Time, paid time.Duration) Meter {
-	return Meter{limit: limit, mark: now, paidAtMark: paid, started: now, paidAtStart: paid}
+// NewMeter starts a meter with a limit, for a thread whose paused time stands at pausedTime.
+func NewMeter(limit time.Duration, now time.Time, pausedTime time.Duration) Meter {
+	return Meter{limit: limit, mark: now, pausedTimeAtMark: pausedTime, started: now, pausedTimeAtStart: pausedTime}
 }
 
 // Paused says whether it stands still by a pause of its own.
 func (m *Meter) Paused() bool { return m.pauses > 0 }
 
 // Pause begins a pause of its own. Pauses nest.
-func (m *Meter) Pause(now time.Time, paid time.Duration) {
-	m.Settle(now, paid)
+func (m *Meter) Pause(now time.Time, pausedTime time.Duration) {
+	m.Settle(now, pausedTime)
 	m.pauses++
 }
 
 // Resume ends one of its own pauses, and says whether it was the last.
-func (m *Meter) Resume(now time.Time, paid time.Duration) bool {
-	m.Settle(now, paid)
+func (m *Meter) Resume(now time.Time, pausedTime time.Duration) bool {
+	m.Settle(now, pausedTime)
 	m.pauses--
 	return m.pauses == 0
 }
 
-// Place: from now on the paused time stands at paid; what it stood at since the start was only assumed. The difference may
+// Place: from now on the paused time stands at pausedTime; what it stood at since the start was only assumed. The difference may
 // be from before that, so it is charged or credited no more than the time since. What was settled meanwhile is never charged
 // again: a pause of its own may have been in it.
-func (m *Meter) Place(now time.Time, paid time.Duration) {
-	growth := min(max(0, add(paid, -m.paidAtStart)), since(m.started, now))
-	m.Settle(now, max(add(m.paidAtStart, growth), m.paidAtMark))
-	m.paidAtMark = paid
+func (m *Meter) Place(now time.Time, pausedTime time.Duration) {
+	growth := min(max(0, add(pausedTime, -m.pausedTimeAtStart)), since(m.started, now))
+	m.Settle(now, max(add(m.pausedTimeAtStart, growth), m.pausedTimeAtMark))
+	m.pausedTimeAtMark = pausedTime
 }
 
 // Settle moves the mark: what was charged until now stays.
-func (m *Meter) Settle(now time.Time, paid time.Duration) {
-	m.moveMark(m.Charged(now, paid), now, paid)
+func (m *Meter) Settle(now time.Time, pausedTime time.Duration) {
+	m.moveMark(m.Charged(now, pausedTime), now, pausedTime)
 }
 
-func (m *Meter) moveMark(charged time.Duration, now time.Time, paid time.Duration) {
-	m.charged, m.mark, m.paidAtMark = charged, latest(m.mark, now), paid
+func (m *Meter) moveMark(charged time.Duration, now time.Time, pausedTime time.Duration) {
+	m.charged, m.mark, m.pausedTimeAtMark = charged, latest(m.mark, now), pausedTime
 }
 
 // Charged is what has been charged, as exactly as is known now.
-func (m *Meter) Charged(now time.Time, paid time.Duration) time.Duration {
+func (m *Meter) Charged(now time.Time, pausedTime time.Duration) time.Duration {
 	span := since(m.mark, now)
 	// Negative when less was paused than had been assumed while cut off.
-	growth := add(paid, -m.paidAtMark)
+	growth := add(pausedTime, -m.pausedTimeAtMark)
 	var sinceMark time.Duration
 	switch {
 	case !m.Paused():
@@ -79,20 +79,20 @@ func (m *Meter) Charged(now time.Time, paid time.Duration) time.Duration {
 	}
 	charged := add(m.charged, sinceMark)
 	if charged < 0 {
-		// More credit than time: the rest must not be spent later.
+		// More paused time than time: the rest must not be spent later.
 		charged = 0
-		m.moveMark(charged, now, paid)
+		m.moveMark(charged, now, pausedTime)
 	}
 	return charged
 }
 
 // Left is the limit less what has been charged; below zero, it is how long ago the limit was reached.
-func (m *Meter) Left(now time.Time, paid time.Duration) time.Duration {
-	return add(m.limit, -m.Charged(now, paid))
+func (m *Meter) Left(now time.Time, pausedTime time.Duration) time.Duration {
+	return add(m.limit, -m.Charged(now, pausedTime))
 }
 
 // Show is what to show as elapsed, which is never less than before, and as remaining, at least zero.
-func (m *Meter) Show(now time.Time, paid time.Duration) (elapsed, remaining time.Duration) {
-	m.shown = max(m.shown, m.Charged(now, paid))
+func (m *Meter) Show(now time.Time, pausedTime time.Duration) (elapsed, remaining time.Duration) {
+	m.shown = max(m.shown, m.Charged(now, pausedTime))
 	return m.shown, max(0, add(m.limit, -m.shown))
 }

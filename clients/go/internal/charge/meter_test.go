@@ -74,14 +74,14 @@ func TestLessPausedTimeThanWasAssumedIsChargedAfterAll(t *testing.T) {
 
 func TestWhatIsShownNeverGoesBackwardsAndAddsUp(t *testing.T) {
 	m := newMeter()
-	shows := func(what string, at int, paid, wantElapsed, wantRemaining time.Duration) {
+	shows := func(what string, at int, pausedTime, wantElapsed, wantRemaining time.Duration) {
 		t.Helper()
-		elapsed, remaining := m.Show(m.at(at), paid)
+		elapsed, remaining := m.Show(m.at(at), pausedTime)
 		equal(t, what+", elapsed", elapsed, wantElapsed)
 		equal(t, what+", remaining", remaining, wantRemaining)
 	}
 	shows("before", 5, 0, 5*s, 5*s)
-	shows("a late credit of 4 s is a standstill", 6, 4*s, 5*s, 5*s)
+	shows("late paused time of 4 s is a standstill", 6, 4*s, 5*s, 5*s)
 	shows("afterwards", 10, 4*s, 6*s, 4*s)
 	equal(t, "both end together: left", m.Left(m.at(14), 4*s), 0)
 	shows("at the end", 14, 4*s, 10*s, 0)
@@ -94,7 +94,7 @@ func TestMoreCreditThanTimeIsNotSpentLater(t *testing.T) {
 	equal(t, "charged 3 s later", m.Charged(m.at(5), 3600*s), 3*s)
 }
 
-func TestWhatWasPaidBeforeTheStartIsNotCredited(t *testing.T) {
+func TestPauseBeforeTheStartIsNotCredited(t *testing.T) {
 	start := time.Now()
 	m := NewMeter(10*s, start, 500*s)
 	equal(t, "charged", m.Charged(start.Add(2*s), 501*s), 1*s)
@@ -102,25 +102,25 @@ func TestWhatWasPaidBeforeTheStartIsNotCredited(t *testing.T) {
 
 func TestG1APlaceFoundLateMovesWhatIsChargedByNoMoreThanTheTimeSince(t *testing.T) {
 	// 2 s since the start; it was assumed to stand at 50 s all the time.
-	for paid, charged := range map[time.Duration]time.Duration{0: 2 * s, 50 * s: 2 * s, 51 * s: 1 * s, 900 * s: 0} {
+	for pausedTime, charged := range map[time.Duration]time.Duration{0: 2 * s, 50 * s: 2 * s, 51 * s: 1 * s, 900 * s: 0} {
 		start := time.Now()
 		m := NewMeter(10*s, start, 50*s)
-		m.Place(start.Add(2*s), paid)
-		equal(t, fmt.Sprintf("charged, with %v paid", paid), m.Charged(start.Add(2*s), paid), charged)
-		equal(t, fmt.Sprintf("charged later, with %v paid", paid), m.Charged(start.Add(4*s), paid+s), charged+s)
+		m.Place(start.Add(2*s), pausedTime)
+		equal(t, fmt.Sprintf("charged, with %v pausedTime", pausedTime), m.Charged(start.Add(2*s), pausedTime), charged)
+		equal(t, fmt.Sprintf("charged later, with %v pausedTime", pausedTime), m.Charged(start.Add(4*s), pausedTime+s), charged+s)
 	}
 }
 
 func TestG3APlaceFoundLateCountsFromTheStartWhateverPausesOfItsOwnThereWereSince(t *testing.T) {
 	// A pause of its own from 5 s to 6 s, and the place at 7 s.
-	for paid, charged := range map[time.Duration]time.Duration{50 * s: 6 * s, 54 * s: 2 * s, 900 * s: 0} {
+	for pausedTime, charged := range map[time.Duration]time.Duration{50 * s: 6 * s, 54 * s: 2 * s, 900 * s: 0} {
 		start := time.Now()
 		m := NewMeter(10*s, start, 50*s)
 		m.Pause(start.Add(5*s), 50*s)
 		m.Resume(start.Add(6*s), 50*s)
-		m.Place(start.Add(7*s), paid)
-		equal(t, fmt.Sprintf("charged, with %v paid", paid), m.Charged(start.Add(7*s), paid), charged)
-		equal(t, fmt.Sprintf("charged later, with %v paid", paid), m.Charged(start.Add(8*s), paid), charged+s)
+		m.Place(start.Add(7*s), pausedTime)
+		equal(t, fmt.Sprintf("charged, with %v pausedTime", pausedTime), m.Charged(start.Add(7*s), pausedTime), charged)
+		equal(t, fmt.Sprintf("charged later, with %v pausedTime", pausedTime), m.Charged(start.Add(8*s), pausedTime), charged+s)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestAPlaceFoundLateChargesNothingForAPauseOfItsOwn(t *testing.T) {
 func TestTheEndsOfTheTypesAreSafe(t *testing.T) {
 	start := time.Now()
 	m := NewMeter(forever, start, 0)
-	equal(t, "charged with endless credit", m.Charged(start, forever), 0)
+	equal(t, "charged with unbounded paused time", m.Charged(start, forever), 0)
 	m = NewMeter(forever, start, forever)
 	equal(t, "charged with endless debt", m.Charged(start.Add(s), 0), forever)
 	equal(t, "left", m.Left(start.Add(s), 0), 0)

@@ -35,7 +35,7 @@ def test_g3_overlapping_pauses_count_once_and_never_below_zero() -> None:
     assert meter.charged(16, 10) == 1
 
 
-def test_a_credit_for_the_time_before_its_own_pause_is_not_lost() -> None:
+def test_paused_time_from_before_its_own_pause_is_not_lost() -> None:
     meter = Meter(10, 0, 0)
     # Cut off: 4 s were charged, of which 3 were paused; that is learnt 1 s into a pause of its own.
     meter.pause(4, 0)
@@ -56,14 +56,14 @@ def test_less_paused_time_than_was_assumed_is_charged_after_all() -> None:
 def test_what_is_shown_never_goes_backwards_and_adds_up() -> None:
     meter = Meter(10, 0, 0)
     assert meter.elapsed(5, 0) == 5
-    assert meter.elapsed(6, 4) == 5, "a late credit of 4 s is a standstill"
+    assert meter.elapsed(6, 4) == 5, "late paused time of 4 s is a standstill"
     assert meter.remaining(6, 4) == 5
     assert meter.elapsed(10, 4) == 6
     assert meter.left(14, 4) == 0, "both end together"
     assert meter.remaining(14, 4) == 0
 
 
-def test_more_credit_than_time_is_not_spent_later() -> None:
+def test_more_paused_time_than_time_is_not_spent_later() -> None:
     meter = Meter(10, 0, 0)
     assert meter.charged(2, 3_600) == 0
     assert meter.charged(5, 3_600) == 3
@@ -77,22 +77,22 @@ def test_what_a_thread_was_paused_before_is_not_credited() -> None:
 
 def test_g1_a_place_found_late_moves_what_is_charged_by_no_more_than_the_time_since() -> None:
     # 2 s since it joined; it was assumed to stand at 50 s all the time.
-    for paid, charged in [(0, 2), (50, 2), (51, 1), (900, 0)]:
+    for paused_time, charged in [(0, 2), (50, 2), (51, 1), (900, 0)]:
         meter = Meter(10, 1, 50)
-        meter.place(3, paid)
-        assert meter.charged(3, paid) == charged, paid
-        assert meter.charged(5, paid + 1) == charged + 1, paid
+        meter.place(3, paused_time)
+        assert meter.charged(3, paused_time) == charged, paused_time
+        assert meter.charged(5, paused_time + 1) == charged + 1, paused_time
 
 
 def test_g3_a_place_found_late_counts_from_the_making_whatever_pauses_of_its_own_there_were_since() -> None:
     # A pause of its own from 5 s to 6 s, and the place at 7 s.
-    for paid, charged in [(50, 6), (54, 2), (900, 0)]:
+    for paused_time, charged in [(50, 6), (54, 2), (900, 0)]:
         meter = Meter(10, 0, 50)
         meter.pause(5, 50)
         meter.resume(6, 50)
-        meter.place(7, paid)
-        assert meter.charged(7, paid) == charged, paid
-        assert meter.charged(8, paid) == charged + 1, paid
+        meter.place(7, paused_time)
+        assert meter.charged(7, paused_time) == charged, paused_time
+        assert meter.charged(8, paused_time) == charged + 1, paused_time
 
 
 def test_a_place_found_late_charges_nothing_for_a_pause_of_its_own() -> None:

@@ -39,7 +39,7 @@ class Stage:
     def stream(self) -> Stream:
         return self.runtime.streams[-1]
 
-    def cut(self) -> None:
+    def disconnect(self) -> None:
         self.connected = False
         self.stream.end(LOST)
 
@@ -183,7 +183,7 @@ def test_g3_a_pause_within_a_break_is_credited_when_the_link_is_back() -> None:
     stage = Stage()
     ticking = stage.linked()
     stage.move_to(1)
-    stage.cut()
+    stage.disconnect()
     assert not ticking.is_linked
     stage.move_to(8)
     assert elapsed(ticking) == 8
@@ -202,7 +202,7 @@ def test_g1_cut_off_it_waits_for_the_link_before_it_expires() -> None:
     stage = Stage()
     ticking = stage.linked()
     stage.move_to(1)
-    stage.cut()
+    stage.disconnect()
     stage.move_to(10)
     stage.answer(LOST)
     stage.move_to(11)
@@ -218,7 +218,7 @@ def test_g2_cut_off_for_longer_than_its_grace_it_expires() -> None:
     stage = Stage()
     stage.linked()
     stage.move_to(1)
-    stage.cut()
+    stage.disconnect()
     while not stage.ended:
         stage.move_to(stage.runtime.seconds + 0.1)
         if stage.runtime.calls:
@@ -272,7 +272,7 @@ def test_less_pause_than_was_assumed_is_noticed_at_once() -> None:
     stage.linked()
     stage.stream.state("t", 2, count=1)
     stage.move_to(20)
-    stage.cut()
+    stage.disconnect()
     stage.move_to(55)
     while not stage.runtime.streams:
         stage.move_to(stage.runtime.seconds + 0.1)
@@ -280,11 +280,11 @@ def test_less_pause_than_was_assumed_is_noticed_at_once() -> None:
     assert [call.call.method for call in stage.runtime.calls] == ["GetPauseState"], "its time ran out at 31"
 
 
-def test_who_joins_while_cut_off_spends_no_credit_of_before() -> None:
+def test_who_joins_while_cut_off_spends_no_paused_time_of_before() -> None:
     stage = Stage()
     stage.linked(limit=None)
     stage.move_to(10)
-    stage.cut()
+    stage.disconnect()
     stage.move_to(15)
     late = stage.start(limit=None)
     stage.move_to(20)
@@ -298,7 +298,7 @@ def test_g1_who_joins_while_cut_off_is_not_charged_what_was_assumed_before() -> 
     old = stage.linked(limit=None)
     stage.stream.state("t", 2, count=1)
     stage.move_to(1)
-    stage.cut()
+    stage.disconnect()
     # Assumed to be paused up to here, in truth for 1 s.
     stage.move_to(20)
     late = stage.start()
@@ -333,7 +333,7 @@ def test_g2_paused_and_then_cut_off_it_runs_on_after_the_grace() -> None:
     ticking = stage.linked()
     stage.stream.state("t", 2, count=1)
     stage.move_to(20)
-    stage.cut()
+    stage.disconnect()
     stage.move_to(49.9)
     assert ticking.is_paused
     stage.move_to(50)

@@ -1,4 +1,4 @@
-"""Legs, their streams, and what a watch tells, on a moved clock."""
+"""The streams of a watch and the events that it delivers, on a moved clock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from support.fake_runtime import FakeRuntime, Stream, state
 
 import pausewatch as pw
 from pausewatch._io.durations import SECOND
-from pausewatch._watch.legs import MOST_IDS
+from pausewatch._watch.stream_set import MOST_IDS
 from pausewatch._watch.watching import Watching
 
 LOST = pw.Unavailable.of("connection lost")

@@ -89,9 +89,9 @@ export class Follower {
   async #follow(): Promise<void> {
     for await (const event of this.#states) {
       if (event.type === "state") this.#apply(event.state, event.gap);
-      if (event.type === "disconnected") this.#cut(event.threadIds);
+      if (event.type === "disconnected") this.#disconnect(event.threadIds);
     }
-    this.#cut(this.#threads.keys());
+    this.#disconnect(this.#threads.keys());
     this.#lingerMs = 0;
     for (const followed of this.#threads.values()) if (followed.stopwatches === 0) this.#linger(followed);
   }
@@ -100,7 +100,7 @@ export class Follower {
     this.#threads.get(state.threadId)?.thread.apply(state, { by: "watch", gap });
   }
 
-  #cut(threadIds: Iterable<string>): void {
-    for (const threadId of threadIds) this.#threads.get(threadId)?.thread.cut();
+  #disconnect(threadIds: Iterable<string>): void {
+    for (const threadId of threadIds) this.#threads.get(threadId)?.thread.disconnect();
   }
 }

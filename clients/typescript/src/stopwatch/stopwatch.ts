@@ -10,8 +10,8 @@
  * 3. Expired is for ever; stopped is for ever too, and is never followed by expired.
  */
 import type { Clock } from "./clock.js";
-import type { Joined } from "./credit.js";
 import { Meter } from "./meter.js";
+import type { Joined } from "./paused-time.js";
 import type { ThreadClock, Waiter } from "./thread.js";
 
 /** Between two questions to a coordinator that cannot be asked; up to twice as long, at random. */
@@ -41,8 +41,8 @@ export class Stopwatch implements Waiter {
   /** Follows `thread` from now on, and begins to look. Pauses before that are not credited. */
   follow(thread: ThreadClock): void {
     const now = this.#clock.now();
-    const { paid, joined } = thread.join(now);
-    this.#meter.follow(now, 0, paid);
+    const { pausedTime, joined } = thread.join(now);
+    this.#meter.follow(now, 0, pausedTime);
     this.#thread = thread;
     this.#joined = joined;
     this.look();
@@ -82,19 +82,19 @@ export class Stopwatch implements Waiter {
   look(): void {
     this.#rest();
     if (this.#over !== undefined) return;
-    const [now, paid] = this.#now();
+    const [now, pausedTime] = this.#now();
     if (this.#meter.paused) return;
     const thread = this.#thread;
-    const thaw = thread?.thaw;
+    const validUntil = thread?.validUntil;
     if (thread?.isPaused(now)) {
       thread.await(this);
-      if (thaw !== undefined) this.#lookAfter(thaw - now);
+      if (validUntil !== undefined) this.#lookAfter(validUntil - now);
       return;
     }
-    const left = this.#meter.left(now, paid);
+    const left = this.#meter.left(now, pausedTime);
     if (left > 0) {
       // What is known of the thread is only assumed: it may be corrected before the time is out.
-      if (thaw !== undefined) thread?.await(this);
+      if (validUntil !== undefined) thread?.await(this);
       if (left < Number.POSITIVE_INFINITY) this.#lookAfter(left);
       return;
     }
@@ -148,13 +148,13 @@ export class Stopwatch implements Waiter {
   }
 
   /** The moment, and the thread's paused time; afterwards the meter has its place. */
-  #now(): [now: number, paid: number] {
+  #now(): [now: number, pausedTime: number] {
     const place = this.#joined?.place;
     if (place !== undefined) {
       this.#joined = undefined;
-      this.#meter.place(place.at, place.paid);
+      this.#meter.place(place.at, place.pausedTime);
     }
     const now = this.#clock.now();
-    return [now, this.#thread?.paid(now) ?? 0];
+    return [now, this.#thread?.pausedTime(now) ?? 0];
   }
 }

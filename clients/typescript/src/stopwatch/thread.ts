@@ -1,5 +1,5 @@
 /**
- * One thread as its stopwatches share it: its credit, who waits for a change of it, and the question to the coordinator that comes before an
+ * One thread as its stopwatches share it: its paused time, who waits for a change of it, and the question to the coordinator that comes before an
  * expiry.
  *
  * 1. Pausing changes one record and wakes nobody. Only a resume, a break and its end wake the waiters, and only those who wait for the
@@ -10,7 +10,7 @@
  */
 import type { PauseState } from "../messages.js";
 import type { Clock } from "./clock.js";
-import { Credit, type Joined, type Via } from "./credit.js";
+import { type Joined, PausedTimeTracker, type Via } from "./paused-time.js";
 
 /** How to ask, and how long to be patient; the same for all threads of a follower. */
 export interface Coordinator {
@@ -36,7 +36,7 @@ export class ThreadClock {
   readonly threadId: string;
   readonly #coordinator: Coordinator;
   readonly #clock: Clock;
-  readonly #credit: Credit;
+  readonly #tracker: PausedTimeTracker;
   /** Told when the thread changes. */
   readonly #waiting = new Set<Waiter>();
   /** Told when a question was answered, or failed. */
@@ -52,7 +52,7 @@ export class ThreadClock {
     this.threadId = threadId;
     this.#coordinator = coordinator;
     this.#clock = clock;
-    this.#credit = new Credit(clock.now(), coordinator.graceMs);
+    this.#tracker = new PausedTimeTracker(clock.now(), coordinator.graceMs);
   }
 
   get graceMs(): number {
@@ -61,32 +61,32 @@ export class ThreadClock {
 
   /** The thread's state is known, and the watch is heard. */
   get linked(): boolean {
-    return this.#credit.thaw === undefined;
+    return this.#tracker.validUntil === undefined;
   }
 
   /** The paused time so far. */
-  paid(now: number): number {
-    return this.#credit.paid(now);
+  pausedTime(now: number): number {
+    return this.#tracker.pausedTime(now);
   }
 
   isPaused(now: number): boolean {
-    return this.#credit.isPaused(now);
+    return this.#tracker.isPaused(now);
   }
 
   /**
-   * Until when what is assumed counts, if it cannot be confirmed. Also of a running thread: its credit is not certain then.
+   * Until when what is assumed counts, if it cannot be confirmed. Also of a running thread: its paused time is not certain then.
    */
-  get thaw(): number | undefined {
-    return this.#credit.thaw;
+  get validUntil(): number | undefined {
+    return this.#tracker.validUntil;
   }
 
-  join(now: number): { paid: number; joined: Joined } {
-    return this.#credit.join(now);
+  join(now: number): { pausedTime: number; joined: Joined } {
+    return this.#tracker.join(now);
   }
 
   /** The watch is not heard any more. */
-  cut(): void {
-    if (this.#credit.cut(this.#clock.now())) wake(this.#waiting);
+  disconnect(): void {
+    if (this.#tracker.disconnect(this.#clock.now())) wake(this.#waiting);
   }
 
   /** Takes a state. */
@@ -94,7 +94,7 @@ export class ThreadClock {
     const now = { at: this.#clock.now(), slept: this.#clock.slept() };
     // A negative total is no server of ours; it credits nothing.
     const seen = { revision: state.revision, paused: state.paused, total: Math.max(state.pausedTotalMs, 0) };
-    if (this.#credit.apply(now, seen, via)) wake(this.#waiting);
+    if (this.#tracker.apply(now, seen, via)) wake(this.#waiting);
   }
 
   /** `waiter` looks once, after the next change of the thread that it must know of. */
@@ -132,7 +132,7 @@ export class ThreadClock {
     this.#underWay = this.#clock.now();
     while (this.#underWay !== undefined) {
       const began: number = this.#underWay;
-      const known = this.#credit.revision;
+      const known = this.#tracker.revision;
       const state = await this.#coordinator.ask(this.threadId).catch(() => undefined);
       if (state !== undefined) this.apply(state, { by: "asking", known });
       this.#last = { began, answered: state !== undefined };

@@ -7,8 +7,8 @@
 import type { Calls } from "../calls.js";
 import { checkThreadId } from "../fields.js";
 import type { WatchEvent } from "./event.js";
-import { Legs } from "./legs.js";
 import { EventQueue } from "./queue.js";
+import { StreamSet } from "./stream-set.js";
 
 /** Unread events after which the streams are not read any more. */
 const BACKLOG = 10_000;
@@ -36,7 +36,7 @@ interface Reader {
  * an `await using` block, by its signal, or with its client.
  */
 export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, AsyncDisposable {
-  readonly #legs: Legs;
+  readonly #streams: StreamSet;
   readonly #queue = new EventQueue();
   readonly #readers: Reader[] = [];
   readonly #closing: AbortSignal;
@@ -50,7 +50,7 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
     const { includeElicitations = false, signal } = options;
     this.#closing = calls.closing;
     this.#signal = signal;
-    this.#legs = new Legs({
+    this.#streams = new StreamSet({
       calls,
       all: threadIds === undefined,
       includeElicitations,
@@ -68,12 +68,12 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
    */
   add(threadId: string): void {
     checkThreadId(threadId);
-    this.#legs.add(threadId);
+    this.#streams.add(threadId);
   }
 
   /** Watches one thread less. Events of it that wait to be read may still come. */
   remove(threadId: string): void {
-    this.#legs.remove(threadId);
+    this.#streams.remove(threadId);
   }
 
   /**
@@ -95,7 +95,7 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
     this.#state = "closed";
     this.#closing.removeEventListener("abort", this.#close);
     this.#signal?.removeEventListener("abort", this.#close);
-    this.#legs.stop();
+    this.#streams.stop();
     this.#room?.resolve();
     this.#dismiss();
   }
@@ -123,7 +123,7 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
     }
     this.#closing.addEventListener("abort", this.#close);
     this.#signal?.addEventListener("abort", this.#close);
-    this.#legs.start();
+    this.#streams.start();
   }
 
   #deliver(): void {

@@ -49,7 +49,7 @@ test("g4: a call whose connection is reset is made again with the same request i
   await using fake = await FakeCoordinator.start({
     decrementElicitation: async ({ requestId }) => {
       ids.push(requestId);
-      if (ids.length <= 2) fake.cut();
+      if (ids.length <= 2) fake.disconnect();
       return { count: 0 };
     },
   });

@@ -55,12 +55,12 @@ export class FakeCoordinator implements AsyncDisposable {
   }
 
   /** Resets every connection. */
-  cut(): void {
+  disconnect(): void {
     for (const socket of this.#sockets) socket.resetAndDestroy();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.cut();
+    this.disconnect();
     this.#server.close();
     await once(this.#server, "close");
   }

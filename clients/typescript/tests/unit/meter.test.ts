@@ -32,7 +32,7 @@ test("g3: overlapping pauses count once and never below zero", () => {
   assert.equal(meter.charged(at(16), 10), 1);
 });
 
-test("a credit for the time before its own pause is not lost", () => {
+test("paused time from before its own pause is not lost", () => {
   const meter = started();
   // Cut off: 4 were charged, of which 3 were paused; that is learnt 1 into a pause of its own.
   meter.pause(at(4), 0);
@@ -53,12 +53,12 @@ test("less paused time than was assumed is charged after all", () => {
 test("what is shown never goes backwards", () => {
   const meter = started();
   assert.equal(meter.elapsed(at(5), 0), 5);
-  assert.equal(meter.elapsed(at(6), 4), 5, "a late credit of 4 is a standstill");
+  assert.equal(meter.elapsed(at(6), 4), 5, "late paused time of 4 is a standstill");
   assert.equal(meter.elapsed(at(10), 4), 6);
   assert.equal(meter.left(at(14), 4), 0);
 });
 
-test("more credit than time is not spent later", () => {
+test("more paused time than time is not spent later", () => {
   const meter = started();
   assert.equal(meter.charged(at(2), 3_600), 0);
   assert.equal(meter.charged(at(5), 3_600), 3);
@@ -74,7 +74,7 @@ test("following another thread credits nothing of its past", () => {
 
 test("g1: a place found late moves what is charged by no more than the time since", () => {
   // 1 before it followed, 2 since; it was assumed to stand at 50 all the time.
-  for (const [paid, charged] of [
+  for (const [pausedTime, charged] of [
     [0, 3],
     [50, 3],
     [51, 2],
@@ -82,15 +82,15 @@ test("g1: a place found late moves what is charged by no more than the time sinc
   ] as const) {
     const meter = started();
     meter.follow(at(1), 0, 50);
-    meter.place(at(3), paid);
-    assert.equal(meter.charged(at(3), paid), charged, `${paid}`);
-    assert.equal(meter.charged(at(5), paid + 1), charged + 1, `${paid}`);
+    meter.place(at(3), pausedTime);
+    assert.equal(meter.charged(at(3), pausedTime), charged, `${pausedTime}`);
+    assert.equal(meter.charged(at(5), pausedTime + 1), charged + 1, `${pausedTime}`);
   }
 });
 
 test("g3: a place found late counts from the beginning, whatever pauses of its own there were since", () => {
   // Its own pause from 5 to 6, and a place at 7.
-  for (const [paid, charged] of [
+  for (const [pausedTime, charged] of [
     [50, 6],
     [54, 2],
     [900, 0],
@@ -99,9 +99,9 @@ test("g3: a place found late counts from the beginning, whatever pauses of its o
     meter.follow(at(0), 0, 50);
     meter.pause(at(5), 50);
     meter.resume(at(6), 50);
-    meter.place(at(7), paid);
-    assert.equal(meter.charged(at(7), paid), charged, `${paid}`);
-    assert.equal(meter.charged(at(8), paid), charged + 1, `${paid}`);
+    meter.place(at(7), pausedTime);
+    assert.equal(meter.charged(at(7), pausedTime), charged, `${pausedTime}`);
+    assert.equal(meter.charged(at(8), pausedTime), charged + 1, `${pausedTime}`);
   }
 });
 

@@ -110,7 +110,7 @@ test("g2: cut off, it waits for the grace and no longer", async () => {
   const scene = new Scene(2_000);
   scene.tell(1n, false, 0, true);
   const stopwatch = scene.start(1_000);
-  scene.thread.cut();
+  scene.thread.disconnect();
   await scene.clock.advance(1_000);
   for (let waited = 0; waited < 2_000; waited += 100) {
     assert.equal(stopwatch.expired, false);
@@ -134,7 +134,7 @@ test("g2: a pause that cannot be confirmed counts for the grace, and then time g
   const scene = new Scene(2_000);
   scene.tell(1n, true, 0, true);
   const stopwatch = scene.start(1_000);
-  scene.thread.cut();
+  scene.thread.disconnect();
   await scene.clock.advance(2_500);
   assert.deepEqual([stopwatch.paused, stopwatch.elapsedMs], [false, 500]);
 });
@@ -161,11 +161,11 @@ for (const noticed of [true, false]) {
     const old = scene.start(300_000);
     await scene.clock.advance(1_000);
     // Resumed, which nobody here is told.
-    if (noticed) scene.thread.cut();
+    if (noticed) scene.thread.disconnect();
     await scene.clock.advance(8_000);
     const late = scene.start(5_000);
     await scene.clock.advance(400);
-    if (!noticed) scene.thread.cut();
+    if (!noticed) scene.thread.disconnect();
     scene.tell(2n, false, 1_000, true);
     assert.deepEqual([late.elapsedMs, old.elapsedMs], [400, 8_400]);
     await scene.clock.advance(4_599);
@@ -197,7 +197,7 @@ test("stopped, its time stays as it was, whatever is learnt later", async () => 
   scene.tell(1n, true, 0, true);
   const stopwatch = scene.start(60_000);
   scene.tell(1n, true, 0);
-  scene.thread.cut();
+  scene.thread.disconnect();
   await scene.clock.advance(8_000);
   stopwatch.stop();
   assert.equal(stopwatch.elapsedMs, 0);

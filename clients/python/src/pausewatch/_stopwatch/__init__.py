@@ -6,16 +6,16 @@ moment that is both counts once).
 | module | is |
 | --- | --- |
 | `meter` | pure: what one stopwatch has been charged |
-| `credit` | pure: how long one thread has been paused, as far as this process knows |
+| `paused_time` | pure: how long one thread has been paused, as far as this process knows |
 | `asks` | pure: what is known of the questions that come before an expiry |
-| `thread_clock` | one thread's credit, shared by its stopwatches; asking the coordinator on their behalf |
+| `thread_clock` | the paused time of one thread, shared by its stopwatches; asking the coordinator on their behalf |
 | `ticking` | one stopwatch: looking, waiting, expiring |
 | `controller` | which stopwatch follows which thread, and the watch that feeds them |
 
 1. A stopwatch expires only after the coordinator, asked once more after the time ran out, said that the thread runs (G1),
    or when it could not be asked for the whole disconnect grace.
 2. What is not confirmed ends: cut off, a paused thread counts as paused for the disconnect grace and then runs (G2).
-3. The credit of a thread follows the server's `paused_total` and is never recomputed from what was seen, so a pause that
+3. The paused time of a thread follows the server's `paused_total` and is never recomputed from what was seen, so a pause that
    nobody here saw is credited like any other (G3).
 4. Pausing a thread changes its one shared record and wakes nobody: a stopwatch finds out when its timer fires.
 """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from .._io.durations import SECOND, Nanos
 from .._watch.events import Disconnected, Event, State
 from .._watch.watching import Watching
-from .credit import Watched
+from .paused_time import Watched
 from .thread_clock import ThreadClock
 
 if TYPE_CHECKING:
@@ -73,4 +73,4 @@ class Controller:
             case Disconnected(thread_ids):
                 for thread_id in thread_ids:
                     if (followed := self._threads.get(thread_id)) is not None:
-                        followed.clock.cut()
+                        followed.clock.disconnect()

@@ -1,9 +1,9 @@
 """What one stopwatch has been charged: wall time, less its thread's paused time, less its own pauses.
 
-Pure: no clock is read; `now` and the thread's paused time (`paid`, see `credit`) are arguments. What has been charged is
-kept up to a mark and computed from there, so each operation is a few additions whatever happened before.
+Pure: no clock is read; `now` and the paused time of the thread (`paused_time`, see `PausedTimeTracker`) are arguments.
+The charged time is kept up to a mark and computed from there, so each operation is a few additions whatever happened before.
 
-1. What is charged is never below zero, and what is shown never goes backwards: a credit that arrives late shows as a
+1. What is charged is never below zero, and what is shown never goes backwards: paused time that arrives late shows as a
    standstill until it is used up.
 2. Where a pause of the stopwatch's own and one of its thread overlap, the time counts once.
 """
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class Meter:
-    """Made at `now`, when the thread's paused time is `paid`. No limit: it only counts."""
+    """Made at `now`, when the thread's paused time is `paused_time`. No limit: it only counts."""
 
-    __slots__ = ("_charged", "_limit", "_made", "_mark", "_paid_at_mark", "_pauses", "_shown")
+    __slots__ = ("_charged", "_limit", "_made", "_mark", "_paused_time_at_mark", "_pauses", "_shown")
 
-    def __init__(self, limit: Nanos | None, now: Nanos, paid: Nanos) -> None:
+    def __init__(self, limit: Nanos | None, now: Nanos, paused_time: Nanos) -> None:
         self._limit = limit
         self._charged: Nanos = 0
         self._mark = now
-        self._paid_at_mark = paid
-        self._made = (now, paid)
+        self._paused_time_at_mark = paused_time
+        self._made = (now, paused_time)
         self._pauses = 0
         self._shown: Nanos = 0
 
@@ -35,37 +35,37 @@ class Meter:
         """Whether it stands still by a pause of its own."""
         return self._pauses > 0
 
-    def pause(self, now: Nanos, paid: Nanos) -> None:
+    def pause(self, now: Nanos, paused_time: Nanos) -> None:
         """Opens a pause of its own; they nest."""
-        self.settle(now, paid)
+        self.settle(now, paused_time)
         self._pauses += 1
 
-    def resume(self, now: Nanos, paid: Nanos) -> None:
+    def resume(self, now: Nanos, paused_time: Nanos) -> None:
         """Ends one of its own pauses."""
-        self.settle(now, paid)
+        self.settle(now, paused_time)
         self._pauses = max(0, self._pauses - 1)
 
-    def place(self, now: Nanos, paid: Nanos) -> None:
-        """From now on the paused time stands at `paid`; what it stood at since the making was only assumed.
+    def place(self, now: Nanos, paused_time: Nanos) -> None:
+        """From now on the paused time stands at `paused_time`; what it stood at since the making was only assumed.
 
         The difference may be from before that, so it is charged or credited no more than the time since. What was settled
         meanwhile is never charged again: a pause of its own may have been in it.
         """
         made, assumed = self._made
-        growth = min(max(0, paid - assumed), max(0, now - made))
-        self.settle(now, max(assumed + growth, self._paid_at_mark))
-        self._paid_at_mark = paid
+        growth = min(max(0, paused_time - assumed), max(0, now - made))
+        self.settle(now, max(assumed + growth, self._paused_time_at_mark))
+        self._paused_time_at_mark = paused_time
 
-    def settle(self, now: Nanos, paid: Nanos) -> None:
+    def settle(self, now: Nanos, paused_time: Nanos) -> None:
         """Moves the mark."""
-        charged = self.charged(now, paid)
-        self._charged, self._mark, self._paid_at_mark = charged, max(self._mark, now), paid
+        charged = self.charged(now, paused_time)
+        self._charged, self._mark, self._paused_time_at_mark = charged, max(self._mark, now), paused_time
 
-    def charged(self, now: Nanos, paid: Nanos) -> Nanos:
+    def charged(self, now: Nanos, paused_time: Nanos) -> Nanos:
         """What has been charged, as exactly as is known now."""
         span = max(0, now - self._mark)
         # Negative when less was paused than had been assumed while cut off.
-        growth = paid - self._paid_at_mark
+        growth = paused_time - self._paused_time_at_mark
         if self._pauses == 0 or growth > span:
             since_mark = span - growth
         else:
@@ -73,21 +73,21 @@ class Meter:
             since_mark = max(0, -growth)
         charged = self._charged + since_mark
         if charged < 0:
-            # More credit than time: the rest must not be spent later.
-            self._charged, self._mark, self._paid_at_mark = 0, max(self._mark, now), paid
+            # More paused time than time: the rest must not be spent later.
+            self._charged, self._mark, self._paused_time_at_mark = 0, max(self._mark, now), paused_time
             return 0
         return charged
 
-    def left(self, now: Nanos, paid: Nanos) -> Nanos | None:
+    def left(self, now: Nanos, paused_time: Nanos) -> Nanos | None:
         """How far below its limit it is; beyond it, below zero. None: it has no limit."""
-        return None if self._limit is None else self._limit - self.charged(now, paid)
+        return None if self._limit is None else self._limit - self.charged(now, paused_time)
 
-    def elapsed(self, now: Nanos, paid: Nanos) -> Nanos:
+    def elapsed(self, now: Nanos, paused_time: Nanos) -> Nanos:
         """What to show as elapsed."""
-        self._shown = max(self._shown, self.charged(now, paid))
+        self._shown = max(self._shown, self.charged(now, paused_time))
         return self._shown
 
-    def remaining(self, now: Nanos, paid: Nanos) -> Nanos | None:
+    def remaining(self, now: Nanos, paused_time: Nanos) -> Nanos | None:
         """What to show as remaining: with `elapsed` it makes up the limit."""
-        elapsed = self.elapsed(now, paid)
+        elapsed = self.elapsed(now, paused_time)
         return None if self._limit is None else max(0, self._limit - elapsed)

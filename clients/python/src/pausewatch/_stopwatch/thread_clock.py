@@ -1,4 +1,4 @@
-"""One thread as its stopwatches share it: its credit, who waits for a change of it, and the question before an expiry.
+"""One thread as its stopwatches share it: its paused time, who waits for a change of it, and the question before an expiry.
 
 1. Pausing is one assignment. Only a resume, a break and its end wake the waiters, and only those who wait for the thread;
    who waits for a timer is not among them.
@@ -13,7 +13,7 @@ from .._io import calls
 from .._io.durations import Nanos, to_nanos
 from ..errors import CallError
 from .asks import Asks, Outcome
-from .credit import Asked, Credit, Joined, Moment, Seen, Watched
+from .paused_time import Asked, Joined, Moment, PausedTimeTracker, Seen, Watched
 from .sleep import slept
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class ThreadClock:
         self._runtime = runtime
         self._call = calls.get(thread_id)
         self._deadline = deadline
-        self._credit = Credit(runtime.now(), grace)
+        self._tracker = PausedTimeTracker(runtime.now(), grace)
         self._asks = Asks()
         # Dicts, since sets keep no order.
         self._wait_for_change: dict[Waiter, None] = {}
@@ -45,21 +45,21 @@ class ThreadClock:
     @property
     def is_linked(self) -> bool:
         """Whether the thread's state is known and its watch is heard."""
-        return self._credit.thaw is None
+        return self._tracker.valid_until is None
 
     @property
-    def thaw(self) -> Nanos | None:
+    def valid_until(self) -> Nanos | None:
         """Until when what is known counts without being confirmed. None: the link is up."""
-        return self._credit.thaw
+        return self._tracker.valid_until
 
-    def paid(self, now: Nanos) -> Nanos:
-        return self._credit.paid(now)
+    def paused_time(self, now: Nanos) -> Nanos:
+        return self._tracker.paused_time(now)
 
     def is_paused(self, now: Nanos) -> bool:
-        return self._credit.is_paused(now)
+        return self._tracker.is_paused(now)
 
     def join(self, now: Nanos) -> tuple[Nanos, Joined]:
-        return self._credit.join(now)
+        return self._tracker.join(now)
 
     def leave(self, waiter: Waiter) -> None:
         self._wait_for_change.pop(waiter, None)
@@ -73,16 +73,16 @@ class ThreadClock:
         """It is to look again, once, when a question is over."""
         self._wait_for_answer[waiter] = None
 
-    def cut(self) -> None:
+    def disconnect(self) -> None:
         """The watch is not heard any more."""
-        if self._credit.cut(self._runtime.now()):
+        if self._tracker.disconnect(self._runtime.now()):
             self._tell_change()
 
     def apply(self, state: PauseState, via: Watched | Asked) -> None:
         """Takes a state."""
         seen = Seen(state.revision, state.paused, max(0, to_nanos(state.paused_total)))
         moment = Moment(self._runtime.now(), slept())
-        if self._credit.apply(moment, seen, via):
+        if self._tracker.apply(moment, seen, via):
             self._tell_change()
 
     def asked(self, since: Nanos) -> Outcome:
@@ -95,7 +95,7 @@ class ThreadClock:
             self._put_question()
 
     def _put_question(self) -> None:
-        known = self._credit.revision
+        known = self._tracker.revision
         self._runtime.unary(self._call, self._deadline, lambda answer: self._answered(known, answer))
 
     def _answered(self, known: int | None, answer: PauseState | CallError) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .._io.runtime import Cancel, Runtime
     from .controller import Controller
-    from .credit import Joined
+    from .paused_time import Joined
     from .thread_clock import ThreadClock
 
 _ASK_AGAIN: Nanos = 500 * MILLISECOND
@@ -48,9 +48,9 @@ class Ticking:
         self._thread_id = thread_id
         self._ended = ended
         self._clock: ThreadClock = controller.enter(thread_id)
-        paid, joined = self._clock.join(began)
+        paused_time, joined = self._clock.join(began)
         self._joined: Joined | None = joined
-        self._meter = Meter(limit, began, paid)
+        self._meter = Meter(limit, began, paused_time)
         self._timer: Cancel | None = None
         # The moment of its end: what it shows stays.
         self._end_reading: tuple[Nanos, Nanos] | None = None
@@ -91,17 +91,17 @@ class Ticking:
         if self.has_ended:
             return
         self._wait_until(None)
-        now, paid = self._now()
-        left = self._meter.left(now, paid)
+        now, paused_time = self._now()
+        left = self._meter.left(now, paused_time)
         if self._meter.is_paused or left is None:
             return  # Nothing happens by itself.
-        thaw = self._clock.thaw
+        valid_until = self._clock.valid_until
         if self._clock.is_paused(now):
             self._clock.wait_for_change(self)
-            self._wait_until(thaw)
+            self._wait_until(valid_until)
         elif left > 0:
             self._wait_until(now + left)
-            if thaw is not None:
+            if valid_until is not None:
                 # What is known of the thread is only assumed.
                 self._clock.wait_for_change(self)
         else:
@@ -163,4 +163,4 @@ class Ticking:
             self._meter.place(*self._joined.place)
             self._joined = None
         now = self._runtime.now()
-        return now, self._clock.paid(now)
+        return now, self._clock.paused_time(now)

@@ -1,4 +1,4 @@
-"""Drives `legs`: opens and closes their streams, asks for what a snapshot left out, and hands the events on."""
+"""Drives `stream_set`: opens and closes their streams, asks for what a snapshot left out, and hands the events on."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .._io.durations import MILLISECOND, SECOND, Nanos
 from .._io.retry import backoff, call_less_often
 from ..errors import CallError
 from ..v1 import elicitation_service_pb2 as pb
-from .leg import Leg
-from .legs import Legs
+from .stream import WatchStream
+from .stream_set import StreamSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,8 +37,8 @@ class Watching:
         self._deadline = deadline
         self._tell = tell
         self._elicitations = elicitations
-        self._legs = Legs(everything=everything)
-        self._running: dict[int, Leg] = {}
+        self._set = StreamSet(everything=everything)
+        self._running: dict[int, WatchStream] = {}
         self._asking: Cancel | None = None
         self._pauses = backoff(50 * MILLISECOND, 3 * SECOND)
         self._held = False
@@ -46,62 +46,62 @@ class Watching:
 
     def add(self, thread_id: str) -> None:
         """Watches one thread more; `start` sees to it."""
-        self._legs.add(thread_id)
+        self._set.add(thread_id)
 
     def remove(self, thread_id: str) -> None:
         """Watches one thread less."""
-        self._legs.remove(thread_id)
+        self._set.remove(thread_id)
         self.start()
 
     def start(self) -> None:
         """Does what has become necessary."""
         if self._closed:
             return
-        while self._legs.events:
-            self._tell(self._legs.events.popleft())
-        self._legs.open_next()
-        while self._legs.to_open:
-            number, thread_ids = self._legs.to_open.popleft()
+        while self._set.events:
+            self._tell(self._set.events.popleft())
+        self._set.open_next()
+        while self._set.to_open:
+            number, thread_ids = self._set.to_open.popleft()
             request = pb.WatchPauseStateRequest(thread_ids=thread_ids, include_elicitations=self._elicitations)
-            self._running[number] = leg = Leg(self._runtime, number, request, self._deadline, self)
+            self._running[number] = stream = WatchStream(self._runtime, number, request, self._deadline, self)
             if self._held:
-                leg.hold()
-        while self._legs.to_close:
-            self._running.pop(self._legs.to_close.popleft()).close()
+                stream.hold()
+        while self._set.to_close:
+            self._running.pop(self._set.to_close.popleft()).close()
         self._ask_for_missing()
 
     def hold(self) -> None:
         """Tells no more than what is on its way, until `go_on`."""
         self._held = True
-        for leg in self._running.values():
-            leg.hold()
+        for stream in self._running.values():
+            stream.hold()
 
     def go_on(self) -> None:
         """Tells again."""
         self._held = False
-        for leg in self._running.values():
-            leg.go_on()
+        for stream in self._running.values():
+            stream.go_on()
 
     def close(self) -> None:
         """Nothing is told afterwards."""
         self._closed = True
-        for leg in self._running.values():
-            leg.close()
+        for stream in self._running.values():
+            stream.close()
         self._running.clear()
         if self._asking is not None:
             self._asking.cancel()
 
     def state(self, number: int, state: PauseState) -> None:
-        self._legs.state(number, state)
+        self._set.state(number, state)
         self.start()
 
     def snapshot_complete(self, number: int) -> None:
-        self._legs.snapshot_complete(number)
+        self._set.snapshot_complete(number)
         self.start()
 
     def broken(self, number: int, error: CallError) -> None:
-        self._legs.broken(number, error)
-        if self._asking is not None and not self._legs.missing:
+        self._set.broken(number, error)
+        if self._asking is not None and not self._set.missing:
             # What was asked for before a break may be older than what is missing after it.
             self._asking.cancel()
             self._asking = None
@@ -109,9 +109,9 @@ class Watching:
 
     def _ask_for_missing(self) -> None:
         """Asks for one of them; the answer brings the next."""
-        if self._asking is not None or not self._legs.missing:
+        if self._asking is not None or not self._set.missing:
             return
-        thread_id = self._legs.missing[-1]
+        thread_id = self._set.missing[-1]
         self._asking = self._runtime.unary(calls.get(thread_id), self._deadline, lambda answer: self._answered(thread_id, answer))
 
     def _answered(self, thread_id: str, answer: PauseState | CallError) -> None:
@@ -121,7 +121,7 @@ class Watching:
             return
         self._asking = None
         self._pauses = backoff(50 * MILLISECOND, 3 * SECOND)
-        self._legs.found(thread_id, None if isinstance(answer, CallError) else self._as_asked_for(answer))
+        self._set.found(thread_id, None if isinstance(answer, CallError) else self._as_asked_for(answer))
         self.start()
 
     def _ask_again(self) -> None:

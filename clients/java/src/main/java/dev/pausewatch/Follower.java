@@ -98,10 +98,10 @@ final class Follower {
 
     private void take(WatchEvent event) {
         if (event instanceof WatchEvent.State update) {
-            Credit.Via via = new Credit.Via.Watch(update.gap());
+            PausedTimeTracker.Via via = new PausedTimeTracker.Via.Watch(update.gap());
             clock(update.state().threadId()).ifPresent(clock -> clock.apply(update.state(), via));
         } else if (event instanceof WatchEvent.Disconnected disconnected) {
-            disconnected.threadIds().forEach(threadId -> clock(threadId).ifPresent(ThreadClock::cut));
+            disconnected.threadIds().forEach(threadId -> clock(threadId).ifPresent(ThreadClock::disconnect));
         }
     }
 }

@@ -3,10 +3,10 @@ package dev.pausewatch;
 /**
  * What one stopwatch has been charged: wall time, less its thread's paused time, less its own pauses.
  *
- * <p>Pure: no clock is read; {@code now} and the thread's paused time ({@code paid}, see {@link Credit}) are arguments, in nanoseconds. What has been
+ * <p>Pure: no clock is read; {@code now} and the thread's paused time ({@code pausedTime}, see {@link PausedTimeTracker}) are arguments, in nanoseconds. What has been
  * charged is kept up to a mark and computed from there, so each operation is a few additions whatever happened before.
  *
- * <p>1. What is charged is never below zero, and what is shown never goes backwards: a credit that arrives late shows as a standstill until it
+ * <p>1. What is charged is never below zero, and what is shown never goes backwards: paused time that arrives late shows as a standstill until it
  * is used up.
  *
  * <p>2. Where a pause of the stopwatch's own and one of its thread overlap, the time counts once.
@@ -15,15 +15,15 @@ package dev.pausewatch;
  */
 final class Meter {
     private final long limit;
-    /** Charged up to {@code mark}, when the thread's paused time was {@code paidAtMark}. */
+    /** Charged up to {@code mark}, when the thread's paused time was {@code pausedTimeAtMark}. */
     private long charged;
 
     private long mark;
-    private long paidAtMark;
+    private long pausedTimeAtMark;
     /** When it began to follow its thread, and what the paused time was taken for then. */
     private long followedAt;
 
-    private long followedPaid;
+    private long followedPausedTime;
     /** Pauses of its own that are open. */
     private int pauses;
 
@@ -40,50 +40,50 @@ final class Meter {
         return pauses > 0;
     }
 
-    void pause(long now, long paid) {
-        settle(now, paid);
+    void pause(long now, long pausedTime) {
+        settle(now, pausedTime);
         pauses++;
     }
 
     /** Ends one of its own pauses; says whether it was the last. */
-    boolean resume(long now, long paid) {
-        settle(now, paid);
+    boolean resume(long now, long pausedTime) {
+        settle(now, pausedTime);
         pauses = Math.max(0, pauses - 1);
         return pauses == 0;
     }
 
-    /** From now on the paused time is a thread's, which stands at {@code paid}. */
-    void follow(long now, long old, long paid) {
+    /** From now on the paused time is a thread's, which stands at {@code pausedTime}. */
+    void follow(long now, long old, long pausedTime) {
         settle(now, old);
-        paidAtMark = paid;
+        pausedTimeAtMark = pausedTime;
         followedAt = now;
-        followedPaid = paid;
+        followedPausedTime = pausedTime;
     }
 
     /**
-     * From now on the paused time stands at {@code paid}; what it stood at since it began to follow was only assumed. The difference may be from before
+     * From now on the paused time stands at {@code pausedTime}; what it stood at since it began to follow was only assumed. The difference may be from before
      * that, so it is charged or credited no more than the time since. What was settled meanwhile is never charged again: a pause of its own may have
      * been in it.
      */
-    void place(long now, long paid) {
+    void place(long now, long pausedTime) {
         long span = Math.max(0, now - followedAt);
-        long growth = Math.min(Math.max(0, paid - followedPaid), span);
-        settle(now, Math.max(followedPaid + growth, paidAtMark));
-        paidAtMark = paid;
+        long growth = Math.min(Math.max(0, pausedTime - followedPausedTime), span);
+        settle(now, Math.max(followedPausedTime + growth, pausedTimeAtMark));
+        pausedTimeAtMark = pausedTime;
     }
 
     /** Moves the mark. */
-    void settle(long now, long paid) {
-        charged = charged(now, paid);
+    void settle(long now, long pausedTime) {
+        charged = charged(now, pausedTime);
         mark = later(now);
-        paidAtMark = paid;
+        pausedTimeAtMark = pausedTime;
     }
 
     /** What has been charged, as exactly as is known now. */
-    long charged(long now, long paid) {
+    long charged(long now, long pausedTime) {
         long span = Math.max(0, now - mark);
         // Negative when less was paused than had been assumed while cut off.
-        long growth = paid - paidAtMark;
+        long growth = pausedTime - pausedTimeAtMark;
         long sinceMark;
         if (pauses == 0 || growth > span) {
             // In a pause of its own all of the span is free already; what the thread was paused beyond it was paused
@@ -94,22 +94,22 @@ final class Meter {
         }
         long sum = charged + sinceMark;
         if (sum < 0) {
-            // More credit than time: the rest must not be spent later.
+            // More paused time than time: the rest must not be spent later.
             charged = 0;
             mark = later(now);
-            paidAtMark = paid;
+            pausedTimeAtMark = pausedTime;
         }
         return Math.max(0, Math.min(sum, Nanos.MAX));
     }
 
     /** How much it is below its limit; at or beyond it, 0 or less. */
-    long left(long now, long paid) {
-        return limit - charged(now, paid);
+    long left(long now, long pausedTime) {
+        return limit - charged(now, pausedTime);
     }
 
     /** What to show as elapsed. */
-    long elapsed(long now, long paid) {
-        shown = Math.max(shown, charged(now, paid));
+    long elapsed(long now, long pausedTime) {
+        shown = Math.max(shown, charged(now, pausedTime));
         return shown;
     }
 

@@ -55,7 +55,7 @@ final class Outbox {
     /** One thread. */
     private static final class Known {
         /** Nothing is known since the break, or at all: any revision will do. */
-        boolean cut = true;
+        boolean disconnected = true;
         /** The next state that is told comes after a break, or is the first. */
         boolean gap = true;
         /** The last revision that was told. */
@@ -117,7 +117,7 @@ final class Outbox {
     private synchronized boolean putAnswer(PauseState state) {
         Known thread = threads.get(state.threadId());
         // Known, or forgotten: the stream has told more since, and goes on by itself.
-        if (thread == null || !thread.cut) {
+        if (thread == null || !thread.disconnected) {
             return false;
         }
         put(state, true);
@@ -139,10 +139,10 @@ final class Outbox {
             thread.gap = snapshot;
             threads.put(state.threadId(), thread);
         }
-        if (!thread.cut && Long.compareUnsigned(state.revision(), thread.latest) <= 0) {
+        if (!thread.disconnected && Long.compareUnsigned(state.revision(), thread.latest) <= 0) {
             return false;
         }
-        thread.cut = false;
+        thread.disconnected = false;
         thread.latest = state.revision();
         thread.untold = state;
         waiting.add(state.threadId());
@@ -150,12 +150,12 @@ final class Outbox {
     }
 
     /** Nothing is known of these threads any more. */
-    synchronized void cut(Collection<String> threadIds) {
+    synchronized void disconnect(Collection<String> threadIds) {
         asked.clear();
         for (String threadId : threadIds) {
             Known thread = threads.get(threadId);
             if (thread != null) {
-                thread.cut = true;
+                thread.disconnected = true;
                 thread.gap = true;
                 thread.untold = null;
                 waiting.remove(threadId);
@@ -170,7 +170,7 @@ final class Outbox {
     /** Tells that nothing is known of these threads any more, and why. */
     void disconnected(Collection<String> threadIds, PausewatchException error) {
         synchronized (this) {
-            cut(threadIds);
+            disconnect(threadIds);
             if (!all) {
                 cutThreads.addAll(threadIds);
             }
@@ -201,7 +201,7 @@ final class Outbox {
     /** The threads of which nothing is known. */
     synchronized List<String> unknown() {
         return threads.entrySet().stream()
-                .filter(thread -> thread.getValue().cut)
+                .filter(thread -> thread.getValue().disconnected)
                 .map(Map.Entry::getKey)
                 .toList();
     }

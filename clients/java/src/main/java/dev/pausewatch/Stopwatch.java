@@ -34,7 +34,7 @@ final class Stopwatch {
     /** Guarded by this stopwatch, as is what follows. */
     private final Meter meter;
     /** Where it finds its place; empty: it has. */
-    private Optional<Credit.Joined> joined;
+    private Optional<PausedTimeTracker.Joined> joined;
 
     private boolean expired;
     private boolean stopped;
@@ -57,8 +57,8 @@ final class Stopwatch {
         /** There is time until then; {@code perhaps}: what is known of the thread is only assumed. */
         record Runs(long until, boolean perhaps) implements Sight {}
 
-        /** The thread is paused; cut off, that counts until {@code thaw}. */
-        record Frozen(OptionalLong thaw) implements Sight {}
+        /** The thread is paused; cut off, that counts until {@code validUntil}. */
+        record Frozen(OptionalLong validUntil) implements Sight {}
 
         /** The time ran out at that moment; the coordinator must be asked. */
         record RanOut(long at) implements Sight {}
@@ -76,8 +76,8 @@ final class Stopwatch {
         this.onExpired = onExpired;
         started = timer.now();
         meter = new Meter(limit, started);
-        Credit.Join join = thread.join(started);
-        meter.follow(started, 0, join.paid());
+        PausedTimeTracker.Join join = thread.join(started);
+        meter.follow(started, 0, join.pausedTime());
         joined = Optional.of(join.joined());
     }
 
@@ -88,13 +88,13 @@ final class Stopwatch {
     /** Opens a pause of its own. */
     synchronized void pause() {
         long now = timer.now();
-        meter.pause(now, paid(now));
+        meter.pause(now, pausedTime(now));
     }
 
     /** Ends a pause of its own. */
     synchronized void resume() {
         long now = timer.now();
-        if (meter.resume(now, paid(now))) {
+        if (meter.resume(now, pausedTime(now))) {
             timer.execute(look);
         }
     }
@@ -109,22 +109,22 @@ final class Stopwatch {
 
     synchronized Reading read() {
         long now = timer.now();
-        long paid = paid(now);
+        long pausedTime = pausedTime(now);
         boolean paused = meter.isPaused() || thread.pause(now).paused();
-        return new Reading(now - started, meter.elapsed(now, paid), paused, expired);
+        return new Reading(now - started, meter.elapsed(now, pausedTime), paused, expired);
     }
 
     /** The thread's paused time; afterwards the meter has its place. */
-    private long paid(long now) {
-        long assumed = thread.paid(now);
+    private long pausedTime(long now) {
+        long assumed = thread.pausedTime(now);
         // Looked for afterwards: without a place, what was read is from before the state that gives it.
-        Optional<Credit.Place> place = joined.flatMap(Credit.Joined::place);
+        Optional<PausedTimeTracker.Place> place = joined.flatMap(PausedTimeTracker.Joined::place);
         if (place.isEmpty()) {
             return assumed;
         }
-        meter.place(place.get().at(), place.get().paid());
+        meter.place(place.get().at(), place.get().pausedTime());
         joined = Optional.empty();
-        return thread.paid(now);
+        return thread.pausedTime(now);
     }
 
     private void disarm() {
@@ -143,7 +143,7 @@ final class Stopwatch {
             }
         } else if (sight instanceof Sight.Frozen frozen) {
             thread.changed().add(look);
-            frozen.thaw.ifPresent(this::wakeAt);
+            frozen.validUntil.ifPresent(this::wakeAt);
         } else if (sight instanceof Sight.RanOut ranOut) {
             confirm(ranOut.at);
         }
@@ -154,16 +154,16 @@ final class Stopwatch {
             return new Sight.Over();
         }
         long now = timer.now();
-        long paid = paid(now);
+        long pausedTime = pausedTime(now);
         if (meter.isPaused()) {
             return new Sight.Still();
         }
         ThreadClock.Pause pause = thread.pause(now);
         if (pause.paused()) {
-            return new Sight.Frozen(pause.thaw());
+            return new Sight.Frozen(pause.validUntil());
         }
-        long left = meter.left(now, paid);
-        return left > 0 ? new Sight.Runs(now + left, pause.thaw().isPresent()) : new Sight.RanOut(now + left);
+        long left = meter.left(now, pausedTime);
+        return left > 0 ? new Sight.Runs(now + left, pause.validUntil().isPresent()) : new Sight.RanOut(now + left);
     }
 
     /** Sees to it that the coordinator is asked, and expires when that is settled. */

@@ -9,10 +9,10 @@ import java.util.concurrent.CompletableFuture;
 import java.util.function.Function;
 
 /**
- * One thread as its stopwatches share it: its credit, who waits for a change of it, and the question to the coordinator that comes before
+ * One thread as its stopwatches share it: its paused time, who waits for a change of it, and the question to the coordinator that comes before
  * an expiry.
  *
- * <p>1. What changes it, and who waits for that, is on the timer's thread. Its credit may be read on any: its lock is its monitor, and is taken
+ * <p>1. What changes it, and who waits for that, is on the timer's thread. Its paused time may be read on any: its lock is its monitor, and is taken
  * after a stopwatch's.
  *
  * <p>2. Pausing is one short critical section. Only a resume, a break and its end wake the waiters, and only those who wait for the thread; who waits
@@ -28,7 +28,7 @@ final class ThreadClock {
     private final Timer timer;
     private final long grace;
     private final Function<String, CompletableFuture<PauseState>> get;
-    private final Credit credit;
+    private final PausedTimeTracker tracker;
     private final Waiters changed = new Waiters();
     private final Waiters answered = new Waiters();
 
@@ -74,14 +74,14 @@ final class ThreadClock {
      * Whether the thread is paused, and until when that counts if it cannot be confirmed: given for a running thread too, its credit is not
      * certain then.
      */
-    record Pause(boolean paused, OptionalLong thaw) {}
+    record Pause(boolean paused, OptionalLong validUntil) {}
 
     ThreadClock(String threadId, Timer timer, long grace, Function<String, CompletableFuture<PauseState>> get) {
         this.threadId = threadId;
         this.timer = timer;
         this.grace = grace;
         this.get = get;
-        this.credit = new Credit(timer.now(), grace);
+        this.tracker = new PausedTimeTracker(timer.now(), grace);
     }
 
     long grace() {
@@ -99,27 +99,27 @@ final class ThreadClock {
     }
 
     /** The paused time so far. */
-    synchronized long paid(long now) {
-        return credit.paid(now);
+    synchronized long pausedTime(long now) {
+        return tracker.pausedTime(now);
     }
 
     synchronized Pause pause(long now) {
-        return new Pause(credit.isPaused(now), credit.thaw());
+        return new Pause(tracker.isPaused(now), tracker.validUntil());
     }
 
     synchronized boolean isLinked() {
-        return credit.isLinked();
+        return tracker.isLinked();
     }
 
-    synchronized Credit.Join join(long now) {
-        return credit.join(now);
+    synchronized PausedTimeTracker.Join join(long now) {
+        return tracker.join(now);
     }
 
     /** The watch is not heard any more. */
-    void cut() {
+    void disconnect() {
         boolean wake;
         synchronized (this) {
-            wake = credit.cut(timer.now());
+            wake = tracker.disconnect(timer.now());
         }
         if (wake) {
             changed.wake();
@@ -127,12 +127,13 @@ final class ThreadClock {
     }
 
     /** Takes a state. */
-    void apply(PauseState state, Credit.Via via) {
-        Credit.Seen seen = new Credit.Seen(state.revision(), state.paused(), Nanos.of(state.pausedTotal()));
+    void apply(PauseState state, PausedTimeTracker.Via via) {
+        PausedTimeTracker.Seen seen =
+                new PausedTimeTracker.Seen(state.revision(), state.paused(), Nanos.of(state.pausedTotal()));
         long slept = Sleep.slept();
         boolean wake;
         synchronized (this) {
-            wake = credit.apply(new Credit.Now(timer.now(), slept), seen, via);
+            wake = tracker.apply(new PausedTimeTracker.Now(timer.now(), slept), seen, via);
         }
         if (wake) {
             changed.wake();
@@ -158,14 +159,14 @@ final class ThreadClock {
         }
         long began = timer.now();
         underWay = OptionalLong.of(began);
-        Credit.Via via;
+        PausedTimeTracker.Via via;
         synchronized (this) {
-            via = new Credit.Via.Ask(credit.revision());
+            via = new PausedTimeTracker.Via.Ask(tracker.revision());
         }
         get.apply(threadId).whenCompleteAsync((state, thrown) -> questionOver(began, via, state, thrown), timer);
     }
 
-    private void questionOver(long began, Credit.Via via, PauseState state, Throwable thrown) {
+    private void questionOver(long began, PausedTimeTracker.Via via, PauseState state, Throwable thrown) {
         if (thrown == null) {
             apply(state, via);
         } else {

@@ -48,8 +48,8 @@ final class WatchGroup implements WatchStream.Reader {
     private final Backoff pauses = Backoff.ofMillis(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
     private final Missing missing;
 
-    private Leg current;
-    private Leg opening;
+    private ServedStream current;
+    private ServedStream opening;
     private Timer.Alarm next = Timer.Alarm.NONE;
     private boolean scheduled;
     private long notBefore;
@@ -78,7 +78,8 @@ final class WatchGroup implements WatchStream.Reader {
      * @param threadIds those of them that have not been removed since: one that is added again must be told again
      * @param heldBack what it has told too early
      */
-    private record Leg(WatchStream stream, int named, Set<String> threadIds, Map<String, PauseState> heldBack) {
+    private record ServedStream(
+            WatchStream stream, int named, Set<String> threadIds, Map<String, PauseState> heldBack) {
         boolean isWorn() {
             return named > SMALL && threadIds.size() < named / 2;
         }
@@ -111,9 +112,9 @@ final class WatchGroup implements WatchStream.Reader {
     void remove(String threadId) {
         members.remove(threadId);
         unserved.remove(threadId);
-        for (Leg leg : legs()) {
-            leg.threadIds.remove(threadId);
-            leg.heldBack.remove(threadId);
+        for (ServedStream served : servedStreams()) {
+            served.threadIds.remove(threadId);
+            served.heldBack.remove(threadId);
         }
         if (members.isEmpty()) {
             cancelAll();
@@ -157,7 +158,7 @@ final class WatchGroup implements WatchStream.Reader {
         if (!isStream(opening, stream)) {
             return;
         }
-        Leg old = current;
+        ServedStream old = current;
         serveBy(opening);
         opening = null;
         breakTold = false;
@@ -193,7 +194,7 @@ final class WatchGroup implements WatchStream.Reader {
             List<String> lost = all ? environment.outbox.threadIds() : List.copyOf(unserved);
             opening = null;
             if (breakTold || (lost.isEmpty() && !all)) {
-                environment.outbox.cut(lost);
+                environment.outbox.disconnect(lost);
             } else {
                 tellBreak(lost, error);
             }
@@ -212,7 +213,7 @@ final class WatchGroup implements WatchStream.Reader {
 
     private void readOn() {
         if (hasRoom()) {
-            legs().forEach(leg -> leg.stream.readOn());
+            servedStreams().forEach(served -> served.stream.readOn());
         }
     }
 
@@ -242,7 +243,7 @@ final class WatchGroup implements WatchStream.Reader {
             return;
         }
         WatchStream stream = new WatchStream(environment.connection, environment.timer, this);
-        opening = new Leg(stream, members.size(), new LinkedHashSet<>(members), new LinkedHashMap<>());
+        opening = new ServedStream(stream, members.size(), new LinkedHashSet<>(members), new LinkedHashMap<>());
         WatchPauseStateRequest request = WatchPauseStateRequest.newBuilder()
                 .addAllThreadIds(members)
                 .setIncludeElicitations(environment.includeElicitations)
@@ -254,18 +255,18 @@ final class WatchGroup implements WatchStream.Reader {
         next.cancel();
         scheduled = false;
         missing.forget();
-        legs().forEach(leg -> leg.stream.cancel());
+        servedStreams().forEach(served -> served.stream.cancel());
         serveBy(null);
         opening = null;
         breakTold = false;
     }
 
-    private void serveBy(Leg leg) {
-        current = leg;
+    private void serveBy(ServedStream served) {
+        current = served;
         unserved.clear();
         unserved.addAll(members);
-        if (leg != null) {
-            unserved.removeAll(leg.threadIds);
+        if (served != null) {
+            unserved.removeAll(served.threadIds);
         }
     }
 
@@ -275,11 +276,11 @@ final class WatchGroup implements WatchStream.Reader {
         }
     }
 
-    private List<Leg> legs() {
+    private List<ServedStream> servedStreams() {
         return Stream.of(current, opening).filter(Objects::nonNull).toList();
     }
 
-    private static boolean isStream(Leg leg, WatchStream stream) {
-        return leg != null && leg.stream == stream;
+    private static boolean isStream(ServedStream served, WatchStream stream) {
+        return served != null && served.stream == stream;
     }
 }

@@ -18,16 +18,16 @@ class MeterTest {
         return TimeUnit.SECONDS.toNanos(seconds);
     }
 
-    private void assertCharged(long charged, long at, long paid) {
-        assertEquals(s(charged), meter.charged(START + s(at), s(paid)));
+    private void assertCharged(long charged, long at, long pausedTime) {
+        assertEquals(s(charged), meter.charged(START + s(at), s(pausedTime)));
     }
 
-    private void pause(long at, long paid) {
-        meter.pause(START + s(at), s(paid));
+    private void pause(long at, long pausedTime) {
+        meter.pause(START + s(at), s(pausedTime));
     }
 
-    private boolean resume(long at, long paid) {
-        return meter.resume(START + s(at), s(paid));
+    private boolean resume(long at, long pausedTime) {
+        return meter.resume(START + s(at), s(pausedTime));
     }
 
     @Test
@@ -79,9 +79,9 @@ class MeterTest {
     @Test
     void whatIsShownNeverGoesBackwards() {
         assertEquals(s(5), meter.elapsed(START + s(5), 0));
-        assertEquals(s(5), meter.elapsed(START + s(6), s(4)), "a late credit of 4 s is a standstill");
+        assertEquals(s(5), meter.elapsed(START + s(6), s(4)), "late paused time of 4 s is a standstill");
         assertEquals(s(6), meter.elapsed(START + s(10), s(4)));
-        assertEquals(0, meter.left(START + s(14), s(4)), "what decides follows the credit at once");
+        assertEquals(0, meter.left(START + s(14), s(4)), "what decides follows the paused time at once");
     }
 
     @Test
@@ -100,12 +100,12 @@ class MeterTest {
     void g1APlaceFoundLateMovesWhatIsChargedByNoMoreThanTheTimeSince() {
         // 1 s before it followed, 2 s since; it was assumed to stand at 50 s all the time.
         Map<Long, Long> chargedOf = Map.of(0L, 3L, 50L, 3L, 51L, 2L, 900L, 1L);
-        chargedOf.forEach((paid, charged) -> {
+        chargedOf.forEach((pausedTime, charged) -> {
             Meter late = new Meter(s(10), START);
             late.follow(START + s(1), 0, s(50));
-            late.place(START + s(3), s(paid));
-            assertEquals(s(charged), late.charged(START + s(3), s(paid)), paid + " s paid");
-            assertEquals(s(charged + 1), late.charged(START + s(5), s(paid + 1)), paid + " s paid");
+            late.place(START + s(3), s(pausedTime));
+            assertEquals(s(charged), late.charged(START + s(3), s(pausedTime)), pausedTime + " s pausedTime");
+            assertEquals(s(charged + 1), late.charged(START + s(5), s(pausedTime + 1)), pausedTime + " s pausedTime");
         });
     }
 
@@ -113,14 +113,14 @@ class MeterTest {
     void g3APlaceFoundLateCountsFromTheBeginningWhateverPausesOfItsOwnThereWereSince() {
         // A pause of its own from 5 s to 6 s, and the place at 7 s.
         Map<Long, Long> chargedOf = Map.of(50L, 6L, 54L, 2L, 900L, 0L);
-        chargedOf.forEach((paid, charged) -> {
+        chargedOf.forEach((pausedTime, charged) -> {
             Meter late = new Meter(s(10), START);
             late.follow(START, 0, s(50));
             late.pause(START + s(5), s(50));
             late.resume(START + s(6), s(50));
-            late.place(START + s(7), s(paid));
-            assertEquals(s(charged), late.charged(START + s(7), s(paid)), paid + " s paid");
-            assertEquals(s(charged + 1), late.charged(START + s(8), s(paid)), paid + " s paid");
+            late.place(START + s(7), s(pausedTime));
+            assertEquals(s(charged), late.charged(START + s(7), s(pausedTime)), pausedTime + " s pausedTime");
+            assertEquals(s(charged + 1), late.charged(START + s(8), s(pausedTime)), pausedTime + " s pausedTime");
         });
     }
 

@@ -49,7 +49,7 @@ class StopwatchTest {
     }
 
     private void watched(boolean paused, double total) {
-        thread.apply(state(paused, total), new Credit.Via.Watch(false));
+        thread.apply(state(paused, total), new PausedTimeTracker.Via.Watch(false));
     }
 
     private void answer(boolean paused, double total) {
@@ -186,12 +186,12 @@ class StopwatchTest {
     void g1WhoJoinsWhileCutOffIsNotChargedWhatWasAssumedBefore() {
         watched(true, 0);
         timer.advance(s(1));
-        thread.cut();
+        thread.disconnect();
         // Assumed to be paused up to here, in truth for 1 s.
         timer.advance(s(19));
         Stopwatch stopwatch = started(10);
         timer.advance(s(1));
-        thread.apply(state(false, 1), new Credit.Via.Watch(true));
+        thread.apply(state(false, 1), new PausedTimeTracker.Via.Watch(true));
         timer.settle();
         assertEquals(s(1), elapsed(stopwatch));
         timer.advance(s(8.999));
@@ -208,8 +208,8 @@ class StopwatchTest {
         timer.advance(s(9));
         Stopwatch stopwatch = started(5);
         timer.advance(s(1));
-        thread.cut();
-        thread.apply(state(false, 1), new Credit.Via.Watch(true));
+        thread.disconnect();
+        thread.apply(state(false, 1), new PausedTimeTracker.Via.Watch(true));
         timer.settle();
         assertEquals(s(1), elapsed(stopwatch));
         timer.advance(s(4));
@@ -255,7 +255,7 @@ class StopwatchTest {
     void cutOffItWaitsForTheLinkAsLongAsTheGrace() {
         watched(false, 0);
         Stopwatch stopwatch = started(10);
-        thread.cut();
+        thread.disconnect();
         timer.advance(s(10));
         for (int tenth = 0; tenth < 1_000 && expired.isEmpty(); tenth++) {
             if (!questions.isEmpty()) {
@@ -272,11 +272,11 @@ class StopwatchTest {
     void g1ALinkThatComesBackWithinTheGraceSavesIt() {
         watched(false, 0);
         Stopwatch stopwatch = started(10);
-        thread.cut();
+        thread.disconnect();
         timer.advance(s(10));
         fail();
         timer.advance(s(5));
-        thread.apply(state(true, 9), new Credit.Via.Watch(true));
+        thread.apply(state(true, 9), new PausedTimeTracker.Via.Watch(true));
         timer.advance(s(1_000));
         assertEquals(List.of(), expired);
         assertTrue(stopwatch.read().paused());
@@ -287,7 +287,7 @@ class StopwatchTest {
         watched(true, 0);
         Stopwatch stopwatch = started(10);
         timer.advance(s(5));
-        thread.cut();
+        thread.disconnect();
         timer.advance(GRACE);
         assertFalse(stopwatch.read().paused());
         timer.advance(s(10));

@@ -3,7 +3,7 @@
 The server's `paused_total` is exact at each state; between states the local clock carries on. So
 
 ```text
-paid = paused_total - what it was at the beginning     (+ the local time since the state, while paused)
+paused_time = paused_total - what it was at the beginning     (+ the local time since the state, while paused)
 ```
 
 and a pause that began or ended unseen is in the difference of two totals. Pure: no clock is read.
@@ -13,7 +13,7 @@ and a pause that began or ended unseen is in the difference of two totals. Pure:
    milliseconds, unless the link was down).
 2. Cut off, a paused thread counts as paused for `grace`, then as running: the leases that would end its pause cannot be
    seen. The next state corrects what was assumed, both ways.
-3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the credit so far stays,
+3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the paused time so far stays,
    and counts on from there. But an answer may overtake a state that is on its way: a stream that was opened anew shows at
    least what the one before has told, not what was asked for meanwhile.
 4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out,
@@ -65,7 +65,7 @@ class Moment:
 
 
 class Joined:
-    """Where a stopwatch that joined gets its place: the moment of the first state after it, and what was paid then."""
+    """Where a stopwatch that joined gets its place: the moment of the first state after it, and what was paused_time then."""
 
     __slots__ = ("place",)
 
@@ -77,15 +77,15 @@ class Joined:
 class _Last:
     seen: Seen
     moment: Moment
-    paid: Nanos
+    paused_time: Nanos
     unsettled: Nanos
     """What the machine slept before it came and perhaps after it was sent: then it is part of the next total."""
 
 
-class Credit:
-    """The credit of one thread."""
+class PausedTimeTracker:
+    """Tracks the paused time of one thread."""
 
-    __slots__ = ("_began", "_cut", "_grace", "_heard", "_joined", "_last")
+    __slots__ = ("_began", "_disconnected_at", "_grace", "_heard", "_joined", "_last")
 
     def __init__(self, now: Nanos, grace: Nanos) -> None:
         self._began = now
@@ -94,7 +94,7 @@ class Credit:
         # The latest revision that the watch has told.
         self._heard: int | None = None
         # Since when the watch is not heard, or since when what it would say was last asked for instead.
-        self._cut: Nanos | None = now
+        self._disconnected_at: Nanos | None = now
         self._joined: Joined | None = None
 
     @property
@@ -103,23 +103,23 @@ class Credit:
         return None if self._last is None else self._last.seen.revision
 
     @property
-    def thaw(self) -> Nanos | None:
+    def valid_until(self) -> Nanos | None:
         """When a pause that cannot be confirmed stops counting. None: the link is up."""
-        return None if self._cut is None else self._cut + self._grace
+        return None if self._disconnected_at is None else self._disconnected_at + self._grace
 
-    def paid(self, now: Nanos) -> Nanos:
+    def paused_time(self, now: Nanos) -> Nanos:
         """How long the thread has been paused since the beginning."""
         last = self._last
         if last is None:
             return 0
         if not last.seen.paused:
-            return last.paid
-        end = now if self.thaw is None else min(now, self.thaw)
-        return last.paid + max(0, end - last.moment.at)
+            return last.paused_time
+        end = now if self.valid_until is None else min(now, self.valid_until)
+        return last.paused_time + max(0, end - last.moment.at)
 
     def is_paused(self, now: Nanos) -> bool:
         """Whether the thread counts as paused."""
-        return self._last is not None and self._last.seen.paused and (self.thaw is None or now < self.thaw)
+        return self._last is not None and self._last.seen.paused and (self.valid_until is None or now < self.valid_until)
 
     def join(self, now: Nanos) -> tuple[Nanos, Joined]:
         """The paused time at which a stopwatch joins, as far as is known, and where the next state says how much it was then.
@@ -128,12 +128,12 @@ class Credit:
         """
         if self._joined is None:
             self._joined = Joined()
-        return self.paid(now), self._joined
+        return self.paused_time(now), self._joined
 
-    def cut(self, now: Nanos) -> bool:
+    def disconnect(self, now: Nanos) -> bool:
         """The watch is not heard any more. Says whether waiters must look again."""
-        if self._cut is None:
-            self._cut = now
+        if self._disconnected_at is None:
+            self._disconnected_at = now
         return self.is_paused(now)
 
     def apply(self, now: Moment, seen: Seen, via: Watched | Asked) -> bool:
@@ -143,24 +143,24 @@ class Credit:
             self._heard = seen.revision
         if stale:
             return isinstance(via, Watched) and self._heard_again(now.at)
-        assumed, was_paused = self._cut, self.is_paused(now.at)
-        paid, unsettled = self._paid_after(now, seen)
-        paid = min(paid, max(0, now.at - self._began))
-        self._cut = None if isinstance(via, Watched) or assumed is None else now.at
-        self._settle_joined(now.at, paid)
-        self._last = _Last(seen, now, paid, unsettled if seen.paused else 0)
+        assumed, was_paused = self._disconnected_at, self.is_paused(now.at)
+        paused_time, unsettled = self._paused_time_after(now, seen)
+        paused_time = min(paused_time, max(0, now.at - self._began))
+        self._disconnected_at = None if isinstance(via, Watched) or assumed is None else now.at
+        self._settle_joined(now.at, paused_time)
+        self._last = _Last(seen, now, paused_time, unsettled if seen.paused else 0)
         return assumed is not None or (was_paused and not seen.paused)
 
     def _heard_again(self, now: Nanos) -> bool:
         """The link is up, and what is known is newer than what it has told. Says whether waiters must look again."""
-        was_cut, self._cut = self._cut is not None, None
-        self._settle_joined(now, self.paid(now))
-        return was_cut
+        was_disconnected, self._disconnected_at = self._disconnected_at is not None, None
+        self._settle_joined(now, self.paused_time(now))
+        return was_disconnected
 
-    def _settle_joined(self, now: Nanos, paid: Nanos) -> None:
+    def _settle_joined(self, now: Nanos, paused_time: Nanos) -> None:
         """Gives those who joined their place."""
         if self._joined is not None:
-            self._joined.place = (now, paid)
+            self._joined.place = (now, paused_time)
             self._joined = None
 
     def _is_stale(self, seen: Seen, via: Watched | Asked) -> bool:
@@ -175,16 +175,16 @@ class Credit:
             case Asked(asked):
                 return asked is None or seen.revision >= asked
 
-    def _paid_after(self, now: Moment, seen: Seen) -> tuple[Nanos, Nanos]:
-        """What is paid with this state, and what the machine slept that may be in the next total."""
+    def _paused_time_after(self, now: Moment, seen: Seen) -> tuple[Nanos, Nanos]:
+        """What is paused_time with this state, and what the machine slept that may be in the next total."""
         last = self._last
         if last is None:
             return seen.total, 0
         if seen.revision < last.seen.revision or seen.total < last.seen.total:
             since_last = max(0, now.at - last.moment.at)
-            return max(self.paid(now.at), last.paid + min(seen.total, since_last)), 0
+            return max(self.paused_time(now.at), last.paused_time + min(seen.total, since_last)), 0
         awake, unsettled = _awake(last, now, seen.total - last.seen.total)
-        return last.paid + awake, unsettled
+        return last.paused_time + awake, unsettled
 
 
 def _awake(last: _Last, now: Moment, growth: Nanos) -> tuple[Nanos, Nanos]:

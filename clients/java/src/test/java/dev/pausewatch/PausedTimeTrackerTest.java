@@ -4,22 +4,22 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.pausewatch.Credit.Join;
-import dev.pausewatch.Credit.Now;
-import dev.pausewatch.Credit.Place;
-import dev.pausewatch.Credit.Seen;
-import dev.pausewatch.Credit.Via;
+import dev.pausewatch.PausedTimeTracker.Join;
+import dev.pausewatch.PausedTimeTracker.Now;
+import dev.pausewatch.PausedTimeTracker.Place;
+import dev.pausewatch.PausedTimeTracker.Seen;
+import dev.pausewatch.PausedTimeTracker.Via;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
-class CreditTest {
+class PausedTimeTrackerTest {
     private static final Via WATCH = new Via.Watch(false);
     private static final Via GAP = new Via.Watch(true);
     /** Any moment: clocks may begin below zero. */
     private static final long START = -s(5);
 
-    private final Credit credit = new Credit(START, s(30));
+    private final PausedTimeTracker tracker = new PausedTimeTracker(START, s(30));
 
     private static long s(long seconds) {
         return TimeUnit.SECONDS.toNanos(seconds);
@@ -30,100 +30,100 @@ class CreditTest {
     }
 
     private boolean apply(long at, long revision, boolean paused, long total, Via via) {
-        return credit.apply(new Now(START + s(at), 0), new Seen(revision, paused, s(total)), via);
+        return tracker.apply(new Now(START + s(at), 0), new Seen(revision, paused, s(total)), via);
     }
 
-    private boolean cut(long at) {
-        return credit.cut(START + s(at));
+    private boolean disconnect(long at) {
+        return tracker.disconnect(START + s(at));
     }
 
-    private void assertPaid(long paid, long at) {
-        assertEquals(s(paid), credit.paid(START + s(at)));
+    private void assertPausedTime(long pausedTime, long at) {
+        assertEquals(s(pausedTime), tracker.pausedTime(START + s(at)));
     }
 
     private boolean isPaused(long at) {
-        return credit.isPaused(START + s(at));
+        return tracker.isPaused(START + s(at));
     }
 
     @Test
-    void g3PaidFollowsTheTotalAndRunsOnWhilePaused() {
+    void g3PausedTimeFollowsTheTotalAndRunsOnWhilePaused() {
         apply(0, 4, false, 100, GAP);
-        assertPaid(0, 9);
+        assertPausedTime(0, 9);
         assertFalse(isPaused(9));
         apply(10, 5, true, 100, WATCH);
-        assertPaid(3, 13);
+        assertPausedTime(3, 13);
         assertTrue(isPaused(13));
         apply(14, 6, false, 104, WATCH);
-        assertPaid(4, 20);
+        assertPausedTime(4, 20);
         assertFalse(isPaused(20));
     }
 
     @Test
     void theFirstStateCreditsNoMoreThanTheTimeSinceTheBeginning() {
         apply(2, 9, true, 3_600, GAP);
-        assertPaid(2, 2);
-        assertPaid(5, 5);
+        assertPausedTime(2, 2);
+        assertPausedTime(5, 5);
     }
 
     @Test
     void theFirstStateCreditsNoMoreThanItsTotal() {
         apply(9, 9, false, 4, GAP);
-        assertPaid(4, 20);
+        assertPausedTime(4, 20);
     }
 
     @Test
     void g3APauseWithinABreakIsCreditedAfterwards() {
         apply(0, 1, false, 0, GAP);
-        assertFalse(cut(10), "nobody waits for the resume of a running thread");
-        assertPaid(0, 25);
+        assertFalse(disconnect(10), "nobody waits for the resume of a running thread");
+        assertPausedTime(0, 25);
         assertTrue(apply(25, 3, false, 9, GAP), "waiters look again");
-        assertPaid(9, 30);
+        assertPausedTime(9, 30);
     }
 
     @Test
     void g3APauseThatEndedWithinABreakIsCreditedToItsEndOnly() {
         apply(0, 1, true, 0, GAP);
-        assertTrue(cut(10), "those who wait for the resume must now see to themselves");
-        assertPaid(25, 25);
+        assertTrue(disconnect(10), "those who wait for the resume must now see to themselves");
+        assertPausedTime(25, 25);
         assertTrue(apply(25, 2, false, 12, GAP));
-        assertPaid(12, 25);
-        assertPaid(12, 40);
+        assertPausedTime(12, 25);
+        assertPausedTime(12, 40);
     }
 
     @Test
     void g2CutOffAPauseCountsForTheGraceOnly() {
         apply(0, 1, true, 0, GAP);
-        cut(10);
+        disconnect(10);
         assertTrue(isPaused(39));
         assertFalse(isPaused(40));
-        assertPaid(40, 100);
+        assertPausedTime(40, 100);
         // The pause was real: all of it is credited.
         apply(100, 1, true, 100, GAP);
         assertTrue(isPaused(100));
-        assertPaid(101, 101);
+        assertPausedTime(101, 101);
     }
 
     @Test
     void g3ASnapshotThatAnAnswerHasOvertakenChangesNothing() {
         apply(0, 1, false, 0, GAP);
-        cut(10);
+        disconnect(10);
         assertTrue(apply(20, 3, false, 4, ask(1)));
         // Its stream was opened before the answer was given.
         assertTrue(apply(25, 2, true, 3, GAP), "the link is up again: waiters look again");
-        assertPaid(4, 26);
+        assertPausedTime(4, 26);
         assertFalse(isPaused(26));
-        assertTrue(credit.isLinked());
+        assertTrue(tracker.isLinked());
         apply(27, 3, false, 4, WATCH);
-        assertPaid(4, 30);
+        assertPausedTime(4, 30);
         assertFalse(isPaused(30));
     }
 
     @Test
     void g3TheFirstSnapshotMayBeOvertakenTooAndWhoJoinedHasAPlace() {
         apply(1, 2, true, 0, new Via.Ask(Optional.empty()));
-        Join join = credit.join(START + s(3));
+        Join join = tracker.join(START + s(3));
         apply(5, 1, false, 0, GAP);
-        assertPaid(4, 5);
+        assertPausedTime(4, 5);
         assertTrue(isPaused(5), "the pause goes on");
         assertEquals(Optional.of(new Place(START + s(5), s(4))), join.joined().place());
     }
@@ -133,50 +133,50 @@ class CreditTest {
         apply(0, 1, false, 0, GAP);
         apply(10, 2, true, 6, WATCH);
         apply(11, 2, true, 3, ask(1));
-        assertPaid(8, 12);
+        assertPausedTime(8, 12);
         assertTrue(isPaused(12), "the answer was on its way for long");
-        cut(12);
+        disconnect(12);
         apply(14, 2, true, 10, ask(2));
         apply(15, 2, true, 8, GAP);
-        assertPaid(11, 15);
-        assertTrue(credit.isLinked(), "so was the snapshot");
+        assertPausedTime(11, 15);
+        assertTrue(tracker.isLinked(), "so was the snapshot");
         apply(16, 3, false, 12, WATCH);
-        assertPaid(12, 20);
+        assertPausedTime(12, 20);
     }
 
     @Test
     void aRevisionBelowWhatTheWatchHasToldMeansLostStateWhateverWasAskedFor() {
         apply(0, -2, false, 0, GAP);
-        cut(10);
+        disconnect(10);
         apply(12, -1, false, 2, ask(-2));
         apply(20, 1, true, 0, GAP);
         // What was credited stays, and counts on; revisions are unsigned.
-        assertPaid(5, 23);
+        assertPausedTime(5, 23);
         assertTrue(isPaused(23));
     }
 
     @Test
     void g2AnAnswerWhileTheWatchIsCutCountsForOneMoreGrace() {
         apply(0, 1, false, 0, GAP);
-        cut(10);
+        disconnect(10);
         apply(20, 2, true, 5, ask(1));
         assertTrue(isPaused(49));
         assertFalse(isPaused(50));
-        assertPaid(35, 60);
-        assertFalse(credit.isLinked());
+        assertPausedTime(35, 60);
+        assertFalse(tracker.isLinked());
     }
 
     @Test
     void aServerThatLostItsStateTakesNoCreditBack() {
         apply(0, 7, true, 50, GAP);
         apply(10, 8, false, 60, WATCH);
-        cut(10);
+        disconnect(10);
         apply(20, 1, true, 3, GAP);
-        assertPaid(13, 20);
-        assertPaid(18, 25);
+        assertPausedTime(13, 20);
+        assertPausedTime(18, 25);
         // The total is higher by chance; the revision tells.
         apply(30, 0, true, 13, GAP);
-        assertPaid(23, 30);
+        assertPausedTime(23, 30);
     }
 
     @Test
@@ -194,52 +194,52 @@ class CreditTest {
     @Test
     void g3ASleepOfTheMachineWithinAPausePaysForNothing() {
         long hour = s(3_600);
-        credit.apply(new Now(START, s(7)), new Seen(1, false, 0), GAP);
-        credit.apply(new Now(START + s(600), s(7)), new Seen(2, true, 0), WATCH);
-        credit.apply(new Now(START + s(640), s(7) + hour), new Seen(3, false, hour + s(10)), GAP);
+        tracker.apply(new Now(START, s(7)), new Seen(1, false, 0), GAP);
+        tracker.apply(new Now(START + s(600), s(7)), new Seen(2, true, 0), WATCH);
+        tracker.apply(new Now(START + s(640), s(7) + hour), new Seen(3, false, hour + s(10)), GAP);
         // Of 40 s awake, 10 s were paused.
-        assertPaid(10, 640);
+        assertPausedTime(10, 640);
         // Fell asleep running: no more than the time awake.
-        credit.apply(new Now(START + s(660), s(7) + 2 * hour), new Seen(5, false, 2 * hour), GAP);
-        assertPaid(30, 660);
+        tracker.apply(new Now(START + s(660), s(7) + 2 * hour), new Seen(5, false, 2 * hour), GAP);
+        assertPausedTime(30, 660);
     }
 
     @Test
     void g3AStateThatASleepOfTheMachineOvertookIsCreditedWhole() {
         long hour = s(3_600);
-        credit.apply(new Now(START, s(7)), new Seen(1, true, 0), GAP);
+        tracker.apply(new Now(START, s(7)), new Seen(1, true, 0), GAP);
         // Sent at 20; the machine slept for an hour at 21.
-        credit.apply(new Now(START + s(22), s(7) + hour), new Seen(2, true, s(20)), WATCH);
-        assertPaid(20, 22);
-        credit.apply(new Now(START + s(30), s(7) + hour), new Seen(3, false, hour + s(30)), WATCH);
-        assertPaid(30, 40);
+        tracker.apply(new Now(START + s(22), s(7) + hour), new Seen(2, true, s(20)), WATCH);
+        assertPausedTime(20, 22);
+        tracker.apply(new Now(START + s(30), s(7) + hour), new Seen(3, false, hour + s(30)), WATCH);
+        assertPausedTime(30, 40);
         // Resumed, then the sleep, then the news of it.
-        credit.apply(new Now(START + s(50), s(7) + hour), new Seen(4, true, hour + s(30)), WATCH);
-        credit.apply(new Now(START + s(60), s(107) + hour), new Seen(5, false, hour + s(39)), WATCH);
-        assertPaid(39, 60);
+        tracker.apply(new Now(START + s(50), s(7) + hour), new Seen(4, true, hour + s(30)), WATCH);
+        tracker.apply(new Now(START + s(60), s(107) + hour), new Seen(5, false, hour + s(39)), WATCH);
+        assertPausedTime(39, 60);
         // A sleep while it ran is none of the next pause.
-        credit.apply(new Now(START + s(70), s(207) + hour), new Seen(6, true, hour + s(39)), WATCH);
-        credit.apply(new Now(START + s(80), s(207) + hour), new Seen(7, false, hour + s(49)), WATCH);
-        assertPaid(49, 80);
+        tracker.apply(new Now(START + s(70), s(207) + hour), new Seen(6, true, hour + s(39)), WATCH);
+        tracker.apply(new Now(START + s(80), s(207) + hour), new Seen(7, false, hour + s(49)), WATCH);
+        assertPausedTime(49, 80);
         // Two of them, the second of which is in the pause.
-        credit.apply(new Now(START + s(90), s(307) + hour), new Seen(8, true, hour + s(49)), WATCH);
-        credit.apply(new Now(START + s(100), s(357) + hour), new Seen(9, true, hour + s(109)), WATCH);
-        credit.apply(new Now(START + s(105), s(357) + hour), new Seen(10, false, hour + s(114)), WATCH);
-        assertPaid(64, 105);
+        tracker.apply(new Now(START + s(90), s(307) + hour), new Seen(8, true, hour + s(49)), WATCH);
+        tracker.apply(new Now(START + s(100), s(357) + hour), new Seen(9, true, hour + s(109)), WATCH);
+        tracker.apply(new Now(START + s(105), s(357) + hour), new Seen(10, false, hour + s(114)), WATCH);
+        assertPausedTime(64, 105);
     }
 
     @Test
     void whoJoinsGetsItsPlaceWithTheNextState() {
         apply(0, 1, false, 0, GAP);
-        cut(10);
-        Join join = credit.join(START + s(15));
-        assertEquals(0, join.paid());
+        disconnect(10);
+        Join join = tracker.join(START + s(15));
+        assertEquals(0, join.pausedTime());
         assertEquals(Optional.empty(), join.joined().place());
         apply(20, 3, false, 10, GAP);
         assertEquals(Optional.of(new Place(START + s(20), s(10))), join.joined().place());
         assertEquals(
                 Optional.empty(),
-                credit.join(START + s(21)).joined().place(),
+                tracker.join(START + s(21)).joined().place(),
                 "who joins later waits for a state of its own");
     }
 
@@ -254,9 +254,9 @@ class CreditTest {
 
     @Test
     void theGreatestTotalIsSafe() {
-        credit.apply(new Now(START, 0), new Seen(1, true, Nanos.MAX), GAP);
-        assertPaid(9, 9);
-        credit.apply(new Now(START + s(9), 0), new Seen(2, false, 0), WATCH);
-        assertPaid(9, 9);
+        tracker.apply(new Now(START, 0), new Seen(1, true, Nanos.MAX), GAP);
+        assertPausedTime(9, 9);
+        tracker.apply(new Now(START + s(9), 0), new Seen(2, false, 0), WATCH);
+        assertPausedTime(9, 9);
     }
 }

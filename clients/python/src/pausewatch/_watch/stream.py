@@ -27,14 +27,14 @@ SILENCE: Nanos = 30 * SECOND
 
 
 class Listener(Protocol):
-    """Who hears a leg, by its number."""
+    """Receives what a stream brings, with the number of the stream."""
 
     def state(self, number: int, state: PauseState) -> None: ...
     def snapshot_complete(self, number: int) -> None: ...
     def broken(self, number: int, error: CallError) -> None: ...
 
 
-class Leg:
+class WatchStream:
     """Runs from its making until `close`. No thread ids: every thread."""
 
     def __init__(

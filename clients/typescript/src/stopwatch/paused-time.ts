@@ -3,7 +3,7 @@
  *
  * The server's `pausedTotalMs` is exact at each state; between states the local clock carries on. So
  *
- *     paid = pausedTotal - what it was at the beginning     (+ the local time since the state, while paused)
+ *     pausedTime = pausedTotal - what it was at the beginning     (+ the local time since the state, while paused)
  *
  * and a pause that began or ended unseen is in the difference of two totals. Pure: no clock is read; times are milliseconds.
  *
@@ -12,7 +12,7 @@
  *    down).
  * 2. Cut off, a paused thread counts as paused for `grace`, then as running: the leases that would end its pause cannot be seen. The next
  *    state corrects what was assumed, both ways.
- * 3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the credit so far stays, and counts on
+ * 3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the paused time so far stays, and counts on
  *    from there. But an answer may overtake a state that is on its way: a stream that was opened anew shows at least what the one before has
  *    told, not what was asked for meanwhile.
  * 4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out, so that it
@@ -45,51 +45,51 @@ export interface Now {
   readonly slept: number;
 }
 
-/** Where a stopwatch that joined gets its place: the moment of the first state after it joined, and what was paid then. */
+/** Where a stopwatch that joined gets its place: the moment of the first state after it joined, and what was pausedTime then. */
 export interface Joined {
-  place?: { readonly at: number; readonly paid: number };
+  place?: { readonly at: number; readonly pausedTime: number };
 }
 
 interface Last {
   readonly seen: Seen;
   readonly now: Now;
-  readonly paid: number;
+  readonly pausedTime: number;
   /** What the machine slept before it came and perhaps after it was sent: then it is part of the next total. */
   readonly unsettled: number;
 }
 
-export class Credit {
+export class PausedTimeTracker {
   readonly #began: number;
   readonly #grace: number;
   #last: Last | undefined;
   /** The latest revision that the watch has told. */
   #heard: bigint | undefined;
   /** Since when the watch is not heard, or since when what it would say was last asked for instead. */
-  #cut: number | undefined;
+  #disconnectedAt: number | undefined;
   #joined: Joined | undefined;
 
   constructor(now: number, grace: number) {
     this.#began = now;
     this.#grace = grace;
-    this.#cut = now;
+    this.#disconnectedAt = now;
   }
 
   /** How long the thread has been paused since the beginning. */
-  paid(now: number): number {
+  pausedTime(now: number): number {
     const last = this.#last;
     if (last === undefined) return 0;
-    const open = last.seen.paused ? Math.max(Math.min(now, this.thaw ?? now) - last.now.at, 0) : 0;
-    return last.paid + open;
+    const open = last.seen.paused ? Math.max(Math.min(now, this.validUntil ?? now) - last.now.at, 0) : 0;
+    return last.pausedTime + open;
   }
 
   isPaused(now: number): boolean {
-    const { thaw } = this;
-    return this.#last?.seen.paused === true && (thaw === undefined || now < thaw);
+    const { validUntil } = this;
+    return this.#last?.seen.paused === true && (validUntil === undefined || now < validUntil);
   }
 
   /** When a pause that cannot be confirmed stops counting; `undefined`: the link is up. */
-  get thaw(): number | undefined {
-    return this.#cut === undefined ? undefined : this.#cut + this.#grace;
+  get validUntil(): number | undefined {
+    return this.#disconnectedAt === undefined ? undefined : this.#disconnectedAt + this.#grace;
   }
 
   get revision(): bigint | undefined {
@@ -100,14 +100,14 @@ export class Credit {
    * The paused time at which a stopwatch joins, as far as is known, and where the next state says how much it was then. Even when the link
    * seems to be up: it may be dead, and nobody has noticed.
    */
-  join(now: number): { paid: number; joined: Joined } {
+  join(now: number): { pausedTime: number; joined: Joined } {
     this.#joined ??= {};
-    return { paid: this.paid(now), joined: this.#joined };
+    return { pausedTime: this.pausedTime(now), joined: this.#joined };
   }
 
   /** The watch is not heard any more. Says whether waiters must look again. */
-  cut(now: number): boolean {
-    this.#cut ??= now;
+  disconnect(now: number): boolean {
+    this.#disconnectedAt ??= now;
     return this.isPaused(now);
   }
 
@@ -116,28 +116,28 @@ export class Credit {
     const stale = this.#isStale(seen, via);
     if (via.by === "watch") this.#heard = seen.revision;
     if (stale) return via.by === "watch" && this.#heardAgain(now.at);
-    const assumed = this.#cut;
+    const assumed = this.#disconnectedAt;
     const wasPaused = this.isPaused(now.at);
-    const { paid: uncapped, unsettled } = this.#paidAt(now, seen);
-    const paid = Math.min(uncapped, Math.max(now.at - this.#began, 0));
-    this.#cut = via.by === "watch" || assumed === undefined ? undefined : now.at;
-    this.#settleJoined(now.at, paid);
-    this.#last = { seen, now, paid, unsettled: seen.paused ? unsettled : 0 };
+    const { pausedTime: uncapped, unsettled } = this.#pausedTimeAt(now, seen);
+    const pausedTime = Math.min(uncapped, Math.max(now.at - this.#began, 0));
+    this.#disconnectedAt = via.by === "watch" || assumed === undefined ? undefined : now.at;
+    this.#settleJoined(now.at, pausedTime);
+    this.#last = { seen, now, pausedTime, unsettled: seen.paused ? unsettled : 0 };
     return assumed !== undefined || (wasPaused && !seen.paused);
   }
 
   /** The link is up, and what is known is newer than what it has told. Says whether waiters must look again. */
   #heardAgain(now: number): boolean {
-    const wasCut = this.#cut !== undefined;
-    this.#cut = undefined;
-    this.#settleJoined(now, this.paid(now));
-    return wasCut;
+    const wasDisconnected = this.#disconnectedAt !== undefined;
+    this.#disconnectedAt = undefined;
+    this.#settleJoined(now, this.pausedTime(now));
+    return wasDisconnected;
   }
 
   /** Gives those who joined since the last state their place. */
-  #settleJoined(at: number, paid: number): void {
+  #settleJoined(at: number, pausedTime: number): void {
     if (this.#joined === undefined) return;
-    this.#joined.place = { at, paid };
+    this.#joined.place = { at, pausedTime };
     this.#joined = undefined;
   }
 
@@ -150,16 +150,19 @@ export class Credit {
     return via.known === undefined || seen.revision >= via.known;
   }
 
-  /** What is paid with this state, and what the machine slept that may be in the next total. */
-  #paidAt(now: Now, seen: Seen): { paid: number; unsettled: number } {
+  /** What is pausedTime with this state, and what the machine slept that may be in the next total. */
+  #pausedTimeAt(now: Now, seen: Seen): { pausedTime: number; unsettled: number } {
     const last = this.#last;
-    if (last === undefined) return { paid: seen.total, unsettled: 0 };
+    if (last === undefined) return { pausedTime: seen.total, unsettled: 0 };
     if (seen.revision >= last.seen.revision && seen.total >= last.seen.total) {
       const { credited, unsettled } = awake(last, now, seen.total - last.seen.total);
-      return { paid: last.paid + credited, unsettled };
+      return { pausedTime: last.pausedTime + credited, unsettled };
     }
     const sinceLast = Math.max(now.at - last.now.at, 0);
-    return { paid: Math.max(this.paid(now.at), last.paid + Math.min(seen.total, sinceLast)), unsettled: 0 };
+    return {
+      pausedTime: Math.max(this.pausedTime(now.at), last.pausedTime + Math.min(seen.total, sinceLast)),
+      unsettled: 0,
+    };
   }
 }
 

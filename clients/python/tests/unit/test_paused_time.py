@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pausewatch._io.durations import SECOND
-from pausewatch._stopwatch.credit import Asked, Credit, Moment, Seen, Watched
+from pausewatch._stopwatch.paused_time import Asked, Moment, PausedTimeTracker, Seen, Watched
 
 WATCH = Watched(gap=False)
 GAP = Watched(gap=True)
@@ -11,89 +11,89 @@ HOUR = 3_600
 
 
 class Thread:
-    """A credit that began at 0, with a grace of 30 s."""
+    """A tracker that started at 0, with a grace of 30 s."""
 
     def __init__(self) -> None:
-        self.credit = Credit(0, 30 * SECOND)
+        self.tracker = PausedTimeTracker(0, 30 * SECOND)
 
     def apply(self, at: int, revision: int, paused: bool, total: int, via: Watched | Asked, slept: int = 0) -> bool:
         seen = Seen(revision, paused, total * SECOND)
-        return self.credit.apply(Moment(at * SECOND, slept * SECOND), seen, via)
+        return self.tracker.apply(Moment(at * SECOND, slept * SECOND), seen, via)
 
-    def cut(self, at: int) -> bool:
-        return self.credit.cut(at * SECOND)
+    def disconnect(self, at: int) -> bool:
+        return self.tracker.disconnect(at * SECOND)
 
-    def paid(self, at: int) -> float:
-        return self.credit.paid(at * SECOND) / SECOND
+    def paused_time(self, at: int) -> float:
+        return self.tracker.paused_time(at * SECOND) / SECOND
 
     def paused(self, at: int) -> bool:
-        return self.credit.is_paused(at * SECOND)
+        return self.tracker.is_paused(at * SECOND)
 
 
-def test_g3_paid_follows_the_total_and_runs_on_while_paused() -> None:
+def test_g3_paused_time_follows_the_total_and_runs_on_while_paused() -> None:
     thread = Thread()
     thread.apply(0, 4, False, 100, GAP)
-    assert (thread.paid(9), thread.paused(9)) == (0, False)
+    assert (thread.paused_time(9), thread.paused(9)) == (0, False)
     thread.apply(10, 5, True, 100, WATCH)
-    assert (thread.paid(13), thread.paused(13)) == (3, True)
+    assert (thread.paused_time(13), thread.paused(13)) == (3, True)
     thread.apply(14, 6, False, 104, WATCH)
-    assert (thread.paid(20), thread.paused(20)) == (4, False)
+    assert (thread.paused_time(20), thread.paused(20)) == (4, False)
 
 
 def test_the_first_state_credits_no_more_than_the_time_since_the_beginning() -> None:
     paused = Thread()
     paused.apply(2, 9, True, HOUR, GAP)
-    assert (paused.paid(2), paused.paid(5)) == (2, 5)
+    assert (paused.paused_time(2), paused.paused_time(5)) == (2, 5)
     less = Thread()
     less.apply(9, 9, False, 4, GAP)
-    assert less.paid(20) == 4
+    assert less.paused_time(20) == 4
 
 
 def test_g3_a_pause_within_a_break_is_credited_afterwards() -> None:
     thread = Thread()
     thread.apply(0, 1, False, 0, GAP)
-    assert not thread.cut(10), "nobody waits for the resume of a running thread"
-    assert thread.paid(25) == 0
+    assert not thread.disconnect(10), "nobody waits for the resume of a running thread"
+    assert thread.paused_time(25) == 0
     assert thread.apply(25, 3, False, 9, GAP), "waiters look again"
-    assert thread.paid(30) == 9
+    assert thread.paused_time(30) == 9
 
 
 def test_g3_a_pause_that_ended_within_a_break_is_credited_to_its_end_only() -> None:
     thread = Thread()
     thread.apply(0, 1, True, 0, GAP)
-    assert thread.cut(10), "those who wait for the resume must now see to themselves"
-    assert thread.paid(25) == 25
+    assert thread.disconnect(10), "those who wait for the resume must now see to themselves"
+    assert thread.paused_time(25) == 25
     assert thread.apply(25, 2, False, 12, GAP)
-    assert (thread.paid(25), thread.paid(40)) == (12, 12)
+    assert (thread.paused_time(25), thread.paused_time(40)) == (12, 12)
 
 
 def test_g2_cut_off_a_pause_counts_for_the_grace_only() -> None:
     thread = Thread()
     thread.apply(0, 1, True, 0, GAP)
-    thread.cut(10)
-    assert (thread.paused(39), thread.paused(40), thread.paid(100)) == (True, False, 40)
+    thread.disconnect(10)
+    assert (thread.paused(39), thread.paused(40), thread.paused_time(100)) == (True, False, 40)
     thread.apply(100, 1, True, 100, GAP)
-    assert (thread.paused(100), thread.paid(101)) == (True, 101), "the pause was real: all of it is credited"
+    assert (thread.paused(100), thread.paused_time(101)) == (True, 101), "the pause was real: all of it is credited"
 
 
 def test_g3_a_snapshot_that_an_answer_has_overtaken_changes_nothing() -> None:
     thread = Thread()
     thread.apply(0, 1, False, 0, GAP)
-    thread.cut(10)
+    thread.disconnect(10)
     assert thread.apply(20, 3, False, 4, Asked(known=1))
     # Its stream was opened before the answer was given.
     assert thread.apply(25, 2, True, 3, GAP), "the link is up again: waiters look again"
-    assert (thread.paid(26), thread.paused(26), thread.credit.thaw) == (4, False, None)
+    assert (thread.paused_time(26), thread.paused(26), thread.tracker.valid_until) == (4, False, None)
     thread.apply(27, 3, False, 4, WATCH)
-    assert (thread.paid(30), thread.paused(30)) == (4, False)
+    assert (thread.paused_time(30), thread.paused(30)) == (4, False)
 
 
 def test_g3_the_first_snapshot_may_be_overtaken_too_and_who_joined_has_a_place() -> None:
     thread = Thread()
     thread.apply(1, 2, True, 0, Asked(known=None))
-    _, joined = thread.credit.join(3 * SECOND)
+    _, joined = thread.tracker.join(3 * SECOND)
     thread.apply(5, 1, False, 0, GAP)
-    assert (thread.paid(5), thread.paused(5)) == (4, True), "the pause goes on"
+    assert (thread.paused_time(5), thread.paused(5)) == (4, True), "the pause goes on"
     assert joined.place == (5 * SECOND, 4 * SECOND)
 
 
@@ -102,41 +102,41 @@ def test_g3_of_two_views_of_one_pause_the_older_changes_nothing() -> None:
     thread.apply(0, 1, False, 0, GAP)
     thread.apply(10, 2, True, 6, WATCH)
     thread.apply(11, 2, True, 3, Asked(known=1))
-    assert (thread.paid(12), thread.paused(12)) == (8, True), "the answer was on its way for long"
-    thread.cut(12)
+    assert (thread.paused_time(12), thread.paused(12)) == (8, True), "the answer was on its way for long"
+    thread.disconnect(12)
     thread.apply(14, 2, True, 10, Asked(known=2))
     thread.apply(15, 2, True, 8, GAP)
-    assert (thread.paid(15), thread.credit.thaw) == (11, None), "so was the snapshot"
+    assert (thread.paused_time(15), thread.tracker.valid_until) == (11, None), "so was the snapshot"
     thread.apply(16, 3, False, 12, WATCH)
-    assert thread.paid(20) == 12
+    assert thread.paused_time(20) == 12
 
 
 def test_a_revision_below_what_the_watch_has_told_means_lost_state_whatever_was_asked_for() -> None:
     thread = Thread()
     thread.apply(0, 7, False, 0, GAP)
-    thread.cut(10)
+    thread.disconnect(10)
     thread.apply(12, 9, False, 2, Asked(known=7))
     thread.apply(20, 1, True, 0, GAP)
-    assert (thread.paid(23), thread.paused(23)) == (5, True), "what was credited stays, and counts on"
+    assert (thread.paused_time(23), thread.paused(23)) == (5, True), "what was credited stays, and counts on"
 
 
 def test_g2_an_answer_while_the_watch_is_cut_counts_for_one_more_grace() -> None:
     thread = Thread()
     thread.apply(0, 1, False, 0, GAP)
-    thread.cut(10)
+    thread.disconnect(10)
     thread.apply(20, 2, True, 5, Asked(known=1))
-    assert (thread.paused(49), thread.paused(50), thread.paid(60)) == (True, False, 35)
+    assert (thread.paused(49), thread.paused(50), thread.paused_time(60)) == (True, False, 35)
 
 
-def test_a_server_that_lost_its_state_takes_no_credit_back() -> None:
+def test_a_server_that_lost_its_state_takes_no_paused_time_back() -> None:
     thread = Thread()
     thread.apply(0, 7, True, 50, GAP)
     thread.apply(10, 8, False, 60, WATCH)
-    thread.cut(10)
+    thread.disconnect(10)
     thread.apply(20, 1, True, 3, GAP)
-    assert (thread.paid(20), thread.paid(25)) == (13, 18), "10 s before the loss, 3 s since, 5 s more"
+    assert (thread.paused_time(20), thread.paused_time(25)) == (13, 18), "10 s before the loss, 3 s since, 5 s more"
     thread.apply(30, 0, True, 13, GAP)
-    assert thread.paid(30) == 23, "the total is higher by chance; the revision tells"
+    assert thread.paused_time(30) == 23, "the total is higher by chance; the revision tells"
 
 
 def test_states_that_are_overtaken_are_ignored_and_lost_state_is_not() -> None:
@@ -158,37 +158,37 @@ def test_g3_a_sleep_of_the_machine_within_a_pause_pays_for_nothing() -> None:
     thread.apply(0, 1, False, 0, GAP, slept=7)
     thread.apply(600, 2, True, 0, WATCH, slept=7)
     thread.apply(640, 3, False, HOUR + 10, GAP, slept=7 + HOUR)
-    assert thread.paid(640) == 10, "of 40 s awake, 10 s were paused"
+    assert thread.paused_time(640) == 10, "of 40 s awake, 10 s were paused"
     thread.apply(660, 5, False, 2 * HOUR, GAP, slept=7 + 2 * HOUR)
-    assert thread.paid(660) == 30, "fell asleep running: no more than the time awake"
+    assert thread.paused_time(660) == 30, "fell asleep running: no more than the time awake"
 
 
 def test_g3_a_state_that_a_sleep_of_the_machine_overtook_is_credited_whole() -> None:
     thread = Thread()
     thread.apply(0, 1, True, 0, GAP, slept=7)
     thread.apply(22, 2, True, 20, WATCH, slept=7 + HOUR)
-    assert thread.paid(22) == 20, "sent at 20; the machine slept for an hour at 21"
+    assert thread.paused_time(22) == 20, "sent at 20; the machine slept for an hour at 21"
     thread.apply(30, 3, False, HOUR + 30, WATCH, slept=7 + HOUR)
-    assert thread.paid(40) == 30
+    assert thread.paused_time(40) == 30
     thread.apply(50, 4, True, HOUR + 30, WATCH, slept=7 + HOUR)
     thread.apply(60, 5, False, HOUR + 39, WATCH, slept=107 + HOUR)
-    assert thread.paid(60) == 39, "resumed, then the sleep, then the news of it"
+    assert thread.paused_time(60) == 39, "resumed, then the sleep, then the news of it"
     thread.apply(70, 6, True, HOUR + 39, WATCH, slept=207 + HOUR)
     thread.apply(80, 7, False, HOUR + 49, WATCH, slept=207 + HOUR)
-    assert thread.paid(80) == 49, "a sleep while it ran is none of the next pause"
+    assert thread.paused_time(80) == 49, "a sleep while it ran is none of the next pause"
     thread.apply(90, 8, True, HOUR + 49, WATCH, slept=307 + HOUR)
     thread.apply(100, 9, True, HOUR + 109, WATCH, slept=357 + HOUR)
     thread.apply(105, 10, False, HOUR + 114, WATCH, slept=357 + HOUR)
-    assert thread.paid(105) == 64, "two of them, the second of which is in the pause"
+    assert thread.paused_time(105) == 64, "two of them, the second of which is in the pause"
 
 
 def test_who_joins_gets_its_place_with_the_next_state() -> None:
     thread = Thread()
     thread.apply(0, 1, False, 0, GAP)
-    thread.cut(10)
-    paid, joined = thread.credit.join(15 * SECOND)
-    assert (paid, joined.place) == (0, None)
+    thread.disconnect(10)
+    paused_time, joined = thread.tracker.join(15 * SECOND)
+    assert (paused_time, joined.place) == (0, None)
     thread.apply(20, 3, False, 10, GAP)
     assert joined.place == (20 * SECOND, 10 * SECOND)
-    _, later = thread.credit.join(21 * SECOND)
+    _, later = thread.tracker.join(21 * SECOND)
     assert later.place is None, "who joins later waits for a state of its own, though the link seems to be up"

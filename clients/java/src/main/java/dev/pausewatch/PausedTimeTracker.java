@@ -11,7 +11,7 @@ import java.util.concurrent.atomic.AtomicReference;
  * <p>The server's {@code pausedTotal} is exact at each state; between states the local clock carries on. So
  *
  * <pre>
- * paid = pausedTotal - what it was at the beginning     (+ the local time since the state, while paused)
+ * pausedTime = pausedTotal - what it was at the beginning     (+ the local time since the state, while paused)
  * </pre>
  *
  * and a pause that began or ended unseen is in the difference of two totals. Pure: no clock is read. All times are nanoseconds.
@@ -22,7 +22,7 @@ import java.util.concurrent.atomic.AtomicReference;
  * <p>2. Cut off, a paused thread counts as paused for {@code grace}, then as running: the leases that would end its pause cannot be seen. The next
  * state corrects what was assumed, both ways.
  *
- * <p>3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the credit so far stays, and counts on
+ * <p>3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the paused time so far stays, and counts on
  * from there. But an answer may overtake a state that is on its way: a stream that was opened anew shows at least what the one before has told,
  * not what was asked for meanwhile.
  *
@@ -30,7 +30,7 @@ import java.util.concurrent.atomic.AtomicReference;
  * pay for time that was charged. A state that was sent before the sleep and came after it does not have it in its total yet, so that nothing
  * is left out there, but of the next.
  */
-final class Credit {
+final class PausedTimeTracker {
     /** A sleep of the machine shorter than this is noise between two clocks. */
     private static final long SHORTEST_SLEEP = TimeUnit.MILLISECONDS.toNanos(100);
 
@@ -43,7 +43,7 @@ final class Credit {
     /** The latest revision that the watch has told. */
     private OptionalLong heard = OptionalLong.empty();
     /** Since when the watch is not heard, or since when what it would say was last asked for instead. */
-    private OptionalLong cut;
+    private OptionalLong disconnectedAt;
 
     private Joined joined;
 
@@ -62,8 +62,8 @@ final class Credit {
     /** This process's clock: the moment, and how long the machine has slept. */
     record Now(long at, long slept) {}
 
-    /** The paused time {@code paid} at the moment {@code at}. */
-    record Place(long at, long paid) {}
+    /** The paused time {@code pausedTime} at the moment {@code at}. */
+    record Place(long at, long pausedTime) {}
 
     /** Where a stopwatch that joined gets its place: with the first state after it joined. */
     static final class Joined {
@@ -75,46 +75,46 @@ final class Credit {
     }
 
     /** The paused time at which a stopwatch joins, as far as is known, and where the next state says how much it was then. */
-    record Join(long paid, Joined joined) {}
+    record Join(long pausedTime, Joined joined) {}
 
     /**
      * The last state. {@code unsettled}: what the machine slept before it came and perhaps after it was sent; then it is part
      * of the next total.
      */
-    private record Last(Seen seen, Now now, long paid, long unsettled) {}
+    private record Last(Seen seen, Now now, long pausedTime, long unsettled) {}
 
-    Credit(long now, long grace) {
+    PausedTimeTracker(long now, long grace) {
         this.began = now;
         this.grace = grace;
-        this.cut = OptionalLong.of(now);
+        this.disconnectedAt = OptionalLong.of(now);
     }
 
     /** How long the thread has been paused since the beginning. */
-    long paid(long now) {
+    long pausedTime(long now) {
         if (last == null) {
             return 0;
         }
         if (!last.seen.paused) {
-            return last.paid;
+            return last.pausedTime;
         }
-        OptionalLong thaw = thaw();
-        long until = thaw.isPresent() && thaw.getAsLong() - now < 0 ? thaw.getAsLong() : now;
-        return last.paid + Math.max(0, until - last.now.at);
+        OptionalLong validUntil = validUntil();
+        long until = validUntil.isPresent() && validUntil.getAsLong() - now < 0 ? validUntil.getAsLong() : now;
+        return last.pausedTime + Math.max(0, until - last.now.at);
     }
 
     boolean isPaused(long now) {
-        OptionalLong thaw = thaw();
-        return last != null && last.seen.paused && (thaw.isEmpty() || now - thaw.getAsLong() < 0);
+        OptionalLong validUntil = validUntil();
+        return last != null && last.seen.paused && (validUntil.isEmpty() || now - validUntil.getAsLong() < 0);
     }
 
     /** When a pause that cannot be confirmed stops counting. Empty: the link is up. */
-    OptionalLong thaw() {
-        return cut.isPresent() ? OptionalLong.of(cut.getAsLong() + grace) : OptionalLong.empty();
+    OptionalLong validUntil() {
+        return disconnectedAt.isPresent() ? OptionalLong.of(disconnectedAt.getAsLong() + grace) : OptionalLong.empty();
     }
 
     /** Whether the state is known, and the watch is heard. */
     boolean isLinked() {
-        return last != null && cut.isEmpty();
+        return last != null && disconnectedAt.isEmpty();
     }
 
     Optional<Long> revision() {
@@ -126,13 +126,13 @@ final class Credit {
         if (joined == null) {
             joined = new Joined();
         }
-        return new Join(paid(now), joined);
+        return new Join(pausedTime(now), joined);
     }
 
     /** The watch is not heard any more. Says whether waiters must look again. */
-    boolean cut(long now) {
-        if (cut.isEmpty()) {
-            cut = OptionalLong.of(now);
+    boolean disconnect(long now) {
+        if (disconnectedAt.isEmpty()) {
+            disconnectedAt = OptionalLong.of(now);
         }
         return isPaused(now);
     }
@@ -146,32 +146,32 @@ final class Credit {
         if (stale) {
             return via instanceof Via.Watch && heardAgain(now.at);
         }
-        boolean assumed = cut.isPresent();
+        boolean assumed = disconnectedAt.isPresent();
         boolean wasPaused = isPaused(now.at);
-        Paid with = paidWith(now, seen);
-        long paid = Math.min(with.paid, Math.max(0, now.at - began));
+        Growth with = pausedTimeWith(now, seen);
+        long pausedTime = Math.min(with.pausedTime, Math.max(0, now.at - began));
         if (via instanceof Via.Watch) {
-            cut = OptionalLong.empty();
+            disconnectedAt = OptionalLong.empty();
         } else if (assumed) {
-            cut = OptionalLong.of(now.at);
+            disconnectedAt = OptionalLong.of(now.at);
         }
-        settleJoined(now.at, paid);
-        last = new Last(seen, now, paid, seen.paused ? with.unsettled : 0);
+        settleJoined(now.at, pausedTime);
+        last = new Last(seen, now, pausedTime, seen.paused ? with.unsettled : 0);
         return assumed || (wasPaused && !seen.paused);
     }
 
     /** The link is up, and what is known is newer than what it has told. Says whether waiters must look again. */
     private boolean heardAgain(long now) {
-        boolean wasCut = cut.isPresent();
-        cut = OptionalLong.empty();
-        settleJoined(now, paid(now));
-        return wasCut;
+        boolean wasDisconnected = disconnectedAt.isPresent();
+        disconnectedAt = OptionalLong.empty();
+        settleJoined(now, pausedTime(now));
+        return wasDisconnected;
     }
 
     /** Gives those who joined since the last state their place. */
-    private void settleJoined(long at, long paid) {
+    private void settleJoined(long at, long pausedTime) {
         if (joined != null) {
-            joined.place.set(new Place(at, paid));
+            joined.place.set(new Place(at, pausedTime));
             joined = null;
         }
     }
@@ -188,20 +188,20 @@ final class Credit {
         return !((Via.Watch) via).gap || heard.isEmpty() || Long.compareUnsigned(seen.revision, heard.getAsLong()) >= 0;
     }
 
-    /** What is paid with a state, and what the machine slept that may be in the next total. */
-    private record Paid(long paid, long unsettled) {}
+    /** What is pausedTime with a state, and what the machine slept that may be in the next total. */
+    private record Growth(long pausedTime, long unsettled) {}
 
-    private Paid paidWith(Now now, Seen seen) {
+    private Growth pausedTimeWith(Now now, Seen seen) {
         if (last == null) {
-            return new Paid(seen.total, 0);
+            return new Growth(seen.total, 0);
         }
         boolean lostState = Long.compareUnsigned(seen.revision, last.seen.revision) < 0 || seen.total < last.seen.total;
         if (lostState) {
             long sinceLast = Math.max(0, now.at - last.now.at);
-            return new Paid(Math.max(paid(now.at), last.paid + Math.min(seen.total, sinceLast)), 0);
+            return new Growth(Math.max(pausedTime(now.at), last.pausedTime + Math.min(seen.total, sinceLast)), 0);
         }
-        Paid awake = awake(now, seen.total - last.seen.total);
-        return new Paid(last.paid + awake.paid, awake.unsettled);
+        Growth awake = awake(now, seen.total - last.seen.total);
+        return new Growth(last.pausedTime + awake.pausedTime, awake.unsettled);
     }
 
     /**
@@ -211,16 +211,16 @@ final class Credit {
      * <p>Paused when last heard of, the thread was mostly paused all the while: then the growth is as long as the time
      * awake and those sleeps that are in it. Which they are is told by what comes closest.
      */
-    private Paid awake(Now now, long growth) {
+    private Growth awake(Now now, long growth) {
         long awake = Math.max(0, now.at - last.now.at);
         long slept = now.slept - last.now.slept;
         long fresh = slept < SHORTEST_SLEEP ? 0 : slept;
         long old = last.unsettled;
         if (fresh == 0 && old == 0) {
-            return new Paid(growth, 0);
+            return new Growth(growth, 0);
         }
         if (!last.seen.paused) {
-            return new Paid(Math.min(growth, awake), fresh);
+            return new Growth(Math.min(growth, awake), fresh);
         }
         long within = 0;
         long unsettled = fresh == 0 ? old : fresh;
@@ -231,6 +231,6 @@ final class Credit {
             }
         }
         // What was known last may have been on its way for some time, which is in the growth too.
-        return new Paid(within > 0 ? growth - within : Math.min(growth, awake + LONGEST_WAY), unsettled);
+        return new Growth(within > 0 ? growth - within : Math.min(growth, awake + LONGEST_WAY), unsettled);
     }
 }

@@ -18,12 +18,12 @@ const SILENCE_MS = 30_000;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 3_000;
 
-/** Whom a leg tells. */
+/** Receives what a stream brings. */
 export interface Listener {
   state(state: PauseState): void;
   /** Each thread was told once since the stream was opened. */
   complete(): void;
-  /** The stream broke, or could not be opened. The leg opens it again by itself. */
+  /** The stream broke or could not be opened. It reopens by itself. */
   broken(error: CallError): void;
   /** Nothing has changed. */
   alive(): void;
@@ -32,7 +32,7 @@ export interface Listener {
 }
 
 /** Streams the states of `threadIds` (none: of every thread) to `listener` until `stop` is aborted. */
-export async function runLeg(
+export async function runStream(
   calls: Calls,
   threadIds: string[],
   includeElicitations: boolean,

@@ -19,8 +19,8 @@ const (
 	mostReopen  = 3 * time.Second
 )
 
-// leg is one stream of a watch, opened again whenever it breaks. What it hears it tells its set.
-type leg struct {
+// watchStream is one stream of a watch, reopened whenever it breaks. It passes what it receives to its set.
+type watchStream struct {
 	set       *watchSet
 	threadIDs []string
 	stop      context.CancelFunc
@@ -31,17 +31,17 @@ type leg struct {
 	live     int
 	complete bool
 	broken   bool
-	// The legs that it takes over when its snapshot is complete, and what it has told of their threads until then.
-	replaces []*leg
+	// The streams that it takes over when its snapshot is complete, and what it has told of their threads until then.
+	replaces []*watchStream
 	heldBack map[string]PauseState
 }
 
 // worn: most of its ids are dead, so it is to be opened anew, unless it is small.
-func (l *leg) worn() bool {
-	return len(l.threadIDs) > smallLeg && l.live < len(l.threadIDs)/2
+func (l *watchStream) worn() bool {
+	return len(l.threadIDs) > smallStream && l.live < len(l.threadIDs)/2
 }
 
-func (l *leg) holdBack(state PauseState) {
+func (l *watchStream) holdBack(state PauseState) {
 	if l.heldBack == nil {
 		l.heldBack = make(map[string]PauseState)
 	}
@@ -49,7 +49,7 @@ func (l *leg) holdBack(state PauseState) {
 }
 
 // run reads the stream, again and again, until ctx ends.
-func (l *leg) run(ctx context.Context) {
+func (l *watchStream) run(ctx context.Context) {
 	pauses := backoff.Backoff{First: firstReopen, Most: mostReopen}
 	for {
 		complete, err := l.read(ctx)
@@ -71,7 +71,7 @@ func (l *leg) run(ctx context.Context) {
 }
 
 // read reads one stream to its end: whether its snapshot was complete, and why it ended.
-func (l *leg) read(ctx context.Context) (complete bool, err error) {
+func (l *watchStream) read(ctx context.Context) (complete bool, err error) {
 	began := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -109,7 +109,7 @@ func (l *leg) read(ctx context.Context) (complete bool, err error) {
 
 // awaitRoom lets the stream stand while the reader of the watch has too much to read. Then nobody listens, so nothing is
 // silent; that its connection lives is seen by the pings meanwhile.
-func (l *leg) awaitRoom(ctx context.Context, silent *time.Timer) error {
+func (l *watchStream) awaitRoom(ctx context.Context, silent *time.Timer) error {
 	if !l.set.queue.full() {
 		return nil
 	}

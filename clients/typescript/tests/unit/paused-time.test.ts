@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Credit, type Via } from "../../src/stopwatch/credit.js";
+import { PausedTimeTracker, type Via } from "../../src/stopwatch/paused-time.js";
 
 const GRACE = 30_000;
 const WATCH: Via = { by: "watch", gap: false };
@@ -9,92 +9,92 @@ const ask = (known: bigint | undefined): Via => ({ by: "asking", known });
 
 /** Times are seconds from the beginning. */
 class Thread {
-  readonly credit = new Credit(0, GRACE);
+  readonly tracker = new PausedTimeTracker(0, GRACE);
 
   apply(at: number, revision: bigint, paused: boolean, total: number, via: Via, slept = 0): boolean {
     const seen = { revision, paused, total: total * 1_000 };
-    return this.credit.apply({ at: at * 1_000, slept: slept * 1_000 }, seen, via);
+    return this.tracker.apply({ at: at * 1_000, slept: slept * 1_000 }, seen, via);
   }
 
-  cut(at: number): boolean {
-    return this.credit.cut(at * 1_000);
+  disconnect(at: number): boolean {
+    return this.tracker.disconnect(at * 1_000);
   }
 
-  paid(at: number): number {
-    return this.credit.paid(at * 1_000) / 1_000;
+  pausedTime(at: number): number {
+    return this.tracker.pausedTime(at * 1_000) / 1_000;
   }
 
   paused(at: number): boolean {
-    return this.credit.isPaused(at * 1_000);
+    return this.tracker.isPaused(at * 1_000);
   }
 }
 
-test("g3: paid follows the total and runs on while paused", () => {
+test("g3: pausedTime follows the total and runs on while paused", () => {
   const thread = new Thread();
   thread.apply(0, 4n, false, 100, GAP);
-  assert.deepEqual([thread.paid(9), thread.paused(9)], [0, false]);
+  assert.deepEqual([thread.pausedTime(9), thread.paused(9)], [0, false]);
   assert.equal(thread.apply(10, 5n, true, 100, WATCH), false, "a pause wakes nobody");
-  assert.deepEqual([thread.paid(13), thread.paused(13)], [3, true]);
+  assert.deepEqual([thread.pausedTime(13), thread.paused(13)], [3, true]);
   assert.equal(thread.apply(14, 6n, false, 104, WATCH), true, "a resume does");
-  assert.deepEqual([thread.paid(20), thread.paused(20)], [4, false]);
+  assert.deepEqual([thread.pausedTime(20), thread.paused(20)], [4, false]);
 });
 
 test("the first state credits no more than the time since the beginning", () => {
   const paused = new Thread();
   paused.apply(2, 9n, true, 3_600, GAP);
-  assert.deepEqual([paused.paid(2), paused.paid(5)], [2, 5]);
+  assert.deepEqual([paused.pausedTime(2), paused.pausedTime(5)], [2, 5]);
   const less = new Thread();
   less.apply(9, 9n, false, 4, GAP);
-  assert.equal(less.paid(20), 4);
+  assert.equal(less.pausedTime(20), 4);
 });
 
 test("g3: a pause within a break is credited afterwards", () => {
   const thread = new Thread();
   thread.apply(0, 1n, false, 0, GAP);
-  assert.equal(thread.cut(10), false, "nobody waits for the resume of a running thread");
-  assert.equal(thread.paid(25), 0);
+  assert.equal(thread.disconnect(10), false, "nobody waits for the resume of a running thread");
+  assert.equal(thread.pausedTime(25), 0);
   assert.equal(thread.apply(25, 3n, false, 9, GAP), true, "waiters look again");
-  assert.equal(thread.paid(30), 9);
+  assert.equal(thread.pausedTime(30), 9);
 });
 
 test("g3: a pause that ended within a break is credited to its end only", () => {
   const thread = new Thread();
   thread.apply(0, 1n, true, 0, GAP);
-  assert.equal(thread.cut(10), true, "those who wait for the resume must now see to themselves");
-  assert.equal(thread.paid(25), 25);
+  assert.equal(thread.disconnect(10), true, "those who wait for the resume must now see to themselves");
+  assert.equal(thread.pausedTime(25), 25);
   assert.equal(thread.apply(25, 2n, false, 12, GAP), true);
-  assert.deepEqual([thread.paid(25), thread.paid(40)], [12, 12]);
+  assert.deepEqual([thread.pausedTime(25), thread.pausedTime(40)], [12, 12]);
 });
 
 test("g2: cut off, a pause counts for the grace only", () => {
   const thread = new Thread();
   thread.apply(0, 1n, true, 0, GAP);
-  thread.cut(10);
-  assert.deepEqual([thread.paused(39), thread.paused(40), thread.paid(100)], [true, false, 40]);
+  thread.disconnect(10);
+  assert.deepEqual([thread.paused(39), thread.paused(40), thread.pausedTime(100)], [true, false, 40]);
   // The pause was real: all of it is credited.
   thread.apply(100, 1n, true, 100, GAP);
-  assert.deepEqual([thread.paused(100), thread.paid(101)], [true, 101]);
+  assert.deepEqual([thread.paused(100), thread.pausedTime(101)], [true, 101]);
 });
 
 test("g3: a snapshot that an answer has overtaken changes nothing", () => {
   const thread = new Thread();
   thread.apply(0, 1n, false, 0, GAP);
-  thread.cut(10);
+  thread.disconnect(10);
   assert.equal(thread.apply(20, 3n, false, 4, ask(1n)), true);
   // Its stream was opened before the answer was given.
   assert.equal(thread.apply(25, 2n, true, 3, GAP), true, "the link is up again: waiters look again");
-  assert.deepEqual([thread.paid(26), thread.paused(26), thread.credit.thaw], [4, false, undefined]);
+  assert.deepEqual([thread.pausedTime(26), thread.paused(26), thread.tracker.validUntil], [4, false, undefined]);
   thread.apply(27, 3n, false, 4, WATCH);
-  assert.deepEqual([thread.paid(30), thread.paused(30)], [4, false]);
+  assert.deepEqual([thread.pausedTime(30), thread.paused(30)], [4, false]);
 });
 
 test("g3: the first snapshot may be overtaken too, and who joined has a place", () => {
   const thread = new Thread();
   thread.apply(1, 2n, true, 0, ask(undefined));
-  const { joined } = thread.credit.join(3_000);
+  const { joined } = thread.tracker.join(3_000);
   thread.apply(5, 1n, false, 0, GAP);
-  assert.deepEqual([thread.paid(5), thread.paused(5)], [4, true], "the pause goes on");
-  assert.deepEqual(joined.place, { at: 5_000, paid: 4_000 });
+  assert.deepEqual([thread.pausedTime(5), thread.paused(5)], [4, true], "the pause goes on");
+  assert.deepEqual(joined.place, { at: 5_000, pausedTime: 4_000 });
 });
 
 test("g3: of two views of one pause the older changes nothing", () => {
@@ -102,42 +102,46 @@ test("g3: of two views of one pause the older changes nothing", () => {
   thread.apply(0, 1n, false, 0, GAP);
   thread.apply(10, 2n, true, 6, WATCH);
   thread.apply(11, 2n, true, 3, ask(1n));
-  assert.deepEqual([thread.paid(12), thread.paused(12)], [8, true], "the answer was on its way for long");
-  thread.cut(12);
+  assert.deepEqual([thread.pausedTime(12), thread.paused(12)], [8, true], "the answer was on its way for long");
+  thread.disconnect(12);
   thread.apply(14, 2n, true, 10, ask(2n));
   thread.apply(15, 2n, true, 8, GAP);
-  assert.deepEqual([thread.paid(15), thread.credit.thaw], [11, undefined], "so was the snapshot");
+  assert.deepEqual([thread.pausedTime(15), thread.tracker.validUntil], [11, undefined], "so was the snapshot");
   thread.apply(16, 3n, false, 12, WATCH);
-  assert.equal(thread.paid(20), 12);
+  assert.equal(thread.pausedTime(20), 12);
 });
 
 test("a revision below what the watch has told means lost state, whatever was asked for", () => {
   const thread = new Thread();
   thread.apply(0, 7n, false, 0, GAP);
-  thread.cut(10);
+  thread.disconnect(10);
   thread.apply(12, 9n, false, 2, ask(7n));
   thread.apply(20, 1n, true, 0, GAP);
-  assert.deepEqual([thread.paid(23), thread.paused(23)], [5, true], "what was credited stays, and counts on");
+  assert.deepEqual([thread.pausedTime(23), thread.paused(23)], [5, true], "what was credited stays, and counts on");
 });
 
 test("g2: an answer while the watch is cut counts for one more grace", () => {
   const thread = new Thread();
   thread.apply(0, 1n, false, 0, GAP);
-  thread.cut(10);
+  thread.disconnect(10);
   thread.apply(20, 2n, true, 5, ask(1n));
-  assert.deepEqual([thread.paused(49), thread.paused(50), thread.paid(60)], [true, false, 35]);
+  assert.deepEqual([thread.paused(49), thread.paused(50), thread.pausedTime(60)], [true, false, 35]);
 });
 
-test("a server that lost its state takes no credit back", () => {
+test("a server that lost its state takes no paused time back", () => {
   const thread = new Thread();
   thread.apply(0, 7n, true, 50, GAP);
   thread.apply(10, 8n, false, 60, WATCH);
-  thread.cut(10);
+  thread.disconnect(10);
   thread.apply(20, 1n, true, 3, GAP);
-  assert.deepEqual([thread.paid(20), thread.paid(25)], [13, 18], "10 s before the loss, 3 s since, 5 s more");
+  assert.deepEqual(
+    [thread.pausedTime(20), thread.pausedTime(25)],
+    [13, 18],
+    "10 s before the loss, 3 s since, 5 s more",
+  );
   // The total is higher by chance; the revision tells.
   thread.apply(30, 0n, true, 13, GAP);
-  assert.equal(thread.paid(30), 23);
+  assert.equal(thread.pausedTime(30), 23);
 });
 
 test("states that are overtaken are ignored, and lost state is not", () => {
@@ -160,10 +164,10 @@ test("g3: a sleep of the machine within a pause pays for nothing", () => {
   thread.apply(0, 1n, false, 0, GAP, 7);
   thread.apply(600, 2n, true, 0, WATCH, 7);
   thread.apply(640, 3n, false, hour + 10, GAP, 7 + hour);
-  assert.equal(thread.paid(640), 10, "of 40 s awake, 10 s were paused");
+  assert.equal(thread.pausedTime(640), 10, "of 40 s awake, 10 s were paused");
   // Fell asleep running: no more than the time awake.
   thread.apply(660, 5n, false, 2 * hour, GAP, 7 + 2 * hour);
-  assert.equal(thread.paid(660), 30);
+  assert.equal(thread.pausedTime(660), 30);
 });
 
 test("g3: a state that a sleep of the machine overtook is credited whole", () => {
@@ -171,28 +175,28 @@ test("g3: a state that a sleep of the machine overtook is credited whole", () =>
   const thread = new Thread();
   thread.apply(0, 1n, true, 0, GAP, 7);
   thread.apply(22, 2n, true, 20, WATCH, 7 + hour);
-  assert.equal(thread.paid(22), 20, "sent at 20; the machine slept for an hour at 21");
+  assert.equal(thread.pausedTime(22), 20, "sent at 20; the machine slept for an hour at 21");
   thread.apply(30, 3n, false, hour + 30, WATCH, 7 + hour);
-  assert.equal(thread.paid(40), 30);
+  assert.equal(thread.pausedTime(40), 30);
   thread.apply(50, 4n, true, hour + 30, WATCH, 7 + hour);
   thread.apply(60, 5n, false, hour + 39, WATCH, 107 + hour);
-  assert.equal(thread.paid(60), 39, "resumed, then the sleep, then the news of it");
+  assert.equal(thread.pausedTime(60), 39, "resumed, then the sleep, then the news of it");
   thread.apply(70, 6n, true, hour + 39, WATCH, 207 + hour);
   thread.apply(80, 7n, false, hour + 49, WATCH, 207 + hour);
-  assert.equal(thread.paid(80), 49, "a sleep while it ran is none of the next pause");
+  assert.equal(thread.pausedTime(80), 49, "a sleep while it ran is none of the next pause");
   thread.apply(90, 8n, true, hour + 49, WATCH, 307 + hour);
   thread.apply(100, 9n, true, hour + 109, WATCH, 357 + hour);
   thread.apply(105, 10n, false, hour + 114, WATCH, 357 + hour);
-  assert.equal(thread.paid(105), 64, "two of them, the second of which is in the pause");
+  assert.equal(thread.pausedTime(105), 64, "two of them, the second of which is in the pause");
 });
 
 test("who joins gets its place with the next state", () => {
   const thread = new Thread();
   thread.apply(0, 1n, false, 0, GAP);
-  thread.cut(10);
-  const { paid, joined } = thread.credit.join(15_000);
-  assert.deepEqual([paid, joined.place], [0, undefined]);
+  thread.disconnect(10);
+  const { pausedTime, joined } = thread.tracker.join(15_000);
+  assert.deepEqual([pausedTime, joined.place], [0, undefined]);
   thread.apply(20, 3n, false, 10, GAP);
-  assert.deepEqual(joined.place, { at: 20_000, paid: 10_000 });
-  assert.equal(thread.credit.join(21_000).joined.place, undefined, "who joins later waits for a state of its own");
+  assert.deepEqual(joined.place, { at: 20_000, pausedTime: 10_000 });
+  assert.equal(thread.tracker.join(21_000).joined.place, undefined, "who joins later waits for a state of its own");
 });

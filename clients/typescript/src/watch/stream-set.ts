@@ -1,38 +1,38 @@
 /**
  * Which stream serves which thread, over a set of threads that may change while it is watched.
  *
- * A stream cannot be told to watch one more thread. So what is added while a stream (a *leg*) is being opened waits and shares the next one.
- * A new leg also takes over every leg that is not larger than itself, and keeps the old ones until its own snapshot is complete: adding N
- * threads one by one sends each id about log2(N) times. When nothing was added for a while, legs are brought together, so that up to 10,000
+ * A stream cannot be told to watch one more thread. So threads added while a stream is being opened wait for the next one and share it.
+ * A new stream also takes over every stream that is not larger than itself, and keeps the old ones until its own snapshot is complete: adding N
+ * threads one by one sends each id about log2(N) times. When nothing was added for a while, streams are brought together, so that up to 10,000
  * threads share one; more are spread over several.
  *
- * 1. Each thread belongs to one leg at a time, so its states come in order.
- * 2. A change of legs is no gap: the old leg serves until the new one has told everything.
+ * 1. Each thread belongs to one stream at a time, so its states arrive in order.
+ * 2. Replacing a stream leaves no gap: the old stream serves until the new one has sent its whole snapshot.
  * 3. Every break is told, and the first state after it carries `gap`; `pausedTotalMs` says what was missed.
  * 4. An answer to a question may overtake the stream: what the stream still tells of that thread is told only from there on.
  */
 import type { Calls } from "../calls.js";
 import { CallError } from "../errors.js";
 import type { PauseState } from "../messages.js";
-import { type Listener, runLeg } from "./leg.js";
 import type { EventQueue, Told } from "./queue.js";
+import { type Listener, runStream } from "./stream.js";
 
 /** The most thread ids that one stream may name. */
 const MOST_IDS = 10_000;
-/** A leg with more dead ids than live ones is opened anew, unless it is as small as this. */
+/** A stream with more removed threads than live ones is replaced, unless it names no more than this many. */
 const SMALL = 32;
-/** How long nothing is added before legs are brought together. */
+/** How long nothing is added before streams are brought together. */
 const SETTLE_MS = 2_000;
 
 interface Thread {
-  leg: Leg | undefined;
+  stream: WatchStream | undefined;
   revision: bigint | undefined;
   gap: boolean;
   readonly told: Told;
 }
 
 /** One stream, and what is known of it. */
-class Leg {
+class WatchStream {
   readonly stop = new AbortController();
   /** How many threads belong to it. */
   live = 0;
@@ -41,18 +41,18 @@ class Leg {
   /** Mostly dead ids: to be opened anew. */
   worn = false;
   readonly threadIds: readonly string[];
-  /** The legs that it takes over when its snapshot is complete, and what it has told of their threads until then. */
-  replaces: readonly Leg[];
+  /** The streams that it takes over when its snapshot is complete, and what it has told of their threads until then. */
+  replaces: readonly WatchStream[];
   readonly heldBack = new Map<string, PauseState>();
 
-  constructor(threadIds: readonly string[], replaces: readonly Leg[]) {
+  constructor(threadIds: readonly string[], replaces: readonly WatchStream[]) {
     this.threadIds = threadIds;
     this.replaces = replaces;
   }
 }
 
-/** How the legs of a watch are opened, and whom they tell. */
-export interface LegsOptions {
+/** How the streams of a watch are opened, and who receives their events. */
+export interface StreamSetOptions {
   readonly calls: Calls;
   /** Every thread instead of a set of them. */
   readonly all: boolean;
@@ -65,13 +65,13 @@ export interface LegsOptions {
   readonly room: () => Promise<void> | undefined;
 }
 
-export class Legs {
-  readonly #options: LegsOptions;
+export class StreamSet {
+  readonly #options: StreamSetOptions;
   readonly #threads = new Map<string, Thread>();
-  readonly #legs = new Set<Leg>();
-  /** The leg whose first snapshot is awaited. One at a time: what is added meanwhile shares the next. */
-  #opening: Leg | undefined;
-  /** Added, and on no leg yet. */
+  readonly #streams = new Set<WatchStream>();
+  /** The stream whose first snapshot is awaited. One at a time: what is added meanwhile shares the next. */
+  #opening: WatchStream | undefined;
+  /** Added, and on no stream yet. */
   readonly #waiting = new Set<string>();
   /** Of all threads: paused when the stream broke, and not in the new snapshot. To be asked for one by one. */
   #missing: string[] = [];
@@ -84,7 +84,7 @@ export class Legs {
   #settling: NodeJS.Timeout | undefined;
   #merging = false;
 
-  constructor(options: LegsOptions) {
+  constructor(options: StreamSetOptions) {
     this.#options = options;
   }
 
@@ -96,13 +96,13 @@ export class Legs {
   stop(): void {
     this.#state = "stopped";
     clearTimeout(this.#settling);
-    for (const leg of this.#legs) this.#drop(leg);
+    for (const stream of this.#streams) this.#drop(stream);
   }
 
   /** Adds a thread, whose id is valid, unless it is there. */
   add(threadId: string): void {
     if (this.#options.all || this.#threads.has(threadId)) return;
-    this.#threads.set(threadId, { leg: undefined, revision: undefined, gap: true, told: { revision: undefined } });
+    this.#threads.set(threadId, { stream: undefined, revision: undefined, gap: true, told: { revision: undefined } });
     this.#waiting.add(threadId);
     this.#toldComplete = false;
     this.#settling?.refresh();
@@ -111,20 +111,20 @@ export class Legs {
 
   remove(threadId: string): void {
     if (this.#options.all) return;
-    const leg = this.#threads.get(threadId)?.leg;
+    const stream = this.#threads.get(threadId)?.stream;
     this.#threads.delete(threadId);
     this.#waiting.delete(threadId);
-    if (leg === undefined) return;
-    leg.live--;
-    if (leg.live === 0 && leg.replaces.length === 0) {
-      this.#drop(leg);
-    } else if (leg.threadIds.length > SMALL && leg.live < leg.threadIds.length / 2) {
-      leg.worn = true;
+    if (stream === undefined) return;
+    stream.live--;
+    if (stream.live === 0 && stream.replaces.length === 0) {
+      this.#drop(stream);
+    } else if (stream.threadIds.length > SMALL && stream.live < stream.threadIds.length / 2) {
+      stream.worn = true;
     }
     this.#plan();
   }
 
-  /** Opens a leg soon: what is added in one go shares it. */
+  /** Opens a stream soon: what is added in one go shares it. */
   #plan(): void {
     if (this.#planned) return;
     this.#planned = true;
@@ -134,9 +134,9 @@ export class Legs {
     });
   }
 
-  /** Opens a leg for what waits, or to bring others together, and lets it take over what it may. */
+  /** Opens a stream for what waits, or to bring others together, and lets it take over what it may. */
   #openNext(): void {
-    if (this.#opening !== undefined || (this.#options.all && this.#legs.size > 0)) return;
+    if (this.#opening !== undefined || (this.#options.all && this.#streams.size > 0)) return;
     const threadIds: string[] = [];
     for (const threadId of this.#waiting) {
       if (threadIds.length === MOST_IDS) break;
@@ -144,57 +144,57 @@ export class Legs {
       threadIds.push(threadId);
     }
     const own = threadIds.length;
-    const replaces: Leg[] = [];
-    for (const other of [...this.#legs].filter((leg) => leg.complete).sort((a, b) => a.live - b.live)) {
+    const replaces: WatchStream[] = [];
+    for (const other of [...this.#streams].filter((stream) => stream.complete).sort((a, b) => a.live - b.live)) {
       const takes = this.#merging || other.worn || other.live <= threadIds.length;
       if (!takes || threadIds.length + other.live > MOST_IDS) continue;
-      threadIds.push(...other.threadIds.filter((threadId) => this.#threads.get(threadId)?.leg === other));
+      threadIds.push(...other.threadIds.filter((threadId) => this.#threads.get(threadId)?.stream === other));
       replaces.push(other);
     }
     this.#merging = false;
-    // To open a leg anew that is neither worn nor joined by another would be of no use.
+    // Replacing a stream that is neither worn nor joined by another changes nothing.
     if (own === 0 && replaces.length < 2 && !replaces[0]?.worn && !this.#options.all) return;
-    const leg = new Leg(threadIds, replaces);
+    const stream = new WatchStream(threadIds, replaces);
     for (const threadId of threadIds.slice(0, own)) {
       const thread = this.#threads.get(threadId);
-      if (thread !== undefined) thread.leg = leg;
+      if (thread !== undefined) thread.stream = stream;
     }
-    leg.live = own;
-    this.#legs.add(leg);
-    this.#opening = leg;
+    stream.live = own;
+    this.#streams.add(stream);
+    this.#opening = stream;
     const { calls, includeElicitations } = this.#options;
-    void runLeg(calls, threadIds, includeElicitations, this.#listenerOf(leg), leg.stop.signal);
+    void runStream(calls, threadIds, includeElicitations, this.#listenerOf(stream), stream.stop.signal);
   }
 
-  #listenerOf(leg: Leg): Listener {
-    // What an abandoned leg had still sent is nobody's.
+  #listenerOf(stream: WatchStream): Listener {
+    // A state from a stream that was dropped is ignored.
     const ifKept = (action: () => void) => {
-      if (!this.#legs.has(leg)) return;
+      if (!this.#streams.has(stream)) return;
       action();
       void this.#askForMissing();
       this.#options.onNews();
     };
     return {
-      state: (state) => ifKept(() => (this.#options.all ? this.#tellAny(leg, state) : this.#take(leg, state))),
-      complete: () => ifKept(() => this.#complete(leg)),
-      broken: (error) => ifKept(() => this.#broken(leg, error)),
+      state: (state) => ifKept(() => (this.#options.all ? this.#tellAny(stream, state) : this.#take(stream, state))),
+      complete: () => ifKept(() => this.#complete(stream)),
+      broken: (error) => ifKept(() => this.#broken(stream, error)),
       alive: () => ifKept(() => undefined),
       room: this.#options.room,
     };
   }
 
-  #take(leg: Leg, state: PauseState): void {
-    leg.broken = false;
-    const owner = this.#threads.get(state.threadId)?.leg;
-    if (owner === leg) this.#tell(state);
-    else if (owner !== undefined && leg.replaces.includes(owner)) leg.heldBack.set(state.threadId, state);
+  #take(stream: WatchStream, state: PauseState): void {
+    stream.broken = false;
+    const owner = this.#threads.get(state.threadId)?.stream;
+    if (owner === stream) this.#tell(state);
+    else if (owner !== undefined && stream.replaces.includes(owner)) stream.heldBack.set(state.threadId, state);
   }
 
   /** Tells a state of a thread in the set, unless it is no news. */
   #tell(state: PauseState): void {
     const thread = this.#threads.get(state.threadId);
     if (thread === undefined) return;
-    // A new leg may be behind the old one that it takes over.
+    // A new stream may be behind the old one that it takes over.
     if (!thread.gap && thread.revision !== undefined && thread.revision >= state.revision) return;
     this.#options.queue.state(state, thread.gap, thread.told);
     thread.gap = false;
@@ -202,35 +202,40 @@ export class Legs {
   }
 
   /** In a watch of all: tells a state, and remembers the thread only while it is paused. */
-  #tellAny(leg: Leg, state: PauseState): void {
-    leg.broken = false;
+  #tellAny(stream: WatchStream, state: PauseState): void {
+    stream.broken = false;
     const { threadId, paused, revision } = state;
     const asked = this.#asked.get(threadId);
     if (asked !== undefined && revision <= asked) return;
     if (!this.#threads.has(threadId)) {
-      this.#threads.set(threadId, { leg, revision: undefined, gap: !leg.complete, told: { revision: undefined } });
+      this.#threads.set(threadId, {
+        stream,
+        revision: undefined,
+        gap: !stream.complete,
+        told: { revision: undefined },
+      });
     }
     this.#tell(state);
     if (!paused) this.#threads.delete(threadId);
   }
 
-  #complete(leg: Leg): void {
-    leg.complete = true;
-    leg.broken = false;
-    for (const old of leg.replaces) {
+  #complete(stream: WatchStream): void {
+    stream.complete = true;
+    stream.broken = false;
+    for (const old of stream.replaces) {
       this.#drop(old);
       for (const threadId of old.threadIds) {
         const thread = this.#threads.get(threadId);
-        if (thread?.leg !== old) continue;
-        thread.leg = leg;
-        leg.live++;
+        if (thread?.stream !== old) continue;
+        thread.stream = stream;
+        stream.live++;
       }
     }
-    leg.replaces = [];
-    for (const state of leg.heldBack.values()) this.#tell(state);
-    leg.heldBack.clear();
-    if (this.#opening === leg) this.#opening = undefined;
-    if (leg.live === 0 && !this.#options.all) this.#drop(leg);
+    stream.replaces = [];
+    for (const state of stream.heldBack.values()) this.#tell(state);
+    stream.heldBack.clear();
+    if (this.#opening === stream) this.#opening = undefined;
+    if (stream.live === 0 && !this.#options.all) this.#drop(stream);
     // A snapshot of everything names the paused threads only: what it does not name was resumed in the gap.
     if (this.#options.all) this.#missing = [...this.#threads].flatMap(([threadId, { gap }]) => (gap ? [threadId] : []));
     this.#tellComplete();
@@ -240,7 +245,7 @@ export class Legs {
 
   #settle(): void {
     clearTimeout(this.#settling);
-    if (this.#legs.size < 2) return;
+    if (this.#streams.size < 2) return;
     this.#settling = setTimeout(() => {
       this.#merging = true;
       this.#plan();
@@ -248,30 +253,30 @@ export class Legs {
   }
 
   #tellComplete(): void {
-    const legs = [...this.#legs].every((leg) => leg.complete || (leg.live === 0 && !this.#options.all));
-    if (this.#toldComplete || this.#waiting.size > 0 || !legs || this.#missing.length > 0) return;
+    const streams = [...this.#streams].every((stream) => stream.complete || (stream.live === 0 && !this.#options.all));
+    if (this.#toldComplete || this.#waiting.size > 0 || !streams || this.#missing.length > 0) return;
     this.#toldComplete = true;
     this.#options.queue.snapshotComplete();
   }
 
-  #broken(leg: Leg, error: CallError): void {
-    leg.complete = false;
-    leg.heldBack.clear();
-    const first = !leg.broken;
-    leg.broken = true;
+  #broken(stream: WatchStream, error: CallError): void {
+    stream.complete = false;
+    stream.heldBack.clear();
+    const first = !stream.broken;
+    stream.broken = true;
     const threadIds: string[] = [];
     for (const [threadId, thread] of this.#threads) {
-      if (!this.#options.all && thread.leg !== leg) continue;
+      if (!this.#options.all && thread.stream !== stream) continue;
       thread.gap = true;
       threadIds.push(threadId);
     }
     const affected = this.#options.all || threadIds.length > 0;
-    if (!error.transient && this.#opening === leg) {
+    if (!error.transient && this.#opening === stream) {
       // It goes on trying for its own threads, but nobody else waits for it.
       this.#opening = undefined;
-      for (const old of leg.replaces) old.worn = false;
-      leg.replaces = [];
-      if (!affected) this.#drop(leg);
+      for (const old of stream.replaces) old.worn = false;
+      stream.replaces = [];
+      if (!affected) this.#drop(stream);
     }
     if (affected && first) {
       this.#toldComplete = false;
@@ -282,10 +287,10 @@ export class Legs {
     this.#plan();
   }
 
-  #drop(leg: Leg): void {
-    this.#legs.delete(leg);
-    if (this.#opening === leg) this.#opening = undefined;
-    leg.stop.abort();
+  #drop(stream: WatchStream): void {
+    this.#streams.delete(stream);
+    if (this.#opening === stream) this.#opening = undefined;
+    stream.stop.abort();
   }
 
   /** Asks for the threads that a snapshot of everything left out, as far as that works now; the next message tries again. */

@@ -1,11 +1,11 @@
 """Which stream watches which thread, and what a message of a stream means. Pure: nothing is sent here.
 
-A stream cannot be told to watch one more thread, so a change of the set opens a new one (a *leg*). It takes over all the
-others that fit in with it, and they serve until its own snapshot is complete. What is added while a leg is being opened
-waits, and shares the next one. So there is one stream, or with more than 10,000 threads, as few as hold them.
+A stream cannot be told to watch one more thread, so a change of the set opens a new one. The new stream takes over all the
+others that fit, and they keep serving until its snapshot is complete. Threads added while a stream is being opened wait
+for the next one and share it. So there is one stream, or with more than 10,000 threads, as few as hold them.
 
-1. Each thread belongs to one leg at a time, so its states come in order.
-2. A change of legs is no gap: the old leg serves until the new one has told everything.
+1. Each thread belongs to one stream at a time, so its states arrive in order.
+2. Replacing a stream leaves no gap: the old stream serves until the new one has sent its whole snapshot.
 3. Memory is bounded by the set; of a watch of everything, by the threads that are paused, or were at the last break.
 4. Every break is told once, and the first state after it carries `gap`; `paused_total` says what was missed.
 5. An answer to a question may overtake the stream: what the stream still tells of that thread is told only from there on.
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 MOST_IDS = 10_000
 """The most thread ids that one stream may name."""
 _SMALL = 32
-"""A leg with more dead ids than live ones is opened anew, unless it is as small as this."""
+"""A stream with more removed threads than live ones is replaced, unless it names no more than this many."""
 
 
 @dataclass(slots=True)
 class _Thread:
-    leg: int | None
+    stream: int | None
     revision: int | None = None
     gap: bool = True
 
 
 @dataclass(slots=True)
-class _Leg:
+class _Stream:
     thread_ids: tuple[str, ...]
     live: int
     """How many threads belong to it."""
     replaces: tuple[int, ...]
-    """The legs that it takes over when its snapshot is complete."""
+    """The streams that it takes over when its snapshot is complete."""
     held_back: dict[str, PauseState] = field(default_factory=dict)
     """What it has told of their threads until then."""
     complete: bool = False
@@ -53,10 +53,10 @@ class _Leg:
         return len(self.thread_ids) > _SMALL and self.live < len(self.thread_ids) // 2
 
 
-class Legs:
+class StreamSet:
     """The streams of one watch: of the threads that are added, or with `everything`, of every thread.
 
-    `to_open` and `to_close` name the legs whose streams are to be opened and closed, `events` is what is to be told, and
+    `to_open` and `to_close` are the numbers of the streams to open and to close, `events` are the events to deliver, and
     `missing` are the threads that must be asked for one by one; whoever drives this takes them from there.
     """
 
@@ -69,11 +69,11 @@ class Legs:
         self._threads: dict[str, _Thread] = {}
         # Of everything: the revisions that asking has brought since the last break.
         self._asked: dict[str, int] = {}
-        self._legs: dict[int, _Leg] = {}
-        self._last_leg = 0
+        self._streams: dict[int, _Stream] = {}
+        self._last_stream = 0
         # One at a time: what is added meanwhile shares the next.
         self._opening: int | None = None
-        # Added, and on no leg yet.
+        # Added, and on no stream yet.
         self._waiting: dict[str, None] = {}
         self._told_complete = False
         # Whether the streams may be other than they should be.
@@ -84,7 +84,7 @@ class Legs:
     def add(self, thread_id: str) -> None:
         """Watches one thread more; nothing happens if it is watched already."""
         if thread_id not in self._threads:
-            self._threads[thread_id] = _Thread(leg=None)
+            self._threads[thread_id] = _Thread(stream=None)
             self._waiting[thread_id] = None
             self._told_complete, self._unsettled = False, True
 
@@ -92,61 +92,61 @@ class Legs:
         """Watches one thread less."""
         thread = self._threads.pop(thread_id, None)
         self._waiting.pop(thread_id, None)
-        if thread is None or thread.leg is None:
+        if thread is None or thread.stream is None:
             return
-        leg, self._unsettled = self._legs[thread.leg], True
-        leg.live -= 1
-        if leg.live == 0 and not leg.replaces:
-            self._drop(thread.leg)
+        stream, self._unsettled = self._streams[thread.stream], True
+        stream.live -= 1
+        if stream.live == 0 and not stream.replaces:
+            self._drop(thread.stream)
 
     def open_next(self) -> None:
-        """Opens a leg for what waits, if it is time to, and lets it take over what fits in with it."""
+        """Opens a stream for the waiting threads, if it is time, and lets it take over the streams that fit."""
         if self.everything or self._opening is not None or not self._unsettled:
             return
         self._unsettled = False
         thread_ids = [thread_id for thread_id, _ in zip(self._waiting, range(MOST_IDS), strict=False)]
         added, worn, replaces = len(thread_ids), False, list[int]()
-        smallest_first = sorted(self._legs.items(), key=lambda entry: entry[1].live)
-        for number, leg in smallest_first:
-            if leg.complete and len(thread_ids) + leg.live <= MOST_IDS:
-                thread_ids.extend(thread_id for thread_id in leg.thread_ids if self._owner(thread_id) == number)
+        smallest_first = sorted(self._streams.items(), key=lambda entry: entry[1].live)
+        for number, stream in smallest_first:
+            if stream.complete and len(thread_ids) + stream.live <= MOST_IDS:
+                thread_ids.extend(thread_id for thread_id in stream.thread_ids if self._owner(thread_id) == number)
                 replaces.append(number)
-                worn = worn or leg.is_worn
+                worn = worn or stream.is_worn
         if added or worn or len(replaces) > 1:
             self._open(tuple(thread_ids), added, tuple(replaces))
 
     def state(self, number: int, state: PauseState) -> None:
-        """A leg brought a state."""
-        leg = self._legs.get(number)
-        if leg is None:
+        """A stream brought a state."""
+        stream = self._streams.get(number)
+        if stream is None:
             return
-        leg.broken = False
+        stream.broken = False
         if self.everything:
-            self._tell_any(number, leg, state)
+            self._tell_any(number, stream, state)
             return
         owner = self._owner(state.thread_id)
         if owner == number:
             self._tell(state)
-        elif owner in leg.replaces:
-            leg.held_back[state.thread_id] = state
+        elif owner in stream.replaces:
+            stream.held_back[state.thread_id] = state
 
     def snapshot_complete(self, number: int) -> None:
-        """A leg has told each of its threads."""
-        leg = self._legs.get(number)
-        if leg is None:
+        """A stream has sent the state of each of its threads."""
+        stream = self._streams.get(number)
+        if stream is None:
             return
-        leg.complete, leg.broken, self._unsettled = True, False, True
-        replaces, leg.replaces = leg.replaces, ()
-        held_back, leg.held_back = leg.held_back, {}
+        stream.complete, stream.broken, self._unsettled = True, False, True
+        replaces, stream.replaces = stream.replaces, ()
+        held_back, stream.held_back = stream.held_back, {}
         for old in replaces:
-            if (old_leg := self._legs.pop(old, None)) is None:
+            if (old_stream := self._streams.pop(old, None)) is None:
                 continue
             self.to_close.append(old)
-            for thread_id in old_leg.thread_ids:
+            for thread_id in old_stream.thread_ids:
                 thread = self._threads.get(thread_id)
-                if thread is not None and thread.leg == old:
-                    thread.leg = number
-                    leg.live += 1
+                if thread is not None and thread.stream == old:
+                    thread.stream = number
+                    stream.live += 1
         for state in held_back.values():
             self._tell(state)
         if self._opening == number:
@@ -154,23 +154,23 @@ class Legs:
         if self.everything:
             # A snapshot of everything names the paused threads only: what it does not name was resumed in the gap.
             self.missing = [thread_id for thread_id, thread in self._threads.items() if thread.gap]
-        elif leg.live == 0:
+        elif stream.live == 0:
             self._drop(number)
         self._tell_complete()
 
     def broken(self, number: int, error: CallError) -> None:
-        """The stream of a leg broke, or could not be opened. The leg opens it again by itself."""
-        leg = self._legs.get(number)
-        if leg is None:
+        """The stream broke or could not be opened. It reopens by itself."""
+        stream = self._streams.get(number)
+        if stream is None:
             return
-        leg.complete = False
-        first, leg.broken = not leg.broken, True
-        affected = [thread_id for thread_id, thread in self._threads.items() if thread.leg == number]
+        stream.complete = False
+        first, stream.broken = not stream.broken, True
+        affected = [thread_id for thread_id, thread in self._threads.items() if thread.stream == number]
         for thread_id in affected:
             self._threads[thread_id].gap = True
         if self._opening == number and not error.is_transient:
             # Refused. It goes on trying for its own threads, but nobody else waits for it.
-            self._opening, leg.replaces, self._unsettled = None, (), True
+            self._opening, stream.replaces, self._unsettled = None, (), True
             if not affected and not self.everything:
                 self._drop(number)
         if first and (affected or self.everything):
@@ -192,23 +192,23 @@ class Legs:
         self._tell_complete()
 
     def _open(self, thread_ids: tuple[str, ...], added: int, replaces: tuple[int, ...]) -> None:
-        self._last_leg += 1
-        self._opening = self._last_leg
-        self._legs[self._last_leg] = _Leg(thread_ids, added, replaces)
+        self._last_stream += 1
+        self._opening = self._last_stream
+        self._streams[self._last_stream] = _Stream(thread_ids, added, replaces)
         for thread_id in thread_ids[:added]:
-            self._threads[thread_id].leg = self._last_leg
+            self._threads[thread_id].stream = self._last_stream
             del self._waiting[thread_id]
-        self.to_open.append((self._last_leg, thread_ids))
+        self.to_open.append((self._last_stream, thread_ids))
 
     def _drop(self, number: int) -> None:
-        del self._legs[number]
+        del self._streams[number]
         self.to_close.append(number)
         if self._opening == number:
             self._opening = None
 
     def _owner(self, thread_id: str) -> int | None:
         thread = self._threads.get(thread_id)
-        return None if thread is None else thread.leg
+        return None if thread is None else thread.stream
 
     def _tell(self, state: PauseState) -> None:
         """Tells a state of a thread in the set, unless it is no news."""
@@ -216,24 +216,24 @@ class Legs:
         if thread is None:
             return
         gap, changed = thread.gap, thread.revision != state.revision
-        # A new leg may be behind the old one that it takes over.
+        # A new stream may be behind the old one that it takes over.
         if not gap and thread.revision is not None and state.revision <= thread.revision:
             return
         thread.gap, thread.revision = False, state.revision
         self.events.append(State(state, gap, changed))
 
-    def _tell_any(self, number: int, leg: _Leg, state: PauseState) -> None:
+    def _tell_any(self, number: int, stream: _Stream, state: PauseState) -> None:
         """Of everything: tells a state, and remembers the thread only while it is paused."""
         if state.revision <= self._asked.get(state.thread_id, -1):
             return
-        self._threads.setdefault(state.thread_id, _Thread(leg=number, gap=not leg.complete))
+        self._threads.setdefault(state.thread_id, _Thread(stream=number, gap=not stream.complete))
         self._tell(state)
         if not state.paused:
             del self._threads[state.thread_id]
 
     def _tell_complete(self) -> None:
-        # A leg that has no threads yet only takes over what others serve.
-        legs_complete = all(leg.complete or (leg.live == 0 and not self.everything) for leg in self._legs.values())
-        if not self._told_complete and not self._waiting and not self.missing and legs_complete:
+        # A stream that has no threads yet only takes over what others serve.
+        streams_complete = all(stream.complete or (stream.live == 0 and not self.everything) for stream in self._streams.values())
+        if not self._told_complete and not self._waiting and not self.missing and streams_complete:
             self._told_complete = True
             self.events.append(SnapshotComplete())

@@ -30,18 +30,18 @@ type Now struct {
 	Slept time.Duration
 }
 
-// Place is where a stopwatch that joined gets its place: the moment of the first state after it joined, and what was paid
+// Place is where a stopwatch that joined gets its place: the moment of the first state after it joined, and what was pausedTime
 // then. Until then At is zero.
 type Place struct {
-	At   time.Time
-	Paid time.Duration
+	At         time.Time
+	PausedTime time.Duration
 }
 
-// Credit is how long one thread has been paused since this process began to follow it, as far as it knows.
+// PausedTimeTracker is how long one thread has been paused since this process began to follow it, as far as it knows.
 //
 // The server's total is exact at each state; between states the local clock carries on. So
 //
-//	paid = total - what it was at the beginning     (+ the local time since the state, while paused)
+//	pausedTime = total - what it was at the beginning     (+ the local time since the state, while paused)
 //
 // and a pause that began or ended unseen is in the difference of two totals.
 //
@@ -50,13 +50,13 @@ type Place struct {
 //     state is milliseconds, unless the link was down).
 //  2. Cut off, a paused thread counts as paused for a grace, then as running: the leases that would end its pause
 //     cannot be seen. The next state corrects what was assumed, both ways.
-//  3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the credit so
+//  3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the paused time so
 //     far stays, and counts on from there. But an answer may overtake a state that is on its way: a stream that was
 //     opened anew shows at least what the one before has told, not what was asked for meanwhile.
 //  4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is
 //     left out, so that it cannot pay for time that was charged. A state that was sent before the sleep and came after
 //     it does not have it in its total yet, so that nothing is left out there, but of the next.
-type Credit struct {
+type PausedTimeTracker struct {
 	began time.Time
 	grace time.Duration
 	known bool
@@ -64,132 +64,132 @@ type Credit struct {
 	// The latest revision that the watch has told; 0: none.
 	heard uint64
 	// Since when the watch is not heard, or since when what it would say was last asked for instead; zero: it is heard.
-	cut   time.Time
-	place *Place
+	disconnectedAt time.Time
+	place          *Place
 }
 
-// The last state, when it came, and what was paid then.
+// The last state, when it came, and what was pausedTime then.
 type last struct {
-	seen Seen
-	now  Now
-	paid time.Duration
+	seen       Seen
+	now        Now
+	pausedTime time.Duration
 	// What the machine slept before it came and perhaps after it was sent: then it is part of the next total.
 	unsettled time.Duration
 }
 
-// NewCredit begins to follow a thread of which nothing is known yet.
-func NewCredit(now time.Time, grace time.Duration) Credit {
-	return Credit{began: now, grace: grace, cut: now}
+// NewPausedTimeTracker begins to follow a thread of which nothing is known yet.
+func NewPausedTimeTracker(now time.Time, grace time.Duration) PausedTimeTracker {
+	return PausedTimeTracker{began: now, grace: grace, disconnectedAt: now}
 }
 
-// Paid is how long the thread has been paused since the beginning.
-func (c *Credit) Paid(now time.Time) time.Duration {
+// PausedTime is how long the thread has been paused since the beginning.
+func (c *PausedTimeTracker) PausedTime(now time.Time) time.Duration {
 	if !c.known || !c.last.seen.Paused {
-		return c.last.paid
+		return c.last.pausedTime
 	}
-	if thaw, cut := c.Thaw(); cut && thaw.Before(now) {
-		now = thaw
+	if validUntil, disconnected := c.ValidUntil(); disconnected && validUntil.Before(now) {
+		now = validUntil
 	}
-	return add(c.last.paid, since(c.last.now.At, now))
+	return add(c.last.pausedTime, since(c.last.now.At, now))
 }
 
 // Paused says whether the thread is paused.
-func (c *Credit) Paused(now time.Time) bool {
-	thaw, cut := c.Thaw()
-	return c.known && c.last.seen.Paused && (!cut || now.Before(thaw))
+func (c *PausedTimeTracker) Paused(now time.Time) bool {
+	validUntil, disconnected := c.ValidUntil()
+	return c.known && c.last.seen.Paused && (!disconnected || now.Before(validUntil))
 }
 
-// Thaw is when a pause that cannot be confirmed stops counting; false while the watch is heard.
-func (c *Credit) Thaw() (time.Time, bool) {
-	return c.cut.Add(c.grace), !c.cut.IsZero()
+// ValidUntil is when a pause that cannot be confirmed stops counting; false while the watch is heard.
+func (c *PausedTimeTracker) ValidUntil() (time.Time, bool) {
+	return c.disconnectedAt.Add(c.grace), !c.disconnectedAt.IsZero()
 }
 
 // Revision is the latest one that is known; false if none is.
-func (c *Credit) Revision() (uint64, bool) { return c.last.seen.Revision, c.known }
+func (c *PausedTimeTracker) Revision() (uint64, bool) { return c.last.seen.Revision, c.known }
 
 // Join is the paused time at which a stopwatch joins, as far as is known, and where the next state says how much it was
 // then. Even when the link seems to be up: it may be dead, and nobody has noticed.
-func (c *Credit) Join(now time.Time) (time.Duration, *Place) {
+func (c *PausedTimeTracker) Join(now time.Time) (time.Duration, *Place) {
 	if c.place == nil {
 		c.place = new(Place)
 	}
-	return c.Paid(now), c.place
+	return c.PausedTime(now), c.place
 }
 
-// Cut: the watch is not heard any more. It says whether those who wait for the thread must look again.
-func (c *Credit) Cut(now time.Time) bool {
-	if c.cut.IsZero() {
-		c.cut = now
+// Disconnect: the watch is not heard any more. It says whether those who wait for the thread must look again.
+func (c *PausedTimeTracker) Disconnect(now time.Time) bool {
+	if c.disconnectedAt.IsZero() {
+		c.disconnectedAt = now
 	}
 	return c.Paused(now)
 }
 
 // Watched takes a state from the watch; gap: the first one, or the first one after a break. It says whether those who
 // wait for the thread must look again: after a resume, and when what was assumed is corrected.
-func (c *Credit) Watched(now Now, seen Seen, gap bool) bool {
+func (c *PausedTimeTracker) Watched(now Now, seen Seen, gap bool) bool {
 	overtaken := c.known && seen.olderThan(c.last.seen) && (!gap || seen.Revision >= c.heard)
 	c.heard = seen.Revision
 	if overtaken {
 		return c.heardAgain(now.At)
 	}
 	wake := c.take(now, seen)
-	c.cut = time.Time{}
+	c.disconnectedAt = time.Time{}
 	return wake
 }
 
 // Asked takes the answer to a question that was put when the latest known revision was known (0: none). Answers are
 // linearizable, so one below that means lost state. It says whether those who wait for the thread must look again.
-func (c *Credit) Asked(now Now, seen Seen, known uint64) bool {
+func (c *PausedTimeTracker) Asked(now Now, seen Seen, known uint64) bool {
 	if c.known && seen.olderThan(c.last.seen) && seen.Revision >= known {
 		return false
 	}
 	wake := c.take(now, seen)
-	if !c.cut.IsZero() {
-		c.cut = now.At
+	if !c.disconnectedAt.IsZero() {
+		c.disconnectedAt = now.At
 	}
 	return wake
 }
 
-func (c *Credit) take(now Now, seen Seen) (wake bool) {
-	assumed, wasPaused := !c.cut.IsZero(), c.Paused(now.At)
-	paid, unsettled := c.paidWith(now, seen)
-	paid = min(paid, since(c.began, now.At))
+func (c *PausedTimeTracker) take(now Now, seen Seen) (wake bool) {
+	assumed, wasPaused := !c.disconnectedAt.IsZero(), c.Paused(now.At)
+	pausedTime, unsettled := c.pausedTimeWith(now, seen)
+	pausedTime = min(pausedTime, since(c.began, now.At))
 	if !seen.Paused {
 		unsettled = 0
 	}
-	c.settlePlace(now.At, paid)
-	c.known, c.last = true, last{seen: seen, now: now, paid: paid, unsettled: unsettled}
+	c.settlePlace(now.At, pausedTime)
+	c.known, c.last = true, last{seen: seen, now: now, pausedTime: pausedTime, unsettled: unsettled}
 	return assumed || (wasPaused && !seen.Paused)
 }
 
 // heardAgain: the link is up, and what is known is newer than what it has told. It says whether those who wait for the
 // thread must look again.
-func (c *Credit) heardAgain(now time.Time) (wake bool) {
-	wake = !c.cut.IsZero()
-	c.cut = time.Time{}
-	c.settlePlace(now, c.Paid(now))
+func (c *PausedTimeTracker) heardAgain(now time.Time) (wake bool) {
+	wake = !c.disconnectedAt.IsZero()
+	c.disconnectedAt = time.Time{}
+	c.settlePlace(now, c.PausedTime(now))
 	return wake
 }
 
 // settlePlace gives those who joined since the last state their place.
-func (c *Credit) settlePlace(at time.Time, paid time.Duration) {
+func (c *PausedTimeTracker) settlePlace(at time.Time, pausedTime time.Duration) {
 	if c.place != nil {
-		*c.place = Place{At: at, Paid: paid}
+		*c.place = Place{At: at, PausedTime: pausedTime}
 		c.place = nil
 	}
 }
 
-// paidWith is what is paid with this state, and what the machine slept that may be in the next total.
-func (c *Credit) paidWith(now Now, seen Seen) (paid, unsettled time.Duration) {
+// pausedTimeWith is what is pausedTime with this state, and what the machine slept that may be in the next total.
+func (c *PausedTimeTracker) pausedTimeWith(now Now, seen Seen) (pausedTime, unsettled time.Duration) {
 	before := c.last
 	switch {
 	case !c.known:
 		return seen.Total, 0
 	case seen.Revision < before.seen.Revision || seen.Total < before.seen.Total:
-		return max(c.Paid(now.At), add(before.paid, min(seen.Total, since(before.now.At, now.At)))), 0
+		return max(c.PausedTime(now.At), add(before.pausedTime, min(seen.Total, since(before.now.At, now.At)))), 0
 	}
 	credited, unsettled := awake(before, now, seen.Total-before.seen.Total)
-	return add(before.paid, credited), unsettled
+	return add(before.pausedTime, credited), unsettled
 }
 
 // awake is the part of growth, paused between the last state and now, in which this machine was awake; and what it slept
