@@ -16,7 +16,7 @@ type IncrementOptions struct {
 	// RequestID names the call, so that it counts once however often it is sent: up to 128 bytes. Empty: a random one,
 	// so that the retries within this call count once.
 	RequestID string
-	// Reason is what the person is asked, for those who look on: up to 1,024 bytes.
+	// Reason is what the person is asked, shown in lists and logs: up to 1,024 bytes.
 	Reason string
 	// Holder is who asks: up to 256 bytes.
 	Holder string

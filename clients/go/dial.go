@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// A connection that takes longer is tried anew: short enough for a second try within the default call timeout.
+	// A slower connection attempt is repeated: short enough for a second try within the default call timeout.
 	connectTimeout = 2 * time.Second
 	// Short enough that a server that is back is found again within a call.
 	firstReconnect = 50 * time.Millisecond

@@ -28,7 +28,7 @@
 // # Guarantees
 //
 //  1. A call that is tried again carries the same request id each time, so it counts once (G4).
-//  2. Nothing waits for ever: a call ends with its timeout or its context, a release in the background with its lease.
+//  2. Nothing waits forever: a call ends with its timeout or its context, a release in the background with its lease.
 //     Only a watch goes on, until its context ends; that is its purpose.
 //  3. What this package leaves behind when its process dies is bounded by a lease (G2).
 //  4. A timeout that ran out expires only after the coordinator, asked once more, said that the thread runs (G1).

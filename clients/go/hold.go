@@ -20,7 +20,7 @@ const defaultTTL = 30 * time.Second
 
 // HoldOptions are what a hold may say of itself. The zero value is fine.
 type HoldOptions struct {
-	// Reason is what the person is asked, for those who look on: up to 1,024 bytes.
+	// Reason is what the person is asked, shown in lists and logs: up to 1,024 bytes.
 	Reason string
 	// Holder is who asks: up to 256 bytes. Empty: this program's name and process id, "name[1234]".
 	Holder string
@@ -164,7 +164,7 @@ func (h *Hold) Lost() <-chan struct{} {
 // deferred release runs just when something was cancelled.
 //
 // Errors: [*ElicitationExpiredError]: the lease had ended before; what was asked of the person was answered late, and
-// commands of the thread may have timed out meanwhile. [*ElicitationReleasedError]: somebody else's decrement had closed
+// commands of the thread may have timed out meanwhile. [*ElicitationReleasedError]: another caller's decrement had closed
 // it before. [*ElicitationUnknownError]: the server does not know it: it lost its state, or has long forgotten it.
 // Any other: it may still be open; nothing renews it any more, and closing it is tried in the background for one TTL.
 func (h *Hold) Release(ctx context.Context) error {

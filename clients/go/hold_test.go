@@ -184,7 +184,7 @@ func TestG4AllReleasesOfAHoldAreOneCall(t *testing.T) {
 			t.Errorf("%T: %v", err, err)
 		}
 		f.lose(0)
-		check(t, hold.Release(ctx)) // Not: somebody else released it.
+		check(t, hold.Release(ctx)) // Not: another caller released it.
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 //
 //  1. Pausing is one short critical section. Only a resume, a break and its end wake stopwatches, and only those that
 //     stand still because of the thread; those that wait for a timer are not among them.
-//  2. One question is under way at a time, whoever asks. An answer counts for a stopwatch only if the question began
+//  2. At most one call is in flight at a time. An answer counts for a stopwatch only if the question began
 //     after its time ran out: an earlier one may have missed an increment that was acknowledged since (G1).
 //
 // Locks: a stopwatch's before its thread's.

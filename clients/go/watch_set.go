@@ -21,7 +21,7 @@ const (
 
 // watchSet is a watch that heals itself, over a set of threads that may change while it runs.
 //
-// A stream cannot be told to watch one more thread. Threads added while a stream is being opened wait for
+// A stream cannot add threads. Threads added while a stream is being opened wait for
 // the next one and share it. The new stream takes over as many streams as fit into one, and keeps them until its own
 // snapshot is complete. So up to 10,000 threads share one stream, and adding many at once sends each id a few times at most.
 //
@@ -29,7 +29,7 @@ const (
 //  2. Replacing a stream leaves no gap: the old stream serves until the new one has sent its whole snapshot.
 //  3. Streams do not wait for a reader: the queue keeps the latest of each thread. Only that of everything does, which has
 //     no other to take it over, and no lock while it waits.
-//  4. Every break is told, and the first state after it carries the gap.
+//  4. Every disconnection is reported, and the first state after it carries the gap.
 //  5. An answer to a question may overtake the stream: what the stream still tells of that thread is told only from
 //     there on.
 //
@@ -318,7 +318,7 @@ func (s *watchSet) broken(l *watchStream, err error) {
 		s.threads[id].gap = true
 	}
 	if s.opening == l && !IsTransient(err) {
-		// Refused. It goes on trying for its own threads, but nobody else waits for it.
+		// Refused. It keeps retrying for its own threads, but no other thread waits for it.
 		s.opening, l.replaces = nil, nil
 		if len(affected) == 0 && !s.all {
 			s.drop(l)
@@ -374,7 +374,7 @@ func (s *watchSet) answered(state PauseState, breaks int) (current bool) {
 	if s.breaks != breaks {
 		return false
 	}
-	// Without a gap, or forgotten: the stream has told more since, and goes on by itself.
+	// Without a gap, or removed: the stream has delivered a newer state and continues.
 	if thread := s.threads[state.ThreadID]; thread != nil && thread.gap {
 		if !s.elicitations {
 			state.Elicitations = nil

@@ -14,7 +14,7 @@ import { Connection } from "./connection.js";
 import { ConfigError, clientClosed } from "./errors.js";
 import type { Settings } from "./settings.js";
 
-/** A connection that takes longer is tried anew: short enough for a second try within the default deadline. */
+/** A slower connection attempt is repeated: short enough for a second try within the default deadline. */
 const CONNECT_TIMEOUT_MS = 2_000;
 
 export class Channel {

@@ -2,7 +2,7 @@
  * A coordinator, as a program uses it.
  *
  * 1. A call that is retried carries the same request id each time, so it counts once (G4).
- * 2. Nothing waits for ever: a call ends with its deadline, a release in the background with its lease. Only a watch goes on until it is
+ * 2. Nothing waits forever: a call ends with its deadline, a release in the background with its lease. Only a watch continues until it is
  *    closed; that is its purpose.
  * 3. What this library leaves behind when it dies is bounded by a lease (G2).
  * 4. Only what somebody waits for keeps the process alive: calls and watches. Holds and timeouts do not.
@@ -34,10 +34,10 @@ const DEFAULT_GRACE_MS = 30_000;
 
 /** How a client connects, and how patient it is. */
 export interface ClientOptions extends ConnectionOptions {
-  /** How long a call may take, retries included; the server is told as well. Default: 5 s. A watch has it for its first answer only. */
+  /** How long a call may take, retries included; the server receives it too. Default: 5 s. A watch has it for its first answer only. */
   readonly deadlineMs?: number | undefined;
   /**
-   * How often a call that found nobody (UNAVAILABLE), or was one too many in its second, is made again within its deadline. Default: as
+   * How often a call that failed with UNAVAILABLE, or was one too many in its second, is made again within its deadline. Default: as
    * often as fits. A program that would rather know at once that no coordinator runs sets it to 0.
    */
   readonly retries?: number | undefined;
@@ -54,7 +54,7 @@ export interface EnvironmentOptions extends ClientOptions {
 /**
  * A connection to a coordinator, made at the first call and made again when it is lost. One for a process is enough.
  *
- * Every call has a deadline and is repeated within it, with random pauses and the same request id, while nobody answers or there are too
+ * Every call has a deadline and is repeated within it, with random pauses and the same request id, while the coordinator is unavailable or there are too
  * many calls a second. It ends with the errors that it is documented to have, or with {@link LimitExceededError} (nothing changed),
  * {@link UnavailableError}, {@link DeadlineExceededError} (outcome unknown: call again with the same request id) or another
  * {@link CallError}.

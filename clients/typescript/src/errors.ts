@@ -92,7 +92,7 @@ export class NoOutstandingElicitationError extends CallError {
   override name = "NoOutstandingElicitationError";
 }
 
-/** The named elicitation never was on this thread, or was closed so long ago that it is forgotten. Nothing changed. */
+/** The elicitation never existed on this thread, or was closed so long ago that the server has forgotten it. Nothing changed. */
 export class ElicitationUnknownError extends CallError {
   override name = "ElicitationUnknownError";
 }

@@ -20,7 +20,7 @@ const DEFAULT_TTL_MS = 30_000;
 
 /** What a hold says of itself. */
 export interface HoldOptions extends CallOptions {
-  /** What the person is asked, for those who look on: up to 1,024 bytes. Default: nothing. */
+  /** What the person is asked, shown in lists and logs: up to 1,024 bytes. Default: nothing. */
   readonly reason?: string;
   /** Who asks: up to 256 bytes. Default: this program's name and process id, `name[1234]`. */
   readonly holder?: string;
@@ -135,7 +135,7 @@ export class Hold implements AsyncDisposable {
    * Closes the elicitation, and says whether it was open until now. Calling it again is harmless and says the same.
    *
    * @throws {StoreUnavailableError | UnavailableError | DeadlineExceededError | CallError} It may still be open, and is still renewed. Call
-   * again; or leave the block, which goes on trying until the lease is over.
+   * again; or leave the block, which keeps retrying until the lease has ended.
    */
   release(): Promise<Release> {
     this.#release ??= this.#decrement(this.#lanes.foreground).catch((error: unknown) => {

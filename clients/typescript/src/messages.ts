@@ -48,7 +48,7 @@ export interface IncrementRequest {
   readonly threadId: string;
   /** Names this call, so that it counts once: up to 128 bytes. Default: a random UUID. */
   readonly requestId?: string;
-  /** What the person is asked, for those who look on: up to 1,024 bytes. */
+  /** What the person is asked, shown in lists and logs: up to 1,024 bytes. */
   readonly reason?: string;
   /** Who asks: up to 256 bytes. */
   readonly holder?: string;

@@ -28,7 +28,7 @@ export type Lease =
   /** The server does not know the elicitation: it lost its state, or has long forgotten it. */
   | "unknown";
 
-/** How an elicitation ended that somebody else closed, if that is what `error` says. */
+/** How an elicitation ended that another caller closed, if that is what `error` says. */
 export function endingOf(error: unknown): "expired" | "released" | "unknown" | undefined {
   if (error instanceof ElicitationExpiredError) return "expired";
   if (error instanceof ElicitationReleasedError) return "released";

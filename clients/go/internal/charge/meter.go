@@ -5,7 +5,7 @@ import "time"
 // Meter is what one stopwatch has been charged: wall time, less its thread's paused time, less its own pauses.
 //
 // The thread's paused time so far is an argument, pausedTime: see [PausedTimeTracker.PausedTime]. What has been charged is kept up to a mark and
-// computed from there, so each operation is a few additions whatever happened before.
+// computed from there, so each operation is a few additions.
 //
 //  1. What is charged is never below zero, and what is shown never goes backwards: paused time that arrives late shows as
 //     a standstill until it is used up.

@@ -61,9 +61,9 @@ type PausedTimeTracker struct {
 	grace time.Duration
 	known bool
 	last  last
-	// The latest revision that the watch has told; 0: none.
+	// The latest revision that the watch has delivered; 0: none.
 	heard uint64
-	// Since when the watch is not heard, or since when what it would say was last asked for instead; zero: it is heard.
+	// When the watch was disconnected, or when the state was last requested instead; zero: it is heard.
 	disconnectedAt time.Time
 	place          *Place
 }
@@ -108,7 +108,7 @@ func (c *PausedTimeTracker) ValidUntil() (time.Time, bool) {
 func (c *PausedTimeTracker) Revision() (uint64, bool) { return c.last.seen.Revision, c.known }
 
 // Join is the paused time at which a stopwatch joins, as far as is known, and where the next state says how much it was
-// then. Even when the link seems to be up: it may be dead, and nobody has noticed.
+// then. Even when the link seems to be up: it may be dead without anyone noticing.
 func (c *PausedTimeTracker) Join(now time.Time) (time.Duration, *Place) {
 	if c.place == nil {
 		c.place = new(Place)
@@ -162,7 +162,7 @@ func (c *PausedTimeTracker) take(now Now, seen Seen) (wake bool) {
 	return assumed || (wasPaused && !seen.Paused)
 }
 
-// heardAgain: the link is up, and what is known is newer than what it has told. It says whether those who wait for the
+// heardAgain: the link is up, and the known state is newer than the last one it delivered. It says whether those who wait for the
 // thread must look again.
 func (c *PausedTimeTracker) heardAgain(now time.Time) (wake bool) {
 	wake = !c.disconnectedAt.IsZero()
@@ -196,7 +196,7 @@ func (c *PausedTimeTracker) pausedTimeWith(now Now, seen Seen) (pausedTime, unse
 // that may be in the next total instead.
 //
 // Paused when last heard of, the thread was mostly paused all the while: then the growth is as long as the time awake and
-// those sleeps that are in it. Which they are is told by what comes closest.
+// those sleeps that are in it. The combination that comes closest is chosen.
 func awake(before last, now Now, growth time.Duration) (credited, unsettled time.Duration) {
 	timeAwake := since(before.now.At, now.At)
 	fresh, old := now.Slept-before.now.Slept, before.unsettled

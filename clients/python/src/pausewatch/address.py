@@ -17,7 +17,7 @@ from typing import Self
 from .errors import ConfigError
 
 DEFAULT = "127.0.0.1:7420"
-"""Where a coordinator listens, and is looked for, unless told otherwise."""
+"""The default address of a coordinator."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|[A-Za-z0-9._-]+")
@@ -61,7 +61,7 @@ class Address:
         return cls(Scheme(scheme), _authority(text, rest.removesuffix("/"), _DEFAULT_PORTS[scheme]))
 
     def is_local(self) -> bool:
-        """Whether nobody between here and there can listen: a Unix socket, `localhost` or a loopback address."""
+        """Whether the connection cannot be intercepted: a Unix socket, `localhost` or a loopback address."""
         if self.scheme is Scheme.UNIX:
             return True
         host = self.target.rpartition(":")[0].strip("[]")

@@ -23,7 +23,7 @@ class Client:
     """A connection to a coordinator, made at the first call and again whenever it is lost. Any thread may use it.
 
     Every call has a deadline, 5 s unless told otherwise, and is repeated within it, with random pauses and the same request
-    id, while nobody answers, or while there are too many calls a second. It raises the errors that it is documented to have,
+    id, while the coordinator is unavailable or the rate limit is exceeded. It raises the errors that it is documented to have,
     or LimitExceeded (nothing changed), or Unavailable, StoreUnavailable or DeadlineExceeded (whether it counted is unknown:
     call again with the same request id), or CallError.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEADLINE: Seconds = 5.0
-"""How long a call may take, retries included, unless told otherwise."""
+"""How long a call may take, retries included by default."""
 
 _KEYS = ("address", "thread_id", "token", "tls_ca", "tls_cert", "tls_key")
 # The server's part of the file, which is not ours to judge.

@@ -119,7 +119,7 @@ class NoOutstandingElicitation(CallError):
 
 
 class ElicitationUnknown(CallError):
-    """The named elicitation never was on this thread, or was closed so long ago that it is forgotten. Nothing changed."""
+    """The elicitation never existed on this thread, or the server has forgotten it. Nothing changed."""
 
 
 class ElicitationReleased(CallError):

@@ -162,7 +162,7 @@ class _Hold(Generic[_ConnectionT]):
 class Hold(_Hold["Connection"]):
     """An elicitation that pauses its thread while a `with` block lives. Made by `Client.hold`.
 
-    Leaving the block closes it. If it was closed before, by the end of its lease or by somebody else, a block that ends
+    Leaving the block closes it. If it was closed before, by the end of its lease or by another caller, a block that ends
     normally raises that: ElicitationExpired, ElicitationReleased or ElicitationUnknown. A block that raises keeps its own
     error, with a note. A release inside the block answers the same question, and then leaving raises nothing.
     """
@@ -197,7 +197,7 @@ class Hold(_Hold["Connection"]):
         """Closes the elicitation, and says whether it was open until now. Again is harmless, and says the same.
 
         Raises TransientError and others: it may still be open, and is still renewed. Call again, or leave the block: that
-        goes on trying until the lease is over.
+        keeps retrying until the lease has ended.
         """
         self._check_open()
         with self._releasing:

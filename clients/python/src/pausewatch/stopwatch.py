@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncStopwatch", "Stopwatch"]
 
 DISCONNECT_GRACE: Seconds = 30.0
-"""How long a stopwatch that ran out while cut off waits for the link, unless told otherwise."""
+"""How long a stopwatch that ran out while cut off waits for the link by default."""
 
 
 class _Connection(Protocol):

@@ -1,6 +1,6 @@
 """The states of threads, across lost connections, for ever.
 
-A break of the connection, or 30 s of silence (two heartbeats), is told as `Disconnected`; then the watch connects again,
+A break of the connection, or 30 s of silence (two heartbeats), is reported as `Disconnected`; then the watch reconnects,
 after 50 ms at first, after 3 to 6 s at most. A reader that is slow gets the latest state of each thread, not all of them:
 memory is bounded by the number of threads, and that of a watch of every thread by `BACKLOG`: beyond it no more is read, and
 the server keeps the latest states for later.

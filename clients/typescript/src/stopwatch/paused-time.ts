@@ -13,7 +13,7 @@
  * 2. Cut off, a paused thread counts as paused for `grace`, then as running: the leases that would end its pause cannot be seen. The next
  *    state corrects what was assumed, both ways.
  * 3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the paused time so far stays, and counts on
- *    from there. But an answer may overtake a state that is on its way: a stream that was opened anew shows at least what the one before has
+ *    from there. But an answer may overtake a state that is on its way: a reopened stream shows at least what the one before has
  *    told, not what was asked for meanwhile.
  * 4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out, so that it
  *    cannot pay for time that was charged. A state that was sent before the sleep and came after it does not have it in its total yet, so
@@ -62,9 +62,9 @@ export class PausedTimeTracker {
   readonly #began: number;
   readonly #grace: number;
   #last: Last | undefined;
-  /** The latest revision that the watch has told. */
+  /** The latest revision that the watch has delivered. */
   #heard: bigint | undefined;
-  /** Since when the watch is not heard, or since when what it would say was last asked for instead. */
+  /** When the watch was disconnected, or when the state was last requested instead. */
   #disconnectedAt: number | undefined;
   #joined: Joined | undefined;
 
@@ -98,7 +98,7 @@ export class PausedTimeTracker {
 
   /**
    * The paused time at which a stopwatch joins, as far as is known, and where the next state says how much it was then. Even when the link
-   * seems to be up: it may be dead, and nobody has noticed.
+   * seems to be up: it may be dead without anyone noticing.
    */
   join(now: number): { pausedTime: number; joined: Joined } {
     this.#joined ??= {};
@@ -126,7 +126,7 @@ export class PausedTimeTracker {
     return assumed !== undefined || (wasPaused && !seen.paused);
   }
 
-  /** The link is up, and what is known is newer than what it has told. Says whether waiters must look again. */
+  /** The link is up, and the known state is newer than the last one it delivered. Says whether waiters must look again. */
   #heardAgain(now: number): boolean {
     const wasDisconnected = this.#disconnectedAt !== undefined;
     this.#disconnectedAt = undefined;
@@ -171,7 +171,7 @@ export class PausedTimeTracker {
  * next total instead.
  *
  * Paused when last heard of, the thread was mostly paused all the while: then the growth is as long as the time awake and
- * those sleeps that are in it. Which they are is told by what comes closest.
+ * those sleeps that are in it. The combination that comes closest is chosen.
  */
 function awake(last: Last, now: Now, growth: number): { credited: number; unsettled: number } {
   const timeAwake = Math.max(now.at - last.now.at, 0);

@@ -2,9 +2,9 @@
  * One thread as its stopwatches share it: its paused time, who waits for a change of it, and the question to the coordinator that comes before an
  * expiry.
  *
- * 1. Pausing changes one record and wakes nobody. Only a resume, a break and its end wake the waiters, and only those who wait for the
+ * 1. Pausing changes one record and wakes no task. Only a resume, a break and its end wake the waiters, and only those who wait for the
  *    thread; who waits for a timer is not among them.
- * 2. One question per thread is under way at a time, whoever asks. An answer counts for a stopwatch only if the question began after its time
+ * 2. At most one call per thread is in flight at a time. An answer counts for a stopwatch only if the question began after its time
  *    ran out: an earlier one may have missed an increment that was acknowledged since (G1).
  * 3. A question is answered also when the one who asked has gone.
  */

@@ -6,7 +6,7 @@ export type WatchEvent =
   /** The state of a thread: the first one, a change, or the first one after a break. */
   | StateEvent
   /**
-   * Every watched thread has been told, and all changes come as they happen. Told again after every break and after threads were added.
+   * The state of every watched thread has been delivered; changes follow. Repeated after every reconnection and after threads were added.
    */
   | { readonly type: "snapshotComplete" }
   /** From here on nothing is known of these threads until their next state comes. The watch is trying again. */
@@ -18,7 +18,7 @@ export interface StateEvent {
   readonly state: PauseState;
   /** Changes may have been missed before this state: it is the first of its thread, or the first after a break. */
   readonly gap: boolean;
-  /** The revision differs from the last state told. `false` only after a gap: nothing happened in it. */
+  /** Whether the revision differs from the last delivered state. `false` only after a gap in which nothing changed. */
   readonly changed: boolean;
 }
 

@@ -1,15 +1,15 @@
 /**
  * Which stream serves which thread, over a set of threads that may change while it is watched.
  *
- * A stream cannot be told to watch one more thread. So threads added while a stream is being opened wait for the next one and share it.
+ * A stream cannot add threads. So threads added while a stream is being opened wait for the next one and share it.
  * A new stream also takes over every stream that is not larger than itself, and keeps the old ones until its own snapshot is complete: adding N
  * threads one by one sends each id about log2(N) times. When nothing was added for a while, streams are brought together, so that up to 10,000
  * threads share one; more are spread over several.
  *
  * 1. Each thread belongs to one stream at a time, so its states arrive in order.
  * 2. Replacing a stream leaves no gap: the old stream serves until the new one has sent its whole snapshot.
- * 3. Every break is told, and the first state after it carries `gap`; `pausedTotalMs` says what was missed.
- * 4. An answer to a question may overtake the stream: what the stream still tells of that thread is told only from there on.
+ * 3. Every disconnection is reported, and the first state after it carries `gap`; `pausedTotalMs` says what was missed.
+ * 4. A call that asks for a state may overtake the stream: older states of that thread on the stream are then dropped.
  */
 import type { Calls } from "../calls.js";
 import { CallError } from "../errors.js";
@@ -272,7 +272,7 @@ export class StreamSet {
     }
     const affected = this.#options.all || threadIds.length > 0;
     if (!error.transient && this.#opening === stream) {
-      // It goes on trying for its own threads, but nobody else waits for it.
+      // It keeps retrying for its own threads, but no other thread waits for it.
       this.#opening = undefined;
       for (const old of stream.replaces) old.worn = false;
       stream.replaces = [];
@@ -305,7 +305,7 @@ export class StreamSet {
       // A break meanwhile: the answer may be older than what is missing now.
       if (this.#missing !== missing) continue;
       missing.pop();
-      // Without a gap, or forgotten: the stream has told more since, and goes on by itself.
+      // Without a gap, or removed: the stream has delivered a newer state and continues.
       if (answer instanceof CallError || !this.#threads.get(threadId)?.gap) continue;
       this.#asked.set(threadId, answer.revision);
       this.#tell(this.#options.includeElicitations ? answer : { ...answer, elicitations: [] });

@@ -1,7 +1,7 @@
 /**
  * One stream of a watch, opened again whenever it breaks.
  *
- * 1. A stream that is silent for two heartbeats is dead, whatever TCP believes. Only time spent waiting for the stream counts: a slow reader
+ * 1. A stream without a message for two heartbeats counts as dead, even if TCP reports no error. Only time spent waiting for the stream counts: a slow reader
  *    does not break its own stream.
  * 2. While its listener has no room the stream is not read: HTTP/2 flow control tells the server, which keeps only the latest state of each
  *    thread.

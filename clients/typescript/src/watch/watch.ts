@@ -2,7 +2,7 @@
  * A watch as its reader sees it: an iteration over what happens, across lost connections.
  *
  * 1. Memory is bounded by the set of threads, and for a watch of everything by `BACKLOG`: beyond that the streams are not read.
- * 2. A watch that is closed has no stream, and nobody waits for it.
+ * 2. A closed watch has no stream and no waiting reader.
  */
 import type { Calls } from "../calls.js";
 import { checkThreadId } from "../fields.js";
@@ -29,7 +29,7 @@ interface Reader {
 /**
  * The states of a set of threads, across lost connections, until it is closed. Made by `Client.watch`; iterate over it once.
  *
- * A break of the connection, or 30 s of silence (two heartbeats), is told as `disconnected`; then the watch connects again, after 50 ms at
+ * A break of the connection, or 30 s of silence (two heartbeats), is reported as `disconnected`; then the watch reconnects, after 50 ms at
  * first, after 3 to 6 s at most. A reader that is slow gets the latest state of each thread, not all.
  *
  * It begins with the first `next()`, and keeps the process alive until it is closed: by leaving `for await`, by {@link close}, at the end of

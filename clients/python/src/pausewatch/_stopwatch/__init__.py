@@ -17,5 +17,5 @@ moment that is both counts once).
 2. What is not confirmed ends: cut off, a paused thread counts as paused for the disconnect grace and then runs (G2).
 3. The paused time of a thread follows the server's `paused_total` and is never recomputed from what was seen, so a pause that
    nobody here saw is credited like any other (G3).
-4. Pausing a thread changes its one shared record and wakes nobody: a stopwatch finds out when its timer fires.
+4. Pausing a thread changes one shared record and wakes no task: a stopwatch finds out when its timer fires.
 """

@@ -1,6 +1,6 @@
 """What is known of the questions to the coordinator about one thread. Pure: nothing is sent here.
 
-1. One question is under way at a time, whoever asks. An answer counts for a stopwatch only if the question began after its
+1. At most one call is in flight at a time. An answer counts for a stopwatch only if the question began after its
    time ran out: an earlier one may have missed an increment that was acknowledged since (G1).
 """
 

@@ -1,7 +1,7 @@
 """What one stopwatch has been charged: wall time, less its thread's paused time, less its own pauses.
 
 Pure: no clock is read; `now` and the paused time of the thread (`paused_time`, see `PausedTimeTracker`) are arguments.
-The charged time is kept up to a mark and computed from there, so each operation is a few additions whatever happened before.
+The charged time is kept up to a mark and computed from there, so each operation is a few additions.
 
 1. What is charged is never below zero, and what is shown never goes backwards: paused time that arrives late shows as a
    standstill until it is used up.

@@ -14,7 +14,7 @@ and a pause that began or ended unseen is in the difference of two totals. Pure:
 2. Cut off, a paused thread counts as paused for `grace`, then as running: the leases that would end its pause cannot be
    seen. The next state corrects what was assumed, both ways.
 3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the paused time so far stays,
-   and counts on from there. But an answer may overtake a state that is on its way: a stream that was opened anew shows at
+   and counts on from there. But an answer may overtake a state that is on its way: a reopened stream shows at
    least what the one before has told, not what was asked for meanwhile.
 4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out,
    so that it cannot pay for time that was charged. A state that was sent before the sleep and came after it does not have it
@@ -91,9 +91,9 @@ class PausedTimeTracker:
         self._began = now
         self._grace = grace
         self._last: _Last | None = None
-        # The latest revision that the watch has told.
+        # The latest revision that the watch has delivered.
         self._heard: int | None = None
-        # Since when the watch is not heard, or since when what it would say was last asked for instead.
+        # When the watch was disconnected, or when the state was last requested instead.
         self._disconnected_at: Nanos | None = now
         self._joined: Joined | None = None
 
@@ -124,7 +124,7 @@ class PausedTimeTracker:
     def join(self, now: Nanos) -> tuple[Nanos, Joined]:
         """The paused time at which a stopwatch joins, as far as is known, and where the next state says how much it was then.
 
-        Even when the link seems to be up: it may be dead, and nobody has noticed.
+        Even when the link seems to be up: it may be dead without anyone noticing.
         """
         if self._joined is None:
             self._joined = Joined()
@@ -152,7 +152,7 @@ class PausedTimeTracker:
         return assumed is not None or (was_paused and not seen.paused)
 
     def _heard_again(self, now: Nanos) -> bool:
-        """The link is up, and what is known is newer than what it has told. Says whether waiters must look again."""
+        """The link is up, and the known state is newer than the last one it delivered. Says whether waiters must look again."""
         was_disconnected, self._disconnected_at = self._disconnected_at is not None, None
         self._settle_joined(now, self.paused_time(now))
         return was_disconnected
@@ -192,7 +192,7 @@ def _awake(last: _Last, now: Moment, growth: Nanos) -> tuple[Nanos, Nanos]:
     the next total instead.
 
     Paused when last heard of, the thread was mostly paused all the while: then the growth is as long as the time awake and
-    those sleeps that are in it. Which they are is told by what comes closest.
+    those sleeps that are in it. The combination that comes closest is chosen.
     """
     awake = max(0, now.at - last.moment.at)
     new, old = now.slept - last.moment.slept, last.unsettled

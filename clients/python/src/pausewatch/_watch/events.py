@@ -19,12 +19,12 @@ class State:
     gap: bool
     """Changes may have been missed before this state: it is the first of its thread, or the first after a break."""
     changed: bool
-    """The revision differs from the last state told. False only after a gap: nothing happened in it."""
+    """Whether the revision differs from the last delivered state. False only after a gap in which nothing changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotComplete:
-    """Every watched thread has been told, and all changes come as they happen. Told again after every break."""
+    """The state of every watched thread has been delivered; changes follow. Repeated after every reconnection."""
 
 
 @dataclass(frozen=True, slots=True)

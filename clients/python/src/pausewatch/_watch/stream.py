@@ -1,7 +1,7 @@
 """One stream of a watch, opened again whenever it breaks.
 
-1. A stream that is silent for two heartbeats is dead, whatever TCP believes. Its first message must come within the
-   deadline of a call. Only time in which it is read counts: a slow reader does not break its own stream.
+1. A stream without a message for two heartbeats counts as dead, even if TCP reports no error. Its first message must
+   come within the deadline of a call. Only time in which it is read counts: a slow reader does not break its own stream.
 2. After every break comes a random pause, also when the stream had worked: the clients of a restarted server must not all
    come back at once.
 """

@@ -1,14 +1,14 @@
 """Which stream watches which thread, and what a message of a stream means. Pure: nothing is sent here.
 
-A stream cannot be told to watch one more thread, so a change of the set opens a new one. The new stream takes over all the
+A stream cannot add threads, so a change of the set opens a new one. The new stream takes over all the
 others that fit, and they keep serving until its snapshot is complete. Threads added while a stream is being opened wait
 for the next one and share it. So there is one stream, or with more than 10,000 threads, as few as hold them.
 
 1. Each thread belongs to one stream at a time, so its states arrive in order.
 2. Replacing a stream leaves no gap: the old stream serves until the new one has sent its whole snapshot.
 3. Memory is bounded by the set; of a watch of everything, by the threads that are paused, or were at the last break.
-4. Every break is told once, and the first state after it carries `gap`; `paused_total` says what was missed.
-5. An answer to a question may overtake the stream: what the stream still tells of that thread is told only from there on.
+4. Every disconnection is reported once, and the first state after it carries `gap`; `paused_total` says what was missed.
+5. A call that asks for a state may overtake the stream: older states of that thread on the stream are then dropped.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class StreamSet:
         for thread_id in affected:
             self._threads[thread_id].gap = True
         if self._opening == number and not error.is_transient:
-            # Refused. It goes on trying for its own threads, but nobody else waits for it.
+            # Refused. It keeps retrying for its own threads, but no other thread waits for it.
             self._opening, stream.replaces, self._unsettled = None, (), True
             if not affected and not self.everything:
                 self._drop(number)
@@ -183,7 +183,7 @@ class StreamSet:
         """What asking for a missing thread brought; None: it cannot be asked for."""
         self.missing.remove(thread_id)
         thread = self._threads.get(thread_id)
-        # Without a gap, or forgotten: the stream has told more since, and goes on by itself.
+        # Without a gap, or removed: the stream has delivered a newer state and continues.
         if state is not None and thread is not None and thread.gap:
             self._tell(state)
             self._asked[thread_id] = state.revision

@@ -159,7 +159,7 @@ public final class Config {
             return set(Setting.TLS_CERT, cert.toString()).set(Setting.TLS_KEY, key.toString());
         }
 
-        /** How long a call may take, retries included; the server is told as well. A watch has none, except for its first answer. */
+        /** How long a call may take, retries included; the server receives it too. A watch has none, except for its first answer. */
         public Builder deadline(Duration deadline) {
             this.deadline = deadline;
             return this;

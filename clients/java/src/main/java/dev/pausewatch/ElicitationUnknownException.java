@@ -1,6 +1,6 @@
 package dev.pausewatch;
 
-/** The named elicitation never was on this thread, or was closed so long ago that it is forgotten. Nothing was changed. */
+/** The elicitation never existed on this thread, or was closed so long ago that the server has forgotten it. Nothing was changed. */
 public final class ElicitationUnknownException extends PausewatchException {
     private static final long serialVersionUID = 1;
 

@@ -86,7 +86,7 @@ public final class Hold implements AutoCloseable {
     }
 
     /**
-     * Releases at the end of a {@code try} block. Nothing is thrown if the elicitation was open until now, or was closed by somebody else's
+     * Releases at the end of a {@code try} block. Nothing is thrown if the elicitation was open until now, or was closed by another caller's
      * decrement, or is unknown. Calling it again is harmless and says the same.
      *
      * @throws ElicitationExpiredException the lease had ended before: the answer came too late. If the block itself threw, that is what comes out,

@@ -25,7 +25,7 @@ public final class HoldBuilder {
         this.threadId = threadId;
     }
 
-    /** What the person is asked, for those who look on: up to 1,024 bytes. Default: nothing. */
+    /** What the person is asked, shown in lists and logs: up to 1,024 bytes. Default: nothing. */
     public HoldBuilder reason(String reason) {
         this.reason = reason;
         return this;

@@ -8,7 +8,7 @@ import java.util.Optional;
  *
  * @param threadId the thread: 1 to 256 bytes of UTF-8 without control characters
  * @param requestId names this call, so that it counts once however often it is sent: up to 128 bytes; empty: a random one
- * @param reason what the person is asked, for those who look on: up to 1,024 bytes
+ * @param reason what the person is asked, shown in lists and logs: up to 1,024 bytes
  * @param holder who asks: up to 256 bytes
  * @param ttl the lease, 1 s to 24 h; empty: the server's default
  */

@@ -4,7 +4,7 @@ package dev.pausewatch;
  * What one stopwatch has been charged: wall time, less its thread's paused time, less its own pauses.
  *
  * <p>Pure: no clock is read; {@code now} and the thread's paused time ({@code pausedTime}, see {@link PausedTimeTracker}) are arguments, in nanoseconds. What has been
- * charged is kept up to a mark and computed from there, so each operation is a few additions whatever happened before.
+ * charged is kept up to a mark and computed from there, so each operation is a few additions.
  *
  * <p>1. What is charged is never below zero, and what is shown never goes backwards: paused time that arrives late shows as a standstill until it
  * is used up.

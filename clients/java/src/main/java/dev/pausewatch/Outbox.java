@@ -23,7 +23,7 @@ import java.util.Set;
  * <p>4. Of a watch of all threads only those are remembered that are paused, or not told yet; and since the last break, those that were
  * asked for. After a break nobody asks for those that were never told: the new snapshot names them if they are paused.
  *
- * <p>5. An answer to a question may overtake the stream: what the stream still tells of that thread is told only from there on.
+ * <p>5. A call that asks for a state may overtake the stream: older states of that thread on the stream are then dropped.
  *
  * <p>Its lock is its monitor; the callbacks are called without it.
  */

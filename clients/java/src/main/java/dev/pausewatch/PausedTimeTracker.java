@@ -23,7 +23,7 @@ import java.util.concurrent.atomic.AtomicReference;
  * state corrects what was assumed, both ways.
  *
  * <p>3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the paused time so far stays, and counts on
- * from there. But an answer may overtake a state that is on its way: a stream that was opened anew shows at least what the one before has told,
+ * from there. But an answer may overtake a state that is on its way: a reopened stream shows at least what the one before has told,
  * not what was asked for meanwhile.
  *
  * <p>4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out, so that it cannot
@@ -40,9 +40,9 @@ final class PausedTimeTracker {
     private final long began;
     private final long grace;
     private Last last;
-    /** The latest revision that the watch has told. */
+    /** The latest revision that the watch has delivered. */
     private OptionalLong heard = OptionalLong.empty();
-    /** Since when the watch is not heard, or since when what it would say was last asked for instead. */
+    /** When the watch was disconnected, or when the state was last requested instead. */
     private OptionalLong disconnectedAt;
 
     private Joined joined;
@@ -160,7 +160,7 @@ final class PausedTimeTracker {
         return assumed || (wasPaused && !seen.paused);
     }
 
-    /** The link is up, and what is known is newer than what it has told. Says whether waiters must look again. */
+    /** The link is up, and the known state is newer than the last one it delivered. Says whether waiters must look again. */
     private boolean heardAgain(long now) {
         boolean wasDisconnected = disconnectedAt.isPresent();
         disconnectedAt = OptionalLong.empty();
@@ -209,7 +209,7 @@ final class PausedTimeTracker {
      * it slept that may be in the next total instead.
      *
      * <p>Paused when last heard of, the thread was mostly paused all the while: then the growth is as long as the time
-     * awake and those sleeps that are in it. Which they are is told by what comes closest.
+     * awake and those sleeps that are in it. The combination that comes closest is chosen.
      */
     private Growth awake(Now now, long growth) {
         long awake = Math.max(0, now.at - last.now.at);

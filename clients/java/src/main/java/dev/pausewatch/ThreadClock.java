@@ -18,7 +18,7 @@ import java.util.function.Function;
  * <p>2. Pausing is one short critical section. Only a resume, a break and its end wake the waiters, and only those who wait for the thread; who waits
  * for a timer is not among them.
  *
- * <p>3. One question is under way at a time, whoever asks. An answer counts for a stopwatch only if the question began after its time ran out: an
+ * <p>3. At most one call is in flight at a time. An answer counts for a stopwatch only if the question began after its time ran out: an
  * earlier one may have missed an increment that was acknowledged since (G1).
  */
 final class ThreadClock {

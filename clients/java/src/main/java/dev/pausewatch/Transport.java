@@ -30,7 +30,7 @@ import javax.net.ssl.TrustManagerFactory;
 
 /** From a {@link Config} to a channel: lazy, kept alive, reconnecting. */
 final class Transport {
-    /** A connection that takes longer is tried anew: short enough for a second try within the default deadline. */
+    /** A slower connection attempt is repeated: short enough for a second try within the default deadline. */
     private static final int CONNECT_TIMEOUT_MS = 2_000;
     /**
      * A ping this often and an answer this soon: a peer that died without a word is noticed within 15 s, idle or not, and 10,000 clients cost

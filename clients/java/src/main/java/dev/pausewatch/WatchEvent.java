@@ -13,7 +13,7 @@ public sealed interface WatchEvent {
      */
     record State(PauseState state, boolean gap, boolean changed) implements WatchEvent {}
 
-    /** Every watched thread has been told, and all changes come as they happen. Told again after every break and after threads were added. */
+    /** The state of every watched thread has been delivered; changes follow. Repeated after every reconnection and after threads were added. */
     record SnapshotComplete() implements WatchEvent {}
 
     /**

@@ -16,7 +16,7 @@ import java.util.stream.Stream;
 /**
  * Threads that share one stream, across breaks and while they come and go. Everything happens on the timer's thread.
  *
- * <p>A stream cannot be told to watch one more thread. So when threads were added, a new stream is opened for all of them while the old one
+ * <p>A stream cannot add threads. So when threads were added, a new stream is opened for all of them while the old one
  * goes on; what is added meanwhile waits for the next.
  *
  * <p>1. A change of streams is no gap: the old one serves until the new one has told everything; until then, what the new one tells of
@@ -25,7 +25,7 @@ import java.util.stream.Stream;
  * <p>2. One stream is being opened at a time, and not sooner after the last than in proportion to the number of threads: a set that
  * changes all the time costs a bounded share of the server's time and of ours.
  *
- * <p>3. Every break is told once, until something is heard again.
+ * <p>3. Every disconnection is reported once, until something is heard again.
  *
  * <p>4. A thread that is removed and added again is told again, by a new stream.
  */

@@ -16,7 +16,7 @@ import java.util.concurrent.TimeUnit;
 /**
  * One stream of states, from its opening to its break. Everything happens on the timer's thread.
  *
- * <p>1. A stream that is silent for two heartbeats is dead, whatever TCP believes; before its first message, one deadline of a call is enough.
+ * <p>1. A stream without a message for two heartbeats counts as dead, even if TCP reports no error; before its first message, one deadline of a call is enough.
  *
  * <p>2. It breaks once, and says nothing afterwards; cancelled, it says nothing at all.
  *

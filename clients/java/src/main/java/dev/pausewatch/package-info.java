@@ -15,7 +15,7 @@
  *
  * <p>1. A call that is retried carries the same request id each time, so it counts once (G4).
  *
- * <p>2. Nothing waits for ever: a call ends with its deadline, a background release with its lease. Only a watch goes on until it is closed; that
+ * <p>2. Nothing waits forever: a call ends with its deadline, a background release with its lease. Only a watch continues until it is closed; that
  * is its purpose.
  *
  * <p>3. What this library leaves behind when it dies is bounded by a lease (G2).
