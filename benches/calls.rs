@@ -1,9 +1,10 @@
 //! `calls`: callers in closed loops, each incrementing and decrementing a thread of its own in turn.
 use crate::measure::Latencies;
+use crate::result::Result;
 use crate::settings::Settings;
 use crate::table::Table;
 use crate::target::{Server, Target, note_missing_redis};
-use crate::{Result, threads};
+use crate::threads;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 

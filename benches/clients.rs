@@ -3,8 +3,8 @@
 //! The Rust client is measured here; those of other languages by their own `clients/*/bench`, which is told a server by
 //! `PAUSEWATCH_ADDRESS` and prints one line of JSON for each client (see [`Line`]). All call GetPauseState of one thread
 //! over loopback, stub and client in turns, so that both meet the same machine.
-use crate::Result;
 use crate::measure::Latencies;
+use crate::result::Result;
 use crate::settings::Settings;
 use crate::table::Table;
 use crate::target::{Server, Target};

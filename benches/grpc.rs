@@ -1,6 +1,7 @@
 //! A gRPC connection, through the generated client: what is measured is the server, not our client library.
-use crate::link::Sink;
-use crate::{Result, threads};
+use crate::result::Result;
+use crate::sink::Sink;
+use crate::threads;
 use pausewatch::proto::v1;
 use std::ops::Range;
 use tonic::transport::{Channel, Endpoint};

@@ -5,9 +5,10 @@
 //! have their own processors: here the hostile one takes only what the others leave (`nice` 19).
 use crate::measure::{Latencies, cpu_seconds};
 use crate::process::Process;
+use crate::result::Result;
 use crate::settings::Settings;
 use crate::table::Table;
-use crate::{Result, target};
+use crate::target;
 use pausewatch::proto::v1::elicitation_service_client::ElicitationServiceClient;
 use pausewatch::proto::v1::{DecrementElicitationRequest, IncrementElicitationRequest};
 use std::net::IpAddr;

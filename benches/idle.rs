@@ -1,8 +1,8 @@
 //! `idle`: what 50,000 watched threads cost a server in memory while nothing happens.
-use crate::Result;
-use crate::link::Sink;
 use crate::propagation::watch_all;
+use crate::result::Result;
 use crate::settings::Settings;
+use crate::sink::Sink;
 use crate::table::Table;
 use crate::target::{Server, Target, note_missing_redis};
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! `limit` is tonic's generated server. `limit-raw` sends watches as ready-framed bytes, so that tonic encodes nothing.
 //! Both run on one current-thread runtime, the cheapest that tokio has. They are for watches that are opened before
 //! the first change.
-use crate::Result;
+use crate::result::Result;
 use bytes::{BufMut, Bytes, BytesMut};
 use http_body::Frame;
 use pausewatch::proto::v1;

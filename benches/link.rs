@@ -1,11 +1,8 @@
 //! A connection to a server of any kind: calls, and watches that tell a sink.
-use crate::target::Target;
-use crate::{Result, grpc, redis};
+use crate::result::Result;
+use crate::sink::Sink;
+use crate::{grpc, redis};
 use std::ops::Range;
-use std::sync::Arc;
-
-/// Is told of each state of a watched thread: its number, and whether it is paused.
-pub(crate) type Sink = Arc<dyn Fn(usize, bool) + Send + Sync>;
 
 /// One connection; clones share it.
 #[derive(Clone)]
@@ -15,11 +12,12 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    pub(crate) async fn connect(target: Target, address: &str) -> Result<Self> {
-        Ok(match target {
-            Target::Redis => Link::Redis(redis::Link::connect(address).await?),
-            _ => Link::Grpc(grpc::Link::connect(address).await?),
-        })
+    pub(crate) async fn grpc(address: &str) -> Result<Self> {
+        Ok(Link::Grpc(grpc::Link::connect(address).await?))
+    }
+
+    pub(crate) async fn redis(address: &str) -> Result<Self> {
+        Ok(Link::Redis(redis::Link::connect(address).await?))
     }
 
     /// Increments (`up`) or decrements a thread; returns its count.

@@ -18,7 +18,9 @@ mod measure;
 mod process;
 mod propagation;
 mod redis;
+mod result;
 mod settings;
+mod sink;
 mod start;
 mod stopwatch;
 mod stores;
@@ -27,11 +29,9 @@ mod target;
 mod threads;
 mod watch;
 
+use result::Result;
 use settings::Settings;
 use std::process::ExitCode;
-
-/// Whatever went wrong: a benchmark has nobody who could do anything about it but read it.
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const NAMES: [&str; 9] =
     ["calls", "hostile", "propagation", "watch", "idle", "start", "stores", "stopwatch", "clients"];

@@ -1,5 +1,5 @@
 //! Counting: latencies, and CPU and memory of a process as Linux tells them in /proc.
-use crate::Result;
+use crate::result::Result;
 use std::time::Duration;
 
 /// Ticks of `/proc/PID/stat` a second: the same on every Linux (USER_HZ in proc(5)).

@@ -1,5 +1,5 @@
 //! Servers as child processes, which end when they are dropped.
-use crate::Result;
+use crate::result::Result;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};

@@ -2,12 +2,14 @@
 //!
 //! Changes are due at a fixed rate, whatever the pace of the answers (open loop), and a latency counts from when the
 //! change was due: a server that falls behind cannot hide it.
-use crate::link::{Link, Sink};
+use crate::link::Link;
 use crate::measure::Latencies;
+use crate::result::Result;
 use crate::settings::Settings;
+use crate::sink::Sink;
 use crate::table::Table;
 use crate::target::{Server, Target, note_missing_redis};
-use crate::{Result, threads};
+use crate::threads;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -2,8 +2,9 @@
 //! resumes; a watch is a connection that subscribes to the channels of its threads.
 //!
 //! Calls of many callers share a connection: what has gathered is written at once, and answers come in order.
-use crate::link::Sink;
-use crate::{Result, threads};
+use crate::result::Result;
+use crate::sink::Sink;
+use crate::threads;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
 //! What the environment says about a run, and where data goes.
-use crate::Result;
+use crate::result::Result;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;

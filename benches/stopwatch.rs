@@ -2,8 +2,8 @@
 //!
 //! A resume wakes everyone who found the thread paused, so it is measured twice: when the waiters have slept through
 //! the pause, and when all of them stand still in it.
-use crate::Result;
 use crate::measure::{Latencies, resident};
+use crate::result::Result;
 use crate::table::Table;
 use pausewatch::client::PauseState;
 use pausewatch::stopwatch::{Registration, Stopwatch, StopwatchController};

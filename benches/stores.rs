@@ -2,9 +2,10 @@
 //!
 //! A change is what an increment stores: a thread's header and an elicitation, some 200 bytes, of a random thread.
 use crate::measure::{Latencies, own_cpu_seconds};
+use crate::result::Result;
 use crate::settings::Settings;
 use crate::table::Table;
-use crate::{Result, threads};
+use crate::threads;
 use pausewatch::test_support::clock::{Clock, System};
 use pausewatch::test_support::core::types::{ElicitationId, ThreadId};
 use pausewatch::test_support::core::{Elicitation, Header, Open, Pause, Timestamp};

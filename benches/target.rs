@@ -1,8 +1,9 @@
 //! What is measured: our server in its forms, and what it is compared with.
 use crate::link::Link;
+use crate::measure;
 use crate::process::{Process, free_port};
+use crate::result::Result;
 use crate::settings::Settings;
-use crate::{Result, measure};
 use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
@@ -121,7 +122,10 @@ impl Server {
     pub(crate) async fn connect(&self, connections: usize) -> Result<Vec<Link>> {
         let mut links = Vec::new();
         for _ in 0..connections {
-            links.push(Link::connect(self.target, &self.process.address).await?);
+            links.push(match self.target {
+                Target::Redis => Link::redis(&self.process.address).await?,
+                _ => Link::grpc(&self.process.address).await?,
+            });
         }
         Ok(links)
     }

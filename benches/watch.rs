@@ -1,9 +1,11 @@
 //! `watch`: one thread with 10,000 watchers, who are all told of each change; the next one is made when all know.
-use crate::link::{Link, Sink};
+use crate::link::Link;
+use crate::result::Result;
 use crate::settings::Settings;
+use crate::sink::Sink;
 use crate::table::Table;
 use crate::target::{Server, Target, note_missing_redis};
-use crate::{Result, threads};
+use crate::threads;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};

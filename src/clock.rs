@@ -41,6 +41,11 @@ impl Default for System {
     }
 }
 
+/// The wall clock: for people and labels, not for lengths.
+pub(crate) fn wall_time() -> SystemTime {
+    SystemTime::now()
+}
+
 fn wall() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
@@ -119,4 +124,10 @@ impl Clock for Manual {
     fn boot_id(&self) -> u64 {
         self.0.lock().expect("no panic while locked").2
     }
+}
+
+/// How long the machine has slept by `boot`, a moment that was read just now.
+pub(crate) fn slept(boot: i64, clock: &dyn Clock) -> i64 {
+    let awake = i64::try_from(clock.awake().as_nanos()).unwrap_or(i64::MAX);
+    boot.saturating_sub(awake)
 }

@@ -3,9 +3,9 @@
 //! Requests and responses are the proto's own messages: what they mean is written there, once, for every language.
 use super::{
     Address, Config, ConfigError, DecrementElicitationRequest, DecrementElicitationResponse, Error,
-    GetPauseStateRequest, GetPauseStateResponse, HoldBuilder, IncrementElicitationRequest,
-    IncrementElicitationResponse, ListPauseStatesRequest, ListPauseStatesResponse, RenewElicitationRequest,
-    RenewElicitationResponse, Token, Watch, WatchPauseStateRequest, WatchPauseStateResponse, connect, retry,
+    GetPauseStateRequest, GetPauseStateResponse, IncrementElicitationRequest, IncrementElicitationResponse,
+    ListPauseStatesRequest, ListPauseStatesResponse, RenewElicitationRequest, RenewElicitationResponse, Token,
+    WatchPauseStateRequest, WatchPauseStateResponse, connect, retry,
 };
 use crate::proto::v1::elicitation_service_client::ElicitationServiceClient;
 use crate::trace::Parent;
@@ -236,21 +236,6 @@ impl Client {
         };
         let stream = self.unary(request, open).await?;
         Ok(stream.map(|message| message.map_err(Error::from)))
-    }
-
-    /// Prepares to open an elicitation on `thread_id` that stays open until it is released or dropped.
-    pub fn hold(&self, thread_id: impl Into<String>) -> HoldBuilder {
-        HoldBuilder::new(self.clone(), thread_id.into())
-    }
-
-    /// Watches a set of threads, at first none, across lost connections: [`Watch::add`] names them.
-    pub fn watch(&self) -> Watch {
-        Watch::new(self.clone(), false)
-    }
-
-    /// Watches every thread that this client may see, across lost connections.
-    pub fn watch_all(&self) -> Watch {
-        Watch::new(self.clone(), true)
     }
 }
 

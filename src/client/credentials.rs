@@ -1,7 +1,7 @@
 //! What a client proves itself with, and what it trusts: a bearer token (RFC 6750), certificates in PEM (RFC 7468).
 //!
 //! 1. Neither a token nor a key is ever printed.
-use super::ConfigError;
+use super::config_error::ConfigError;
 use std::{fmt, fs, path::Path};
 use tonic::{
     metadata::{Ascii, MetadataValue},

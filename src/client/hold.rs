@@ -34,6 +34,13 @@ pub struct HoldBuilder {
     ttl: Duration,
 }
 
+impl Client {
+    /// Prepares to open an elicitation on `thread_id` that stays open until it is released or dropped.
+    pub fn hold(&self, thread_id: impl Into<String>) -> HoldBuilder {
+        HoldBuilder::new(self.clone(), thread_id.into())
+    }
+}
+
 impl HoldBuilder {
     pub(super) fn new(client: Client, thread_id: String) -> Self {
         Self { client, thread_id, reason: String::new(), holder: this_program(), ttl: DEFAULT_TTL }

@@ -29,6 +29,8 @@
 
 mod address;
 mod calls;
+mod config;
+mod config_error;
 mod connect;
 mod credentials;
 mod error;
@@ -41,11 +43,12 @@ mod watch;
 
 pub use address::{Address, AddressError};
 pub use calls::Client;
-pub use connect::Config;
+pub use config::Config;
+pub use config_error::ConfigError;
 pub use credentials::{Tls, Token};
 pub use error::Error;
 pub use hold::{Hold, HoldBuilder, Lease, Release};
-pub use settings::{ConfigError, Settings};
+pub use settings::Settings;
 pub use watch::{Event, Update, Watch};
 
 /// The messages of the calls, as generated from the proto.

@@ -6,25 +6,13 @@
 //! 3. An unknown key is an error with its name and line: a typing error must not silently mean the default.
 //! 4. TLS settings are never used in plain text: a plaintext address that overrides TLS settings (an `https://` address, or
 //!    files of certificates) takes neither their files nor their token. They belong to another coordinator.
-use super::{Address, Config, Tls, Token};
+use super::address::Address;
+use super::config::Config;
+use super::config_error::ConfigError;
+use super::credentials::{Tls, Token};
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use std::{env, fmt::Display, fs, io::ErrorKind, path::Path, path::PathBuf};
-
-/// An error in the environment, in the config file or in a [`Config`]; the text says what is wrong, and where.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ConfigError(String);
-
-impl ConfigError {
-    pub(super) fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    fn in_file(path: &Path, why: impl Display) -> Self {
-        Self(format!("config file {}: {why}", path.display()))
-    }
-}
 
 /// The settings that every program and library of pausewatch shares.
 ///
@@ -171,14 +159,24 @@ impl Settings {
     }
 }
 
+impl Config {
+    /// The defaults, with what the environment says, else the config file: see [`Settings`].
+    ///
+    /// # Errors
+    /// One of them is wrong.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Settings::from_env()?.config()
+    }
+}
+
 fn path_variable(name: &str) -> Option<PathBuf> {
     env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 fn variable<T, E: Display>(name: &str, parse: impl Fn(&str) -> Result<T, E>) -> Result<Option<T>, ConfigError> {
     let Some(value) = env::var_os(name).filter(|value| !value.is_empty()) else { return Ok(None) };
-    let text = value.to_str().ok_or_else(|| ConfigError(format!("{name}: not UTF-8")))?;
-    parse(text).map(Some).map_err(|why| ConfigError(format!("{name}: {why}")))
+    let text = value.to_str().ok_or_else(|| ConfigError::new(format!("{name}: not UTF-8")))?;
+    parse(text).map(Some).map_err(|why| ConfigError::new(format!("{name}: {why}")))
 }
 
 /// The path and the text of the config file, if there is one.

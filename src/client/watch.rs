@@ -127,6 +127,18 @@ struct WatchStream {
     _running: stream::Running,
 }
 
+impl Client {
+    /// Watches a set of threads, at first none, across lost connections: [`Watch::add`] names them.
+    pub fn watch(&self) -> Watch {
+        Watch::new(self.clone(), false)
+    }
+
+    /// Watches every thread that this client may see, across lost connections.
+    pub fn watch_all(&self) -> Watch {
+        Watch::new(self.clone(), true)
+    }
+}
+
 impl Watch {
     pub(super) fn new(client: Client, all: bool) -> Self {
         let (to, from) = mpsc::channel(IN_FLIGHT);

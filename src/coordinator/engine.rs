@@ -10,23 +10,23 @@ mod commit;
 mod default_lease;
 mod eviction;
 mod lease_extension;
+mod staged;
 
 pub use eviction::IDLE_SPAN;
 
-use super::Settings;
 use super::expiry_queue::ExpiryQueue;
 use super::quota_tracker::QuotaTracker;
-use crate::clock::Clock;
+use super::settings::Settings;
+use crate::clock::{Clock, slept};
 use crate::coordinator::hub::{Committed, Hub};
 use crate::coordinator::metrics::Metrics;
 use crate::coordinator::quota::Account;
 use crate::coordinator::store::{CommitError, Contents, OpenError, Store};
 use crate::core::types::{ElicitationId, ThreadId};
 use crate::core::{Answer, Command, DecideInputs, Effect, Record, Refusal, Timestamp, decide};
-use commit::{Staged, outlives};
 use hashbrown::HashMap;
-use lease_extension::slept;
 use siphasher::sip128::{Hasher128, SipHasher13};
+use staged::{Staged, outlives};
 use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -58,6 +58,9 @@ impl From<(ThreadId, Command)> for Call {
 
 /// What became of it.
 pub type Outcome = Result<Answer, Refusal>;
+
+/// The answer to a call that arrives while the server stops.
+pub(super) const STOPPING: Refusal = Refusal::StoreUnavailable { why: "the server is stopping" };
 
 /// The store cannot be trusted any more: the process has to end, without an answer to anyone.
 #[derive(Debug, thiserror::Error)]

@@ -10,8 +10,10 @@
 //!   runtime first hands out what the thread has left: so of one thread, revisions reach the hub in their order.
 //!
 //! Locks are taken in the order engine, inbox or outbox.
-use super::engine::{Call, Engine, Fatal, Outcome};
-use super::{LONGEST_NAP, STOPPING, nap, slow_disk::SlowDiskDetector, stall::StallDetector};
+use super::engine::{Call, Engine, Fatal, Outcome, STOPPING};
+use super::nap::{LONGEST_NAP, nap};
+use super::slow_disk::SlowDiskDetector;
+use super::stall::StallDetector;
 use crate::clock::Clock;
 use crate::coordinator::hub::{Committed, Hub};
 use crate::coordinator::store::OpenError;

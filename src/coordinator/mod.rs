@@ -7,69 +7,32 @@ mod expiry_queue;
 mod group_commit;
 pub(crate) mod hub;
 pub(crate) mod metrics;
+mod nap;
+mod observer;
 pub(crate) mod quota;
 mod quota_tracker;
+mod settings;
 mod slow_disk;
 mod stall;
 pub(crate) mod store;
 
 pub use engine::{Call, Engine, Fatal, IDLE_SPAN, Outcome};
+pub use observer::{ChangeObserver, Changed};
+pub use settings::Settings;
 
 use crate::clock::Clock;
 use crate::coordinator::hub::Hub;
-use crate::coordinator::metrics::Metrics;
-use crate::coordinator::quota::{Account, Limits};
 use crate::coordinator::store::{OpenError, Store};
-use crate::core::types::{MIN_TTL, ThreadId};
-use crate::core::{Change, Command, Refusal, Timestamp};
+use crate::core::types::ThreadId;
+use crate::core::{Command, Refusal};
 use crate::sync::{Mutex, MutexGuard};
+use engine::STOPPING;
 use group_commit::Group;
+use nap::nap;
 use stall::StallDetector;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
-
-/// How long the keeper of the leases sleeps at most: tokio's timers stand still while the machine sleeps, leases do not. No
-/// lease is shorter either: none that begins while it sleeps ends before it wakes.
-const LONGEST_NAP: Duration = MIN_TTL;
-
-/// How the coordinator is to be.
-#[derive(Default)]
-pub struct Settings {
-    /// The lease of an increment that asks for none, 1 s to 24 h; `None`: for ever.
-    pub anonymous_ttl: Option<Duration>,
-    /// What callers may have; `None`: as much as they like.
-    pub limits: Option<Limits>,
-    /// Where it counts.
-    pub metrics: Arc<Metrics>,
-    /// Who is told of every change.
-    pub witness: Option<Box<dyn ChangeObserver>>,
-}
-
-/// A change that is durable, or needs not be.
-#[derive(Debug)]
-pub struct Changed<'a> {
-    /// When it was made.
-    pub now: Timestamp,
-    /// Of which thread.
-    pub thread: &'a ThreadId,
-    /// What has changed.
-    pub change: &'a Change,
-    /// Who has asked for it; `None`: the end of a lease, or nobody says.
-    pub by: Option<&'a Account>,
-}
-
-/// Is told of every change once it is committed, in the order of the revisions of each thread, and before anybody is
-/// answered or sees it. Called where calls are judged: it must not wait.
-pub trait ChangeObserver: Send + 'static {
-    /// Something has changed.
-    fn changed(&mut self, changed: &Changed<'_>);
-
-    /// Whether it can take no more. Then increments are refused.
-    fn is_full(&self) -> bool {
-        false
-    }
-}
 
 /// Takes calls. Dropped, it stops: what was taken is finished, and the store is closed.
 pub struct Coordinator {
@@ -163,9 +126,6 @@ impl Drop for Coordinator {
     }
 }
 
-/// The answer to what cannot be taken any more.
-const STOPPING: Refusal = Refusal::StoreUnavailable { why: "the server is stopping" };
-
 /// An engine whose store keeps nothing.
 struct Inline {
     engine: Mutex<Engine>,
@@ -206,10 +166,4 @@ async fn keep_leases(inline: Arc<Inline>) {
             tokio::time::sleep(wait).await;
         }
     }
-}
-
-/// How long to sleep until `due`.
-fn nap(due: i64, clock: &dyn Clock) -> Duration {
-    let left = due.saturating_sub(clock.boot()).max(0);
-    Duration::from_nanos(left.unsigned_abs()).min(LONGEST_NAP)
 }

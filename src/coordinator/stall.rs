@@ -3,7 +3,7 @@
 //! Nobody could renew a lease meanwhile, so the leases are moved by as much (E4). Not for less than a second and a half:
 //! a lease has two thirds of its length left when its holder renews it. By as much, and not anew: on a machine that stands
 //! still every now and then, leases that began anew each time would never end.
-use super::LONGEST_NAP;
+use super::nap::LONGEST_NAP;
 use crate::sync::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! `pausewatch token add`: a static token.
-use super::{Grants, Problem, failed, now};
+use super::grants::Grants;
+use super::problem::{Problem, failed};
+use super::signing_key::now;
 use crate::server::access::mint;
 use std::fs::{self, OpenOptions};
 use std::io::Write;

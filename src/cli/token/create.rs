@@ -1,5 +1,7 @@
 //! `pausewatch token create`: a JSON web token.
-use super::{Grants, Key, Problem, now};
+use super::grants::Grants;
+use super::problem::Problem;
+use super::signing_key::{Key, now};
 use std::time::Duration;
 
 /// The arguments of `token create`.

@@ -1,8 +1,10 @@
 //! `pausewatch token key`: a key pair, for those who have no other tool for it.
-use super::{Problem, failed, new_file};
+use super::problem::{Problem, failed};
 use crate::server::access::mint::Pair;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 /// The arguments of `token key`.
 #[derive(Debug, clap::Args)]
@@ -24,4 +26,10 @@ pub(super) fn run(args: &Args) -> Result<String, Problem> {
         new_file(path, mode)?.write_all(text.as_bytes()).map_err(|error| failed("write", path, &error))?;
     }
     Ok(public_path.display().to_string())
+}
+
+/// Creates a file that must not exist yet.
+fn new_file(path: &Path, mode: u32) -> Result<File, Problem> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
+    file.map_err(|error| failed("make", path, &error))
 }

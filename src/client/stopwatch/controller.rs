@@ -9,10 +9,10 @@ use super::{
     paused_time::Via,
     sleep,
     thread::{Coordinator, ThreadClock},
+    threads::{Command, Link, Thread, Threads},
 };
 use crate::client::{Client, Error, PauseState, check_thread_id};
-use crate::sync::{Mutex, MutexGuard, PoisonError};
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
@@ -20,9 +20,6 @@ use tokio::{
 
 /// How long a stopwatch that ran out while cut off waits for the link, unless told otherwise.
 const DISCONNECT_GRACE: Duration = Duration::from_secs(30);
-/// How long a thread without stopwatches is still followed.
-pub(super) const LINGER: Duration = Duration::from_secs(30);
-
 /// Keeps stopwatches in step with the pauses of their threads. One for a process is enough. Clones are the same one.
 ///
 /// It watches the threads that stopwatches are registered under, for as long as it or one of them exists, and heals
@@ -35,17 +32,6 @@ pub(super) const LINGER: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub struct StopwatchController(Arc<Shared>);
 
-/// Whether the coordinator is heard.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Link {
-    /// Nothing has been heard yet, nor has anything failed.
-    Connecting,
-    /// All threads are known.
-    Connected,
-    /// At least one thread is not heard of; why.
-    Disconnected(String),
-}
-
 #[derive(Debug)]
 pub(super) struct Shared {
     coordinator: Arc<Coordinator>,
@@ -53,26 +39,6 @@ pub(super) struct Shared {
     /// To the follower; `None` if there is none.
     to_follower: Option<mpsc::UnboundedSender<Command>>,
     link: watch::Receiver<Link>,
-}
-
-/// What the follower is told. At most one of each per thread is on the way.
-#[derive(Debug)]
-pub(super) enum Command {
-    Follow(Arc<str>),
-    MayBeIdle(Arc<str>),
-}
-
-/// The threads that are followed.
-#[derive(Debug, Default)]
-pub(super) struct Threads(Mutex<HashMap<Arc<str>, Thread>>);
-
-#[derive(Debug)]
-struct Thread {
-    clock: Arc<ThreadClock>,
-    registered: usize,
-    idle_since: Instant,
-    /// The follower will look whether it is idle.
-    doubted: bool,
 }
 
 impl StopwatchController {
@@ -178,38 +144,6 @@ impl Shared {
             let _ = to_follower.send(command);
         }
     }
-}
-
-impl Threads {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Thread>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn clock(&self, thread_id: &str) -> Option<Arc<ThreadClock>> {
-        self.lock().get(thread_id).map(|thread| thread.clock.clone())
-    }
-
-    /// Forgets a thread that has been idle long enough; otherwise says when to look again, if at all.
-    pub(super) fn forget_if_idle(&self, thread_id: &str, now: Instant) -> Idle {
-        let mut threads = self.lock();
-        let Some(thread) = threads.get_mut(thread_id) else { return Idle::Forgotten };
-        if thread.registered > 0 {
-            thread.doubted = false;
-            return Idle::InUse;
-        }
-        let due = thread.idle_since + LINGER;
-        if now < due {
-            return Idle::LookAgain(due);
-        }
-        threads.remove(thread_id);
-        Idle::Forgotten
-    }
-}
-
-pub(super) enum Idle {
-    InUse,
-    LookAgain(Instant),
-    Forgotten,
 }
 
 /// Lets a stopwatch follow a thread until it is dropped; then the stopwatch runs on, on its own.

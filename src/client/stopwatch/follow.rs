@@ -2,8 +2,8 @@
 //!
 //! Ends when the controller and all its registrations are gone.
 use super::{
-    controller::{Command, Idle, LINGER, Link, Threads},
     paused_time::Via,
+    threads::{Command, Idle, LINGER, Link, Threads},
 };
 use crate::client::{Event, Watch};
 use std::{collections::VecDeque, sync::Arc};

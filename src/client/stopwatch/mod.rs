@@ -22,10 +22,11 @@
 //! | file | is |
 //! | --- | --- |
 //! | `meter` | pure: what one stopwatch has been charged |
-//! | `credit` | pure: how long one thread has been paused, as far as this process knows |
-//! | `thread` | one thread's credit, shared by its stopwatches; asking the coordinator on their behalf |
+//! | `paused_time` | pure: how long one thread has been paused, as far as this process knows |
+//! | `thread` | the paused time of one thread, shared by its stopwatches; asking the coordinator on their behalf |
 //! | `stopwatch` | [`Stopwatch`]: pausing, waiting for the end |
-//! | `controller`, `follow` | [`StopwatchController`]: which stopwatch follows which thread; the watch that feeds them |
+//! | `controller` | [`StopwatchController`]: which stopwatch follows which thread |
+//! | `follow`, `threads` | the task that feeds the threads from a watch; the threads that it follows |
 //!
 //! Invariants:
 //! 1. A stopwatch that follows a thread expires only after the coordinator, asked once more after the time ran out, said
@@ -44,6 +45,8 @@ mod sleep;
 #[allow(clippy::module_inception)] // The module is the toolbox, the file is the tool.
 mod stopwatch;
 mod thread;
+mod threads;
 
-pub use controller::{Link, Registration, StopwatchController};
+pub use controller::{Registration, StopwatchController};
 pub use stopwatch::{PauseGuard, Stopwatch};
+pub use threads::Link;

@@ -1,21 +1,13 @@
 //! What was judged becomes durable, or is taken back.
 use super::Engine;
-use crate::coordinator::Changed;
+use super::staged::{Staged, outlives};
 use crate::coordinator::hub::{Committed, Event};
 use crate::coordinator::metrics::Metrics;
-use crate::coordinator::quota::Account;
+use crate::coordinator::observer::Changed;
 use crate::coordinator::store::{CommitError, Write};
-use crate::core::types::ThreadId;
 use crate::core::{Change, Closing, Effect, Timestamp};
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-
-/// A change that was made in memory and is not committed.
-pub(super) struct Staged {
-    pub(super) thread: ThreadId,
-    pub(super) change: Change,
-    pub(super) by: Option<Arc<Account>>,
-}
 
 impl Engine {
     /// Stores what is staged, and what is to be forgotten.
@@ -117,13 +109,6 @@ impl Engine {
             self.records.remove(&thread);
         }
     }
-}
-
-/// Whether a change must outlive the process. A renewal need not if the length of the lease stays, since a restart gives
-/// every lease its full length anyway.
-pub(super) fn outlives(change: &Change) -> bool {
-    let length = |lease: &Option<(Duration, Timestamp)>| lease.map(|(length, _)| length);
-    !matches!(&change.effect, Effect::Renewed { before, after, .. } if length(before) == length(after))
 }
 
 /// Counts a change that is committed.

@@ -1,6 +1,6 @@
 //! Leases begin anew (E3), or end later (E4), when holders could not renew them.
 use super::Engine;
-use crate::clock::Clock;
+use crate::clock::slept;
 use crate::coordinator::expiry_queue::ExpiryQueue;
 use crate::coordinator::hub::{Committed, Event};
 use crate::core::Timestamp;
@@ -56,10 +56,4 @@ impl Engine {
             self.renew_all(now, committed);
         }
     }
-}
-
-/// How long the machine has slept by `boot`, a moment that was read just now.
-pub(super) fn slept(boot: i64, clock: &dyn Clock) -> i64 {
-    let awake = i64::try_from(clock.awake().as_nanos()).unwrap_or(i64::MAX);
-    boot.saturating_sub(awake)
 }

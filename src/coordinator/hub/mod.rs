@@ -10,85 +10,35 @@
 //! - H3: what a watcher holds is bounded by its threads; waking it needs no memory.
 //!
 //! One lock, held for short and never while a waker runs.
+mod event;
 mod list;
 mod safe_time;
+mod state;
 mod stats;
+mod subscription;
 mod topic;
 mod watcher;
 
+pub(crate) use event::{Committed, Event};
 pub(crate) use safe_time::SafeTime;
 pub(crate) use stats::HubStats;
+pub(crate) use subscription::Subscription;
 pub(crate) use topic::Frame;
 pub use topic::{OpenElicitation, View};
-pub(crate) use watcher::{Interest, Sink, Subscription};
+pub(crate) use watcher::{Interest, Sink};
 
-use crate::core::types::{ElicitationId, ThreadId};
-use crate::core::{Closing, Elicitation, Header, Record, Timestamp};
+use crate::core::Record;
+use crate::core::types::ThreadId;
 use crate::sync::{Mutex, MutexGuard};
-use hashbrown::{DefaultHashBuilder, HashTable};
-use slab::Slab;
-use std::collections::BTreeSet;
-use std::hash::BuildHasher;
-use std::sync::Arc;
+use state::State;
 use std::task::Waker;
-use topic::{ThreadState, Topic};
-use watcher::Watcher;
-
-/// Something that was committed.
-#[derive(Clone, Debug)]
-pub struct Committed {
-    /// Of which thread.
-    pub thread: ThreadId,
-    /// Its header now.
-    pub header: Header,
-    /// What has happened.
-    pub event: Event,
-}
-
-/// What has happened to a thread.
-#[derive(Clone, Debug)]
-pub enum Event {
-    /// An elicitation was opened, and when its lease ends.
-    Opened(Arc<Elicitation>, Option<Timestamp>),
-    /// One was closed.
-    Closed(ElicitationId, Closing),
-    /// The end of a lease has moved: nothing that watchers are told.
-    Renewed(ElicitationId, Option<Timestamp>),
-    /// The thread was idle for long and is forgotten; the revision in the header is the new floor.
-    Forgotten,
-}
+use topic::ThreadState;
 
 /// All threads, and who watches them.
 #[derive(Debug, Default)]
 pub struct Hub {
     state: Mutex<State>,
     horizon: SafeTime,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    hasher: DefaultHashBuilder,
-    /// Keys of `topics`, by thread id.
-    index: HashTable<u32>,
-    topics: Slab<Topic>,
-    watchers: Slab<Watcher>,
-    /// Keys of the watchers of every thread.
-    watch_all: Vec<u32>,
-    /// Keys of the watchers of every thread that is in their scope.
-    watch_within: Vec<u32>,
-    /// The known threads, in the order in which they are listed.
-    known: BTreeSet<ThreadId>,
-    /// Keys of the topics that are paused, in no order.
-    paused: Vec<u32>,
-    /// The revision of threads that are not known.
-    floor: u64,
-    /// Open elicitations.
-    open: u64,
-    /// States that watchers were given.
-    deliveries: u64,
-    /// States that were overtaken before a watcher was given them.
-    conflations: u64,
-    closed: bool,
 }
 
 impl Hub {
@@ -159,113 +109,6 @@ impl Hub {
     pub fn streams(&self) -> usize {
         self.lock().watchers.len()
     }
-}
-
-impl State {
-    fn find(&self, thread: &ThreadId) -> Option<u32> {
-        let hash = self.hasher.hash_one(thread);
-        self.index.find(hash, |&key| self.topics[key as usize].thread == *thread).copied()
-    }
-
-    /// Makes room for more topics.
-    fn reserve(&mut self, more: usize) {
-        self.topics.reserve(more);
-        let (topics, hasher) = (&self.topics, &self.hasher);
-        self.index.reserve(more, |&key| hasher.hash_one(&topics[key as usize].thread));
-    }
-
-    /// The topic of a thread; a new one if there is none.
-    fn topic(&mut self, thread: &ThreadId) -> u32 {
-        let hash = self.hasher.hash_one(thread);
-        if let Some(&key) = self.index.find(hash, |&key| self.topics[key as usize].thread == *thread) {
-            return key;
-        }
-        let key = small(self.topics.insert(Topic::new(thread.clone())));
-        let (topics, hasher) = (&self.topics, &self.hasher);
-        self.index.insert_unique(hash, key, |&key| hasher.hash_one(&topics[key as usize].thread));
-        key
-    }
-
-    /// Drops a topic that nothing is known of and that nobody watches.
-    fn drop_if_unused(&mut self, key: u32) {
-        let topic = &self.topics[key as usize];
-        if topic.known.is_some() || !topic.subscribers.is_empty() {
-            return;
-        }
-        let hash = self.hasher.hash_one(&topic.thread);
-        if let Ok(entry) = self.index.find_entry(hash, |&other| other == key) {
-            entry.remove();
-        }
-        self.topics.remove(key as usize);
-    }
-
-    fn know(&mut self, thread: &ThreadId, header: Header) -> u32 {
-        let key = self.topic(thread);
-        if self.topics[key as usize].known.is_none() {
-            self.topics[key as usize].known = Some(Box::new(ThreadState::new(header)));
-            self.known.insert(thread.clone());
-        }
-        key
-    }
-
-    /// Takes over a header, and keeps the list of paused threads.
-    fn set_header(&mut self, key: u32, header: Header) {
-        let known = self.topics[key as usize].known.as_mut().expect("set only of known threads");
-        known.header = header;
-        known.frame = Frame::default();
-        let (is, was) = (header.pause.since.is_some(), known.paused_place);
-        match (is, was) {
-            (true, None) => {
-                known.paused_place = Some(small(self.paused.len()));
-                self.paused.push(key);
-            }
-            (false, Some(place)) => {
-                known.paused_place = None;
-                self.paused.swap_remove(place as usize);
-                if let Some(&moved) = self.paused.get(place as usize) {
-                    let moved = self.topics[moved as usize].known.as_mut().expect("paused threads are known");
-                    moved.paused_place = Some(place);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn publish(&mut self, committed: Committed, wakers: &mut Vec<Waker>) {
-        let Committed { thread, header, event } = committed;
-        if let Event::Forgotten = event {
-            self.floor = self.floor.max(header.revision);
-            return self.forget(&thread);
-        }
-        let key = self.know(&thread, header);
-        let known = self.topics[key as usize].known.as_mut().expect("known by now");
-        let before = known.open.len();
-        match event {
-            Event::Opened(elicitation, ends) => known.open.push(OpenElicitation { elicitation, ends }),
-            Event::Closed(id, _) => known.open.retain(|shown| shown.elicitation.id != id),
-            Event::Renewed(id, ends) => {
-                let shown = known.open.iter_mut().find(|shown| shown.elicitation.id == id);
-                return shown.into_iter().for_each(|shown| shown.ends = ends);
-            }
-            Event::Forgotten => {}
-        }
-        self.open = self.open + known.open.len() as u64 - before as u64;
-        self.set_header(key, header);
-        self.mark_changed(key, wakers);
-    }
-
-    fn forget(&mut self, thread: &ThreadId) {
-        if let Some(key) = self.find(thread) {
-            self.topics[key as usize].known = None;
-            self.known.remove(thread);
-            self.drop_if_unused(key);
-        }
-    }
-}
-
-/// A slab key or a length as 32 bits: a watcher or a thread takes over 100 bytes, so that memory ends long before.
-fn small(number: usize) -> u32 {
-    u32::try_from(number).expect("fewer than 2^32 threads and watchers fit into memory")
 }
 
 #[cfg(test)]

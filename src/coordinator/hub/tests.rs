@@ -2,9 +2,11 @@
 mod stats;
 
 use super::*;
-use crate::core::Pause;
 use crate::core::scope::Scope;
+use crate::core::types::ElicitationId;
+use crate::core::{Closing, Elicitation, Header, Pause, Timestamp};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake};
 

@@ -12,6 +12,7 @@ pub(crate) use calls::{CODES, Calls, Rpc};
 pub(crate) use number::{Counter, Histogram};
 pub(crate) use text::CONTENT_TYPE;
 
+use crate::clock;
 use crate::core::Limit;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
@@ -87,7 +88,7 @@ impl Default for Metrics {
             expired: Counter::default(),
             pauses: Histogram::new(PAUSES),
             audit_lost: Counter::default(),
-            started: SystemTime::now(),
+            started: clock::wall_time(),
         }
     }
 }

@@ -4,42 +4,24 @@ use super::{
     ask::{CallAsker, Way, elicitation},
     clock::Clock,
     command::About,
-    handler::{Caller, Context, Refusal, named_thread, structured},
+    handler::{Caller, named_thread, structured},
     progress,
+    refusal::Refusal,
+    scope::Context,
     tools::Outcome,
 };
 use crate::{
-    exec::policy::{Action, AskingPolicy, EscalationPolicy, Rules},
-    exec::sandbox::{Enforcement, Sandbox},
+    exec::policy::{Action, AskingPolicy, EscalationPolicy},
+    exec::sandbox::Sandbox,
 };
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ElicitResult, InputRequest, InputRequiredResult, JsonObject,
 };
 use serde_json::Value;
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::collections::BTreeMap;
 
 /// The key of the one question that a call can be answered with.
 const QUESTION: &str = "approval";
-
-/// What commands may do, and who is asked.
-#[derive(Debug, Clone)]
-pub(crate) struct Policy {
-    /// What is allowed, asked about, forbidden.
-    pub rules: Arc<Rules>,
-    /// For callers that cannot ask.
-    pub when_unable: super::WhenUnable,
-    /// `None`: commands run without one.
-    pub sandbox: Option<SandboxPolicy>,
-}
-
-/// The sandbox of commands that nothing lets out of it.
-#[derive(Debug, Clone)]
-pub(crate) struct SandboxPolicy {
-    /// What can be written besides the working directory and the directories for temporary files.
-    pub writable: Vec<PathBuf>,
-    /// What the kernel makes of it.
-    pub enforcement: Enforcement,
-}
 
 /// A call that wants to run a command.
 pub(super) struct ExecRequest {
@@ -127,12 +109,5 @@ impl Caller {
             }
         };
         Permit::Answer(Box::new(answer))
-    }
-}
-
-impl SandboxPolicy {
-    fn of(&self, about: &About) -> Sandbox {
-        let usual = Sandbox::for_workdir(&about.workdir);
-        Sandbox::new(usual.writable().iter().chain(&self.writable).cloned())
     }
 }

@@ -5,7 +5,7 @@
 //! 2. While the person is asked, the clocks of this call alone stand still, whatever becomes of the question.
 //! 3. Only a yes is a yes. Who declines, cancels, answers with an error or with nothing that can be understood has not
 //!    agreed. [`WhenUnable`] is for a caller that cannot ask, not for a question that failed.
-use super::handler::Context;
+use super::scope::Context;
 use crate::{
     client::stopwatch::Stopwatch,
     exec::policy::{Action, Asker, Question},

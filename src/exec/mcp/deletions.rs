@@ -2,7 +2,7 @@
 //!
 //! The library lets the calls of such a session go on for some seconds before it drops who served it. Nobody reads their
 //! answers any more, so what they wait for is told to end at once.
-use super::handler::Context;
+use super::scope::Context;
 use http::request::Parts;
 use std::{
     collections::HashMap,

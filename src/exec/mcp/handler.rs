@@ -4,28 +4,25 @@
 //!    tool can answer.
 //! 2. A call that is cancelled ends what was started for it.
 use super::{
-    ExecServer,
     deletions::{Deletions, Expected},
+    refusal::Refusal,
+    scope::{Context, Scope},
+    server::ExecServer,
     tools,
 };
 use rmcp::{
-    ErrorData, RoleServer, ServerHandler,
+    ErrorData, ServerHandler,
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
         PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
     },
-    service::RequestContext,
 };
 use serde::Serialize;
 use serde_json::Value;
 use std::{
     path::{Path, PathBuf},
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, OnceLock},
 };
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// What a call may name its thread with, in `_meta`.
@@ -47,35 +44,6 @@ pub(crate) struct Caller {
     /// That of its session.
     deletion: OnceLock<Option<Expected>>,
 }
-
-/// Whose commands they are.
-#[derive(Debug)]
-pub(super) struct Scope {
-    pub(super) number: u64,
-    /// The thread of calls that name none; `None`: a new one for each.
-    thread_id: Option<String>,
-    /// Its commands are to end.
-    pub(super) gone: CancellationToken,
-}
-
-impl Scope {
-    pub(super) fn new(thread_id: Option<String>, shutdown: &CancellationToken) -> Self {
-        static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        Self { number: NUMBERS.fetch_add(1, Relaxed), thread_id, gone: shutdown.child_token() }
-    }
-}
-
-/// What a tool answers that cannot do what it was asked for: what to do instead.
-#[derive(Debug)]
-pub(super) struct Refusal(pub(super) String);
-
-impl<E: std::error::Error> From<E> for Refusal {
-    fn from(error: E) -> Self {
-        Self(error.to_string())
-    }
-}
-
-pub(super) type Context = RequestContext<RoleServer>;
 
 impl Caller {
     fn new(server: &Arc<ExecServer>, deletions: Option<Arc<Deletions>>) -> Self {
@@ -191,9 +159,4 @@ pub(super) fn structured(answer: impl Serialize) -> CallToolResponse {
         Ok(value) => CallToolResult::structured(value).into(),
         Err(error) => CallToolResult::error(vec![ContentBlock::text(error.to_string())]).into(),
     }
-}
-
-/// What a cancelled call is answered with; nobody reads it.
-pub(super) fn cancelled() -> Refusal {
-    Refusal("cancelled".to_owned())
 }

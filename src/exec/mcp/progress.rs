@@ -1,5 +1,5 @@
 //! What a caller is told while a person is waited for, so that its own timeout can wait too.
-use super::{clock::Clock, handler::Context};
+use super::{clock::Clock, scope::Context};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use std::{pin::pin, time::Duration};
 use tokio::time::{Instant, MissedTickBehavior, interval};

@@ -2,7 +2,9 @@
 use super::{
     clock::Clock,
     command::Command,
-    handler::{Caller, Context, Refusal},
+    handler::Caller,
+    refusal::Refusal,
+    scope::Context,
     shell::{YIELD, most, yield_time},
     tools::{Kill, Nothing, OUTPUT, Outcome, Session, Sessions, WriteStdin, parse},
 };

@@ -4,8 +4,10 @@ use super::{
     clock::Clock,
     command::{About, Command},
     commands::Start,
-    handler::{Caller, Context, Refusal, cancelled, structured, workdir},
+    handler::{Caller, structured, workdir},
     progress,
+    refusal::{Refusal, cancelled},
+    scope::Context,
     tools::{ExecCommand, OUTPUT, Outcome, Shell, limit, parse},
 };
 use rmcp::model::{CallToolRequestParams, CallToolResponse};

@@ -4,8 +4,8 @@
 use super::{
     clock::Times,
     command::{Command, End, Why},
-    handler::Refusal,
     output::Taken,
+    refusal::Refusal,
 };
 use rmcp::{
     handler::server::tool::schema_for_type,

@@ -1,10 +1,9 @@
 //! A command line held against the rules.
 use super::{
-    load::{self, LoadError},
     rule::{Decision, Executables, Fit, Rule},
     shell::{self, Line, Word},
 };
-use std::{fmt, path::Path};
+use std::fmt;
 
 /// The rules of one or more files.
 #[derive(Debug, Default)]
@@ -32,28 +31,6 @@ pub struct Judgement {
 }
 
 impl Rules {
-    /// Reads files of rules. What all of them say holds together.
-    ///
-    /// # Errors
-    /// A file that cannot be read or is not right, with the place in it. Nothing is half believed.
-    pub fn load<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self, LoadError> {
-        let mut rules = Self::default();
-        for path in paths {
-            load::file(path.as_ref(), &mut rules)?;
-        }
-        Ok(rules)
-    }
-
-    /// Reads rules from a text; `name` stands for the file in messages.
-    ///
-    /// # Errors
-    /// As [`Rules::load`].
-    pub fn parse(name: &str, text: &str) -> Result<Self, LoadError> {
-        let mut rules = Self::default();
-        load::text(name, text, &mut rules)?;
-        Ok(rules)
-    }
-
     /// What in the files was understood and has no effect here.
     pub fn warnings(&self) -> &[String] {
         &self.warnings

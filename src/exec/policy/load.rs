@@ -52,7 +52,31 @@ struct Examples {
     unfit: Vec<Vec<String>>,
 }
 
-pub(super) fn file(path: &Path, rules: &mut Rules) -> Result<(), LoadError> {
+impl Rules {
+    /// Reads files of rules. What all of them say holds together.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is not right, with the place in it. Nothing is half believed.
+    pub fn load<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self, LoadError> {
+        let mut rules = Self::default();
+        for path in paths {
+            add_file(path.as_ref(), &mut rules)?;
+        }
+        Ok(rules)
+    }
+
+    /// Reads rules from a text; `name` stands for the file in messages.
+    ///
+    /// # Errors
+    /// As [`Rules::load`].
+    pub fn parse(name: &str, text: &str) -> Result<Self, LoadError> {
+        let mut rules = Self::default();
+        add_text(name, text, &mut rules)?;
+        Ok(rules)
+    }
+}
+
+fn add_file(path: &Path, rules: &mut Rules) -> Result<(), LoadError> {
     let name = path.display().to_string();
     let content = fs::read_to_string(path).map_err(|error| LoadError {
         file: name.clone(),
@@ -60,10 +84,10 @@ pub(super) fn file(path: &Path, rules: &mut Rules) -> Result<(), LoadError> {
         column: 0,
         message: format!("cannot be read ({error}); name a file of rules that can"),
     })?;
-    text(&name, &content, rules)
+    add_text(&name, &content, rules)
 }
 
-pub(super) fn text(name: &str, content: &str, rules: &mut Rules) -> Result<(), LoadError> {
+fn add_text(name: &str, content: &str, rules: &mut Rules) -> Result<(), LoadError> {
     let said = evaluate(name, content).map_err(|error| {
         let at = error.span().map(|span| span.resolve_span().begin);
         LoadError {

@@ -1,7 +1,7 @@
 //! The sandbox in the words of Linux: rights are taken away from every file, and given back beneath the roots.
 //!
 //! Only rights to change files are taken: what is not named stays allowed. So nothing has to be given back for reading.
-use super::{Enforcement, Missing, SandboxError};
+use super::enforcement::{Enforcement, Missing, SandboxError};
 use landlock::{
     ABI, AccessFs, BitFlags, LandlockStatus, PathBeneath, PathFd, PathFdError, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetError, RulesetStatus, path_beneath_rules,

@@ -11,7 +11,7 @@
 //!
 //! The signature is looked at before anything that it signs. The library of the field, `jsonwebtoken`, has no backend that
 //! we could link (`ring`), and reads the clock itself; here `now` is an argument.
-use super::Denial;
+use super::caller::Denial;
 use super::grant::{Grant, Rights};
 use super::keys::Key;
 use base64::Engine;
@@ -19,6 +19,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use std::sync::Arc;
 
+/// The default audience of tokens, for `pausewatch token` and the server.
+pub(crate) const AUDIENCE: &str = "pausewatch";
 /// How much the clock of who made the token may be ahead of ours, in nanoseconds: machines that keep their clocks are within.
 pub(super) const LEEWAY: i64 = 5 * SECOND;
 const SECOND: i64 = 1_000_000_000;

@@ -1,6 +1,6 @@
 //! Makes tokens, and the keys that sign them.
-use super::AUDIENCE;
 use super::grant::{Grant, Rights, Role};
+use super::jwt::AUDIENCE;
 use super::tokens::Digest;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -31,7 +31,7 @@ pub struct Token {
 /// A private key that signs JSON web tokens.
 pub struct Signer {
     key: SigningKey,
-    /// What the server expects as audience; [`AUDIENCE`] unless it was told otherwise.
+    /// The audience that the server expects. Default: `pausewatch`.
     pub audience: String,
     /// What the server expects as issuer, if it does.
     pub issuer: Option<String>,

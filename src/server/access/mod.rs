@@ -8,6 +8,7 @@
 //! - A2: a key has one algorithm, its own; what a token says of its algorithm only ever excludes keys.
 //! - A3: a token that ends, by its time or because its file or key no longer says so, opens nothing from then on; watches end.
 //! - A4: no secret is kept, logged or printed; only digests of them are compared, in constant time.
+mod caller;
 mod grant;
 mod jwt;
 mod keys;
@@ -15,72 +16,21 @@ pub mod mint;
 mod rules;
 mod tokens;
 
+pub(crate) use caller::{Caller, Denial};
 pub use grant::{Grant, Role};
+pub(crate) use jwt::AUDIENCE;
 pub use rules::{AccessConfig, JwtConfig, PublicKeys};
 
 use crate::clock::Clock;
-use crate::core::scope::Scope;
-use crate::core::types::ThreadId;
-use rules::{Origin, Rules};
+use rules::Rules;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// What the server takes as audience, and `pausewatch token` writes, unless told otherwise.
-pub(crate) const AUDIENCE: &str = "pausewatch";
 /// How late the end of a token is noticed at most when the wall clock was set, or the machine slept.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(60);
-
-/// Who calls.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Caller {
-    grant: Grant,
-    origin: Origin,
-}
-
-impl Caller {
-    /// Who it is, for limits, logs and the audit trail: as the token says.
-    pub fn subject(&self) -> &str {
-        self.grant.subject()
-    }
-
-    /// What it may do.
-    pub fn role(&self) -> Role {
-        self.grant.role()
-    }
-
-    /// The threads with which it may do so.
-    pub fn scope(&self) -> &Scope {
-        self.grant.scope()
-    }
-
-    /// Whether its token opens this thread.
-    pub fn opens(&self, thread: &ThreadId) -> bool {
-        self.scope().contains(thread)
-    }
-}
-
-impl fmt::Debug for Caller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.grant.fmt(f)
-    }
-}
-
-/// Why a caller is not who it has to be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Denial {
-    /// Send one.
-    #[error("the call has no token: send one as `authorization: Bearer TOKEN` (--token, PAUSEWATCH_TOKEN)")]
-    Missing,
-    /// Get one that the server takes.
-    #[error("the token is not accepted: {0}")]
-    Invalid(&'static str),
-    /// Get a new one.
-    #[error("the token has expired: get a new one")]
-    Expired,
-}
 
 /// Knows the tokens. They may be exchanged while it is in use.
 pub struct Access {

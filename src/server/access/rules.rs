@@ -1,9 +1,9 @@
 //! Which tokens are accepted now. New files make new rules; nothing of the old ones is left.
+use super::caller::{Caller, Denial, Origin};
 use super::grant::Grant;
-use super::jwt::{self, Expected};
+use super::jwt::{self, AUDIENCE, Expected};
 use super::keys::{self, Key};
 use super::tokens::{self, Digest, Tokens};
-use super::{AUDIENCE, Caller, Denial};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -81,14 +81,6 @@ impl AccessConfig {
     pub fn files(&self) -> Vec<PathBuf> {
         self.tokens.iter().chain(self.jwt.as_ref().and_then(|jwt| jwt.keys.file())).cloned().collect()
     }
-}
-
-/// What a caller was known by.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) enum Origin {
-    Static(Digest),
-    /// The key that has signed it.
-    Jwt(Arc<Key>),
 }
 
 pub(super) struct Rules {

@@ -1,13 +1,33 @@
 //! The files of the trail.
 //!
 //! - F1: what keeps a full file from being put aside keeps no line from being written: they go on in the same file.
-use super::Config;
 use crate::server::background_writer::Sink;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+/// Where the trail is, and how much of it is kept.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The file.
+    pub path: PathBuf,
+    /// Bytes at which another one is begun.
+    pub max_size: u64,
+    /// Full ones that are kept beside it, as `FILE.1` (the latest) to `FILE.KEEP`.
+    pub keep: u32,
+}
+
+impl Config {
+    /// Whether a trail could be opened and rotated, without a change to any file.
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub fn check(&self) -> Result<(), String> {
+        check(&self.path)
+    }
+}
 
 pub(super) struct Files {
     config: Config,

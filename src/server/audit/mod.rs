@@ -8,6 +8,8 @@
 //!   it cannot be rotated, it grows.
 mod file;
 
+pub use file::Config;
+
 use crate::coordinator::metrics::Metrics;
 use crate::coordinator::{ChangeObserver, Changed};
 use crate::core::{Closing, Effect, Timestamp};
@@ -15,32 +17,10 @@ use crate::server::background_writer::BackgroundWriter;
 use file::Files;
 use serde::Serialize;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Bytes of lines that may wait for the file: some ten thousand.
 const MOST: usize = 4 << 20;
-
-/// Where the trail is, and how much of it is kept.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The file.
-    pub path: PathBuf,
-    /// Bytes at which another one is begun.
-    pub max_size: u64,
-    /// Full ones that are kept beside it, as `FILE.1` (the latest) to `FILE.KEEP`.
-    pub keep: u32,
-}
-
-impl Config {
-    /// Whether a trail could be opened and rotated, without a change to any file.
-    ///
-    /// # Errors
-    /// What is in the way.
-    pub fn check(&self) -> Result<(), String> {
-        file::check(&self.path)
-    }
-}
 
 /// Writes the trail.
 pub(crate) struct Trail {

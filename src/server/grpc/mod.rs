@@ -33,8 +33,6 @@ use v1::elicitation_service_server::{ElicitationService, ElicitationServiceServe
 /// The largest unary request: every field at its limit takes under 2 KiB; what is larger can still be told which field
 /// is too long.
 const MAX_UNARY_REQUEST: usize = 64 << 10;
-/// The largest watch request: 10,000 ids of 256 bytes, with their tags and lengths.
-const MAX_WATCH_REQUEST: usize = 3 << 20;
 
 /// Serves `pausewatch.v1.ElicitationService`.
 #[derive(Clone)]

@@ -4,7 +4,7 @@
 //! that does not read costs what its threads cost, and no more.
 use super::codec::RequestCodec;
 use super::frame::Batch;
-use super::{MAX_WATCH_REQUEST, wire};
+use super::wire;
 use crate::clock::Clock;
 use crate::coordinator::hub::{Hub, Subscription};
 use crate::coordinator::metrics::Rpc;
@@ -26,6 +26,9 @@ use tonic::{Code, Status};
 
 /// States that are sent at once and are larger count as the memory of their connection until they are sent.
 const LARGE: usize = 2 << 10;
+
+/// The largest watch request: 10,000 ids of 256 bytes, with their tags and lengths.
+const MAX_WATCH_REQUEST: usize = 3 << 20;
 
 /// Serves watches.
 #[derive(Clone)]

@@ -3,7 +3,8 @@
 //! Four tables: what is said of the store as a whole; threads by id; open elicitations and what is remembered of the
 //! last 10 minutes by row number. Row numbers rise, so that what comes and goes quickly stays together at the end of
 //! its table.
-use super::disk::{DATABASE, Disk, Health, ReservedSpaceFile, is_no_space};
+use super::disk::{Disk, Health, ReservedSpaceFile, is_no_space};
+use super::file_names::DATABASE;
 use super::journal::ReadError;
 use super::ops::{Changes, FLOOR_KEY, Table};
 use super::rows::{ElicitationRow, MemoryRow, Remembered, RowCodec, ThreadRow};

@@ -4,6 +4,7 @@
 //! the write tried again: so the commit at hand succeeds, and from then on the store says that it is full. Increments
 //! are refused, and the decrements that let everybody go on have room. When there is space for a reserve again, the
 //! store is no longer full.
+use super::file_names::{DATABASE, RESERVE, SEGMENT};
 use super::permissions;
 use redb::{StorageBackend, backends::FileBackend};
 use std::fmt;
@@ -13,12 +14,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-/// The file of the database.
-pub(super) const DATABASE: &str = "pausewatch.redb";
-/// What the names of the journal's files begin with.
-pub(super) const SEGMENT: &str = "journal-";
-/// The file that keeps blocks.
-pub(super) const RESERVE: &str = "reserve";
 /// A database that is being made.
 const DATABASE_DRAFT: &str = "pausewatch.redb.new";
 /// A file of the journal that is being made.

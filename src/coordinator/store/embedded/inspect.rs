@@ -1,5 +1,6 @@
 //! Looking at a store that no server has open, without a change to it.
-use super::disk::{DATABASE, Disk};
+use super::disk::Disk;
+use super::file_names::DATABASE;
 use super::read_only_overlay::ReadOnlyOverlay;
 use super::{Embedded, lock, restore};
 use crate::coordinator::store::{OpenError, Store};

@@ -1,4 +1,5 @@
 //! One process a directory (S3).
+use super::file_names::LOCK;
 use super::permissions;
 use crate::coordinator::store::OpenError;
 use std::fs::{File, TryLockError};
@@ -7,8 +8,6 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// The file.
-pub(super) const LOCK: &str = "lock";
 /// A lock that is about to be given back is waited for: of a process that is ending, or of a child of this one that was
 /// forked while the directory was open and has not yet become its program (flock(2): a lock is shared across fork).
 const TRIES: u32 = 50;

@@ -8,6 +8,7 @@ mod checkpoint;
 mod database;
 mod disk;
 mod entry;
+mod file_names;
 #[cfg(unix)]
 mod inspect;
 mod journal;

@@ -3,9 +3,7 @@
 //! - P1: what the store makes nobody else can open, whatever the umask is.
 //! - P2: what an earlier version has left open to others is closed to them when the store is opened. Its directory may be
 //!   the work of somebody else, who is told.
-use super::disk::{DATABASE, RESERVE, SEGMENT};
-use super::lock::LOCK;
-use super::restore::REPLACED;
+use super::file_names::{DATABASE, LOCK, REPLACED, RESERVE, SEGMENT};
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};

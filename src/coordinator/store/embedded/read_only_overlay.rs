@@ -2,7 +2,8 @@
 //!
 //! Opening a store writes to it: the journal is taken up, the database repairs what a crash has left. Here all that is
 //! written stays in memory, above the files.
-use super::disk::{DATABASE, Disk};
+use super::disk::Disk;
+use super::file_names::DATABASE;
 use redb::StorageBackend;
 use std::collections::HashMap;
 use std::fs::File;

@@ -7,7 +7,8 @@
 //!   ignore what is older than what they know (G6). They begin at the second of the restore, times 2^20: no server makes a
 //!   million changes of a thread in a second, so that no earlier life of the store has come as far.
 use super::database::{Database, damaged};
-use super::disk::{DATABASE, Directory, Disk, Health, create_directory};
+use super::disk::{Directory, Disk, Health, create_directory};
+use super::file_names::{DATABASE, REPLACED};
 use super::ops::{Changes, FLOOR_KEY, Table};
 use super::rows::{RowCodec, ThreadRow};
 use super::segments::MAX_SEGMENTS;
@@ -22,8 +23,6 @@ use std::sync::Arc;
 
 /// Where the new store is made. While it is there, the restore is not finished.
 const STAGING: &str = "restoring";
-/// What the names of directories begin with that have what was there before.
-pub(super) const REPLACED: &str = "replaced-";
 /// Of a second: more changes than one thread can have in it.
 const REVISIONS_A_SECOND: u64 = 1 << 20;
 const NANOS_A_SECOND: i64 = 1_000_000_000;

@@ -11,6 +11,7 @@ mod blanks;
 mod builtins;
 mod commands;
 mod heredoc;
+mod line;
 mod names;
 mod options;
 mod programs;
@@ -20,10 +21,11 @@ mod values;
 mod word;
 mod wrapper;
 
+pub(super) use line::Line;
 pub(super) use word::{Word, show};
 
 use super::rule::file_name;
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::ops::ControlFlow;
 use tree_sitter::{ParseOptions, ParseState, Parser};
 
 /// Longer lines are a doubt: some that nobody means take the parser time that grows with the square of their length.
@@ -37,44 +39,7 @@ const MAX_BYTES_IN_ALL: usize = 4 * MAX_BYTES;
 /// What the parser may spend on making sense of errors: each step there costs as much as there is text before it.
 const MAX_EFFORT: usize = 1 << 20;
 
-/// What was read.
-#[derive(Debug, Default)]
-pub(super) struct Line {
-    /// Each command's words, in the order of the text.
-    pub(super) commands: Vec<Vec<Word>>,
-    /// Why what was read may not be what runs.
-    pub(super) doubts: Vec<String>,
-    /// It writes a file by a redirection, or sets a variable that programs may heed: more than its commands' words say.
-    pub(super) beyond_allow: bool,
-    /// Arithmetic and the like, which runs commands that are hidden in the values of variables (`a[$(rm)]`).
-    evaluates: bool,
-    /// Variables get values that are not mere numbers.
-    assigned: bool,
-    /// A quoted text has a substitution in it.
-    hidden: bool,
-    /// Words in `[ … ]` may become others.
-    splits: bool,
-    /// `HOME` is set, and a shell reads its profile, which is there.
-    rehomed: bool,
-    login: bool,
-    /// Variables that are arrays, and those that `declare` and its like give what may be a list. In what is both, bash runs what
-    /// is to be substituted.
-    arrays: BTreeSet<String>,
-    lists: BTreeSet<String>,
-    /// What is read now is for a shell that is not bash.
-    posix: bool,
-    /// Read so far.
-    bytes: usize,
-}
-
 impl Line {
-    fn doubt(&mut self, why: impl Into<String>) {
-        // One is enough to decide; a few are enough to tell.
-        if self.doubts.len() < 8 {
-            self.doubts.push(why.into());
-        }
-    }
-
     /// Notes a command, and what it runs in turn.
     fn command(&mut self, words: Vec<Word>, depth: usize) {
         if self.commands.len() >= MAX_COMMANDS {
@@ -95,23 +60,6 @@ impl Line {
                 self.posix = before;
             }
         }
-    }
-
-    fn finish(mut self) -> Self {
-        if self.evaluates && (self.assigned || self.hidden) {
-            self.doubt("it evaluates a text that is not known, which may run commands");
-        }
-        if self.splits && self.hidden {
-            self.doubt("words of its tests may become others, which may run commands");
-        }
-        if !self.arrays.is_disjoint(&self.lists) {
-            self.doubt("it declares a list of what is not known, which may run commands");
-        }
-        if self.rehomed && self.login {
-            self.doubt("it runs a shell whose profile is not known");
-        }
-        self.beyond_allow |= self.splits && self.assigned;
-        self
     }
 
     fn script(&mut self, text: &str, depth: usize) {

@@ -21,7 +21,7 @@ pub(crate) use crate::proto::v1::{
 };
 use crate::trace::Parent;
 pub(crate) use error::Error;
-pub(crate) use hold::{HoldBuilder, Release};
+pub(crate) use hold::Release;
 pub(crate) use retry::after;
 use std::{
     fmt,
@@ -120,10 +120,6 @@ impl Client {
 
     pub(crate) async fn get_pause_state(&self, request: GetPauseStateRequest) -> Result<GetPauseStateResponse, Error> {
         self.unary(request, |server, request| async move { server.get(request).await }).await
-    }
-
-    pub(crate) fn hold(&self, thread_id: &str) -> HoldBuilder {
-        HoldBuilder::new(self.clone(), thread_id.to_owned())
     }
 
     pub(crate) fn watch(&self) -> Watch {

@@ -1,0 +1,45 @@
+//! The key that signs tokens, from the command line or the environment.
+use crate::server::access::AUDIENCE;
+use crate::server::access::mint::Signer;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The key that signs, as `create` and `run` are told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Key {
+    /// The private key that signs tokens, a PEM file: `pausewatch token key` makes one [env: PAUSEWATCH_TOKEN_KEY].
+    // Not by clap: a variable that is empty counts as not set.
+    #[arg(long, value_name = "FILE")]
+    token_key: Option<PathBuf>,
+    /// The `aud` of the tokens, as the server expects it.
+    #[arg(long, value_name = "AUDIENCE", default_value = AUDIENCE)]
+    token_audience: String,
+    /// The `iss` of the tokens, if the server expects one.
+    #[arg(long, value_name = "ISSUER")]
+    token_issuer: Option<String>,
+}
+
+/// The variable that names the key.
+pub(crate) const KEY_VARIABLE: &str = "PAUSEWATCH_TOKEN_KEY";
+
+impl Key {
+    /// `None`: there is none.
+    ///
+    /// # Errors
+    /// The file has no key that signs.
+    pub(crate) fn signer(&self) -> Result<Option<Signer>, String> {
+        let variable = || std::env::var_os(KEY_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let Some(path) = self.token_key.clone().or_else(variable) else { return Ok(None) };
+        let text = fs::read_to_string(&path).map_err(|error| error.to_string());
+        let signer = text.and_then(|text| Signer::from_pem(&text));
+        let mut signer = signer.map_err(|why| format!("token key {}: {why}", path.display()))?;
+        (signer.audience, signer.issuer) = (self.token_audience.clone(), self.token_issuer.clone());
+        Ok(Some(signer))
+    }
+}
+
+/// The time since 1970.
+pub(crate) fn now() -> Duration {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
+}

@@ -1,0 +1,28 @@
+//! What was committed, as the coordinator publishes it.
+use crate::core::types::{ElicitationId, ThreadId};
+use crate::core::{Closing, Elicitation, Header, Timestamp};
+use std::sync::Arc;
+
+/// Something that was committed.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// Of which thread.
+    pub thread: ThreadId,
+    /// Its header now.
+    pub header: Header,
+    /// What has happened.
+    pub event: Event,
+}
+
+/// What has happened to a thread.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// An elicitation was opened, and when its lease ends.
+    Opened(Arc<Elicitation>, Option<Timestamp>),
+    /// One was closed.
+    Closed(ElicitationId, Closing),
+    /// The end of a lease has moved: nothing that watchers are told.
+    Renewed(ElicitationId, Option<Timestamp>),
+    /// The thread was idle for long and is forgotten; the revision in the header is the new floor.
+    Forgotten,
+}

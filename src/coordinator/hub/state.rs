@@ -1,0 +1,265 @@
+//! The threads and the watchers of a hub, behind its lock.
+use super::event::{Committed, Event};
+use super::topic::{Frame, OpenElicitation, Subscriber, ThreadState, Topic};
+use super::watcher::{All, Changed, Many, Sink, Watched, Watcher};
+use crate::core::Header;
+use crate::core::scope::Scope;
+use crate::core::types::ThreadId;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use slab::Slab;
+use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::hash::BuildHasher;
+use std::task::Waker;
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) hasher: DefaultHashBuilder,
+    /// Keys of `topics`, by thread id.
+    pub(super) index: HashTable<u32>,
+    pub(super) topics: Slab<Topic>,
+    pub(super) watchers: Slab<Watcher>,
+    /// Keys of the watchers of every thread.
+    pub(super) watch_all: Vec<u32>,
+    /// Keys of the watchers of every thread that is in their scope.
+    pub(super) watch_within: Vec<u32>,
+    /// The known threads, in the order in which they are listed.
+    pub(super) known: BTreeSet<ThreadId>,
+    /// Keys of the topics that are paused, in no order.
+    pub(super) paused: Vec<u32>,
+    /// The revision of threads that are not known.
+    pub(super) floor: u64,
+    /// Open elicitations.
+    pub(super) open: u64,
+    /// States that watchers were given.
+    pub(super) deliveries: u64,
+    /// States that were overtaken before a watcher was given them.
+    pub(super) conflations: u64,
+    pub(super) closed: bool,
+}
+
+impl State {
+    pub(super) fn find(&self, thread: &ThreadId) -> Option<u32> {
+        let hash = self.hasher.hash_one(thread);
+        self.index.find(hash, |&key| self.topics[key as usize].thread == *thread).copied()
+    }
+
+    /// Makes room for more topics.
+    pub(super) fn reserve(&mut self, more: usize) {
+        self.topics.reserve(more);
+        let (topics, hasher) = (&self.topics, &self.hasher);
+        self.index.reserve(more, |&key| hasher.hash_one(&topics[key as usize].thread));
+    }
+
+    /// The topic of a thread; a new one if there is none.
+    pub(super) fn topic(&mut self, thread: &ThreadId) -> u32 {
+        let hash = self.hasher.hash_one(thread);
+        if let Some(&key) = self.index.find(hash, |&key| self.topics[key as usize].thread == *thread) {
+            return key;
+        }
+        let key = small(self.topics.insert(Topic::new(thread.clone())));
+        let (topics, hasher) = (&self.topics, &self.hasher);
+        self.index.insert_unique(hash, key, |&key| hasher.hash_one(&topics[key as usize].thread));
+        key
+    }
+
+    /// Drops a topic that nothing is known of and that nobody watches.
+    pub(super) fn drop_if_unused(&mut self, key: u32) {
+        let topic = &self.topics[key as usize];
+        if topic.known.is_some() || !topic.subscribers.is_empty() {
+            return;
+        }
+        let hash = self.hasher.hash_one(&topic.thread);
+        if let Ok(entry) = self.index.find_entry(hash, |&other| other == key) {
+            entry.remove();
+        }
+        self.topics.remove(key as usize);
+    }
+
+    pub(super) fn know(&mut self, thread: &ThreadId, header: Header) -> u32 {
+        let key = self.topic(thread);
+        if self.topics[key as usize].known.is_none() {
+            self.topics[key as usize].known = Some(Box::new(ThreadState::new(header)));
+            self.known.insert(thread.clone());
+        }
+        key
+    }
+
+    /// Takes over a header, and keeps the list of paused threads.
+    pub(super) fn set_header(&mut self, key: u32, header: Header) {
+        let known = self.topics[key as usize].known.as_mut().expect("set only of known threads");
+        known.header = header;
+        known.frame = Frame::default();
+        let (is, was) = (header.pause.since.is_some(), known.paused_place);
+        match (is, was) {
+            (true, None) => {
+                known.paused_place = Some(small(self.paused.len()));
+                self.paused.push(key);
+            }
+            (false, Some(place)) => {
+                known.paused_place = None;
+                self.paused.swap_remove(place as usize);
+                if let Some(&moved) = self.paused.get(place as usize) {
+                    let moved = self.topics[moved as usize].known.as_mut().expect("paused threads are known");
+                    moved.paused_place = Some(place);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn publish(&mut self, committed: Committed, wakers: &mut Vec<Waker>) {
+        let Committed { thread, header, event } = committed;
+        if let Event::Forgotten = event {
+            self.floor = self.floor.max(header.revision);
+            return self.forget(&thread);
+        }
+        let key = self.know(&thread, header);
+        let known = self.topics[key as usize].known.as_mut().expect("known by now");
+        let before = known.open.len();
+        match event {
+            Event::Opened(elicitation, ends) => known.open.push(OpenElicitation { elicitation, ends }),
+            Event::Closed(id, _) => known.open.retain(|shown| shown.elicitation.id != id),
+            Event::Renewed(id, ends) => {
+                let shown = known.open.iter_mut().find(|shown| shown.elicitation.id == id);
+                return shown.into_iter().for_each(|shown| shown.ends = ends);
+            }
+            Event::Forgotten => {}
+        }
+        self.open = self.open + known.open.len() as u64 - before as u64;
+        self.set_header(key, header);
+        self.mark_changed(key, wakers);
+    }
+
+    pub(super) fn forget(&mut self, thread: &ThreadId) {
+        if let Some(key) = self.find(thread) {
+            self.topics[key as usize].known = None;
+            self.known.remove(thread);
+            self.drop_if_unused(key);
+        }
+    }
+}
+
+impl State {
+    pub(super) fn watch_all(&mut self, key: u32, within: Option<Scope>) -> Changed {
+        let keys = if within.is_none() { &mut self.watch_all } else { &mut self.watch_within };
+        keys.push(key);
+        let paused = self.paused.iter().map(|&topic| &self.topics[topic as usize].thread);
+        let seen = paused.filter(|thread| within.as_ref().is_none_or(|scope| scope.contains(thread)));
+        let queue: VecDeque<_> = seen.cloned().collect();
+        Changed::All(Box::new(All { within, queued: queue.iter().cloned().collect(), queue }))
+    }
+
+    /// `in_snapshot`: whether a thread is told at first.
+    pub(super) fn watch_threads(
+        &mut self,
+        key: u32,
+        threads: &[ThreadId],
+        in_snapshot: impl Fn(&Topic) -> bool,
+    ) -> Changed {
+        let mut seen = HashSet::with_capacity(threads.len());
+        let mut watched = Vec::with_capacity(threads.len());
+        let mut queued = Vec::with_capacity(threads.len());
+        for thread in threads.iter().filter(|&thread| seen.insert(thread)) {
+            let topic = self.topic(thread);
+            queued.push(in_snapshot(&self.topics[topic as usize]));
+            let subscribers = &mut self.topics[topic as usize].subscribers;
+            let place = small(subscribers.len());
+            subscribers.push(Subscriber { watcher: key, place: small(watched.len()) });
+            watched.push(Watched { topic, place });
+        }
+        watched.shrink_to_fit();
+        match watched[..] {
+            [thread] => Changed::One { thread, queued: queued[0] },
+            _ => {
+                queued.shrink_to_fit();
+                let queue = (0..small(watched.len())).filter(|&place| queued[place as usize]).collect();
+                Changed::Many(Box::new(Many { queued, threads: watched, queue }))
+            }
+        }
+    }
+
+    /// Tells the subscribers of a topic, and the watchers of every thread, that it has changed.
+    pub(super) fn mark_changed(&mut self, key: u32, wakers: &mut Vec<Waker>) {
+        let topic = &self.topics[key as usize];
+        let mut overtaken = 0;
+        wakers.reserve(topic.subscribers.len() + self.watch_all.len());
+        for subscriber in &topic.subscribers {
+            let watcher = &mut self.watchers[subscriber.watcher as usize];
+            match &mut watcher.changed {
+                Changed::One { queued, .. } => overtaken += u64::from(std::mem::replace(queued, true)),
+                Changed::Many(many) => overtaken += u64::from(!many.mark(subscriber.place)),
+                Changed::All(_) => {}
+            }
+            wakers.extend(watcher.waker.take());
+        }
+        for &key in self.watch_all.iter().chain(&self.watch_within) {
+            let watcher = &mut self.watchers[key as usize];
+            if !watcher.sees(&topic.thread) {
+                continue;
+            }
+            if let Changed::All(all) = &mut watcher.changed {
+                match all.queued.insert(topic.thread.clone()) {
+                    true => all.queue.push_back(topic.thread.clone()),
+                    false => overtaken += 1,
+                }
+            }
+            wakers.extend(watcher.waker.take());
+        }
+        self.conflations += overtaken;
+    }
+
+    /// Gives the sink the state of a topic.
+    pub(super) fn give(&mut self, key: u32, sink: &mut impl Sink) {
+        self.deliveries += 1;
+        let topic = &mut self.topics[key as usize];
+        let known = topic.known.as_deref_mut();
+        sink.state(&topic.thread, known.map(|known| (&known.header, &known.open[..], &mut known.frame)), self.floor);
+    }
+
+    /// Takes the next changed thread of a watcher, and gives it to the sink. `false`: none has changed.
+    pub(super) fn give_next(&mut self, key: u32, sink: &mut impl Sink) -> bool {
+        let topic = match &mut self.watchers[key as usize].changed {
+            Changed::One { thread, queued } => std::mem::take(queued).then_some(thread.topic),
+            Changed::Many(many) => many.next(),
+            Changed::All(all) => match all.next() {
+                // Forgotten since it was queued: what it was is of no use to anyone.
+                Some(thread) => match self.find(&thread) {
+                    Some(topic) => Some(topic),
+                    None => return true,
+                },
+                None => None,
+            },
+        };
+        topic.map(|topic| self.give(topic, sink)).is_some()
+    }
+
+    pub(super) fn remove_watcher(&mut self, key: u32) {
+        match self.watchers.remove(key as usize).changed {
+            Changed::All(all) => {
+                let keys = if all.within.is_none() { &mut self.watch_all } else { &mut self.watch_within };
+                keys.retain(|&other| other != key);
+            }
+            Changed::One { thread, .. } => self.unsubscribe(thread),
+            Changed::Many(many) => many.threads.into_iter().for_each(|thread| self.unsubscribe(thread)),
+        }
+    }
+
+    /// Takes one subscriber out; the last one moves to its place, and is told.
+    pub(super) fn unsubscribe(&mut self, watched: Watched) {
+        let topic = &mut self.topics[watched.topic as usize];
+        topic.subscribers.swap_remove(watched.place as usize);
+        if let Some(moved) = topic.subscribers.get(watched.place as usize) {
+            match &mut self.watchers[moved.watcher as usize].changed {
+                Changed::One { thread, .. } => thread.place = watched.place,
+                Changed::Many(many) => many.threads[moved.place as usize].place = watched.place,
+                Changed::All(_) => {}
+            }
+        }
+        self.drop_if_unused(watched.topic);
+    }
+}
+
+/// A slab key or a length as 32 bits: a watcher or a thread takes over 100 bytes, so that memory ends long before.
+pub(super) fn small(number: usize) -> u32 {
+    u32::try_from(number).expect("fewer than 2^32 threads and watchers fit into memory")
+}

@@ -1,0 +1,111 @@
+//! A watch of one client: what it is given, and how it is woken.
+use super::Hub;
+use super::SafeTime;
+use super::state::small;
+use super::topic::Topic;
+use super::watcher::{Interest, Sink, Watcher};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// A watch. Dropped, it ends.
+#[derive(Debug)]
+pub struct Subscription {
+    hub: Arc<Hub>,
+    key: u32,
+}
+
+impl Hub {
+    /// Starts a watch with a snapshot.
+    pub fn watch(self: &Arc<Self>, interest: Interest) -> Subscription {
+        let mut state = self.lock();
+        let key = small(state.watchers.vacant_key());
+        let changed = match interest {
+            Interest::All => state.watch_all(key, None),
+            Interest::Threads(threads) => state.watch_threads(key, &threads, |_| true),
+            // As cheap for the others as if the threads were asked for, and still only the paused ones come first.
+            Interest::Within(scope) => match scope.threads() {
+                Some(threads) => state.watch_threads(key, &threads, Topic::is_paused),
+                None => state.watch_all(key, scope.areas().is_some().then_some(scope)),
+            },
+        };
+        let snapshot_left = small(changed.queue_len());
+        let watcher = Watcher {
+            waker: None,
+            changed,
+            snapshot_left,
+            snapshot_end_due: snapshot_left == 0,
+            heartbeat_due: false,
+            quiet: false,
+        };
+        state.watchers.insert(watcher);
+        drop(state);
+        Subscription { hub: self.clone(), key }
+    }
+
+    /// Makes a heartbeat due for those of every `of`-th part `part` of the watchers that were sent nothing since their
+    /// last beat. Called for each part in turn, a full round is the time after which silence is broken, twice at most.
+    pub fn beat(&self, part: usize, of: usize) {
+        let mut wakers = Vec::new();
+        let mut state = self.lock();
+        for (_, watcher) in state.watchers.iter_mut().filter(|(key, _)| key % of == part) {
+            if std::mem::replace(&mut watcher.quiet, true) {
+                watcher.heartbeat_due = true;
+                wakers.extend(watcher.waker.take());
+            }
+        }
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Subscription {
+    /// Up to when lengths may be told.
+    pub fn horizon(&self) -> &SafeTime {
+        self.hub.horizon()
+    }
+
+    /// Gives the sink what is due, until it is full. `Ready(true)`: something was given; `Ready(false)`: the hub was
+    /// closed, and the watch is over; `Pending`: nothing is due, and the waker is kept.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>, sink: &mut impl Sink) -> Poll<bool> {
+        let mut state = self.hub.lock();
+        if state.closed {
+            return Poll::Ready(false);
+        }
+        let mut given = false;
+        while !sink.is_full() {
+            let watcher = &mut state.watchers[self.key as usize];
+            if std::mem::take(&mut watcher.snapshot_end_due) {
+                sink.snapshot_complete();
+            } else if state.give_next(self.key, sink) {
+                let watcher = &mut state.watchers[self.key as usize];
+                if watcher.snapshot_left > 0 {
+                    watcher.snapshot_left -= 1;
+                    watcher.snapshot_end_due = watcher.snapshot_left == 0;
+                }
+            } else {
+                break;
+            }
+            given = true;
+        }
+        let watcher = &mut state.watchers[self.key as usize];
+        if std::mem::take(&mut watcher.heartbeat_due) && !given {
+            sink.heartbeat();
+            given = true;
+        }
+        if given {
+            watcher.quiet = false;
+            return Poll::Ready(true);
+        }
+        match &mut watcher.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.hub.lock().remove_watcher(self.key);
+    }
+}

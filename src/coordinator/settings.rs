@@ -1,0 +1,19 @@
+//! The settings of a coordinator.
+use super::metrics::Metrics;
+use super::observer::ChangeObserver;
+use super::quota::Limits;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How the coordinator is to be.
+#[derive(Default)]
+pub struct Settings {
+    /// The lease of an increment that asks for none, 1 s to 24 h; `None`: for ever.
+    pub anonymous_ttl: Option<Duration>,
+    /// What callers may have; `None`: as much as they like.
+    pub limits: Option<Limits>,
+    /// Where it counts.
+    pub metrics: Arc<Metrics>,
+    /// Who is told of every change.
+    pub witness: Option<Box<dyn ChangeObserver>>,
+}

@@ -1,0 +1,33 @@
+//! The policy about commands: the rules, and the sandbox.
+use super::ask::WhenUnable;
+use super::command::About;
+use crate::exec::policy::Rules;
+use crate::exec::sandbox::{Enforcement, Sandbox};
+use std::{path::PathBuf, sync::Arc};
+
+/// What commands may do, and how people are asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Policy {
+    /// Which commands are allowed, prompted or forbidden.
+    pub rules: Arc<Rules>,
+    /// For callers that cannot ask.
+    pub when_unable: WhenUnable,
+    /// `None`: commands run without a sandbox.
+    pub sandbox: Option<SandboxPolicy>,
+}
+
+/// The sandbox of commands that no rule or person allows to run outside it.
+#[derive(Debug, Clone)]
+pub(crate) struct SandboxPolicy {
+    /// The writable paths besides the working directory and the directories for temporary files.
+    pub writable: Vec<PathBuf>,
+    /// How much of it the kernel enforces.
+    pub enforcement: Enforcement,
+}
+
+impl SandboxPolicy {
+    pub(super) fn of(&self, about: &About) -> Sandbox {
+        let usual = Sandbox::for_workdir(&about.workdir);
+        Sandbox::new(usual.writable().iter().chain(&self.writable).cloned())
+    }
+}

@@ -1,0 +1,59 @@
+//! How much of a sandbox the kernel enforces, and why it failed.
+use std::{fmt, io, path::PathBuf};
+
+/// How much of a sandbox the kernel enforces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Enforcement {
+    /// All of it.
+    Full,
+    /// A part: the kernel is older than what was asked of it.
+    Partial,
+    /// Nothing: the command can write whatever its user can.
+    None(Missing),
+}
+
+/// Why nothing is enforced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// The kernel has no Landlock: Linux before 5.13, built without it, or another system.
+    NotImplemented,
+    /// The kernel has it, and it was started without it.
+    NotEnabled,
+}
+
+impl Enforcement {
+    /// Whether the kernel enforces anything.
+    pub fn is_any(self) -> bool {
+        !matches!(self, Self::None(_))
+    }
+}
+
+impl fmt::Display for Enforcement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => "enforced",
+            Self::Partial => "enforced in part: this kernel does not guard against cutting files (Linux 6.2 does)",
+            Self::None(Missing::NotImplemented) => {
+                "not enforced: this system has no Landlock (Linux 5.13 and later have)"
+            }
+            Self::None(Missing::NotEnabled) => "not enforced: Landlock is off; add it to the kernel's parameter lsm=",
+        })
+    }
+}
+
+/// Why a sandbox could not be applied.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// A writable root cannot be opened.
+    #[error("cannot open {}, which is to be writable: {cause}; name a directory that is there", path.display())]
+    Writable {
+        /// The root.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        cause: io::Error,
+    },
+    /// The kernel refused, although it has Landlock.
+    #[error("cannot restrict this process: {0}")]
+    Refused(String),
+}
