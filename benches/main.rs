@@ -12,6 +12,7 @@ mod clients;
 mod grpc;
 mod hostile;
 mod idle;
+mod leases;
 mod limit;
 mod link;
 mod measure;
@@ -33,8 +34,8 @@ use result::Result;
 use settings::Settings;
 use std::process::ExitCode;
 
-const NAMES: [&str; 9] =
-    ["calls", "hostile", "propagation", "watch", "idle", "start", "stores", "stopwatch", "clients"];
+const NAMES: [&str; 10] =
+    ["calls", "hostile", "propagation", "watch", "idle", "leases", "start", "stores", "stopwatch", "clients"];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -66,6 +67,7 @@ fn run(name: &str) -> Result<()> {
         "propagation" => propagation::run(&settings),
         "watch" => watch::run(&settings),
         "idle" => idle::run(&settings),
+        "leases" => leases::run(&settings),
         "start" => start::run(&settings),
         "stores" => stores::run(&settings),
         "stopwatch" => stopwatch::run(),

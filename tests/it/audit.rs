@@ -92,7 +92,7 @@ fn as_no_root() -> Command {
 #[tokio::test]
 async fn a_trail_that_cannot_be_rotated_goes_on_in_its_file() {
     if let Err(error) = as_no_root().arg("--version").output() {
-        return skipped(format!("the program as another user: {error}"));
+        return skipped("other-user", format!("the program does not run as another user: {error}"));
     }
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("log");

@@ -116,7 +116,7 @@ fn an_interrupt_from_the_terminal_reaches_the_command_once() {
         if tried.code == Some(0) {
             at_a_terminal(contained);
         } else {
-            skipped(format!("a container is not to be had: {tried:?}"));
+            skipped("namespaces", format!("a container cannot be started: {tried:?}"));
         }
     }
 }

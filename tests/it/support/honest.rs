@@ -12,7 +12,6 @@ const CALLS: usize = 20;
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) calls: usize,
-    pub(crate) slowest: Duration,
     /// How far the memory grew beyond what it was at the beginning, at most.
     pub(crate) peak: usize,
 }
@@ -38,7 +37,7 @@ pub(crate) async fn beside<T>(what: &str, server: &Process, attack: impl Future<
     let peak = measured(&mut Box::pin(async { calls = calling.await.expect("the honest client is served") })).await;
     let slowest = Duration::from_micros(slowest.load(Relaxed) as u64);
     let left = server.memory().saturating_sub(before);
-    let report = Report { calls, slowest, peak: peak.saturating_sub(before) };
+    let report = Report { calls, peak: peak.saturating_sub(before) };
     println!(
         "{what}: memory +{:.1} MiB at most, +{:.1} MiB at the end; beside it {calls} calls, the slowest {slowest:?}",
         report.peak as f64 / 1_048_576.0,

@@ -1,8 +1,15 @@
-//! What a machine lacks is told to whoever runs the tests.
-use std::{fmt::Display, io::Write};
+//! Tests that need something that a machine may lack.
+use std::{env, fmt::Display, io::Write};
 
-/// Past the test runner, which shows of a test that passes nothing that it prints.
-pub(crate) fn skipped(why: impl Display) {
+/// Reports that the running test is skipped because the machine lacks `what`, and why.
+///
+/// With `CI=true` that is a failure, unless `PAUSEWATCH_CI_LACKS` lists `what`: `.ci/run` fills it with what it cannot
+/// install, and prints the list.
+pub(crate) fn skipped(what: &str, why: impl Display) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");
+    // Directly to standard error: the test runner hides the output of tests that pass.
+    let _ = writeln!(std::io::stderr(), "skipped: {test}: {what}: {why}");
+    let lacks = env::var("PAUSEWATCH_CI_LACKS").unwrap_or_default();
+    let is_ci = env::var("CI").is_ok_and(|ci| ci == "true");
+    assert!(!is_ci || lacks.split_whitespace().any(|lacking| lacking == what), "CI lacks {what}: {why}");
 }
