@@ -65,8 +65,8 @@ pub struct Account {
     streams: StreamCounts,
     /// Its calls of this second.
     pub calls: Rate,
-    /// Its calls that were refused.
-    pub refused: Rate,
+    /// Refused calls whose answer is delayed.
+    pub waiting_refusals: AtomicU64,
     /// Open elicitations that it has opened. Written by the engine alone.
     pub open: AtomicU64,
     /// Known threads that it was the first to name. Written by the engine alone.
@@ -112,7 +112,7 @@ impl Accounts {
             key: key.clone(),
             streams: StreamCounts::default(),
             calls: Rate::default(),
-            refused: Rate::default(),
+            waiting_refusals: AtomicU64::new(0),
             open: AtomicU64::new(0),
             threads: AtomicU64::new(0),
         });

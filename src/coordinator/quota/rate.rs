@@ -42,17 +42,6 @@ impl Rate {
         }
     }
 
-    /// Takes one call of `per_second` at `now`, whether there is one or not; how long it will be until all that was taken
-    /// is over, a second at most.
-    pub fn charge(&self, per_second: u64, now: Duration) -> Duration {
-        let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX / 2);
-        let share = SECOND / i64::try_from(per_second.max(1)).unwrap_or(SECOND).min(SECOND);
-        let charged = |over_at: i64| over_at.max(now).saturating_add(share).min(now.saturating_add(SECOND));
-        let before = self.over_at.fetch_update(Relaxed, Relaxed, |over_at| Some(charged(over_at)));
-        let over_at = charged(before.unwrap_or_else(|over_at| over_at));
-        Duration::from_nanos((over_at - now).unsigned_abs())
-    }
-
     /// Whether it is as if nobody had ever called.
     pub fn is_idle(&self, now: Duration) -> bool {
         i128::from(self.over_at.load(Relaxed)) <= now.as_nanos().cast_signed()
@@ -73,15 +62,6 @@ mod tests {
         assert_eq!(rate.take(10, at(5_060)), Err(at(40)));
         assert_eq!((taken(at(5_100)), taken(at(5_350)), taken(at(9_000))), (1, 2, 10));
         assert!(!rate.is_idle(at(9_999)) && rate.is_idle(at(10_000)));
-    }
-
-    #[test]
-    fn who_calls_on_is_put_off_for_longer_and_a_second_at_most() {
-        let (rate, now) = (Rate::default(), Duration::from_secs(5));
-        assert_eq!(rate.charge(4, now), Duration::from_millis(250));
-        assert_eq!(rate.charge(4, now), Duration::from_millis(500));
-        assert_eq!((0..9).map(|_| rate.charge(4, now)).max(), Some(Duration::from_secs(1)));
-        assert_eq!(rate.charge(4, 2 * now), Duration::from_millis(250));
     }
 
     #[test]

@@ -1,14 +1,12 @@
-//! Where every call comes by: it is counted and timed here, and refused if its caller has had its share.
+//! The first layer of every call: it authenticates, counts and times the call, and refuses it if a limit is reached.
 //!
-//! Whose token is not known is refused here too ([`admit`]), and what it tries is booked to the other side of its connection.
-//!
-//! A refusal costs no more than its answer: nothing of the request is read. Whoever goes on calling above the limit is read
-//! more slowly ([`ConnectionContext::read_later`]), so that it is TCP that keeps the calls, not the server. What is let in of its calls goes
-//! on together with others of its kind ([`TOGETHER`]).
+//! A refused call costs no more than its answer: nothing of the request is read. A caller far over its rate gets its refusals
+//! delayed ([`Delay`]), so that a flood waits in its own calls. A call without a valid token ([`admit`]) counts against the
+//! limits of its peer address.
 use super::authorize::admit;
 use super::caller::account;
 use super::context::{PROBE, ServiceContext};
-use super::memory_budget::ConnectionContext;
+use super::memory_budget::{ConnectionContext, MemoryReservation};
 use crate::clock::Clock;
 use crate::coordinator::metrics::Rpc;
 use crate::coordinator::quota::{Account, CallerKey};
@@ -20,6 +18,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};
@@ -28,15 +27,14 @@ use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
 use tonic::{Code, Status};
 
-/// A refused call is charged as this part of one that was let in: who is a little above its limit is told so at once, and
-/// who is far above it is read from more and more slowly.
+/// A caller over its rate gets at most this many refusals per admitted call; further ones wait.
 const REFUSALS_PER_CALL: u64 = 2;
+/// The longest wait of a refusal.
+const LONGEST_DELAY: Duration = Duration::from_secs(1);
+/// What a delayed refusal counts in the memory of its connection, in bytes: its HTTP/2 stream and its timer.
+const DELAY_BYTES: usize = 4 << 10;
 
-/// How often the calls of those who are above their limit go on: the disk is written once for many of them then, and the
-/// others seldom have to wait for that.
-const TOGETHER: Duration = Duration::from_millis(10);
-
-/// Counts the calls of `S`, and refuses those that are too many.
+/// Counts the calls to `S`, and refuses those over a limit.
 #[derive(Clone)]
 pub(crate) struct Admission<S> {
     inner: S,
@@ -57,42 +55,41 @@ impl<S> Admission<S> {
         Admission { lets_strangers_in: true, ..self }
     }
 
-    /// Whether the call may come in, and how long it waits until it goes on.
-    fn pass(&self, request: &mut http::Request<Body>, now: Duration) -> Result<Option<Duration>, Status> {
+    /// Authenticates the call and checks the limits.
+    fn admit(&self, request: &mut http::Request<Body>, now: Duration) -> Result<(), (Status, Option<Delay>)> {
         let admitted = admit(self.access.as_deref(), request);
-        let wait = self.check(request, now).map_err(|exceeded| self.shop.refuse(exceeded))?;
+        self.check(request, now).map_err(|(exceeded, delay)| (self.shop.refuse(exceeded), delay))?;
         match admitted {
-            Err(denial) if !self.lets_strangers_in => Err(status::of_denial(&denial)),
-            _ => Ok(wait),
+            Err(denial) if !self.lets_strangers_in => Err((status::of_denial(&denial), None)),
+            _ => Ok(()),
         }
     }
 
-    /// Whether it is one too many; else how long it waits until it goes on.
-    fn check(&self, request: &http::Request<Body>, now: Duration) -> Result<Option<Duration>, Exceeded> {
+    /// Checks the limits of calls per second.
+    fn check(&self, request: &http::Request<Body>, now: Duration) -> Result<(), (Exceeded, Option<Delay>)> {
         let guest = request.extensions().get::<Arc<ConnectionContext>>();
         if guest.is_some_and(|guest| *guest.account().key() == CallerKey::Itself) {
-            return Ok(None);
+            return Ok(());
         }
         let is_probe = request.uri().path() == PROBE;
         if let Some(refused) = guest.and_then(|guest| guest.refused()).filter(|_| !is_probe) {
-            return Err(refused.clone());
+            return Err((refused.clone(), None));
         }
-        let (calls, mut wait) = (self.shop.limits.calls, None);
+        let calls = self.shop.limits.calls;
         if let Some(per_second) = calls.per_caller
             && let Some(account) = account(&self.shop.accounts, request.extensions(), &*self.clock)
         {
             account.calls.take(per_second, now).map_err(|retry_after| {
-                slow_down(guest, &account, per_second, now);
                 let caller = Some(account.key().name());
-                too_often(Limit::CallsPerSecondPerCaller, per_second, caller, retry_after)
+                let exceeded = too_often(Limit::CallsPerSecondPerCaller, per_second, caller, retry_after);
+                (exceeded, Some(Delay::begin(account, guest, per_second)))
             })?;
-            wait = (!account.refused.is_idle(now)).then(|| until_next(TOGETHER, now));
         }
         if let Some(per_second) = calls.in_all.filter(|_| !is_probe) {
             let taken = self.shop.accounts.calls.take(per_second, now);
-            taken.map_err(|retry_after| too_often(Limit::CallsPerSecond, per_second, None, retry_after))?;
+            taken.map_err(|retry_after| (too_often(Limit::CallsPerSecond, per_second, None, retry_after), None))?;
         }
-        Ok(wait)
+        Ok(())
     }
 }
 
@@ -100,18 +97,27 @@ fn too_often(limit: Limit, allowed: u64, caller: Option<Box<str>>, retry_after: 
     Exceeded { limit, was: allowed, allowed, caller, retry_after }
 }
 
-fn slow_down(guest: Option<&Arc<ConnectionContext>>, account: &Account, per_second: u64, now: Duration) {
-    let behind = account.refused.charge(REFUSALS_PER_CALL.saturating_mul(per_second), now);
-    // Only who calls for nobody but itself is read later: the connection of a proxy brings others too.
-    if let (Some(guest), CallerKey::Peer(_) | CallerKey::User(_)) = (guest, account.key()) {
-        guest.read_later(behind);
+/// The delay of a refusal. With `n` refusals of a caller waiting, the next one waits for `n` times its share of a second.
+struct Delay {
+    account: Arc<Account>,
+    over: Pin<Box<Sleep>>,
+    _memory: Option<MemoryReservation>,
+}
+
+impl Delay {
+    fn begin(account: Arc<Account>, guest: Option<&Arc<ConnectionContext>>, per_second: u64) -> Self {
+        let waiting = u32::try_from(account.waiting_refusals.fetch_add(1, Relaxed)).unwrap_or(u32::MAX);
+        let per_second = u32::try_from(per_second.saturating_mul(REFUSALS_PER_CALL)).unwrap_or(u32::MAX);
+        let time = (Duration::from_secs(1) / per_second.max(1)).saturating_mul(waiting).min(LONGEST_DELAY);
+        let memory = guest.map(|guest| guest.hold(DELAY_BYTES));
+        Delay { account, over: Box::pin(sleep(time)), _memory: memory }
     }
 }
 
-/// The time to the next multiple of `step`.
-fn until_next(step: Duration, now: Duration) -> Duration {
-    let into = now.as_nanos() % step.as_nanos();
-    step - Duration::from_nanos(u64::try_from(into).expect("it is less than the step"))
+impl Drop for Delay {
+    fn drop(&mut self) {
+        self.account.waiting_refusals.fetch_sub(1, Relaxed);
+    }
 }
 
 impl<S: NamedService> NamedService for Admission<S> {
@@ -135,20 +141,17 @@ where
         let rpc = Rpc::of_path(request.uri().path());
         self.shop.metrics.calls.begun();
         let span = CallSpan::begin(self.shop.trace_calls, request.headers(), rpc.name());
-        let (answer, wait) = match self.pass(&mut request, began) {
-            Ok(wait) => (Answer::Coming(self.inner.call(request)), wait),
-            Err(status) => (Answer::Refused(Some(status)), None),
+        let answer = match self.admit(&mut request, began) {
+            Ok(()) => Answer::Coming(self.inner.call(request)),
+            Err((status, delay)) => Answer::Refused(Some(status), delay),
         };
-        let wait = wait.map(|wait| Box::pin(sleep(wait)));
-        Passing { answer, wait, rpc, span, began, clock: self.clock.clone(), counted: false, shop: self.shop.clone() }
+        Passing { answer, rpc, span, began, clock: self.clock.clone(), counted: false, shop: self.shop.clone() }
     }
 }
 
 /// A call that is being answered. Dropped before, it counts as cancelled.
 pub(crate) struct Passing<F> {
     answer: Answer<F>,
-    /// Nothing of the call is done before.
-    wait: Option<Pin<Box<Sleep>>>,
     rpc: Rpc,
     span: CallSpan,
     began: Duration,
@@ -159,7 +162,7 @@ pub(crate) struct Passing<F> {
 
 enum Answer<F> {
     Coming(F),
-    Refused(Option<Status>),
+    Refused(Option<Status>, Option<Delay>),
 }
 
 impl<F> Future for Passing<F>
@@ -169,13 +172,14 @@ where
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        if let Some(wait) = &mut self.wait {
-            ready!(wait.as_mut().poll(cx));
-            self.wait = None;
-        }
         let answer = match &mut self.answer {
             Answer::Coming(answer) => ready!(Pin::new(answer).poll(cx))?,
-            Answer::Refused(status) => status.take().expect("it is polled until it is ready").into_http(),
+            Answer::Refused(status, delay) => {
+                if let Some(delay) = delay {
+                    ready!(delay.over.as_mut().poll(cx));
+                }
+                status.take().expect("it is polled until it is ready").into_http()
+            }
         };
         self.counted = true;
         // An error is told by the headers; what comes with a message ends well.
@@ -207,8 +211,8 @@ mod tests {
     use crate::coordinator::quota::LimitPair;
     use crate::coordinator::quota::Limits;
     use crate::core::Timestamp;
-    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-    use tokio::time::{Instant, timeout};
+    use std::sync::atomic::AtomicUsize;
+    use tokio::time::Instant;
 
     /// Counts the calls that go on to it.
     #[derive(Clone, Default)]
@@ -256,39 +260,37 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn g7_the_calls_of_who_is_above_its_limit_go_on_together() {
+    async fn g7_calls_over_the_rate_of_their_caller_are_refused_and_other_callers_are_not() {
         let limits = Limits { calls: LimitPair { in_all: None, per_caller: Some(10) }, ..Limits::default() };
         let shop = Arc::new(ServiceContext { limits, ..ServiceContext::default() });
         let clock = Arc::new(Manual::new(Timestamp { boot: 0, wall: 0 }, 1));
-        clock.advance(Duration::from_millis(1_004));
+        clock.advance(Duration::from_secs(1));
         let counter = Counter::default();
         let mut gate = Admission::new(counter.clone(), shop.clone(), clock.clone(), None);
         let [hostile, honest] = [1, 2].map(|user| Caller::new(&shop, user));
-        let went_on = || counter.0.load(Relaxed);
+        let admitted = || counter.0.load(Relaxed);
 
-        // Within its limit nobody waits.
-        for _ in 0..10 {
+        for _ in 0..18 {
             gate.call(hostile.request()).await.unwrap();
         }
-        assert_eq!(went_on(), 10);
-        for _ in 0..8 {
-            gate.call(hostile.request()).await.unwrap();
+        assert_eq!(admitted(), 10);
+        let began = Instant::now();
+        let refused: Vec<_> = (0..21).map(|_| gate.call(hostile.request())).collect();
+        for (n, refused) in refused.into_iter().enumerate() {
+            refused.await.unwrap();
+            // Two refusals for each of 10 calls a second, so one in 50 ms, and none later than a second.
+            assert_eq!(began.elapsed().as_millis(), 50 * n as u128);
         }
-        assert_eq!(went_on(), 10, "above it they are refused");
+        gate.call(hostile.request()).await.unwrap();
+        assert_eq!(began.elapsed().as_secs(), 1, "nothing waits any more, so this refusal does not");
+        gate.call(honest.request()).await.unwrap();
+        assert_eq!(admitted(), 11);
 
         clock.advance(Duration::from_millis(100));
-        let begun = Instant::now();
-        let mut let_in = gate.call(hostile.request());
-        assert!(timeout(Duration::from_millis(5), &mut let_in).await.is_err());
-        gate.call(honest.request()).await.unwrap();
-        assert_eq!(went_on(), 11, "the other goes on at once");
-        let_in.await.unwrap();
-        assert_eq!((went_on(), begun.elapsed()), (12, Duration::from_millis(6)), "at the next multiple of 10 ms");
-
-        // When all that was refused is forgotten, it is a caller like the others.
-        clock.advance(Duration::from_secs(1));
-        gate.call(hostile.request()).await.unwrap();
-        assert_eq!((went_on(), begun.elapsed()), (13, Duration::from_millis(6)));
+        for _ in 0..2 {
+            gate.call(hostile.request()).await.unwrap();
+        }
+        assert_eq!(admitted(), 12, "refused calls do not count against the rate");
     }
 
     /// Else a server would be started anew because others call it too often.

@@ -19,10 +19,9 @@ use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Sleep, sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
@@ -215,27 +214,17 @@ impl ConnectionPermit {
     }
 }
 
-/// Bytes that are read at once from a connection that had to rest: about ten calls, so that others on the same thread need
-/// not wait until hundreds are refused.
-const PORTION: usize = 1_024;
-/// The rest after each, at least: in the same turn of its task, HTTP/2 would read on at once.
-const BREATH: Duration = Duration::from_millis(1);
-
-/// A connection that can be closed from outside, and that is not read while its caller has had its share.
+/// The stream of a connection that the server can close.
 pub(crate) struct AdmittedStream<S> {
     stream: S,
     place: ConnectionPermit,
-    /// Until when nothing is read.
-    rest: Option<Pin<Box<Sleep>>>,
-    /// It had to rest, and what came meanwhile is still being read.
-    in_portions: bool,
     closing: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 impl<S> AdmittedStream<S> {
     pub(crate) fn new(stream: S, place: ConnectionPermit) -> Self {
         let closing = Box::pin(place.guest.closing().clone().cancelled_owned());
-        AdmittedStream { stream, place, rest: None, in_portions: false, closing }
+        AdmittedStream { stream, place, closing }
     }
 
     /// An error when it is to be closed; else the task is woken when it is.
@@ -255,33 +244,10 @@ impl<S> Connected for AdmittedStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AdmittedStream<S> {
-    fn poll_read_portion(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let mut portion = ReadBuf::new(buf.initialize_unfilled_to(PORTION.min(buf.remaining())));
-        let read = Pin::new(&mut self.stream).poll_read(cx, &mut portion);
-        let length = portion.filled().len();
-        buf.advance(length);
-        self.in_portions = read.is_ready();
-        self.rest = self.in_portions.then(|| Box::pin(sleep(BREATH)));
-        read
-    }
-}
-
 impl<S: AsyncRead + Unpin> AsyncRead for AdmittedStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.check(cx)?;
-        if let Some(time) = self.place.guest.take_read_later() {
-            self.rest = Some(Box::pin(sleep(time)));
-        }
-        if let Some(rest) = &mut self.rest {
-            ready!(rest.as_mut().poll(cx));
-            self.rest = None;
-            self.in_portions = true;
-        }
-        if !self.in_portions {
-            return Pin::new(&mut self.stream).poll_read(cx, buf);
-        }
-        self.poll_read_portion(cx, buf)
+        Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
@@ -318,8 +284,7 @@ mod tests {
     use super::*;
     use crate::clock::System;
     use crate::coordinator::quota::Limits;
-    use std::future::poll_fn;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::io::AsyncReadExt;
 
     const HOST: CallerKey = CallerKey::User(1);
     const OTHER: CallerKey = CallerKey::User(2);
@@ -389,43 +354,5 @@ mod tests {
         assert!(refused[0].guest.closing().is_cancelled() && !refused[1].guest.closing().is_cancelled());
         assert!(limit(&door.enter(OTHER)).is_none() && !of_other.guest.closing().is_cancelled());
         assert_eq!(door.shop.metrics.refused(Limit::ConnectionsPerCaller), REFUSED as u64 + 1);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_whose_caller_had_its_share_is_read_later() {
-        let (mut other, stream) = tokio::io::duplex(8);
-        let mut connection = AdmittedStream::new(stream, door(1, 1).enter(HOST));
-        other.write_all(b"ab").await.unwrap();
-        assert_eq!(connection.read_u8().await.unwrap(), b'a');
-        let began = tokio::time::Instant::now();
-        connection.place.guest.read_later(Duration::from_millis(300));
-        connection.write_all(b"c").await.unwrap();
-        assert_eq!((other.read_u8().await.unwrap(), began.elapsed()), (b'c', Duration::ZERO));
-        assert_eq!((connection.read_u8().await.unwrap(), began.elapsed().as_millis()), (b'b', 300));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn g7_what_came_during_a_rest_is_read_in_portions_and_others_run_in_between() {
-        let (mut other, stream) = tokio::io::duplex(10 * PORTION);
-        let mut connection = AdmittedStream::new(stream, door(1, 1).enter(HOST));
-        other.write_all(&[7; 2 * PORTION]).await.unwrap();
-        connection.place.guest.read_later(Duration::from_millis(5));
-        let mut bytes = vec![0; 10 * PORTION];
-        let began = tokio::time::Instant::now();
-        for (length, at) in [(PORTION, 5), (PORTION, 6)] {
-            assert_eq!(connection.read(&mut bytes).await.unwrap(), length);
-            assert_eq!(began.elapsed().as_millis(), at);
-            // HTTP/2 tries again in the same turn, and as often as it likes.
-            for _ in 0..3 {
-                let (mut context, mut byte) = (Context::from_waker(std::task::Waker::noop()), [0]);
-                assert!(Pin::new(&mut connection).poll_read(&mut context, &mut ReadBuf::new(&mut byte)).is_pending());
-            }
-        }
-        // It has caught up, and is read as any other.
-        tokio::time::advance(BREATH).await;
-        let mut reads = Box::pin(connection.read(&mut bytes));
-        assert!(poll_fn(|cx| Poll::Ready(reads.as_mut().poll(cx).is_pending())).await);
-        other.write_all(&[7; 2 * PORTION]).await.unwrap();
-        assert_eq!((reads.await.unwrap(), began.elapsed().as_millis()), (2 * PORTION, 7));
     }
 }

@@ -9,7 +9,6 @@ use crate::core::Exceeded;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Bytes that half requests and answers on their way may take together: 80 of the largest answers.
@@ -46,8 +45,6 @@ pub(crate) struct ConnectionContext {
     account: Arc<Account>,
     /// Why none of its calls is let in.
     refused: Option<Exceeded>,
-    /// Nanoseconds for which nothing is to be read from it.
-    read_later: AtomicU64,
 }
 
 /// Bytes of the room. Dropped, they are free again.
@@ -61,8 +58,8 @@ impl MemoryBudget {
     /// A new connection of this caller. `refused`: one that is only told why it is.
     pub(crate) fn guest(self: &Arc<Self>, account: Arc<Account>, refused: Option<Exceeded>) -> Arc<ConnectionContext> {
         let (number, room) = (self.next_guest.fetch_add(1, Relaxed), self.clone());
-        let (closing, has_asked, read_later) = (CancellationToken::new(), false.into(), 0.into());
-        Arc::new(ConnectionContext { number, room, closing, has_asked, account, refused, read_later })
+        let (closing, has_asked) = (CancellationToken::new(), false.into());
+        Arc::new(ConnectionContext { number, room, closing, has_asked, account, refused })
     }
 
     /// From now on, a request that has not come whole is refused: the server stops.
@@ -130,17 +127,6 @@ impl ConnectionContext {
         self.refused.as_ref()
     }
 
-    /// Has the connection be read no sooner than after this time.
-    pub(crate) fn read_later(&self, time: Duration) {
-        self.read_later.fetch_max(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Relaxed);
-    }
-
-    /// How long nothing is to be read from now on. Told once.
-    pub(crate) fn take_read_later(&self) -> Option<Duration> {
-        let due = self.read_later.load(Relaxed) > 0;
-        due.then(|| Duration::from_nanos(self.read_later.swap(0, Relaxed)))
-    }
-
     /// When this is cancelled, nobody waits for the rest of a request any more.
     pub(crate) fn too_late(&self) -> &CancellationToken {
         &self.room.too_late
@@ -169,6 +155,7 @@ impl Drop for MemoryReservation {
 mod tests {
     use super::*;
     use crate::coordinator::quota::{Accounts, CallerKey};
+    use std::time::Duration;
 
     fn guest(room: &Arc<MemoryBudget>) -> Arc<ConnectionContext> {
         room.guest(Accounts::default().of(CallerKey::Unknown, Duration::ZERO), None)
