@@ -1,4 +1,4 @@
-//! `pausewatch health`: whether a coordinator serves, as an exit code: for a container's health check, or a script that waits.
+//! `pausewatch health`: an exit code for health checks of containers, and for scripts that wait for a coordinator.
 use super::connection::Connection;
 use super::escape::escaped;
 use super::{exit, failure};
@@ -12,23 +12,23 @@ use tonic_health::pb::health_client::HealthClient;
 /// The arguments of `health`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Prints `serving`, or on standard error why not. Exit code: 0 serving, 1 not, 2 bad usage. With --watch it prints each change, \
-and ends with 1 when the connection does.")]
+Prints `serving`, or the problem on standard error. Exit code: 0 serving, 1 not serving, 2 bad usage. With --watch it prints \
+each change, and exits with 1 when the connection ends.")]
 pub struct Args {
-    /// The service to ask for, such as pausewatch.v1.ElicitationService [default: the server as a whole].
+    /// The service to check, such as pausewatch.v1.ElicitationService [default: the whole server].
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     service: String,
-    /// How long to wait for an answer.
+    /// The maximum time to wait for an answer.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = super::duration::parse)]
     timeout: Duration,
-    /// Go on, and print each change.
+    /// Keep running, and print each change.
     #[arg(long)]
     watch: bool,
     #[command(flatten)]
     connection: Connection,
 }
 
-/// Asks once, or until the connection ends.
+/// Checks once, or until the connection ends.
 pub(crate) fn run(args: Args) -> ExitCode {
     let settings = match args.connection.settings() {
         Ok(settings) => settings,
@@ -44,7 +44,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
     match asked {
         Ok(()) => ExitCode::SUCCESS,
         Err(Unhealthy::Settings(why)) => usage(&why),
-        Err(Unhealthy::Status(status)) => refused(&told(&status, &address)),
+        Err(Unhealthy::Status(status)) => refused(&explained(&status, &address)),
         Err(Unhealthy::NotServing(what)) => refused(&format!("the coordinator at {address} {what}")),
     }
 }
@@ -105,7 +105,7 @@ fn said(status: tonic_health::pb::health_check_response::ServingStatus) -> Resul
     }
 }
 
-fn told(status: &Status, address: &Address) -> String {
+fn explained(status: &Status, address: &Address) -> String {
     match status.code() {
         Code::NotFound => format!("the coordinator at {address} has no such service: look at --service"),
         Code::Unavailable | Code::DeadlineExceeded => {

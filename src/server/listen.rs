@@ -63,7 +63,7 @@ impl FromStr for Listen {
             text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
         match has_port {
             true => Ok(Listen::Tcp(text.into())),
-            false => Err("wanted HOST:PORT or unix:PATH".into()),
+            false => Err("expected HOST:PORT or unix:PATH".into()),
         }
     }
 }

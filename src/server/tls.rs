@@ -1,4 +1,4 @@
-//! TLS for TCP listeners: certificate, key, and if wanted the certificates that clients must have.
+//! TLS for TCP listeners: certificate, key, and optionally the authorities of client certificates.
 //!
 //! What is served with may be exchanged while connections are open: they keep what they began with, later ones get the new.
 //! Sessions are resumed only within one and the same configuration, so that a client whose certificate authority was
@@ -97,18 +97,18 @@ fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, String> {
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let wanted = "a certificate";
+    let expected = "a certificate";
     let all: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     match all {
-        Ok(none) if none.is_empty() => Err(why(pem::Error::NoItemsFound, wanted)),
-        all => all.map_err(|error| why(error, wanted)),
+        Ok(none) if none.is_empty() => Err(why(pem::Error::NoItemsFound, expected)),
+        all => all.map_err(|error| why(error, expected)),
     }
 }
 
-fn why(error: pem::Error, wanted: &str) -> String {
+fn why(error: pem::Error, expected: &str) -> String {
     match error {
         pem::Error::Io(error) => error.to_string(),
-        pem::Error::NoItemsFound => format!("there is no PEM of {wanted} in it"),
-        error => format!("{error}: wanted PEM of {wanted}"),
+        pem::Error::NoItemsFound => format!("there is no PEM of {expected} in it"),
+        error => format!("{error}: expected PEM of {expected}"),
     }
 }

@@ -91,7 +91,7 @@ fn what_cannot_be_made_is_refused_with_what_to_do() {
     let create = |more: &'static [&'static str]| [&["create", "--token-key", "k"], more].concat();
     site.refused(&create(&[]), 2, "--thread-id or --prefix");
     site.refused(&create(&["--role", "admin", "--thread-id", "t"]), 2, "an admin has every thread");
-    site.refused(&create(&["--role", "owner", "--thread-id", "t"]), 2, "wanted watcher, holder or admin");
+    site.refused(&create(&["--role", "owner", "--thread-id", "t"]), 2, "expected watcher, holder or admin");
     site.refused(&create(&["--thread-id", "", "--subject", "s"]), 2, "threads[0] is empty");
     site.refused(&["create", "--thread-id", "t"], 2, "PAUSEWATCH_TOKEN_KEY");
     site.refused(&["create", "--token-key", "k.pub", "--thread-id", "t"], 1, "no private key in it");

@@ -1,32 +1,32 @@
-//! The options of `serve` that say whose tokens it takes.
+//! The options of `serve` about tokens.
 use crate::server::access::{AUDIENCE, AccessConfig, JwtConfig, PublicKeys};
 use std::path::PathBuf;
 
-/// With a file of tokens or of keys, every call but that for the health needs a token, on Unix sockets too.
+/// With a token file or a key file, every call except for health needs a token, also on Unix sockets.
 #[derive(Debug, clap::Args)]
 pub(super) struct Access {
-    /// Who may do what, a TOML file of tokens: `pausewatch token add` writes it. Read again when it changes, and on SIGHUP.
+    /// A TOML file of tokens and what they grant, written by `pausewatch token add`. Reloaded when it changes, and on SIGHUP.
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
-    /// Take JSON web tokens that these public keys have signed (EdDSA, ES256, RS256), a PEM or JWKS file: `pausewatch token
-    /// key` makes one. Read again when it changes, and on SIGHUP.
+    /// Accept JSON web tokens signed with a key in this PEM or JWKS file of public keys (EdDSA, ES256, RS256); `pausewatch
+    /// token key` creates one. Reloaded when it changes, and on SIGHUP.
     #[arg(long, value_name = "FILE")]
     jwt_keys: Option<PathBuf>,
-    /// What `aud` of a JSON web token has to be.
+    /// The required `aud` of a JSON web token.
     #[arg(long, value_name = "AUDIENCE", default_value = AUDIENCE)]
     jwt_audience: String,
-    /// What `iss` of a JSON web token has to be [default: anything].
+    /// The required `iss` of a JSON web token [default: any].
     #[arg(long, value_name = "ISSUER")]
     jwt_issuer: Option<String>,
 }
 
 impl Access {
-    /// `None`: everybody may do everything.
+    /// `None`: every client may make every call.
     pub(super) fn config(self) -> Result<Option<AccessConfig>, String> {
         let Self { tokens, jwt_keys, jwt_audience: audience, jwt_issuer: issuer } = self;
-        // Whoever says one of these believes that tokens are looked at.
+        // These options without keys would suggest a check that does not happen.
         if jwt_keys.is_none() && (issuer.is_some() || audience != AUDIENCE) {
-            return Err("--jwt-audience and --jwt-issuer want --jwt-keys too".into());
+            return Err("--jwt-audience and --jwt-issuer need --jwt-keys too".into());
         }
         let jwt = jwt_keys.map(|keys| JwtConfig { keys: PublicKeys::File(keys), audience, issuer });
         let is_any = tokens.is_some() || jwt.is_some();

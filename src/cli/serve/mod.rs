@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Serves until SIGTERM or SIGINT; reads its files again on SIGHUP.
 pub(crate) fn run(args: Args) -> ExitCode {
-    let _log = match log::start(args.insight.log_format) {
+    let _log = match log::start(args.telemetry.log_format) {
         Ok(log) => log,
         Err(error) => {
             eprintln!("pausewatch serve: start the log: {error}");
@@ -24,7 +24,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         }
     };
     args.log();
-    let traces = match args.insight.start_traces() {
+    let traces = match args.telemetry.start_traces() {
         Ok(traces) => traces,
         Err(why) => {
             eprintln!("pausewatch serve: {why}");

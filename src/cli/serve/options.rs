@@ -1,7 +1,7 @@
 //! The options of `serve`. One field is all that an option takes: its flag, its variable, its key in the config file, what
 //! `config check` says of it and its paragraph in the manual come from there (`cli/option_value.rs`).
 use super::access::Access;
-use super::telemetry::{InsightArgs, LimitArgs};
+use super::telemetry::{LimitArgs, TelemetryArgs};
 use crate::cli::{data_dir, duration, option_value::OptionValue};
 use crate::server::{Config, Listen, StoreConfig, TlsFiles};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const SOURCES: &str = "Each option can also be set by a variable (--anonymous-ttl: PAUSEWATCH_SERVE_ANONYMOUS_TTL, unless \
                        another is named above; several values with commas between them) or in the config file \
-                       (anonymous_ttl = \"10m\" in its table [serve]). An option goes over the variable, that over the file.";
+                       (anonymous_ttl = \"10m\" in its table [serve]). An option overrides the variable, which overrides the file.";
 
 /// The arguments of `serve`.
 #[derive(Debug, clap::Args)]
@@ -18,51 +18,51 @@ pub struct Args {
     /// Where to listen: HOST:PORT (port 0: any) or unix:PATH. Repeatable.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420")]
     listen: Vec<Listen>,
-    /// Serve plain text off loopback too: whoever is on the network can read and change what is sent.
+    /// Allow plain text outside loopback: others on the network can read and change it.
     #[arg(long)]
     insecure: bool,
     #[command(flatten)]
     tls: Tls,
     #[command(flatten)]
     access: Access,
-    /// Where the state is kept. `memory` forgets it when the server ends.
+    /// The store of the state. `memory` loses it when the server exits.
     #[arg(long, value_name = "STORE", default_value = "embedded")]
     store: Store,
     /// The directory of the embedded store [env: PAUSEWATCH_DATA_DIR] [default: $XDG_STATE_HOME/pausewatch, else
     /// ~/.local/state/pausewatch].
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// The lease of an elicitation whose increment asks for none, such as 90s, 10m or 24h; 0: it never ends by itself.
+    /// The lease of elicitations that are opened without one, such as 90s, 10m or 24h; 0: they never expire.
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = duration::parse_lease)]
     anonymous_ttl: Duration,
     /// Threads that serve connections [default: half the cores, at most 8].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: Option<u16>,
-    /// The config file, TOML: these options under their names in its table `[serve]` [env: PAUSEWATCH_CONFIG] [default:
+    /// The config file, TOML, with these options in its table `[serve]` [env: PAUSEWATCH_CONFIG] [default:
     /// $XDG_CONFIG_HOME/pausewatch/config.toml, else ~/.config/pausewatch/config.toml].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
-    pub(super) insight: InsightArgs,
-    /// Each option with its values and where they are from.
+    pub(super) telemetry: TelemetryArgs,
+    /// Each option with its values and their source.
     #[arg(skip)]
     pub(crate) origins: Vec<OptionValue>,
 }
 
-/// With it, every TCP listener speaks TLS, and Unix sockets stay as they are. What belongs together may come from several
-/// places, so that it is not clap that compares.
+/// TLS for every TCP listener; Unix sockets are not affected. The options may come from several sources, so clap cannot check
+/// that they belong together.
 #[derive(Debug, clap::Args)]
 struct Tls {
-    /// Serve TLS on every TCP listener, with this certificate chain, a PEM file. It is read again when it changes, and on
+    /// Serve TLS on every TCP listener, with the certificate chain in this PEM file. It is reloaded when it changes, and on
     /// SIGHUP.
     #[arg(long, value_name = "FILE")]
     tls_cert: Option<PathBuf>,
     /// The key of the certificate, a PEM file.
     #[arg(long, value_name = "FILE")]
     tls_key: Option<PathBuf>,
-    /// Take only clients with a certificate of one of these authorities, a PEM file.
+    /// Accept only clients with a certificate of an authority in this PEM file.
     #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
 }
@@ -74,8 +74,8 @@ impl Tls {
                 Ok(Some(TlsFiles { cert, key, client_ca }))
             }
             Tls { tls_cert: None, tls_key: None, tls_client_ca: None } => Ok(None),
-            Tls { tls_cert: None, .. } => Err("--tls-key and --tls-client-ca want --tls-cert too".into()),
-            Tls { tls_key: None, .. } => Err("--tls-cert wants --tls-key too".into()),
+            Tls { tls_cert: None, .. } => Err("--tls-key and --tls-client-ca need --tls-cert too".into()),
+            Tls { tls_key: None, .. } => Err("--tls-cert needs --tls-key too".into()),
         }
     }
 }
@@ -87,7 +87,7 @@ enum Store {
 }
 
 impl Args {
-    /// Says what it runs with, and why, for whoever wonders later.
+    /// Logs each option with its value and source.
     pub(super) fn log(&self) {
         let set = self.origins.iter().filter(|option| !option.values.is_empty());
         let options: Vec<_> = set.map(ToString::to_string).collect();
@@ -97,7 +97,7 @@ impl Args {
     /// What to serve.
     ///
     /// # Errors
-    /// The options do not go together, or something that has no default is missing.
+    /// The options conflict, or a required one is missing.
     pub(crate) fn config(self) -> Result<Config, String> {
         let store = match self.store {
             Store::Memory => StoreConfig::Memory,
@@ -110,6 +110,6 @@ impl Args {
         let (listen, insecure, limits) = (self.listen, self.insecure, self.limits.limits());
         let config =
             Config { listen, store, anonymous_ttl, insecure, tls, access, workers, limits, ..Config::default() };
-        self.insight.apply(config)
+        self.telemetry.apply(config)
     }
 }

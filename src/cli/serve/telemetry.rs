@@ -1,62 +1,62 @@
-//! The options of `serve` for those who look after it: limits, metrics, the log, the audit trail.
+//! The options of `serve` for operation: limits, metrics, the log, the audit trail, traces.
 use super::log::Format;
 use crate::cli::traces::{self, Traces};
 use crate::coordinator::quota::{LimitPair, Limits};
 use crate::server::Config;
 use std::path::PathBuf;
 
-/// What callers may have of a server.
+/// Limits in total and per caller.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Limits (0: none; docs/limits.md)")]
 pub(super) struct LimitArgs {
-    /// Connections; fewer where the system allows fewer open files [default: 65536].
+    /// Maximum number of connections; fewer if the system allows fewer open files [default: 65536].
     #[arg(long, value_name = "N")]
     max_connections: Option<u64>,
-    /// Connections of one address or user [default: half of all].
+    /// Maximum number of connections of one address or user [default: half of the total].
     #[arg(long, value_name = "N")]
     max_connections_per_caller: Option<u64>,
-    /// Streams: watches; one of health or reflection counts as eight [default: 262144].
+    /// Maximum number of watches; a stream of health or reflection counts as eight [default: 262144].
     #[arg(long, value_name = "N")]
     max_streams: Option<u64>,
-    /// Streams of one caller [default: half of all].
+    /// Maximum number of watches of one caller [default: half of the total].
     #[arg(long, value_name = "N")]
     max_streams_per_caller: Option<u64>,
-    /// Thread ids that watches name [default: 1000000].
+    /// Maximum number of thread ids that watches name [default: 1000000].
     #[arg(long, value_name = "N")]
     max_watched_threads: Option<u64>,
-    /// Thread ids that the watches of one caller name [default: half of all].
+    /// Maximum number of thread ids that the watches of one caller name [default: half of the total].
     #[arg(long, value_name = "N")]
     max_watched_threads_per_caller: Option<u64>,
-    /// Open elicitations [default: 1000000].
+    /// Maximum number of open elicitations [default: 1000000].
     #[arg(long, value_name = "N")]
     max_open_elicitations: Option<u64>,
-    /// Open elicitations that one caller has opened [default: half of all].
+    /// Maximum number of open elicitations of one caller [default: half of the total].
     #[arg(long, value_name = "N")]
     max_open_elicitations_per_caller: Option<u64>,
-    /// Threads that are paused, or were within a day [default: 1000000].
+    /// Maximum number of threads that are paused, or were within a day [default: 1000000].
     #[arg(long, value_name = "N")]
     max_threads: Option<u64>,
-    /// Such threads that one caller was the first to pause [default: half of all].
+    /// Maximum number of threads that one caller may have paused first [default: half of the total].
     #[arg(long, value_name = "N")]
     max_threads_per_caller: Option<u64>,
-    /// Calls a second [default: 0].
+    /// Maximum number of calls per second [default: 0].
     #[arg(long, value_name = "N")]
     max_calls_per_second: Option<u64>,
-    /// Calls a second of one caller [default: 0].
+    /// Maximum number of calls per second of one caller [default: 0].
     #[arg(long, value_name = "N")]
     max_calls_per_second_per_caller: Option<u64>,
 }
 
 impl LimitArgs {
-    /// The limits that are meant.
+    /// The limits that these options set.
     pub(super) fn limits(&self) -> Limits {
         let default = Limits::default();
         let most = |in_all: Option<u64>, per_caller: Option<u64>, default: LimitPair| {
-            let told = |told: Option<u64>, default| told.map_or(default, |most| Some(most).filter(|&most| most > 0));
-            let in_all = told(in_all, default.in_all);
-            // Of what one may have alone there is no half.
+            let set = |set: Option<u64>, default| set.map_or(default, |most| Some(most).filter(|&most| most > 0));
+            let in_all = set(in_all, default.in_all);
+            // Half of 1 is still 1.
             let half = default.per_caller.and(in_all).map(|all| (all / 2).max(1));
-            LimitPair { in_all, per_caller: told(per_caller, half) }
+            LimitPair { in_all, per_caller: set(per_caller, half) }
         };
         Limits {
             connections: most(self.max_connections, self.max_connections_per_caller, default.connections),
@@ -69,29 +69,29 @@ impl LimitArgs {
     }
 }
 
-/// What is told of a server.
+/// Metrics, log, audit trail and traces.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Insight (docs/observability.md)")]
-pub(super) struct InsightArgs {
+#[command(next_help_heading = "Telemetry (docs/observability.md)")]
+pub(super) struct TelemetryArgs {
     /// Serve metrics for Prometheus at http://HOST:PORT/metrics.
     #[arg(long, value_name = "HOST:PORT")]
     metrics_listen: Option<String>,
-    /// Serve them off loopback too: whoever reaches the port can read them.
+    /// Allow metrics outside loopback: every client that reaches the port can read them.
     #[arg(long)]
     metrics_insecure: bool,
-    /// How the log is written to standard error; RUST_LOG says what is in it.
+    /// The format of the log on standard error; RUST_LOG selects what is logged.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(super) log_format: Format,
-    /// Log every pause of a thread and its end, also when there are more than 100 a second.
+    /// Log every pause and resume of a thread, even beyond 100 lines per second.
     #[arg(long)]
     log_every_pause: bool,
-    /// Append a line of JSON for each change, and who made it, to this file.
+    /// Append a line of JSON to this file for each change, with its caller.
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
-    /// Begin another file at this size: a number of bytes, or with KiB, MiB or GiB.
+    /// Rotate the audit log at this size, in bytes, or with KiB, MiB or GiB.
     #[arg(long, value_name = "SIZE", default_value = "100MiB", value_parser = size)]
     audit_max_size: u64,
-    /// Keep so many full files beside it, as FILE.1, FILE.2 and so on.
+    /// Number of rotated files to keep, as FILE.1, FILE.2 and so on.
     #[arg(long, value_name = "N", default_value = "10")]
     audit_keep: u32,
     /// Send a span for each call by OTLP over gRPC to this collector, such as http://127.0.0.1:4317 [env:
@@ -100,8 +100,8 @@ pub(super) struct InsightArgs {
     pub(super) otlp_endpoint: Option<String>,
 }
 
-impl InsightArgs {
-    /// Begins to send spans, if anybody has said where to.
+impl TelemetryArgs {
+    /// Starts the export of traces, if an endpoint is configured.
     pub(super) fn start_traces(&self) -> Result<Option<Traces>, String> {
         let Some(endpoint) = self.otlp_endpoint.clone().or_else(traces::endpoint) else { return Ok(None) };
         traces::start(&endpoint).map_err(|error| format!("send traces to {endpoint}: {error}"))
@@ -113,10 +113,10 @@ fn size(text: &str) -> Result<u64, String> {
     let (digits, shift) =
         units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift))).expect("all end with nothing");
     let size = digits.trim().parse::<u64>().ok().and_then(|count| count.checked_mul(1 << shift));
-    size.filter(|&size| size >= 1 << 10).ok_or_else(|| "wanted 1KiB or more, such as 100MiB".into())
+    size.filter(|&size| size >= 1 << 10).ok_or_else(|| "expected 1KiB or more, such as 100MiB".into())
 }
 
-impl InsightArgs {
+impl TelemetryArgs {
     /// `config` with these options.
     ///
     /// # Errors

@@ -19,17 +19,17 @@ use std::process::ExitCode;
 /// The arguments of `backup`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Has everything that was acknowledged before it was asked for, as it was at one moment. The server goes on meanwhile. To be run as \
-the user of the server, on its machine. `pausewatch restore` makes a store of it.")]
+The backup is a consistent snapshot with every change that was acknowledged before. The server keeps running. Run this as the \
+user of the server, on its machine. `pausewatch restore` creates a store from the backup.")]
 pub struct Args {
-    /// The file to write, which only its owner may read; `-`: standard output. One that is there is replaced.
+    /// The file to write, readable by its owner only; `-`: standard output. An existing file is replaced.
     #[arg(value_name = "FILE")]
     out: PathBuf,
     #[command(flatten)]
     data_dir: DataDir,
 }
 
-/// Makes a backup.
+/// Runs the command.
 pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
     let directory = match directory(args.data_dir, serve, "backup") {
         Ok(directory) => directory,
@@ -83,7 +83,7 @@ fn copy(directory: &Path, out: &mut dyn Write) -> Result<Summary, String> {
 
 fn into_file(directory: &Path, path: &Path) -> Result<Summary, String> {
     let told = |error: io::Error| format!("{}: {error}", path.display());
-    let mut name = path.file_name().ok_or_else(|| format!("{}: wanted the name of a file", path.display()))?.to_owned();
+    let mut name = path.file_name().ok_or_else(|| format!("{}: expected a file name", path.display()))?.to_owned();
     name.push(".");
     let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     let mut draft = tempfile::Builder::new();

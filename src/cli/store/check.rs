@@ -11,8 +11,8 @@ use std::process::ExitCode;
 /// The arguments of `check`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Reads every page, row and journal entry, as a server does that starts, and changes nothing; a server cannot start meanwhile. Not for \
-a store that a server has open: that one is sound, or the server ends. Exit code: 0 sound, 1 not, or it cannot be told.")]
+Reads every page, row and journal entry, as a server does when it starts, and changes nothing. A server cannot start meanwhile, and \
+the store of a running server cannot be checked: that server has already checked it. Exit code: 0 sound, 1 damaged or unreadable.")]
 pub struct Args {
     /// A backup to check, instead of a data directory.
     #[arg(value_name = "BACKUP", conflicts_with = "data_dir")]
@@ -21,7 +21,7 @@ pub struct Args {
     data_dir: DataDir,
 }
 
-/// Checks.
+/// Runs the command.
 pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
     if let Some(backup) = args.backup {
         return check_backup(&backup);

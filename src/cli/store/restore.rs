@@ -11,20 +11,20 @@ use std::process::ExitCode;
 /// The arguments of `restore`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-For a server that is down. The backup is checked before anything is changed. What was closed after the backup is open again until it \
-is closed or its lease ends; revisions go on above all that any client has seen.")]
+Stop the server first. The backup is checked before anything changes. Elicitations that were closed after the backup are open again, \
+until they are closed or their leases end. Revisions continue above every revision that any client has seen.")]
 pub struct Args {
     /// The backup; `-`: standard input.
     #[arg(value_name = "FILE")]
     backup: PathBuf,
-    /// Also where there is a store: it is moved to a directory replaced-... in the data directory.
+    /// Replace an existing store: it is moved to a directory replaced-... in the data directory.
     #[arg(long)]
     force: bool,
     #[command(flatten)]
     data_dir: DataDir,
 }
 
-/// Restores.
+/// Runs the command.
 pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
     let directory = match directory(args.data_dir, serve, "restore") {
         Ok(directory) => directory,

@@ -12,17 +12,17 @@ use std::time::Duration;
 /// The arguments of `token add`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The file has the digest of the token and not the token: what is printed is not to be had again. A running server reads the \
-file again by itself. To take a token back, take its [[token]] out of the file:
+The file contains the digest of the token, not the token, so the token cannot be shown again. A running server reloads the file \
+by itself. To revoke a token, remove its [[token]] from the file:
   pausewatch serve --tokens tokens.toml &
   export PAUSEWATCH_TOKEN=$(pausewatch token add --prefix team-a/ tokens.toml)")]
 pub(super) struct Args {
     #[command(flatten)]
     grants: Grants,
-    /// How long it is valid, such as 10m, 1h or 30d [default: until it is taken out of the file].
+    /// How long the token is valid, such as 10m, 1h or 30d [default: until it is removed from the file].
     #[arg(long, value_name = "DURATION", value_parser = super::super::duration::parse)]
     ttl: Option<Duration>,
-    /// The server's file of tokens (serve --tokens). It is made if it is not there.
+    /// The token file of the server (serve --tokens). It is created if it does not exist.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -33,7 +33,7 @@ pub(super) fn run(args: Args) -> Result<String, Problem> {
         let seconds = i64::try_from(now().saturating_add(ttl).as_secs()).unwrap_or(i64::MAX);
         let time = jiff::Timestamp::from_second(seconds);
         time.map(|time| time.to_string())
-            .map_err(|_| Problem::Usage("--ttl: wanted less than thousands of years".into()))
+            .map_err(|_| Problem::Usage("--ttl: expected less than thousands of years".into()))
     });
     let secret = mint::secret().map_err(Problem::Failed)?;
     let mut entry = mint::entry(&secret, &token, expires.transpose()?.as_deref()).map_err(Problem::Usage)?;

@@ -6,23 +6,23 @@ use crate::server::access::mint::Token;
 /// What a token grants.
 #[derive(Debug, clap::Args)]
 pub(super) struct Grants {
-    /// A thread that the token opens. Repeatable.
+    /// A thread that the token covers. Repeatable.
     #[arg(long = "thread-id", value_name = "ID")]
     threads: Vec<String>,
-    /// Every thread whose id begins so; an empty prefix is every thread. Repeatable.
+    /// Covers every thread whose id has this prefix; an empty prefix covers every thread. Repeatable.
     #[arg(long = "prefix", value_name = "PREFIX")]
     prefixes: Vec<String>,
-    /// watcher: reads. holder: reads, and opens, renews and closes elicitations. admin: everything, on every thread.
+    /// watcher: may read. holder: may also open, renew and close elicitations. admin: every call, on every thread.
     #[arg(long, value_name = "ROLE", default_value = "holder", value_parser = role)]
     role: Role,
-    /// Who it is for, as logs will name it [default: the one thread or prefix, or the role].
+    /// The name of the caller in logs [default: the single thread or prefix, else the role].
     #[arg(long, value_name = "NAME")]
     subject: Option<String>,
 }
 
 fn role(name: &str) -> Result<Role, String> {
     let roles = [Role::Watcher, Role::Holder, Role::Admin];
-    roles.into_iter().find(|role| role.name() == name).ok_or_else(|| "wanted watcher, holder or admin".into())
+    roles.into_iter().find(|role| role.name() == name).ok_or_else(|| "expected watcher, holder or admin".into())
 }
 
 impl Grants {
@@ -34,7 +34,7 @@ impl Grants {
             _ => role.name().into(),
         });
         if role != Role::Admin && threads.is_empty() && prefixes.is_empty() {
-            return Err(Problem::Usage("which threads? name them by --thread-id or --prefix".into()));
+            return Err(Problem::Usage("no threads: name them with --thread-id or --prefix".into()));
         }
         let token = Token { subject, role, threads, prefixes };
         token.check().map_err(Problem::Usage)?;

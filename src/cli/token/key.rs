@@ -1,4 +1,4 @@
-//! `pausewatch token key`: a key pair, for those who have no other tool for it.
+//! `pausewatch token key`: creates a key pair.
 use super::problem::{Problem, failed};
 use crate::server::access::mint::Pair;
 use std::fs::{File, OpenOptions};
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 /// The arguments of `token key`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-FILE is for who makes tokens, and for nobody else; FILE.pub is for servers (serve --jwt-keys FILE.pub). Prints the name of the \
-latter. Ed25519; `openssl genpkey` makes keys that do as well.")]
+Keep FILE secret: its owner can sign tokens. FILE.pub is for servers (serve --jwt-keys FILE.pub). Prints the name FILE.pub. \
+The keys are Ed25519; keys of `openssl genpkey` work as well.")]
 pub(super) struct Args {
-    /// Where to put the private key. It must not be there yet.
+    /// The file for the private key. It must not exist yet.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }

@@ -1,7 +1,7 @@
-//! `pausewatch token`: makes what a server takes as proof, without a server.
+//! `pausewatch token`: creates tokens and keys, without a server.
 //!
-//! 1. Standard output has the token and nothing else, for a variable or a file. A token is never in a message.
-//! 2. A file with a secret is made so that nobody else can read it, and never over another one.
+//! 1. Standard output contains the token and nothing else, for a variable or a file. A token is never part of a message.
+//! 2. A file with a secret is readable by its owner only, and never replaces another file.
 mod add;
 mod create;
 mod grants;
@@ -25,11 +25,11 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Print a JSON web token, signed with a key: no server is asked, and none has to be told.
+    /// Sign a JSON web token and print it. This needs no connection to a server.
     Create(create::Args),
-    /// Make a key pair: one that signs JSON web tokens, and one by which servers know them.
+    /// Create a key pair: the private key signs JSON web tokens, the public key lets servers verify them.
     Key(key::Args),
-    /// Print a new token, and add its digest to a server's file of tokens.
+    /// Create a static token, print it, and add its digest to the token file of a server.
     Add(add::Args),
 }
 

@@ -5,14 +5,14 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The key that signs, as `create` and `run` are told.
+/// The signing key, an option of `create` and `run`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Key {
-    /// The private key that signs tokens, a PEM file: `pausewatch token key` makes one [env: PAUSEWATCH_TOKEN_KEY].
-    // Not by clap: a variable that is empty counts as not set.
+    /// The private key that signs tokens, a PEM file; `pausewatch token key` creates one [env: PAUSEWATCH_TOKEN_KEY].
+    // Not read by clap, because an empty variable counts as not set.
     #[arg(long, value_name = "FILE")]
     token_key: Option<PathBuf>,
-    /// The `aud` of the tokens, as the server expects it.
+    /// The `aud` of the tokens, which the server must expect.
     #[arg(long, value_name = "AUDIENCE", default_value = AUDIENCE)]
     token_audience: String,
     /// The `iss` of the tokens, if the server expects one.
@@ -24,10 +24,10 @@ pub(crate) struct Key {
 pub(crate) const KEY_VARIABLE: &str = "PAUSEWATCH_TOKEN_KEY";
 
 impl Key {
-    /// `None`: there is none.
+    /// `None`: no key is configured.
     ///
     /// # Errors
-    /// The file has no key that signs.
+    /// The file contains no signing key.
     pub(crate) fn signer(&self) -> Result<Option<Signer>, String> {
         let variable = || std::env::var_os(KEY_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
         let Some(path) = self.token_key.clone().or_else(variable) else { return Ok(None) };

@@ -82,7 +82,7 @@ impl Signer {
     /// # Errors
     /// It is none.
     pub fn from_pem(text: &str) -> Result<Self, String> {
-        const WANTED: &str = "wanted an Ed25519 or P-256 key, PEM of PKCS #8 (BEGIN PRIVATE KEY), as \
+        const WANTED: &str = "expected an Ed25519 or P-256 key, PEM of PKCS #8 (BEGIN PRIVATE KEY), as \
                               `pausewatch token key` makes it, or `openssl genpkey`";
         let sections = <(SectionKind, Vec<u8>)>::pem_slice_iter(text.as_bytes());
         let mut keys = sections.filter_map(|section| match section {
