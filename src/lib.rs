@@ -1,22 +1,22 @@
 //! `pausewatch` freezes the timeouts of an agent's commands while a person is being asked something.
 //!
-//! A *thread* is one conversation of an agent. An *elicitation* is one question put to a person. While a thread has open
-//! elicitations it is paused, and the stopwatches of its commands stand still, on whatever machine they run.
+//! A *thread* is one conversation of an agent. An *elicitation* is one open question to a person. While a thread has open
+//! elicitations, it is paused and the stopwatches of its commands stop, on every machine.
 //!
-//! - To ask a person without running out of time: [`client::Client::hold`].
-//! - To run commands under timeouts that pause: [`stopwatch`].
-//! - To serve: [`server::Server`], or the program `pausewatch serve`.
+//! - [`client::Client::hold`] pauses a thread while a person is being asked.
+//! - [`stopwatch`] has timeouts that pause with their thread.
+//! - [`server::Server`] is the coordinator, like the program `pausewatch serve`.
 //!
-//! A call goes one way through the server, and what it changed comes out at the watchers:
+//! A call takes one path through the server, and its change is sent to the watchers:
 //!
 //! ```text
-//! wire -> service -> coordinator -> core::decide -> store.commit -> (committed changes) -> hub -> watch -> wire
+//! wire -> grpc -> coordinator -> core::decide -> store.commit -> (committed changes) -> hub -> watch -> wire
 //! ```
 //!
 //! Features: `client` (client and stopwatches; no server, no database), `server`, `exec-server` (the MCP exec server and its
 //! policy, as a library), `cli` (the program; its command `exec-server` needs that feature too). Default: the whole program.
 
-// Some parts of a module serve the program alone: what is unused is checked with all features on.
+// Some items serve the program alone; unused items are checked with all features enabled.
 #![cfg_attr(not(all(feature = "cli", feature = "exec-server")), allow(dead_code, unused_imports, unreachable_pub))]
 
 #[cfg(feature = "cli")]
@@ -47,9 +47,9 @@ mod trace;
 #[cfg(feature = "client")]
 pub use client::stopwatch;
 
-/// The Rust of the pages is compiled with the documentation tests.
+/// The Rust code of these pages is compiled with the documentation tests.
 #[cfg(all(doctest, feature = "client"))]
-#[allow(rustdoc::invalid_codeblock_attributes)] // Those for tests/docs, behind `sh` and `console`.
+#[allow(rustdoc::invalid_codeblock_attributes)] // Attributes of `sh` and `console` blocks, for tests/docs.
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../clients/README.md")]
 mod pages {}

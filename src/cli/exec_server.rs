@@ -9,8 +9,8 @@ use super::{
     token::Key,
 };
 use crate::{
-    client::check_thread_id,
     client::stopwatch::StopwatchController,
+    core::types::ThreadId,
     exec::mcp::{
         Config, ExecServer, Http, Launcher, Limits, PATH, Policy, SandboxPolicy, WhenUnable, serve_http, serve_stdio,
         usual_shell,
@@ -122,7 +122,7 @@ async fn serve(args: Args) -> Result<(), String> {
     let settings = args.connection.settings().map_err(|why| why.to_string())?;
     let thread_id = args.thread.or(&settings);
     if let Some(thread_id) = &thread_id {
-        check_thread_id(thread_id).map_err(|error| error.to_string())?;
+        ThreadId::parse("thread_id", thread_id).map_err(|error| error.to_string())?;
     }
     let policy = policy(&args)?;
     let http = match &args.http {

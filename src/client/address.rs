@@ -1,7 +1,7 @@
-//! Where a coordinator listens, as one string.
+//! The address of a coordinator, as one string.
 //!
 //! `host:port` (an IPv6 host in brackets), `http://host[:port]`, `https://host[:port]`, `unix:PATH` (also `unix:///PATH`).
-//! Printed and parsed again, an address is the same one.
+//! A printed address parses to the same address.
 use std::{
     fmt,
     net::{IpAddr, Ipv6Addr},
@@ -9,10 +9,10 @@ use std::{
     str::FromStr,
 };
 
-/// The port that a coordinator listens on by default.
+/// The default address of a coordinator.
 const DEFAULT: &str = "127.0.0.1:7420";
 
-/// Where a coordinator listens.
+/// The address of a coordinator.
 ///
 /// ```
 /// use pausewatch::client::Address;
@@ -27,34 +27,34 @@ pub enum Address {
     Tcp(String),
     /// A TCP address with TLS: `host:port`, with an IPv6 host in brackets.
     Tls(String),
-    /// A Unix socket. A relative path is taken from the working directory at each connect.
+    /// A Unix socket. A relative path is resolved against the working directory at each connection attempt.
     Unix(PathBuf),
 }
 
-/// Why a string is no address.
+/// The error of an invalid address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
     /// `host` without `:port`.
     #[error("address {0:?}: the port is missing; write host:port, for example {DEFAULT}")]
     PortMissing(String),
-    /// Anything else that cannot be read.
+    /// Any other invalid address.
     #[error("address {address:?}: {problem}; write host:port, http://host:port, https://host:port or unix:PATH")]
     Malformed {
-        /// What was given.
+        /// The invalid text.
         address: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
 }
 
 impl Address {
-    /// Whether what is sent there is encrypted.
+    /// Whether the connection is encrypted.
     pub(super) fn is_encrypted(&self) -> bool {
         matches!(self, Self::Tls(_))
     }
 
-    /// Whether what is sent there in plain text stays on this machine.
+    /// Whether plain text sent to this address stays on this machine.
     pub(super) fn is_local(&self) -> bool {
         match self {
             Self::Unix(_) => true,
@@ -79,7 +79,7 @@ impl fmt::Display for Address {
         match self {
             Self::Tcp(authority) => f.write_str(authority),
             Self::Tls(authority) => write!(f, "https://{authority}"),
-            // Else the second slash would be read as an empty host.
+            // With unix:, the second slash would parse as an empty host.
             Self::Unix(path) if path.as_os_str().as_encoded_bytes().starts_with(b"//") => {
                 write!(f, "unix://{}", path.display())
             }
@@ -94,7 +94,7 @@ impl FromStr for Address {
     fn from_str(s: &str) -> Result<Self, AddressError> {
         let malformed = |problem: &str| AddressError::Malformed { address: s.to_owned(), problem: problem.to_owned() };
         if let Some(path) = s.strip_prefix("unix:") {
-            // unix:///PATH has an empty host, as file:///PATH has; unix://HOST/PATH would mean another machine.
+            // unix:///PATH has an empty host, like file:///PATH; unix://HOST/PATH would name another machine.
             let path = match path.strip_prefix("//") {
                 Some(absolute) if absolute.starts_with('/') => absolute,
                 Some(_) => return Err(malformed("unix:// must be followed by an absolute path")),
@@ -137,7 +137,7 @@ impl FromStr for Address {
     }
 }
 
-/// The host, with its brackets, and what stands after the colon behind it.
+/// Splits into the host, with its brackets, and the text after the colon.
 fn split(bare: &str) -> Option<(&str, Option<&str>)> {
     let host = match bare.starts_with('[') {
         true => &bare[..=bare.find(']')?],
@@ -150,7 +150,7 @@ fn split(bare: &str) -> Option<(&str, Option<&str>)> {
     }
 }
 
-/// As all clients have it (clients/scenarios/addresses.txt). A zone of an IPv6 address means nothing on another machine.
+/// The rule of all clients (clients/scenarios/addresses.txt). An IPv6 zone is refused: it has no meaning on other machines.
 fn is_host(host: &str) -> bool {
     match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
         Some(ip) => ip.parse::<Ipv6Addr>().is_ok(),
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_is_read_and_printed_in_its_short_form() {
+    fn every_form_is_parsed_and_printed_in_its_short_form() {
         for (given, printed) in [
             ("127.0.0.1:7420", "127.0.0.1:7420"),
             ("localhost:1", "localhost:1"),
@@ -185,12 +185,12 @@ mod tests {
         ] {
             let address: Address = given.parse().unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(address.to_string(), printed);
-            assert_eq!(printed.parse(), Ok(address), "{printed} read again");
+            assert_eq!(printed.parse(), Ok(address), "{printed} parsed again");
         }
     }
 
     #[test]
-    fn what_is_no_address_says_why() {
+    fn invalid_addresses_are_refused_with_the_problem() {
         for (given, why) in [
             ("", "the host is missing"),
             (":7420", ""),

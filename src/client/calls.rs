@@ -1,6 +1,6 @@
 //! The RPCs.
 //!
-//! Requests and responses are the proto's own messages: what they mean is written there, once, for every language.
+//! Requests and responses are the proto's own messages; the proto's comments define them for every language.
 use super::{
     Address, Config, ConfigError, DecrementElicitationRequest, DecrementElicitationResponse, Error,
     GetPauseStateRequest, GetPauseStateResponse, IncrementElicitationRequest, IncrementElicitationResponse,
@@ -19,27 +19,29 @@ use tonic::{
 use tower::Service;
 use uuid::Uuid;
 
-/// A connection to a coordinator. Cheap to clone; clones share one connection, which is made at the first call and made
-/// again when it is lost.
+/// A connection to a coordinator. Cheap to clone; clones share one connection, which is opened by the first call and
+/// reopened when it is lost.
 ///
-/// Every unary call has a deadline ([`Config::deadline`], 5 s by default) and is repeated within it, with random pauses
-/// and the same request id, while nobody answers. It ends with the variants of [`Error`] that its RPC is documented to
-/// have, or with [`Error::Unavailable`], [`Error::DeadlineExceeded`] (outcome unknown: call again with the same request
-/// id) or [`Error::Other`].
+/// Every unary call has a deadline ([`Config::deadline`], 5 s by default). Within it, a call that finds the coordinator
+/// unavailable is retried with the same request id, after random pauses. Besides the errors that its method documents, a
+/// call can return:
+/// - [`Error::Unauthenticated`], [`Error::PermissionDenied`], [`Error::LimitExceeded`]: nothing changed.
+/// - [`Error::Unavailable`], [`Error::DeadlineExceeded`]: the outcome is unknown; call again with the same request id.
+/// - [`Error::Other`]: the outcome is unknown.
 #[derive(Clone)]
 pub struct Client {
     stub: Stub,
-    patience: retry::Patience,
+    policy: retry::RetryPolicy,
     token: Option<Token>,
-    /// The span that its calls are made within; `None`: whatever goes on when they are made.
-    within: Option<Parent>,
+    /// The parent span of its calls; `None`: the span that is current when a call is made.
+    parent: Option<Parent>,
 }
 
 type Stub = ElicitationServiceClient<Channel>;
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("patience", &self.patience).finish_non_exhaustive()
+        f.debug_struct("Client").field("policy", &self.policy).finish_non_exhaustive()
     }
 }
 
@@ -55,10 +57,11 @@ impl Client {
         Self::with_config(&Config { address: address.clone(), ..Config::default() })
     }
 
-    /// A client with all settings. Does not connect yet.
+    /// A client with this configuration. Does not connect yet.
     ///
     /// # Errors
-    /// A token without TLS for another machine, TLS settings for an address without TLS, or certificates that are none.
+    /// The token would be sent to another machine in plain text, TLS settings have an address without TLS, or a certificate
+    /// is invalid.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -67,11 +70,11 @@ impl Client {
         Ok(Self::with_channel(connect::channel(config)?, config))
     }
 
-    /// A client of the coordinator that the environment names, else the config file, else `127.0.0.1:7420`: see
+    /// A client of the coordinator that the environment or the config file selects, or else of `127.0.0.1:7420`: see
     /// [`Settings`](super::Settings). Does not connect yet.
     ///
     /// # Errors
-    /// One of them is wrong.
+    /// A setting is invalid, or a file that it names cannot be read.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -79,14 +82,14 @@ impl Client {
         Self::with_config(&Config::from_env()?)
     }
 
-    /// A client over a channel of your own making; `config.address` and `config.tls` are not used.
+    /// A client over a channel of your own; ignores `config.address` and `config.tls`.
     pub fn with_channel(channel: Channel, config: &Config) -> Self {
-        let patience = retry::Patience { deadline: config.deadline, retries: config.retries };
-        Self { stub: Stub::new(channel), patience, token: config.token.clone(), within: None }
+        let policy = retry::RetryPolicy { deadline: config.deadline, retries: config.retries };
+        Self { stub: Stub::new(channel), policy, token: config.token.clone(), parent: None }
     }
 
-    /// A client whose connections `connector` makes, over a transport of your own; `config.address` and `config.tls` are
-    /// not used. All else is as for any address: connections are lazy, kept alive, and made again when they are lost.
+    /// A client whose connections `connector` opens, over a transport of your own; ignores `config.address` and
+    /// `config.tls`. As for any address, connections are lazy, kept alive, and reopened when they are lost.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -100,7 +103,7 @@ impl Client {
         Self::with_channel(connect::channel_over(connector), config)
     }
 
-    /// Sends `message` with the token, as often as it takes.
+    /// Sends `message` with the token and the trace context, and retries.
     async fn unary<M: Clone, R, F>(&self, message: M, send: impl Fn(Stub, Request<M>) -> F) -> Result<R, Error>
     where
         F: Future<Output = Result<Response<R>, Status>>,
@@ -114,91 +117,91 @@ impl Client {
             parent.write(request.metadata_mut());
             send(self.stub.clone(), request)
         };
-        retry::unary(self.patience, message, call).await
+        retry::unary(self.policy, message, call).await
     }
 
-    /// The span that a call would be made within.
+    /// The parent span of a call made now.
     pub(super) fn parent(&self) -> Parent {
-        self.within.clone().unwrap_or_else(Parent::current)
+        self.parent.clone().unwrap_or_else(Parent::current)
     }
 
-    /// The same connection, for calls within this span.
+    /// A client on the same connection whose calls have this parent span.
     #[must_use]
     pub(crate) fn within(&self, parent: Parent) -> Self {
-        Self { within: Some(parent), ..self.clone() }
+        Self { parent: Some(parent), ..self.clone() }
     }
 
-    /// The same connection, for calls within this context: its span is passed on to the coordinator. Otherwise that is the
-    /// context that is current when a call is made.
+    /// A client on the same connection that sends the span of `context` to the coordinator. By default, the context that is
+    /// current when a call is made is used.
     #[cfg(feature = "otel")]
     #[must_use]
     pub fn with_context(&self, context: opentelemetry::Context) -> Self {
         self.within(Parent::of(context))
     }
 
-    /// The same connection with another deadline.
+    /// A client on the same connection with another deadline per call; any value is allowed.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
-        let patience = retry::Patience { deadline, ..self.patience };
-        Self { patience, ..self.clone() }
+        let policy = retry::RetryPolicy { deadline, ..self.policy };
+        Self { policy, ..self.clone() }
     }
 
-    /// How long a call may take.
+    /// The deadline of a call, retries included.
     pub fn deadline(&self) -> Duration {
-        self.patience.deadline
+        self.policy.deadline
     }
 
-    /// The same connection without retries: for those who have a rhythm of their own.
+    /// A client on the same connection without retries, for callers that retry themselves.
     pub(super) fn without_retries(&self) -> Self {
-        let patience = retry::Patience { retries: 0, ..self.patience };
-        Self { patience, ..self.clone() }
+        let policy = retry::RetryPolicy { retries: 0, ..self.policy };
+        Self { policy, ..self.clone() }
     }
 
-    /// Opens one elicitation, and leaves it to you to renew and close it. [`Client::hold`] does both.
+    /// Opens one elicitation, which the caller must renew and close. [`Client::hold`] does both.
     ///
-    /// An empty `request_id` is filled with a random one, so that the retries of this call count once.
+    /// An empty `request_id` is replaced with a random one, so that the retries of this call count once.
     ///
     /// # Errors
     /// [`Error::InvalidField`], [`Error::RequestIdReused`], [`Error::TooManyElicitations`]: nothing changed.
-    /// [`Error::StoreUnavailable`]: call again with the same request id.
+    /// [`Error::StoreUnavailable`]: the outcome is unknown; call again with the same request id.
     ///
     /// # Cancel safety
-    /// Dropped after it was sent, the elicitation may be open; its lease bounds it.
+    /// If the future is dropped after the request was sent, the elicitation may be open; its lease bounds it.
     pub async fn increment_elicitation(
         &self,
         mut request: IncrementElicitationRequest,
     ) -> Result<IncrementElicitationResponse, Error> {
-        name_call(&mut request.request_id);
+        fill_request_id(&mut request.request_id);
         self.unary(request, |mut stub, request| async move { stub.increment_elicitation(request).await }).await
     }
 
     /// Closes one elicitation.
     ///
-    /// An empty `request_id` is filled with a random one, so that the retries of this call count once.
+    /// An empty `request_id` is replaced with a random one, so that the retries of this call count once.
     ///
     /// # Errors
     /// [`Error::InvalidField`], [`Error::RequestIdReused`], [`Error::NoOutstandingElicitation`],
     /// [`Error::ElicitationUnknown`], [`Error::ElicitationReleased`], [`Error::ElicitationExpired`]: nothing changed.
-    /// [`Error::StoreUnavailable`]: call again with the same request id.
+    /// [`Error::StoreUnavailable`]: the outcome is unknown; call again with the same request id.
     ///
     /// # Cancel safety
-    /// Dropped after it was sent, the elicitation may be closed.
+    /// If the future is dropped after the request was sent, the elicitation may be closed.
     pub async fn decrement_elicitation(
         &self,
         mut request: DecrementElicitationRequest,
     ) -> Result<DecrementElicitationResponse, Error> {
-        name_call(&mut request.request_id);
+        fill_request_id(&mut request.request_id);
         self.unary(request, |mut stub, request| async move { stub.decrement_elicitation(request).await }).await
     }
 
-    /// Extends one lease. Calling it again is harmless.
+    /// Extends the lease of one open elicitation. Repeating the call is harmless.
     ///
     /// # Errors
     /// [`Error::InvalidField`], [`Error::ElicitationUnknown`], [`Error::ElicitationReleased`],
     /// [`Error::ElicitationExpired`]: nothing changed.
     ///
     /// # Cancel safety
-    /// Dropped after it was sent, the lease may be extended.
+    /// If the future is dropped after the request was sent, the lease may be extended.
     pub async fn renew_elicitation(&self, request: RenewElicitationRequest) -> Result<RenewElicitationResponse, Error> {
         self.unary(request, |mut stub, request| async move { stub.renew_elicitation(request).await }).await
     }
@@ -219,18 +222,18 @@ impl Client {
         self.unary(request, |mut stub, request| async move { stub.list_pause_states(request).await }).await
     }
 
-    /// Opens one stream of states, which ends when its connection does. [`Client::watch`] goes on.
+    /// Opens one stream of states, which ends with its connection. [`Client::watch`] reconnects.
     ///
-    /// The deadline, and the retries within it, are for the first answer only; the stream has none.
+    /// The deadline and the retries apply to opening the stream only; the stream has no deadline.
     ///
     /// # Errors
-    /// [`Error::InvalidField`]. The stream's last item is an error if it ended with one.
+    /// [`Error::InvalidField`]: the stream was not opened. If an open stream fails, its last item is the error.
     pub async fn watch_pause_state(
         &self,
         request: WatchPauseStateRequest,
     ) -> Result<impl Stream<Item = Result<WatchPauseStateResponse, Error>> + Send + Unpin + use<>, Error> {
         let open = |mut stub: Stub, mut request: Request<WatchPauseStateRequest>| async move {
-            // It would end the stream itself.
+            // The timeout would end the open stream.
             request.metadata_mut().remove("grpc-timeout");
             stub.watch_pause_state(request).await
         };
@@ -239,8 +242,8 @@ impl Client {
     }
 }
 
-/// Gives a call that has no name a random one.
-fn name_call(request_id: &mut String) {
+/// Replaces an empty request id with a random one.
+fn fill_request_id(request_id: &mut String) {
     if request_id.is_empty() {
         *request_id = Uuid::new_v4().to_string();
     }

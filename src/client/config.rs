@@ -1,13 +1,11 @@
-//! How a client connects.
-use super::address::Address;
-use super::config_error::ConfigError;
-use super::credentials::{Tls, Token};
+//! How a client connects: the address, the credentials and the deadlines.
+use super::{Address, ConfigError, Tls, Token};
 use std::time::Duration;
 
-/// How long a call may take, retries included, by default.
+/// The default deadline of a call, retries included.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How a [`Client`](super::Client) connects and how long it is patient.
+/// How a [`Client`](super::Client) connects, and how long it waits.
 ///
 /// ```
 /// # use pausewatch::client::Config;
@@ -19,15 +17,15 @@ const DEFAULT_DEADLINE: Duration = Duration::from_secs(5);
 pub struct Config {
     /// Where the coordinator listens. Default: `127.0.0.1:7420`.
     pub address: Address,
-    /// How long a call may take, retries included; the server is told as well. Default: 5 s. A watch has none, except
-    /// for its first answer.
+    /// The deadline of a call, retries included; it is sent to the server too. Default: 5 s. For a watch it applies to
+    /// opening the stream only.
     pub deadline: Duration,
-    /// How often a call that found nobody (UNAVAILABLE) is made again within its deadline. Default: as often as fits. A
-    /// program that would rather know at once that no coordinator runs sets it to 0.
+    /// The maximum number of retries of a call within its deadline, when the coordinator is unavailable or limits calls per
+    /// second. Default: unlimited. 0 reports at once that no coordinator runs.
     pub retries: usize,
-    /// Sent with every call. Never in plain text, except to this machine.
+    /// The token that is sent with every call; in plain text to this machine only.
     pub token: Option<Token>,
-    /// For an [`Address::Tls`]; `None`: it trusts whom the system trusts.
+    /// TLS settings, for an [`Address::Tls`] only. `None`: trusts the system's certificate authorities.
     pub tls: Option<Tls>,
 }
 
@@ -38,7 +36,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Whether this may be: no token to strangers, and no TLS that would not be used.
+    /// Refuses a token that would be sent to another machine in plain text, and TLS settings that would not be used.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let Self { address, .. } = self;
         let encrypted = address.is_encrypted();

@@ -1,22 +1,20 @@
-//! From an address to a channel: lazy, kept alive, reconnecting.
-use super::address::Address;
-use super::config::Config;
-use super::config_error::ConfigError;
-use super::serial_executor::InTurn;
+//! Makes channels that connect lazily, are kept alive, and reconnect.
+use super::serial_executor::SerialExecutor;
+use super::{Address, Config, ConfigError};
 use hyper::rt::{Read, Write};
 use std::error::Error;
 use std::time::Duration;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::Service;
 
-/// A connection that takes longer is tried anew: short enough for a second try within the default deadline.
+/// The timeout of one connection attempt: short enough for a second attempt within the default deadline.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// A ping this often and an answer this soon: a peer that died without a word is noticed within 15 s, idle or not, and
-/// 10,000 clients cost their server 1,000 pings a second.
-const PING_EVERY: Duration = Duration::from_secs(10);
-const PING_ANSWER: Duration = Duration::from_secs(5);
+/// Interval and timeout of pings: an unreachable peer is detected within 15 s, idle or not, and 10,000 clients cost their
+/// server 1,000 pings per second.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A channel that connects at the first call, and again whenever the connection is lost.
+/// A channel that connects at the first call, and reconnects whenever the connection is lost.
 pub(crate) fn channel(config: &Config) -> Result<Channel, ConfigError> {
     let endpoint = |scheme: &str, authority: &str| {
         let endpoint = Endpoint::from_shared(format!("{scheme}://{authority}"));
@@ -34,14 +32,14 @@ pub(crate) fn channel(config: &Config) -> Result<Channel, ConfigError> {
 
 fn endpoint_settings(endpoint: Endpoint) -> Endpoint {
     endpoint
-        .executor(InTurn::default())
+        .executor(SerialExecutor::default())
         .connect_timeout(CONNECT_TIMEOUT)
-        .http2_keep_alive_interval(PING_EVERY)
-        .keep_alive_timeout(PING_ANSWER)
+        .http2_keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT)
         .keep_alive_while_idle(true)
 }
 
-/// A channel whose connections `connector` makes, with the settings of all others.
+/// A channel whose connections `connector` opens, with the usual settings.
 pub(crate) fn channel_over<C>(connector: C) -> Channel
 where
     C: Service<Uri> + Send + 'static,
@@ -49,7 +47,7 @@ where
     C::Future: Send,
     Box<dyn Error + Send + Sync>: From<C::Error>,
 {
-    // The authority that requests carry which go to no host: any valid one will do, and servers log it.
+    // Requests need some valid authority; servers log it.
     endpoint_settings(Endpoint::from_static("http://localhost")).connect_with_connector_lazy(connector)
 }
 
@@ -58,7 +56,7 @@ fn unix_channel(path: std::path::PathBuf) -> Channel {
     use hyper_util::rt::TokioIo;
     use tokio::net::UnixStream;
 
-    // Not tonic's own "unix:" form, which takes no path that is not UTF-8.
+    // tonic's own "unix:" form refuses paths that are not UTF-8.
     channel_over(tower::service_fn(move |_| {
         let path = path.clone();
         async move { UnixStream::connect(path).await.map(TokioIo::new) }

@@ -1,14 +1,14 @@
-//! What a client proves itself with, and what it trusts: a bearer token (RFC 6750), certificates in PEM (RFC 7468).
+//! The credentials of a client: a bearer token (RFC 6750) and certificates in PEM (RFC 7468).
 //!
 //! 1. Neither a token nor a key is ever printed.
-use super::config_error::ConfigError;
+use super::ConfigError;
 use std::{fmt, fs, path::Path};
 use tonic::{
     metadata::{Ascii, MetadataValue},
     transport::{Certificate, ClientTlsConfig, Endpoint, Identity},
 };
 
-/// What stands before the token in the `authorization` header.
+/// The prefix of the token in the `authorization` header.
 const SCHEME: &str = "Bearer ";
 
 /// A bearer token.
@@ -16,10 +16,10 @@ const SCHEME: &str = "Bearer ";
 pub struct Token(MetadataValue<Ascii>);
 
 impl Token {
-    /// Takes a token as it was given out.
+    /// Parses a token: one or more visible ASCII characters.
     ///
     /// # Errors
-    /// It has a character that no token has: only visible ASCII ones are allowed, and at least one.
+    /// `text` is empty or has another character.
     pub fn new(text: &str) -> Result<Self, ConfigError> {
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(ConfigError::new("token: it has a character that no token has; allowed: visible ASCII ones"));
@@ -30,7 +30,7 @@ impl Token {
         Ok(Self(value))
     }
 
-    /// The token itself: to hand it to a program that calls for us.
+    /// The token as text, to pass it on to another program.
     pub fn secret(&self) -> &str {
         let header = self.0.to_str().unwrap_or_default();
         header.strip_prefix(SCHEME).unwrap_or_default()
@@ -48,7 +48,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Whom to trust, and who to be, on a connection with TLS.
+/// The trusted certificate authorities and the client certificate of a TLS connection.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Tls {
     ca: Option<Vec<u8>>,
@@ -56,11 +56,11 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Reads certificates and a key from PEM files. `ca`: trusted instead of the system's. `identity`: the certificate
-    /// chain and the key of this client.
+    /// Reads certificates and a key from PEM files. `ca`: authorities to trust instead of the system's. `identity`: the
+    /// certificate chain and the key of this client.
     ///
     /// # Errors
-    /// A file cannot be read, or has nothing of its kind in it.
+    /// A file cannot be read, or contains no PEM.
     pub fn load(ca: Option<&Path>, identity: Option<(&Path, &Path)>) -> Result<Self, ConfigError> {
         let ca = ca.map(|path| read("tls_ca", path)).transpose()?;
         let identity = match identity {

@@ -1,80 +1,81 @@
-//! What a call can end with: one variant for each thing that a caller does next, found by the machine-readable reason
-//! that the server sends (`google.rpc.ErrorInfo`, domain `pausewatch`), never by a message's text.
+//! The errors of calls: one variant for each thing that a caller does next. The variant follows from the reason that the
+//! server sends (`google.rpc.ErrorInfo`, domain `pausewatch`), never from a message's text.
+use crate::core::types::InvalidField;
 use std::error::Error as _;
 use std::time::Duration;
 use tonic::{Code, Status};
-use tonic_types::StatusExt;
+use tonic_types::{ErrorDetails, StatusExt};
 
-/// The domain of the reasons.
+/// The domain of our `ErrorInfo` details.
 const DOMAIN: &str = "pausewatch";
 
-/// Why a call failed. The gRPC status is kept: [`Error::status`].
+/// The error of a call. [`Error::status`] is its gRPC status.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A field is out of its limits. Nothing changed; the same call will always be refused.
-    #[error("{description}")]
+    /// A field is out of its limits. Nothing changed; the same call is always refused.
+    #[error("{}", .status.message())]
     InvalidField {
-        /// The field, as the proto names it.
+        /// The field's name in the proto.
         field: String,
-        /// What it was and what is allowed.
+        /// Its value and what is allowed: `is empty; allowed: 1 to 64 bytes`.
         description: String,
-        /// What the server sent.
+        /// The gRPC status.
         status: Box<Status>,
     },
-    /// The request id was used by a call with other content. Nothing changed by this call.
+    /// The request id was used by a call with other content. This call changed nothing.
     #[error("{}", .0.message())]
     RequestIdReused(Box<Status>),
-    /// A decrement at count 0: there is nothing to close. Nothing changed.
+    /// The thread has no open elicitation to close. Nothing changed.
     #[error("{}", .0.message())]
     NoOutstandingElicitation(Box<Status>),
-    /// The named elicitation never was on this thread, or was closed so long ago that it is forgotten. Nothing changed.
+    /// The elicitation never existed on this thread, or was closed too long ago to be remembered. Nothing changed.
     #[error("{}", .0.message())]
     ElicitationUnknown(Box<Status>),
-    /// The named elicitation was closed before, by a decrement. Nothing changed.
+    /// The elicitation was closed before by a decrement. Nothing changed.
     #[error("{}", .0.message())]
     ElicitationReleased(Box<Status>),
-    /// The named elicitation was closed before, by the end of its lease. Nothing changed.
+    /// The elicitation was closed before by the expiry of its lease. Nothing changed.
     #[error("{}", .0.message())]
     ElicitationExpired(Box<Status>),
-    /// The thread has as many open elicitations as are allowed. Nothing changed; there is room when one closes.
+    /// The thread has the maximum number of open elicitations. Nothing changed; call again after one is closed.
     #[error("{}", .0.message())]
     TooManyElicitations(Box<Status>),
-    /// The caller, or all callers together, have as much as the coordinator lets them have. Nothing changed. For a limit of
-    /// calls a second, retries within the deadline did not help.
+    /// A limit of the caller, or of all callers together, is reached. Nothing changed. A limit of calls per second was
+    /// retried within the deadline.
     #[error("{}", .status.message())]
     LimitExceeded {
-        /// Which limit, as the coordinator names it: `streams-per-caller`.
+        /// The coordinator's name of the limit, for example `streams-per-caller`.
         limit: String,
-        /// When another try may help.
+        /// How long to wait before the next attempt, if the coordinator sent it.
         retry_after: Option<Duration>,
-        /// What the server sent.
+        /// The gRPC status.
         status: Box<Status>,
     },
-    /// The token is missing, wrong or has expired: see [`Error::reason`]. Nothing changed; get another token.
+    /// The token is missing, invalid or expired: see [`Error::reason`]. Nothing changed; get another token.
     #[error("{}", .0.message())]
     Unauthenticated(Box<Status>),
-    /// The token does not open this thread, or its role may not do this: see [`Error::reason`]. Nothing changed.
+    /// The token does not permit this thread, or its role does not permit this call: see [`Error::reason`]. Nothing changed.
     #[error("{}", .0.message())]
     PermissionDenied(Box<Status>),
-    /// The coordinator could not store the change, and retries within the deadline did not help. Call again with the
-    /// same request id: it counts once.
+    /// The coordinator could not store the change, and retries within the deadline failed too. Call again with the same
+    /// request id: the call counts once.
     #[error("{}", .0.message())]
     StoreUnavailable(Box<Status>),
-    /// No coordinator answered: none listens there, it is draining, or the connection broke, and retries within the
-    /// deadline did not help. The outcome is unknown. Call again with the same request id: it counts once.
+    /// No coordinator responded (none listens there, it is draining, or the connection broke), and retries within the
+    /// deadline failed too. The outcome is unknown. Call again with the same request id: the call counts once.
     #[error("{}", .0.message())]
     Unavailable(Box<Status>),
-    /// The deadline passed. The outcome is unknown. Call again with the same request id: it counts once.
+    /// The deadline passed. The outcome is unknown. Call again with the same request id: the call counts once.
     #[error("{}", .0.message())]
     DeadlineExceeded(Box<Status>),
-    /// Anything else; see the code. Whether something changed is unknown.
+    /// Any other error; see [`Error::code`]. The outcome is unknown.
     #[error("{}", .0.message())]
     Other(Box<Status>),
 }
 
 impl Error {
-    /// The status as it came, or as this library made it when nothing came.
+    /// The status that the server sent, or that this library made without a response.
     pub fn status(&self) -> &Status {
         match self {
             Self::InvalidField { status, .. }
@@ -99,20 +100,20 @@ impl Error {
         self.status().code()
     }
 
-    /// The server's reason, for example `ELICITATION_EXPIRED`; `None` when it gave none, or never answered.
+    /// The server's reason, for example `ELICITATION_EXPIRED`; `None` if it sent none, or did not respond.
     pub fn reason(&self) -> Option<String> {
         reason(self.status())
     }
 
-    /// Whether the call may succeed if it is made again just so, with the same request id.
+    /// Whether the same call, with the same request id, may succeed later.
     pub fn is_transient(&self) -> bool {
         let outage = matches!(self, Self::StoreUnavailable(_) | Self::Unavailable(_) | Self::DeadlineExceeded(_));
-        outage || self.call_less_often().is_some()
+        outage || self.rate_limit_delay().is_some()
     }
 
-    /// How long to wait, if it is only that there were too many calls in this second. Any other limit is met until
-    /// somebody closes something.
-    pub(super) fn call_less_often(&self) -> Option<Duration> {
+    /// How long to wait if the limit of calls per second was exceeded. `None`: another error, or another limit, which stays
+    /// exceeded until something is closed.
+    pub(super) fn rate_limit_delay(&self) -> Option<Duration> {
         match self {
             Self::LimitExceeded { limit, retry_after, .. } if limit.starts_with("calls-per-second") => {
                 Some(retry_after.unwrap_or(Duration::from_secs(1)))
@@ -121,21 +122,13 @@ impl Error {
         }
     }
 
-    /// A field that this library refuses before it sends anything, worded as the server words it.
-    pub(crate) fn invalid_field(field: &str, description: String) -> Self {
-        let mut details = tonic_types::ErrorDetails::with_bad_request_violation(field, &description);
-        details.set_error_info("INVALID_FIELD", DOMAIN, [("field".to_owned(), field.to_owned())]);
-        let status = Status::with_error_details(Code::InvalidArgument, description.clone(), details);
-        Self::InvalidField { field: field.to_owned(), description, status: Box::new(status) }
-    }
-
-    /// A deadline that passed on this side.
-    pub(crate) fn deadline(after: Duration) -> Self {
+    /// The error of a deadline that passed on this side.
+    pub(crate) fn deadline_exceeded(after: Duration) -> Self {
         Self::DeadlineExceeded(Box::new(Status::deadline_exceeded(format!("no answer within {after:?}"))))
     }
 }
 
-/// What a transport says, and what that mostly means.
+/// Parts of transport errors, and hints at their usual causes.
 const HINTS: [(&str, &str); 2] = [
     // FRAME_SIZE_ERROR (RFC 9113, 4.2): what a TLS server answers to plain text, read as a frame, has about a megabyte.
     ("frame with invalid size", "; if the server speaks TLS, its address begins with https://"),
@@ -149,6 +142,20 @@ const HINTS: [(&str, &str); 2] = [
 
 fn reason(status: &Status) -> Option<String> {
     status.get_details_error_info().filter(|info| info.domain == DOMAIN).map(|info| info.reason)
+}
+
+/// Converts a field that this library refuses before it sends anything to the error that the server would send.
+impl From<InvalidField> for Error {
+    fn from(invalid: InvalidField) -> Self {
+        let message = invalid.to_string();
+        let InvalidField { field, was, allowed } = invalid;
+        let description = format!("is {was}; allowed: {allowed}");
+        let mut details = ErrorDetails::with_bad_request_violation(&field, &description);
+        let metadata = [("field", field.clone()), ("was", was), ("allowed", allowed.to_owned())];
+        details.set_error_info("INVALID_FIELD", DOMAIN, metadata.map(|(key, value)| (key.to_owned(), value)));
+        let status = Box::new(Status::with_error_details(Code::InvalidArgument, message, details));
+        Self::InvalidField { field, description, status }
+    }
 }
 
 impl From<Status> for Error {
@@ -182,19 +189,19 @@ impl From<Status> for Error {
                     None => status,
                 }),
                 Code::DeadlineExceeded => Self::DeadlineExceeded(status),
-                // By their code: a proxy in front of the server may ask for tokens as well.
+                // By the code alone: a proxy in front of the server may require tokens too.
                 Code::Unauthenticated => Self::Unauthenticated(status),
                 Code::PermissionDenied => Self::PermissionDenied(status),
-                _ if status.source().is_some() => Self::Unavailable(Box::new(broken(&status))),
+                _ if status.source().is_some() => Self::Unavailable(Box::new(connection_lost(&status))),
                 _ => Self::Other(status),
             },
         }
     }
 }
 
-/// A status with a source was made on this side: the transport failed before an answer was whole. tonic names the code
-/// after the layer that noticed (UNKNOWN, CANCELLED, INTERNAL); to a caller it is one thing.
-fn broken(status: &Status) -> Status {
+/// The status of a broken connection. A status with a source was made on this side: the transport failed before the
+/// response was complete. tonic's code names the layer (UNKNOWN, CANCELLED, INTERNAL); callers need only UNAVAILABLE.
+fn connection_lost(status: &Status) -> Status {
     let mut causes = Vec::new();
     let mut source = status.source();
     while let Some(cause) = source {
@@ -216,7 +223,6 @@ fn hint(said: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tonic_types::ErrorDetails;
 
     fn refused(code: Code, reason: &str, domain: &str) -> Status {
         let details = ErrorDetails::with_error_info(reason, domain, [("thread_id".to_owned(), "t".to_owned())]);
@@ -236,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn who_needs_another_token_is_told_so() {
+    fn an_expired_token_is_unauthenticated_and_not_transient() {
         let expired = Error::from(refused(Code::Unauthenticated, "TOKEN_EXPIRED", DOMAIN));
         assert!(matches!(expired, Error::Unauthenticated(_)) && !expired.is_transient(), "{expired:?}");
         assert_eq!(expired.reason().as_deref(), Some("TOKEN_EXPIRED"));
@@ -244,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_cannot_write_and_a_lost_connection_are_told_apart_and_both_transient() {
+    fn a_failed_store_and_a_lost_connection_are_different_and_both_transient() {
         let store = Error::from(refused(Code::Unavailable, "STORE_UNAVAILABLE", DOMAIN));
         assert!(matches!(store, Error::StoreUnavailable(_)) && store.is_transient());
         let draining = Error::from(Status::unavailable("draining"));
@@ -258,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_limit_of_calls_a_second_is_worth_another_try() {
+    fn only_the_limit_of_calls_per_second_is_transient() {
         let met = |limit: &str| {
             let metadata = [("limit".to_owned(), limit.to_owned())];
             let mut details = ErrorDetails::with_error_info("LIMIT_EXCEEDED", DOMAIN, metadata);
@@ -266,19 +272,21 @@ mod tests {
             Error::from(Status::with_error_details(Code::ResourceExhausted, "in words", details))
         };
         let calls = met("calls-per-second-per-caller");
-        assert_eq!((calls.is_transient(), calls.call_less_often()), (true, Some(Duration::from_millis(20))));
+        assert_eq!((calls.is_transient(), calls.rate_limit_delay()), (true, Some(Duration::from_millis(20))));
         let open = met("open-elicitations");
-        assert!(!open.is_transient() && open.call_less_often().is_none());
+        assert!(!open.is_transient() && open.rate_limit_delay().is_none());
         let Error::LimitExceeded { limit, retry_after, .. } = &open else { panic!("{open:?}") };
         assert_eq!((limit.as_str(), *retry_after), ("open-elicitations", Some(Duration::from_millis(20))));
     }
 
     #[test]
-    fn a_refusal_made_here_reads_as_the_servers_does() {
-        let made = Error::invalid_field("thread_id", "thread_id is empty".to_owned());
-        let read = Error::from(made.status().clone());
-        let Error::InvalidField { field, description, .. } = &read else { panic!("{read:?}") };
-        assert_eq!((field.as_str(), description.as_str()), ("thread_id", "thread_id is empty"));
-        assert_eq!(read.reason().as_deref(), Some("INVALID_FIELD"));
+    fn a_field_refused_by_the_library_gives_the_same_error_as_one_refused_by_the_server() {
+        let invalid = InvalidField::new("thread_id", "empty", "1 to 256 bytes");
+        let local = Error::from(invalid.clone());
+        assert_eq!(local.to_string(), invalid.to_string());
+        let parsed = Error::from(local.status().clone());
+        let Error::InvalidField { field, description, .. } = &parsed else { panic!("{parsed:?}") };
+        assert_eq!((field.as_str(), description.as_str()), ("thread_id", "is empty; allowed: 1 to 256 bytes"));
+        assert_eq!((parsed.reason().as_deref(), parsed.to_string()), (Some("INVALID_FIELD"), local.to_string()));
     }
 }

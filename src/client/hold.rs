@@ -1,11 +1,11 @@
-//! An elicitation that a program keeps open: renewed while the guard lives, closed when it is released or dropped.
+//! An elicitation that a program keeps open: renewed while its guard exists, closed when that is released or dropped.
 //!
-//! 1. The increment runs in a task of its own: dropping the future that waits for it closes what it opened.
-//! 2. Renewals go out at a third of the ttl, so two may fail before the lease ends. They go on until the server says
-//!    that the elicitation is closed: a server that was away gives every lease one full ttl again.
-//! 3. All decrements of one hold carry one request id: however often a release is tried, it counts once and its answer
-//!    is the first one (G4).
-//! 4. What fails here is bounded by the lease (G2).
+//! 1. The increment runs in its own task: if the future that waits for it is dropped, the elicitation is closed again.
+//! 2. Renewals are sent every third of the ttl, so two may fail before the lease ends. They continue until the server
+//!    reports that the elicitation is closed: a restarted server gives every lease one full ttl again.
+//! 3. All decrements of one hold carry the same request id: a repeated release counts once and gets the first response
+//!    (G4).
+//! 4. Whatever fails here, the lease bounds the pause (G2).
 use super::{
     Client, DecrementElicitationRequest, DecrementElicitationResponse, Elicitation, Error, IncrementElicitationRequest,
     IncrementElicitationResponse, RenewElicitationRequest, retry,
@@ -20,10 +20,20 @@ use tokio::{
 };
 use uuid::Uuid;
 
-/// Long enough to outlast two lost renewals and a restart of the server, short enough that a crash is forgotten soon.
+/// Long enough for two lost renewals and a restart of the server, short enough to end the pause of a crashed holder soon.
 const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
-/// What a [`Hold`] will say of itself. Made by [`Client::hold`].
+impl Client {
+    /// Prepares an elicitation on `thread_id` that stays open until its [`Hold`] is released or dropped.
+    ///
+    /// `thread_id`: 1 to 256 bytes without control characters; [`HoldBuilder::open`] reports any other.
+    pub fn hold(&self, thread_id: impl Into<String>) -> HoldBuilder {
+        let thread_id = thread_id.into();
+        HoldBuilder { client: self.clone(), thread_id, reason: String::new(), holder: this_program(), ttl: DEFAULT_TTL }
+    }
+}
+
+/// The options of a [`Hold`]. Made by [`Client::hold`].
 #[derive(Debug, Clone)]
 #[must_use = "nothing is open until open() is awaited"]
 pub struct HoldBuilder {
@@ -34,47 +44,38 @@ pub struct HoldBuilder {
     ttl: Duration,
 }
 
-impl Client {
-    /// Prepares to open an elicitation on `thread_id` that stays open until it is released or dropped.
-    pub fn hold(&self, thread_id: impl Into<String>) -> HoldBuilder {
-        HoldBuilder::new(self.clone(), thread_id.into())
-    }
-}
-
 impl HoldBuilder {
-    pub(super) fn new(client: Client, thread_id: String) -> Self {
-        Self { client, thread_id, reason: String::new(), holder: this_program(), ttl: DEFAULT_TTL }
-    }
-
-    /// What the person is asked, for those who look on: up to 1,024 bytes. Default: nothing.
+    /// The question to the person, shown to observers: up to 1,024 bytes. Default: empty.
     pub fn reason(self, reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), ..self }
     }
 
-    /// Who asks: up to 256 bytes. Default: this program's name and process id, `name[1234]`.
+    /// The name of the asking program: up to 256 bytes. Default: this program's name and process id, `name[1234]`.
     pub fn holder(self, holder: impl Into<String>) -> Self {
         Self { holder: holder.into(), ..self }
     }
 
-    /// How long the elicitation outlives a holder that died: 1 s to 24 h. Default: 30 s. Renewed every third of it.
+    /// How long the elicitation stays open without a renewal, for example after a crash: 1 s to 24 h. Default: 30 s. It is
+    /// renewed every third of the ttl.
     pub fn ttl(self, ttl: Duration) -> Self {
         Self { ttl, ..self }
     }
 
-    /// Opens the elicitation and begins to renew it.
+    /// Opens the elicitation, which pauses the thread, and renews it in the background.
     ///
     /// # Errors
-    /// [`Error::InvalidField`], [`Error::TooManyElicitations`]: nothing is open.
-    /// [`Error::StoreUnavailable`], [`Error::Unavailable`], [`Error::DeadlineExceeded`], [`Error::Other`]: it may be
-    /// open; its lease bounds it.
+    /// [`Error::InvalidField`], [`Error::TooManyElicitations`], [`Error::LimitExceeded`], [`Error::Unauthenticated`],
+    /// [`Error::PermissionDenied`]: nothing is open.
+    /// [`Error::StoreUnavailable`], [`Error::Unavailable`], [`Error::DeadlineExceeded`], [`Error::Other`]: the elicitation
+    /// may be open; its lease bounds it.
     ///
     /// # Cancel safety
-    /// Dropped, what is opened is closed again in the background.
+    /// If the future is dropped, the elicitation is closed again in the background.
     pub async fn open(self) -> Result<Hold, Error> {
         let (opened, result) = oneshot::channel();
-        // Here, since the task does not know what goes on where it was opened.
+        // Created here: the current span is unknown inside the task.
         let span = WaitSpan::begin(&self.client.parent(), &self.thread_id, &self.reason);
-        // If nobody waits for it any more, the hold comes back, is dropped right there, and its drop releases it.
+        // If the receiver is gone, the send returns the hold, and its drop releases it.
         tokio::spawn(async move { drop(opened.send(self.increment(span).await)) });
         result.await.expect("the task sends before it ends, and nobody aborts it")
     }
@@ -87,13 +88,13 @@ impl HoldBuilder {
             request_id: Uuid::new_v4().to_string(),
             reason,
             holder,
-            ttl: Some(duration_to_wire(ttl)),
+            ttl: Some(ttl_to_wire(ttl)),
         };
         let sent = Instant::now();
         let answer = client.increment_elicitation(request).await;
         let mut response = answer.inspect_err(|error| span.fail(&error.to_string()))?;
         let Some(elicitation) = response.elicitation.take() else {
-            let status = tonic::Status::internal("the server's answer to the increment has no elicitation");
+            let status = tonic::Status::internal("the server's response to the increment has no elicitation");
             return Err(Error::Other(Box::new(status)));
         };
         let lease = Arc::new(watch::Sender::new(Lease::Held));
@@ -114,52 +115,51 @@ impl HoldBuilder {
             decrement_id,
             lease,
             renewer,
-            ending: OnceCell::new(),
+            result: OnceCell::new(),
             runtime,
             span,
         })
     }
 }
 
-/// What is known of the lease of a [`Hold`].
+/// The state of the lease of a [`Hold`], as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lease {
     /// The elicitation is open.
     Held,
-    /// No renewal got through for a whole ttl: the lease is over, or its server is down. Renewals are still tried; if
-    /// one succeeds, the lease is [`Held`](Self::Held) again.
+    /// No renewal has succeeded for a whole ttl: the lease has expired, or the server is down. Renewals continue; if one
+    /// succeeds, the lease is [`Held`](Self::Held) again.
     Overdue,
-    /// The lease ended: the elicitation is closed, and its thread runs unless another one is open.
+    /// The lease expired: the elicitation is closed, and its thread runs unless another one is open.
     Expired,
     /// The elicitation was closed by a decrement.
     Released,
-    /// The server does not know the elicitation: it lost its state, or has long forgotten it.
+    /// The server does not know the elicitation: it lost its state, or closed it too long ago to remember.
     Unknown,
 }
 
 impl Lease {
-    /// Whether the elicitation is closed, as far as is known. That is for good.
-    fn is_over(self) -> bool {
+    /// Whether the elicitation is known to be closed, which is final.
+    fn is_final(self) -> bool {
         matches!(self, Self::Expired | Self::Released | Self::Unknown)
     }
 }
 
-/// What a release found.
+/// The result of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
     /// The elicitation was open until this release closed it.
     Closed {
-        /// Open elicitations that the thread has left.
+        /// The thread's remaining open elicitations.
         count: u32,
-        /// The revision of the thread that the release made.
+        /// The thread's revision after this change.
         revision: u64,
     },
-    /// It had expired before: what was asked of the person was answered late, and commands of the thread may have been
-    /// timed out meanwhile.
+    /// The lease had expired before: the person answered late, and commands of the thread may have timed out meanwhile.
     Expired,
-    /// Somebody else's decrement had closed it before.
+    /// Another decrement had closed it before.
     Released,
-    /// The server does not know it: it lost its state, or has long forgotten it.
+    /// The server does not know it: it lost its state, or closed it too long ago to remember.
     Unknown,
 }
 
@@ -175,9 +175,9 @@ impl Release {
 
 /// An open elicitation, which pauses its thread. Made by [`Client::hold`].
 ///
-/// It is renewed in the background until it is released or dropped. Release it where you can: [`Hold::release`] tells
-/// whether the thread was paused to the end. A drop releases in the background, which needs the runtime to live on; if it
-/// does not, the lease ends the pause.
+/// It is renewed in the background until it is released or dropped. Prefer [`Hold::release`]: it returns whether the
+/// thread was paused to the end. A drop releases in the background, which needs a running runtime; without one, the lease
+/// ends the pause.
 #[derive(Debug)]
 #[must_use = "a hold that is dropped is released"]
 pub struct Hold {
@@ -188,9 +188,9 @@ pub struct Hold {
     decrement_id: String,
     lease: Arc<watch::Sender<Lease>>,
     renewer: AbortHandle,
-    ending: OnceCell<Release>,
+    result: OnceCell<Release>,
     runtime: Handle,
-    /// From before it is opened until it is closed, or dropped.
+    /// Lasts from before the increment until the release or the drop.
     span: WaitSpan,
 }
 
@@ -200,47 +200,47 @@ impl Hold {
         &self.elicitation
     }
 
-    /// What the increment made of the thread; its `elicitation` has moved to [`Hold::elicitation`].
+    /// The response to the increment, without its `elicitation`: see [`Hold::elicitation`].
     pub fn opened(&self) -> &IncrementElicitationResponse {
         &self.opened
     }
 
-    /// What is known of the lease now. After a release: what that found.
+    /// The state of the lease, as far as it is known now. After a release: what that found.
     pub fn lease(&self) -> Lease {
         *self.lease.borrow()
     }
 
-    /// Waits until the lease is not [`Lease::Held`], and says what it is. While it is only [`Lease::Overdue`] it may
-    /// come back; ask again to see.
+    /// Waits until the lease is not [`Lease::Held`], and returns its state. After [`Lease::Overdue`] the lease may be held
+    /// again: see [`Hold::lease`].
     ///
     /// # Cancel safety
-    /// Nothing is lost.
+    /// If the future is dropped, nothing is lost.
     pub async fn lost(&self) -> Lease {
         let mut lease = self.lease.subscribe();
         *lease.wait_for(|lease| *lease != Lease::Held).await.expect("the hold has a sender")
     }
 
-    /// Closes the elicitation, and says whether it was open until now. Calling it again is harmless and says the same.
+    /// Closes the elicitation, and returns whether it was open until now. Calling it again returns the same.
     ///
     /// # Errors
-    /// [`Error::StoreUnavailable`], [`Error::Unavailable`], [`Error::DeadlineExceeded`], [`Error::Other`]: it may still
-    /// be open, and is still renewed. Call again, or drop the hold: that goes on trying until the lease is over.
+    /// [`Error::StoreUnavailable`], [`Error::Unavailable`], [`Error::DeadlineExceeded`], [`Error::Other`]: the elicitation
+    /// may still be open, and is still renewed. Call again, or drop the hold, which retries until the lease has expired.
     ///
     /// # Cancel safety
-    /// Dropped after it was sent, the elicitation may be closed; a later release, or the drop of the hold, still counts
-    /// once.
+    /// If the future is dropped after the request was sent, the elicitation may be closed; a later release, or the drop of
+    /// the hold, still counts once.
     pub async fn release(&self) -> Result<Release, Error> {
-        let ending = self.ending.get_or_try_init(|| async {
-            let ending = read_ending(self.client.decrement_elicitation(self.decrement()).await)?;
+        let result = self.result.get_or_try_init(|| async {
+            let result = read_result(self.client.decrement_elicitation(self.decrement()).await)?;
             self.renewer.abort();
-            tell(&self.lease, ending.lease());
+            set_lease(&self.lease, result.lease());
             self.span.end();
-            Ok(ending)
+            Ok(result)
         });
-        ending.await.copied()
+        result.await.copied()
     }
 
-    /// The context of its span, as a child process takes it from `TRACEPARENT`.
+    /// The context of its span, for the variable `TRACEPARENT` of a child process.
     #[cfg(feature = "otlp")]
     pub(crate) fn traceparent(&self) -> Option<String> {
         self.span.within().text()
@@ -258,21 +258,21 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         self.renewer.abort();
-        if self.ending.initialized() {
+        if self.result.initialized() {
             return;
         }
-        // After one ttl without a renewal there is nothing left to close.
+        // After one ttl without a renewal the lease has closed it.
         let client = self.client.with_deadline(self.ttl);
         let decrement = self.decrement();
         self.runtime.spawn(async move {
-            if let Err(error) = read_ending(client.decrement_elicitation(decrement).await) {
-                tracing::warn!(%error, "a dropped hold could not be released; its lease ends it");
+            if let Err(error) = read_result(client.decrement_elicitation(decrement).await) {
+                tracing::warn!(%error, "a dropped hold was not released; its lease ends the pause");
             }
         });
     }
 }
 
-fn read_ending(answer: Result<DecrementElicitationResponse, Error>) -> Result<Release, Error> {
+fn read_result(answer: Result<DecrementElicitationResponse, Error>) -> Result<Release, Error> {
     match answer {
         Ok(DecrementElicitationResponse { count, revision, .. }) => Ok(Release::Closed { count, revision }),
         Err(Error::ElicitationExpired(_)) => Ok(Release::Expired),
@@ -291,12 +291,12 @@ struct Renewal {
 }
 
 impl Renewal {
-    async fn run(self, opened: Instant, told: Arc<watch::Sender<Lease>>) {
-        // The server counted from some moment before its answer came: not later than this the lease is over.
-        let mut over = retry::after(Instant::now(), self.ttl);
-        let mut next = retry::after(opened, self.ttl / 3);
-        let pauses = || retry::backoff((self.ttl / 30).min(Duration::from_millis(100)), Duration::from_secs(2));
-        let mut failed = pauses();
+    async fn run(self, opened: Instant, lease: Arc<watch::Sender<Lease>>) {
+        // The server's ttl began before its response arrived: the lease has expired by then.
+        let mut expires = retry::deadline_after(Instant::now(), self.ttl);
+        let mut next = retry::deadline_after(opened, self.ttl / 3);
+        let delays = || retry::backoff((self.ttl / 30).min(Duration::from_millis(100)), Duration::from_secs(2));
+        let mut retry_delays = delays();
         loop {
             let attempt = async {
                 sleep_until(next).await;
@@ -304,55 +304,52 @@ impl Renewal {
             };
             let (sent, answer) = tokio::select! {
                 answer = attempt => answer,
-                never = overdue(over, &told) => match never {},
+                never = set_overdue(expires, &lease) => match never {},
             };
             match answer {
                 Ok(_) => {
-                    over = retry::after(Instant::now(), self.ttl);
-                    next = retry::after(sent, self.ttl / 3);
-                    failed = pauses();
-                    tell(&told, Lease::Held);
+                    expires = retry::deadline_after(Instant::now(), self.ttl);
+                    next = retry::deadline_after(sent, self.ttl / 3);
+                    retry_delays = delays();
+                    set_lease(&lease, Lease::Held);
                     continue;
                 }
-                Err(Error::ElicitationExpired(_)) => return tell(&told, Lease::Expired),
-                Err(Error::ElicitationReleased(_)) => return tell(&told, Lease::Released),
-                Err(Error::ElicitationUnknown(_)) => return tell(&told, Lease::Unknown),
-                Err(error) => tracing::debug!(%error, "a renewal failed; trying again"),
+                Err(Error::ElicitationExpired(_)) => return set_lease(&lease, Lease::Expired),
+                Err(Error::ElicitationReleased(_)) => return set_lease(&lease, Lease::Released),
+                Err(Error::ElicitationUnknown(_)) => return set_lease(&lease, Lease::Unknown),
+                Err(error) => tracing::debug!(%error, "a renewal failed; retrying"),
             }
-            next = Instant::now() + failed.next().unwrap_or_default();
+            next = Instant::now() + retry_delays.next().unwrap_or_default();
         }
     }
 
     fn request(&self) -> RenewElicitationRequest {
         let (thread_id, elicitation_id) = (self.thread_id.clone(), self.elicitation_id.clone());
-        RenewElicitationRequest { thread_id, elicitation_id, ttl: Some(duration_to_wire(self.ttl)) }
+        RenewElicitationRequest { thread_id, elicitation_id, ttl: Some(ttl_to_wire(self.ttl)) }
     }
 }
 
-/// Says what has become of the lease, unless it is over already: a renewal may be answered while a release is.
-fn tell(told: &watch::Sender<Lease>, news: Lease) {
-    told.send_if_modified(|lease| !lease.is_over() && std::mem::replace(lease, news) != news);
+/// Sets the state of the lease, unless it is final: the responses to a renewal and a release may race.
+fn set_lease(lease: &watch::Sender<Lease>, new: Lease) {
+    lease.send_if_modified(|lease| !lease.is_final() && std::mem::replace(lease, new) != new);
 }
 
-/// Says `Overdue` when the time has come, and then waits for ever.
-async fn overdue(over: Instant, told: &watch::Sender<Lease>) -> std::convert::Infallible {
-    sleep_until(over).await;
-    tell(told, Lease::Overdue);
+/// Sets `Overdue` at `deadline`, and then waits for ever.
+async fn set_overdue(deadline: Instant, lease: &watch::Sender<Lease>) -> std::convert::Infallible {
+    sleep_until(deadline).await;
+    set_lease(lease, Lease::Overdue);
     std::future::pending().await
 }
 
-/// Saturates where the wire has no room; the server refuses that anyway.
-fn duration_to_wire(duration: Duration) -> prost_types::Duration {
-    prost_types::Duration {
-        seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
-        nanos: i32::try_from(duration.subsec_nanos()).unwrap_or_default(),
-    }
+/// Saturates: the server refuses a ttl above 24 h with an error that names the field.
+fn ttl_to_wire(ttl: Duration) -> prost_types::Duration {
+    ttl.try_into().unwrap_or(prost_types::Duration { seconds: i64::MAX, nanos: 0 })
 }
 
 fn this_program() -> String {
     let path = env::args_os().next().unwrap_or_default();
     let name = Path::new(&path).file_name().unwrap_or_default().to_string_lossy().into_owned();
-    // Well below the 256 bytes that are allowed, on a boundary between characters.
+    // Well below the limit of 256 bytes, without splitting a character.
     let name: String = name.chars().filter(|c| !c.is_control()).take(50).collect();
     format!("{name}[{}]", process::id())
 }

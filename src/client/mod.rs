@@ -1,4 +1,4 @@
-//! The client library: calls to a coordinator, an elicitation held open by a guard, and a watch that heals itself.
+//! The client library: calls to a coordinator, elicitations that a guard holds open, and a watch that reconnects.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -6,26 +6,26 @@
 //!
 //! let client = Client::from_env()?;
 //! let hold = client.hold("thread-1").reason("May I download the history?").open().await?;
-//! // ... ask the person; the commands of thread-1 are not charged meanwhile ...
+//! // ... ask the person; the timeouts of thread-1's commands are frozen meanwhile ...
 //! let ending = hold.release().await?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! | type | is |
+//! | type | content |
 //! | --- | --- |
-//! | [`Address`] | where a coordinator listens, in the one scheme that every program and library of ours reads |
-//! | [`Settings`] | what the environment and the config file say of it, of the thread and of credentials |
-//! | [`Client`] | the RPCs, each with a deadline and retries that count once |
-//! | [`Hold`] | an open elicitation: renewed while it lives, closed when it is released or dropped |
-//! | [`Watch`] | the states of a changing set of threads, across lost connections |
+//! | [`Address`] | the address of a coordinator, in the scheme that all our programs and libraries share |
+//! | [`Settings`] | the address, the thread and the credentials from the environment and the config file |
+//! | [`Client`] | the RPCs, each with a deadline and with retries that count once |
+//! | [`Hold`] | an open elicitation: renewed in the background, closed when it is released or dropped |
+//! | [`Watch`] | the states of a changing set of threads, across reconnects |
 //! | [`Error`] | one variant for each thing that a caller does next |
 //!
 //! Invariants:
-//! 1. A call that is retried carries the same request id each time, so it counts once (G4).
-//! 2. Nothing waits for ever: a call ends with its deadline, a background release with its lease. Only a [`Watch`] goes
-//!    on until it is dropped; that is its purpose.
-//! 3. What this library leaves behind when it dies is bounded by a lease (G2).
+//! 1. Every attempt of a retried call carries the same request id, so the call counts once (G4).
+//! 2. Everything ends: a call with its deadline, a release in the background with its lease. Only a [`Watch`] runs until
+//!    it is dropped.
+//! 3. Elicitations that this library leaves open when its process dies are bounded by their leases (G2).
 
 mod address;
 mod calls;
@@ -60,8 +60,9 @@ pub use crate::proto::v1::{
 };
 
 #[cfg(feature = "cli")]
-pub(crate) use connect::{channel, channel_over};
-pub(crate) use retry::after;
+pub(crate) use connect::channel;
+#[cfg(feature = "cli")]
+pub(crate) use connect::channel_over;
+pub(crate) use retry::deadline_after;
 #[cfg(feature = "cli")]
 pub(crate) use settings::read_config_file;
-pub(crate) use watch::check_thread_id;

@@ -1,9 +1,9 @@
-//! An executor whose tasks take turns: of all that keeps one channel going, one thing moves at a time.
+//! An executor that runs the tasks of one channel one at a time.
 //!
-//! A call that is handed to a connection while that connection ends, on another thread, may be left where nobody looks
-//! any more: it is neither sent nor refused, and its caller waits for its whole deadline (hyper #4122, tokio #7714: a
-//! value that is sent while its receiver is dropped stays in the channel). With tasks that take turns there is no such
-//! moment. They are short and mostly serve one connection, so that they rarely wait for each other.
+//! A call that is passed to a connection while that connection ends on another thread may get lost: it is neither sent
+//! nor refused, and its caller waits until the deadline (hyper #4122, tokio #7714: a value that is sent while its receiver
+//! is dropped stays in the channel). Tasks that never run at the same time avoid this race. They are short and mostly
+//! serve one connection, so they rarely wait for each other.
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,18 +13,18 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Runs tasks on tokio, no two of them at the same time.
 #[derive(Clone, Default)]
-pub(super) struct InTurn(Arc<Mutex<()>>);
+pub(super) struct SerialExecutor(Arc<Mutex<()>>);
 
-impl hyper::rt::Executor<Task> for InTurn {
+impl hyper::rt::Executor<Task> for SerialExecutor {
     fn execute(&self, task: Task) {
         let turn = self.0.clone();
         let mut task = Some(task);
         tokio::spawn(poll_fn(move |context| {
-            // What it guards has no state that a panic could leave half-changed.
+            // The mutex guards no data that a panic could leave inconsistent.
             let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
             let polled = task.as_mut().map_or(Poll::Ready(()), |task| task.as_mut().poll(context));
             if polled.is_ready() {
-                // Within its turn as well: the end of a task is what others must not run into.
+                // Dropped under the lock too: the race is with the end of a task.
                 task = None;
             }
             polled
@@ -40,7 +40,7 @@ mod tests {
     use std::task::Context;
     use tokio::sync::mpsc;
 
-    /// Notes when two are polled, or one is dropped while another is polled.
+    /// Detects that two are polled or dropped at the same time.
     struct Alone {
         busy: Arc<AtomicBool>,
         rounds: u32,
@@ -49,7 +49,7 @@ mod tests {
     }
 
     impl Alone {
-        /// Some work; whether nobody else was at it.
+        /// Does some work, and notes whether another task was running.
         fn enter(&mut self) {
             self.was_alone &= !self.busy.swap(true, SeqCst);
             (0..100).for_each(|_| std::hint::spin_loop());
@@ -79,9 +79,9 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn tasks_take_turns_to_their_very_end() {
+    async fn tasks_never_run_or_end_at_the_same_time() {
         let (done, mut outcomes) = mpsc::unbounded_channel();
-        let (executor, busy) = (InTurn::default(), Arc::<AtomicBool>::default());
+        let (executor, busy) = (SerialExecutor::default(), Arc::<AtomicBool>::default());
         for _ in 0..64 {
             let task = Alone { busy: busy.clone(), rounds: 1_000, done: done.clone(), was_alone: true };
             executor.execute(Box::pin(task));
@@ -96,9 +96,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_task_that_panics_stops_no_other() {
+    async fn other_tasks_run_after_one_has_panicked() {
         let (done, mut outcomes) = mpsc::unbounded_channel();
-        let executor = InTurn::default();
+        let executor = SerialExecutor::default();
         executor.execute(Box::pin(async { panic!("on purpose") }));
         executor.execute(Box::pin(async move { _ = done.send(()) }));
         assert_eq!(outcomes.recv().await, Some(()));

@@ -2,14 +2,11 @@
 //! config file. The environment wins; the flags of the program win over both.
 //!
 //! 1. An empty variable counts as not set, and so does an empty address in the file.
-//! 2. A file that was named must exist; the one in the default place may be missing.
-//! 3. An unknown key is an error with its name and line: a typing error must not silently mean the default.
-//! 4. TLS settings are never used in plain text: a plaintext address that overrides TLS settings (an `https://` address, or
-//!    files of certificates) takes neither their files nor their token. They belong to another coordinator.
-use super::address::Address;
-use super::config::Config;
-use super::config_error::ConfigError;
-use super::credentials::{Tls, Token};
+//! 2. An explicitly named config file must exist; the one at the default path may be missing.
+//! 3. An unknown key is an error with its name and line: a misspelled key must not silently select the default.
+//! 4. A plaintext address overrides and ignores inherited TLS settings (an `https://` address or certificate files) and
+//!    their token: they belong to another coordinator.
+use super::{Address, Config, ConfigError, Tls, Token};
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use std::{env, fmt::Display, fs, io::ErrorKind, path::Path, path::PathBuf};
@@ -29,9 +26,9 @@ use std::{env, fmt::Display, fs, io::ErrorKind, path::Path, path::PathBuf};
 #[serde(from = "File")]
 #[non_exhaustive]
 pub struct Settings {
-    /// Where the coordinator listens; `None`: not set.
+    /// The address of the coordinator; `None`: not set.
     pub address: Option<Address>,
-    /// The thread to work on.
+    /// The thread.
     pub thread_id: Option<String>,
     /// Authenticates the client to the coordinator.
     pub token: Option<Token>,
@@ -71,36 +68,47 @@ fn address<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Address>, D::Er
 }
 
 fn token<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Token>, D::Error> {
-    // Not the error of serde, which shows the value.
+    // serde's own error would print the value.
     let text = String::deserialize(value).map_err(|_| D::Error::custom("token: expected a string"))?;
     Token::new(&text).map(Some).map_err(D::Error::custom)
 }
 
-impl Settings {
-    /// The settings of the environment, completed from the config file.
+impl Config {
+    /// The defaults, overridden by the config file and the environment: see [`Settings`].
     ///
     /// # Errors
-    /// One of them is wrong; the text says which, and where.
+    /// A setting is invalid, or a file that it names cannot be read.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Settings::from_env()?.config()
+    }
+}
+
+impl Settings {
+    /// The settings of the environment and, where it has none, of the config file.
+    ///
+    /// # Errors
+    /// A setting is invalid or the config file cannot be read; the text names the setting and its place.
     pub fn from_env() -> Result<Self, ConfigError> {
         Self::from_env_and(None)
     }
 
-    /// The same with this config file, instead of the one that the environment names or the one in the default place.
+    /// Like [`Settings::from_env`], with this config file instead of the one that `PAUSEWATCH_CONFIG` names or the one at
+    /// the default path.
     ///
     /// # Errors
     /// As [`Settings::from_env`].
     pub fn from_env_and(config_file: Option<&Path>) -> Result<Self, ConfigError> {
         let variables = Self::from_variables()?;
         let file = match read_config_file(config_file)? {
-            Some((path, text)) => Self::parse(&text).map_err(|why| ConfigError::in_file(&path, why))?,
+            Some((path, text)) => Self::parse(&text).map_err(|why| in_file(&path, why))?,
             None => Self::default(),
         };
         Ok(variables.or(file))
     }
 
-    /// Each setting of `self`, or that of `other` where `self` has none. If `self` has a plaintext address and `other` is
-    /// for TLS (an `https://` address, or files of certificates), only the thread is taken from `other`: the credentials
-    /// for one coordinator are not sent to another one in plain text.
+    /// The settings of `self` and, where it has none, those of `other`. If `self` has a plaintext address and `other` has
+    /// TLS settings (an `https://` address or certificate files), only the thread is taken from `other`: the credentials for
+    /// one coordinator are not sent to another one in plain text.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let is_plaintext = self.address.as_ref().is_some_and(|address| !address.is_encrypted());
@@ -120,10 +128,10 @@ impl Settings {
         }
     }
 
-    /// A client's configuration: the certificates are read.
+    /// The configuration of a client; reads the certificate files.
     ///
     /// # Errors
-    /// A certificate without its key, or a file that cannot be read.
+    /// A certificate has no key or a key no certificate, or a file cannot be read.
     pub fn config(&self) -> Result<Config, ConfigError> {
         let identity = match (&self.tls_cert, &self.tls_key) {
             (Some(cert), Some(key)) => Some((cert.as_path(), key.as_path())),
@@ -159,14 +167,8 @@ impl Settings {
     }
 }
 
-impl Config {
-    /// The defaults, with what the environment says, else the config file: see [`Settings`].
-    ///
-    /// # Errors
-    /// One of them is wrong.
-    pub fn from_env() -> Result<Self, ConfigError> {
-        Settings::from_env()?.config()
-    }
+fn in_file(path: &Path, why: impl Display) -> ConfigError {
+    ConfigError::new(format!("config file {}: {why}", path.display()))
 }
 
 fn path_variable(name: &str) -> Option<PathBuf> {
@@ -183,16 +185,16 @@ fn variable<T, E: Display>(name: &str, parse: impl Fn(&str) -> Result<T, E>) -> 
 pub(crate) fn read_config_file(path: Option<&Path>) -> Result<Option<(PathBuf, String)>, ConfigError> {
     let named = path.map(Path::to_owned).or_else(|| path_variable("PAUSEWATCH_CONFIG"));
     let must_exist = named.is_some();
-    let Some(path) = named.or_else(default_place) else { return Ok(None) };
+    let Some(path) = named.or_else(default_path) else { return Ok(None) };
     match fs::read_to_string(&path) {
         Ok(text) => Ok(Some((path, text))),
         Err(error) if error.kind() == ErrorKind::NotFound && !must_exist => Ok(None),
-        Err(error) => Err(ConfigError::in_file(&path, error)),
+        Err(error) => Err(in_file(&path, error)),
     }
 }
 
-fn default_place() -> Option<PathBuf> {
-    // The XDG base directory specification: a relative path is to be ignored.
+fn default_path() -> Option<PathBuf> {
+    // The XDG base directory specification requires that relative paths are ignored.
     let config = path_variable("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
     Some(config.or_else(|| Some(path_variable("HOME")?.join(".config")))?.join("pausewatch/config.toml"))
 }
@@ -264,7 +266,7 @@ mod tests {
             for under in [&all, &nowhere, &Settings { tls_ca: None, tls_cert: None, tls_key: None, ..all.clone() }] {
                 assert_eq!(at(plain).or(under.clone()), thread, "{plain} over {under:?}");
             }
-            // Settings beside the address are meant for it, right or wrong.
+            // Settings from the same source as the address are meant for it, right or wrong.
             let beside = Settings { tls_ca: Some("/ours".into()), token: Token::new("ours").ok(), ..at(plain) };
             let expected = Settings { thread_id: Some("t".into()), ..beside.clone() };
             assert_eq!(beside.or(all.clone()), expected);
@@ -273,7 +275,11 @@ mod tests {
         assert_eq!(at("https://other:1").or(all.clone()), other, "TLS settings stay with a TLS address");
         assert_eq!(Settings::default().or(all.clone()), all);
         let local = Settings { token: Token::new("s3cret").ok(), ..at("127.0.0.1:1") };
-        assert_eq!(at("unix:/p.sock").or(local.clone()).token, local.token, "the other is for plain text, too");
+        assert_eq!(
+            at("unix:/p.sock").or(local.clone()).token,
+            local.token,
+            "the other settings are for plain text too"
+        );
     }
 
     #[test]

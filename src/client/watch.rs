@@ -1,272 +1,277 @@
-//! A watch that heals itself, over a set of threads that may change while it runs.
+//! A watch that reconnects by itself, over a set of threads that may change while it runs.
 //!
-//! A stream cannot be told to watch one more thread, so the set is spread over streams (*legs*). What is added while a
-//! leg is being opened waits and shares the next one. A new leg also takes over every leg that is not larger than itself
-//! and keeps the old ones until its own snapshot is complete. So adding N threads one by one sends each id about log2(N)
-//! times and leaves about log2(N) small legs beside the full ones. When nothing has been added for a while, legs that fit
-//! into one are merged: a set that rests has one stream for each 10,000 threads or so.
+//! The threads of a stream cannot change once it is open, so the set is spread over several streams. Threads that are added
+//! while a stream is being opened wait and share the next one. A new stream also replaces every stream that is not larger
+//! than itself, and keeps the old ones until its own snapshot is complete. So adding N threads one by one sends each id
+//! about log2(N) times and leaves about log2(N) small streams beside the full ones. When nothing has been added for a
+//! while, streams that fit into one are merged: a set that no longer changes has one stream per 10,000 threads or so.
 //!
-//! 1. Each thread belongs to one leg at a time, so its states come in order.
-//! 2. A change of legs is no gap: the old leg serves until the new one has told everything.
+//! 1. Each thread belongs to one stream at a time, so its states arrive in order.
+//! 2. Replacing a stream is no gap: the old stream serves until the snapshot of the new one is complete.
 //! 3. Memory is bounded by the set: events wait in the network, not here.
-//! 4. What is told at once is told in the order of the thread ids, so that the same events give the same course (the
-//!    simulation replays them).
-//! 5. Every break is told, and the first state after it carries `gap`; `paused_total` says what was missed.
+//! 4. Events of the same cause are reported in the order of the thread ids, so that a simulation can be replayed.
+//! 5. Every disconnect is reported, and the first state after it carries `gap`; `paused_total` covers what was missed.
 mod stream;
 
 use super::{Client, Error, GetPauseStateRequest, PauseState};
+use crate::core::types::ThreadId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use stream::{Message, Times, What};
+use stream::{Message, StreamEvent, Times};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-/// The most thread ids that one stream may name.
-const MOST_IDS: usize = 10_000;
-/// Messages between the legs and their reader: enough to keep both busy, few enough that a slow reader slows the server.
-const IN_FLIGHT: usize = 64;
-/// So long after the last thread was added, legs are merged: more are hardly to be expected, and nobody waits for it.
-const REST: Duration = Duration::from_secs(1);
-/// A leg with more dead ids than live ones is opened anew, unless it is as small as this.
-const SMALL: usize = 32;
+/// The maximum number of thread ids per stream: the server's limit.
+const MAX_THREAD_IDS: usize = 10_000;
+/// Messages queued between the streams and their reader: enough to keep both busy, few enough that a slow reader slows
+/// the server.
+const QUEUE_SIZE: usize = 64;
+/// How long after the last thread was added streams are merged: by then more additions are unlikely.
+const MERGE_DELAY: Duration = Duration::from_secs(1);
+/// A stream with more removed threads than watched ones is rebuilt, if it has more thread ids than this.
+const MIN_REBUILD_SIZE: usize = 32;
 
 /// One event of a [`Watch`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {
-    /// The state of a thread: the first one, a change, or the first one after a break.
+    /// The state of a thread: the first one, a change, or the first one after a disconnect.
     State(Update),
-    /// Every watched thread has been told, and all changes come as they happen. Told again after every break and after
-    /// threads were added.
+    /// The state of every watched thread has been reported; changes follow as they happen. Reported again after every
+    /// disconnect and after threads were added.
     SnapshotComplete,
-    /// From here on nothing is known of these threads until their next state comes. The watch is trying again.
+    /// The states of these threads are unknown until the next one arrives. The watch is reconnecting.
     Disconnected {
-        /// The threads; empty with [`Client::watch_all`], where it is all of them.
+        /// The threads; empty with [`Client::watch_all`], where all are affected.
         thread_ids: Vec<Arc<str>>,
-        /// Why.
+        /// The cause.
         error: Error,
     },
 }
 
-/// A state, and how it follows on the one before.
+/// A state, and its relation to the one before.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Update {
-    /// The state; its `elicitations` are filled if [`Watch::with_elicitations`] asked for them.
+    /// The state; with its `elicitations` if [`Watch::with_elicitations`] was called.
     pub state: PauseState,
-    /// Changes may have been missed before this state: it is the first of its thread, or the first after a break.
+    /// Changes may have been missed before this state: it is the first of its thread, or the first after a disconnect.
     pub gap: bool,
-    /// The revision differs from the last state told. `false` only after a gap: nothing happened in it.
+    /// The revision differs from the last reported one. `false` only after a gap in which nothing changed.
     pub changed: bool,
 }
 
-/// The states of a set of threads, across lost connections, for ever. Made by [`Client::watch`] and
+/// The states of a set of threads, across reconnects, until it is dropped. Made by [`Client::watch`] and
 /// [`Client::watch_all`].
 ///
-/// A break of the connection, or 30 s of silence (two heartbeats), is told as [`Event::Disconnected`]; then the watch
-/// connects again, after 50 ms at first, after 3 to 6 s at most. A reader that is slow gets the latest states, not all.
+/// A lost connection, or 30 s without a message (two heartbeats), is reported as [`Event::Disconnected`]; then the watch
+/// reconnects, after 50 to 100 ms at first and 3 to 6 s at most. A slow reader gets the latest states, not all of them.
 #[derive(Debug)]
 pub struct Watch {
     client: Client,
     all: bool,
     elicitations: bool,
     threads: HashMap<Arc<str>, Thread>,
-    legs: BTreeMap<u64, WatchStream>,
-    last_leg: u64,
+    streams: BTreeMap<u64, WatchStream>,
+    last_stream_id: u64,
     last_added: Instant,
-    /// The leg whose first snapshot is awaited. One at a time: what is added meanwhile shares the next.
+    /// The stream whose first snapshot is awaited. One at a time: threads added meanwhile share the next stream.
     opening: Option<u64>,
-    /// Added, and on no leg yet; some may have been removed since.
-    waiting: Vec<Arc<str>>,
-    /// With `all`: paused when the stream broke, and not in the new snapshot. To be asked for one by one.
+    /// Added, and not on a stream yet; some may have been removed since.
+    unassigned: Vec<Arc<str>>,
+    /// With `all`: paused at the disconnect and absent from the new snapshot; queried one by one.
     missing: Vec<Arc<str>>,
-    ask_missing: bool,
-    /// With `all`: what was told of resumed threads that were asked for. A stream that was opened before may still tell
-    /// of them what is older.
-    asked: HashMap<Arc<str>, Told>,
-    told_complete: bool,
+    query_missing: bool,
+    /// With `all`: the reported states of queried threads that have resumed. A stream opened before the query may still
+    /// deliver older states of them.
+    queried: HashMap<Arc<str>, Reported>,
+    complete_reported: bool,
     ready: VecDeque<Event>,
-    to: mpsc::Sender<Message>,
-    from: mpsc::Receiver<Message>,
+    sender: mpsc::Sender<Message>,
+    receiver: mpsc::Receiver<Message>,
 }
 
 #[derive(Debug)]
 struct Thread {
-    leg: Option<u64>,
-    told: Option<Told>,
+    stream: Option<u64>,
+    reported: Option<Reported>,
     gap: bool,
 }
 
-/// The revision that was told last, and when it came.
+/// The last reported revision, and when it was received.
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct Reported {
     revision: u64,
-    came: Instant,
+    received: Instant,
 }
 
-impl Told {
-    /// Whether a state was overtaken by this one: it is older, and so may its stream be. What is older on a stream that
-    /// was opened later comes from a server that has lost its state.
+impl Reported {
+    /// Whether this state has overtaken one of `revision`: that is older, and its stream was opened before this state was
+    /// received. On a stream opened later, a lower revision means that the server lost its state.
     fn has_overtaken(&self, revision: u64, times: Times) -> bool {
-        revision < self.revision && times.opened <= self.came
+        revision < self.revision && times.opened <= self.received
     }
 }
 
 #[derive(Debug)]
 struct WatchStream {
     thread_ids: Arc<[Arc<str>]>,
-    /// How many threads belong to it.
+    /// The number of its thread ids that are still watched on it.
     live: usize,
     complete: bool,
-    broken: bool,
-    /// Mostly dead ids: to be opened anew.
-    worn: bool,
-    /// The legs that it takes over when its snapshot is complete, and what it has told of their threads until then.
+    disconnected: bool,
+    /// Most of its threads have been removed; rebuild it.
+    mostly_removed: bool,
+    /// The streams that it replaces when its snapshot is complete, and the states of their threads until then.
     replaces: Vec<u64>,
-    held_back: BTreeMap<String, (PauseState, Times)>,
-    _running: stream::Running,
+    pending_states: BTreeMap<String, (PauseState, Times)>,
+    _handle: stream::StreamHandle,
 }
 
 impl Client {
-    /// Watches a set of threads, at first none, across lost connections: [`Watch::add`] names them.
+    /// Watches a set of threads, empty at first; [`Watch::add`] adds to it. The watch reconnects by itself.
     pub fn watch(&self) -> Watch {
         Watch::new(self.clone(), false)
     }
 
-    /// Watches every thread that this client may see, across lost connections.
+    /// Watches every thread that this client may read. The watch reconnects by itself.
     pub fn watch_all(&self) -> Watch {
         Watch::new(self.clone(), true)
     }
 }
 
 impl Watch {
-    pub(super) fn new(client: Client, all: bool) -> Self {
-        let (to, from) = mpsc::channel(IN_FLIGHT);
+    fn new(client: Client, all: bool) -> Self {
+        let (sender, receiver) = mpsc::channel(QUEUE_SIZE);
         Self {
             client,
             all,
             elicitations: false,
             threads: HashMap::new(),
-            legs: BTreeMap::new(),
-            last_leg: 0,
+            streams: BTreeMap::new(),
+            last_stream_id: 0,
             last_added: Instant::now(),
             opening: None,
-            waiting: Vec::new(),
+            unassigned: Vec::new(),
             missing: Vec::new(),
-            ask_missing: false,
-            asked: HashMap::new(),
-            told_complete: false,
+            query_missing: false,
+            queried: HashMap::new(),
+            complete_reported: false,
             ready: VecDeque::new(),
-            to,
-            from,
+            sender,
+            receiver,
         }
     }
 
-    /// States come with their open elicitations. To be said before the first [`Watch::next`].
+    /// Adds the open elicitations to the states. Call it before the first [`Watch::next`].
     #[must_use]
     pub fn with_elicitations(self) -> Self {
         Self { elicitations: true, ..self }
     }
 
-    /// Watches one thread more; [`Watch::next`] does the work. Nothing happens if it is watched already, or all are.
+    /// Adds a thread; its first state is an event of [`Watch::next`]. Does nothing if the thread, or every thread, is
+    /// watched already. `thread_id`: 1 to 256 bytes without control characters.
     ///
     /// # Errors
-    /// [`Error::InvalidField`]: no thread can have this id.
+    /// [`Error::InvalidField`]: `thread_id` is out of its limits; nothing changed.
     pub fn add(&mut self, thread_id: &str) -> Result<(), Error> {
-        check_thread_id(thread_id)?;
+        // The server would refuse the whole stream, with every other thread on it.
+        ThreadId::parse("thread_id", thread_id)?;
         if !self.all && !self.threads.contains_key(thread_id) {
             let thread_id: Arc<str> = thread_id.into();
-            self.threads.insert(thread_id.clone(), Thread { leg: None, told: None, gap: true });
-            self.waiting.push(thread_id);
+            self.threads.insert(thread_id.clone(), Thread { stream: None, reported: None, gap: true });
+            self.unassigned.push(thread_id);
             self.last_added = Instant::now();
-            self.told_complete = false;
-            // Threads that come and go while there is no connection must not pile up.
-            if self.waiting.len() > 2 * self.threads.len() + SMALL {
+            self.complete_reported = false;
+            // Threads that are added and removed while disconnected must not accumulate.
+            if self.unassigned.len() > 2 * self.threads.len() + MIN_REBUILD_SIZE {
                 let threads = &self.threads;
-                self.waiting.retain(|id| threads.get(id).is_some_and(|thread| thread.leg.is_none()));
+                self.unassigned.retain(|id| threads.get(id).is_some_and(|thread| thread.stream.is_none()));
             }
         }
         Ok(())
     }
 
-    /// Watches one thread less. Events of it that wait to be read may still come.
+    /// Removes a thread. [`Watch::next`] may still return events of it that were queued. Does nothing with
+    /// [`Client::watch_all`].
     pub fn remove(&mut self, thread_id: &str) {
         if self.all {
             return;
         }
-        let Some(id) = self.threads.remove(thread_id).and_then(|thread| thread.leg) else { return };
-        let Some(leg) = self.legs.get_mut(&id) else { return };
-        leg.live -= 1;
-        if leg.live == 0 && leg.replaces.is_empty() {
-            self.legs.remove(&id);
+        let Some(id) = self.threads.remove(thread_id).and_then(|thread| thread.stream) else { return };
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.live -= 1;
+        if stream.live == 0 && stream.replaces.is_empty() {
+            self.streams.remove(&id);
             self.opening.take_if(|opening| *opening == id);
-        } else if leg.thread_ids.len() > SMALL && leg.live < leg.thread_ids.len() / 2 {
-            leg.worn = true;
+        } else if stream.thread_ids.len() > MIN_REBUILD_SIZE && stream.live < stream.thread_ids.len() / 2 {
+            stream.mostly_removed = true;
         }
     }
 
-    /// How many threads are watched by name.
+    /// The number of added threads; 0 with [`Client::watch_all`].
     pub fn len(&self) -> usize {
         if self.all { 0 } else { self.threads.len() }
     }
 
-    /// Whether no thread is watched by name.
+    /// Whether [`Watch::len`] is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The next event. Waits for ever if nothing happens, which with an empty set is certain.
+    /// Waits for the next event; with an empty set, for ever.
     ///
     /// # Cancel safety
-    /// No event is lost.
+    /// If the future is dropped, no event is lost.
     pub async fn next(&mut self) -> Event {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return event;
             }
-            if self.ask_missing {
-                self.ask_for_missing().await;
+            if self.query_missing {
+                self.query_for_missing().await;
                 continue;
             }
             self.open_next(false);
-            let rest = self.can_merge().then_some(self.last_added + REST);
+            let merge_at = self.can_merge().then_some(self.last_added + MERGE_DELAY);
             tokio::select! {
                 biased;
-                message = self.from.recv() => self.take(message.expect("this watch holds a sender itself")),
-                () = sleep_until(rest.unwrap_or(self.last_added)), if rest.is_some() => self.open_next(true),
+                message = self.receiver.recv() => self.handle(message.expect("this watch holds a sender itself")),
+                () = sleep_until(merge_at.unwrap_or(self.last_added)), if merge_at.is_some() => self.open_next(true),
             }
         }
     }
 
-    /// Whether there are two legs that fit into one.
+    /// Whether two streams fit into one.
     fn can_merge(&self) -> bool {
-        let mut sizes: Vec<_> = self.legs.values().filter(|leg| leg.complete).map(|leg| leg.live).collect();
+        let mut sizes: Vec<_> =
+            self.streams.values().filter(|stream| stream.complete).map(|stream| stream.live).collect();
         sizes.sort_unstable();
-        self.opening.is_none() && sizes.get(..2).is_some_and(|two| two.iter().sum::<usize>() <= MOST_IDS)
+        self.opening.is_none() && sizes.get(..2).is_some_and(|two| two.iter().sum::<usize>() <= MAX_THREAD_IDS)
     }
 
-    /// Opens a leg for what waits, and lets it take over the legs that are not larger; with `merge`, all that fit.
+    /// Opens a stream for the unassigned threads that replaces the streams that are not larger; with `merge`, all that fit.
     fn open_next(&mut self, merge: bool) {
-        if self.opening.is_some() || (self.all && !self.legs.is_empty()) {
+        if self.opening.is_some() || (self.all && !self.streams.is_empty()) {
             return;
         }
         let mut thread_ids = Vec::new();
-        let leg = self.last_leg + 1;
-        while let (Some(id), true) = (self.waiting.last(), thread_ids.len() < MOST_IDS) {
-            if let Some(thread) = self.threads.get_mut(id).filter(|thread| thread.leg.is_none()) {
-                thread.leg = Some(leg);
+        let stream = self.last_stream_id + 1;
+        while let (Some(id), true) = (self.unassigned.last(), thread_ids.len() < MAX_THREAD_IDS) {
+            if let Some(thread) = self.threads.get_mut(id).filter(|thread| thread.stream.is_none()) {
+                thread.stream = Some(stream);
                 thread_ids.push(id.clone());
             }
-            self.waiting.pop();
+            self.unassigned.pop();
         }
         let live = thread_ids.len();
-        let mut smaller: Vec<_> = self.legs.iter().filter(|(_, other)| other.complete).collect();
+        let mut smaller: Vec<_> = self.streams.iter().filter(|(_, other)| other.complete).collect();
         smaller.sort_by_key(|(_, other)| other.live);
         let mut replaces = Vec::new();
         for (id, other) in smaller {
             let size = thread_ids.len();
-            if (merge || other.worn || other.live <= size) && size + other.live <= MOST_IDS {
-                let owned = |thread: &&Arc<str>| self.threads.get(*thread).is_some_and(|t| t.leg == Some(*id));
+            if (merge || other.mostly_removed || other.live <= size) && size + other.live <= MAX_THREAD_IDS {
+                let owned = |thread: &&Arc<str>| self.threads.get(*thread).is_some_and(|t| t.stream == Some(*id));
                 thread_ids.extend(other.thread_ids.iter().filter(owned).cloned());
                 replaces.push(*id);
             }
@@ -274,146 +279,157 @@ impl Watch {
         if thread_ids.is_empty() && !self.all {
             return;
         }
-        self.last_leg = leg;
-        self.opening = Some(leg);
+        self.last_stream_id = stream;
+        self.opening = Some(stream);
         let thread_ids: Arc<[Arc<str>]> = thread_ids.into();
-        let running = stream::start(&self.client, leg, thread_ids.clone(), self.elicitations, self.to.clone());
-        let held_back = BTreeMap::new();
-        let (complete, broken, worn) = (false, false, false);
-        self.legs.insert(
-            leg,
-            WatchStream { thread_ids, live, complete, broken, worn, replaces, held_back, _running: running },
+        let handle = stream::start(&self.client, stream, thread_ids.clone(), self.elicitations, self.sender.clone());
+        let pending_states = BTreeMap::new();
+        let (complete, disconnected, mostly_removed) = (false, false, false);
+        self.streams.insert(
+            stream,
+            WatchStream {
+                thread_ids,
+                live,
+                complete,
+                disconnected,
+                mostly_removed,
+                replaces,
+                pending_states,
+                _handle: handle,
+            },
         );
     }
 
-    fn take(&mut self, message: Message) {
-        // What an abandoned leg had still sent.
-        let Some(leg) = self.legs.get_mut(&message.leg) else { return };
-        self.ask_missing = !self.missing.is_empty();
-        match message.what {
-            What::Heartbeat => {}
-            What::State(state) if self.all => self.tell_any(message.leg, state, message.times),
-            What::State(state) => {
-                leg.broken = false;
-                match self.threads.get(state.thread_id.as_str()).and_then(|thread| thread.leg) {
-                    Some(owner) if owner == message.leg => _ = self.tell(state, message.times),
-                    Some(owner) if leg.replaces.contains(&owner) => {
-                        leg.held_back.insert(state.thread_id.clone(), (state, message.times));
+    fn handle(&mut self, message: Message) {
+        // A message that a dropped stream sent before.
+        let Some(stream) = self.streams.get_mut(&message.stream_id) else { return };
+        self.query_missing = !self.missing.is_empty();
+        match message.event {
+            StreamEvent::Heartbeat => {}
+            StreamEvent::State(state) if self.all => self.report_any(message.stream_id, state, message.times),
+            StreamEvent::State(state) => {
+                stream.disconnected = false;
+                match self.threads.get(state.thread_id.as_str()).and_then(|thread| thread.stream) {
+                    Some(owner) if owner == message.stream_id => _ = self.report(state, message.times),
+                    Some(owner) if stream.replaces.contains(&owner) => {
+                        stream.pending_states.insert(state.thread_id.clone(), (state, message.times));
                     }
                     _ => {}
                 }
             }
-            What::Complete => self.complete(message.leg, message.times),
-            What::Broken(error) => self.broken(message.leg, error),
+            StreamEvent::SnapshotComplete => self.on_snapshot_complete(message.stream_id, message.times),
+            StreamEvent::Disconnected(error) => self.on_disconnected(message.stream_id, error),
         }
     }
 
-    /// Tells a state of a thread in the set, unless it is no news. `false`: it was overtaken.
-    fn tell(&mut self, state: PauseState, times: Times) -> bool {
+    /// Reports a state of a thread in the set, unless it is already known. Returns whether it was not overtaken.
+    fn report(&mut self, state: PauseState, times: Times) -> bool {
         let Some(thread) = self.threads.get_mut(state.thread_id.as_str()) else { return true };
         let (gap, revision) = (thread.gap, state.revision);
-        let changed = thread.told.is_none_or(|told| told.revision != revision);
-        // A new leg may be behind the old one that it takes over, and a stream behind what was asked for.
-        if thread.told.is_some_and(|told| told.has_overtaken(revision, times)) {
+        let changed = thread.reported.is_none_or(|reported| reported.revision != revision);
+        // A new stream may be behind the one that it replaces, and any stream behind a query.
+        if thread.reported.is_some_and(|reported| reported.has_overtaken(revision, times)) {
             return false;
         }
         if !gap && !changed {
             return true;
         }
-        (thread.gap, thread.told) = (false, Some(Told { revision, came: times.came }));
+        (thread.gap, thread.reported) = (false, Some(Reported { revision, received: times.received }));
         self.ready.push_back(Event::State(Update { state, gap, changed }));
         true
     }
 
-    /// With `all`: tells a state, and remembers the thread only while it is paused.
-    fn tell_any(&mut self, leg: u64, state: PauseState, times: Times) {
-        let snapshot = self.legs.get(&leg).is_some_and(|leg| !leg.complete);
-        if let Some(asked) = self.asked.get(state.thread_id.as_str())
-            && (asked.has_overtaken(state.revision, times) || asked.revision == state.revision)
+    /// With `all`: reports a state, and remembers the thread only while it is paused.
+    fn report_any(&mut self, stream: u64, state: PauseState, times: Times) {
+        let snapshot = self.streams.get(&stream).is_some_and(|stream| !stream.complete);
+        if let Some(queried) = self.queried.get(state.thread_id.as_str())
+            && (queried.has_overtaken(state.revision, times) || queried.revision == state.revision)
         {
             return;
         }
         let (thread_id, paused) = (Arc::<str>::from(state.thread_id.as_str()), state.paused);
-        let known = Thread { leg: Some(leg), told: None, gap: snapshot };
+        let known = Thread { stream: Some(stream), reported: None, gap: snapshot };
         self.threads.entry(thread_id.clone()).or_insert(known);
-        let is_news = self.tell(state, times);
+        let is_news = self.report(state, times);
         if is_news && !paused {
             self.threads.remove(&thread_id);
         }
     }
 
-    fn complete(&mut self, id: u64, times: Times) {
-        let Some(leg) = self.legs.get_mut(&id) else { return };
-        (leg.complete, leg.broken) = (true, false);
-        let (replaces, held_back) = (std::mem::take(&mut leg.replaces), std::mem::take(&mut leg.held_back));
+    fn on_snapshot_complete(&mut self, id: u64, times: Times) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        (stream.complete, stream.disconnected) = (true, false);
+        let (replaces, pending_states) =
+            (std::mem::take(&mut stream.replaces), std::mem::take(&mut stream.pending_states));
         for old in replaces {
-            let Some(old_leg) = self.legs.remove(&old) else { continue };
-            for thread_id in &*old_leg.thread_ids {
-                let thread = self.threads.get_mut(thread_id).filter(|thread| thread.leg == Some(old));
-                let (Some(thread), Some(leg)) = (thread, self.legs.get_mut(&id)) else { continue };
-                thread.leg = Some(id);
-                leg.live += 1;
+            let Some(old_stream) = self.streams.remove(&old) else { continue };
+            for thread_id in &*old_stream.thread_ids {
+                let thread = self.threads.get_mut(thread_id).filter(|thread| thread.stream == Some(old));
+                let (Some(thread), Some(stream)) = (thread, self.streams.get_mut(&id)) else { continue };
+                thread.stream = Some(id);
+                stream.live += 1;
             }
         }
-        held_back.into_values().for_each(|(state, times)| _ = self.tell(state, times));
+        pending_states.into_values().for_each(|(state, times)| _ = self.report(state, times));
         self.opening.take_if(|opening| *opening == id);
-        if self.legs.get(&id).is_some_and(|leg| leg.live == 0) && !self.all {
-            self.legs.remove(&id);
+        if self.streams.get(&id).is_some_and(|stream| stream.live == 0) && !self.all {
+            self.streams.remove(&id);
         }
         if self.all {
-            // A snapshot of everything names the paused threads only: what it does not name was resumed in the gap.
+            // This snapshot has the paused threads only: a known thread that it lacks resumed in the gap.
             self.missing = self.threads.iter().filter(|(_, t)| t.gap).map(|(id, _)| id.clone()).collect();
             self.missing.sort_unstable();
-            self.ask_missing = true;
-            self.asked.retain(|_, asked| asked.came >= times.opened);
+            self.query_missing = true;
+            self.queried.retain(|_, queried| queried.received >= times.opened);
         }
-        self.tell_complete();
+        self.report_complete();
     }
 
-    fn tell_complete(&mut self) {
-        let waiting = self.waiting.iter().any(|id| self.threads.get(id).is_some_and(|thread| thread.leg.is_none()));
-        let legs = self.legs.values().all(|leg| leg.complete || (leg.live == 0 && !self.all));
-        if !self.told_complete && !waiting && legs && self.missing.is_empty() {
-            self.told_complete = true;
+    fn report_complete(&mut self) {
+        let unassigned =
+            self.unassigned.iter().any(|id| self.threads.get(id).is_some_and(|thread| thread.stream.is_none()));
+        let streams = self.streams.values().all(|stream| stream.complete || (stream.live == 0 && !self.all));
+        if !self.complete_reported && !unassigned && streams && self.missing.is_empty() {
+            self.complete_reported = true;
             self.ready.push_back(Event::SnapshotComplete);
         }
     }
 
-    fn broken(&mut self, id: u64, error: Error) {
-        let Some(leg) = self.legs.get_mut(&id) else { return };
-        leg.complete = false;
-        leg.held_back.clear();
+    fn on_disconnected(&mut self, id: u64, error: Error) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.complete = false;
+        stream.pending_states.clear();
         let refused = !error.is_transient() && self.opening == Some(id);
-        let first = !std::mem::replace(&mut leg.broken, true);
+        let first = !std::mem::replace(&mut stream.disconnected, true);
         let mut thread_ids = Vec::new();
         for (thread_id, thread) in &mut self.threads {
-            if thread.leg == Some(id) {
+            if thread.stream == Some(id) {
                 thread.gap = true;
                 thread_ids.push(thread_id.clone());
             }
         }
         thread_ids.sort_unstable();
         if refused {
-            // It goes on trying for its own threads, but nobody else waits for it.
+            // It keeps retrying for its own threads, but no other stream waits for it.
             self.opening = None;
-            for old in std::mem::take(&mut leg.replaces) {
-                self.legs.get_mut(&old).map(|old| old.worn = false).unwrap_or_default();
+            for old in std::mem::take(&mut stream.replaces) {
+                self.streams.get_mut(&old).map(|old| old.mostly_removed = false).unwrap_or_default();
             }
         }
         let affected = self.all || !thread_ids.is_empty();
         if !affected && refused {
-            self.legs.remove(&id);
+            self.streams.remove(&id);
         }
         if affected && first {
-            self.told_complete = false;
+            self.complete_reported = false;
             self.missing.clear();
             let thread_ids = if self.all { Vec::new() } else { thread_ids };
             self.ready.push_back(Event::Disconnected { thread_ids, error });
         }
     }
 
-    /// Asks for the threads that a snapshot of everything left out, as far as that works now.
-    async fn ask_for_missing(&mut self) {
+    /// Queries the threads that the snapshot lacks, until a query fails.
+    async fn query_for_missing(&mut self) {
         while let Some(thread_id) = self.missing.last() {
             let request = GetPauseStateRequest { thread_id: thread_id.to_string() };
             let opened = Instant::now();
@@ -423,37 +439,26 @@ impl Watch {
             }
             let Some(thread_id) = self.missing.pop() else { break };
             if let Some(state) = answer.ok().and_then(|response| response.pause_state) {
-                self.answered(thread_id, state, Times { opened, came: Instant::now() });
+                self.on_query_response(thread_id, state, Times { opened, received: Instant::now() });
             }
         }
-        self.ask_missing = false;
-        self.tell_complete();
+        self.query_missing = false;
+        self.report_complete();
     }
 
-    /// With `all`: tells the state of a missing thread, unless its stream has told of it meanwhile: then that goes on.
-    fn answered(&mut self, thread_id: Arc<str>, state: PauseState, times: Times) {
+    /// With `all`: reports the state of a missing thread, unless its stream has delivered one meanwhile.
+    fn on_query_response(&mut self, thread_id: Arc<str>, state: PauseState, times: Times) {
         if !self.threads.get(&thread_id).is_some_and(|thread| thread.gap) {
             return;
         }
         let (paused, revision) = (state.paused, state.revision);
         let elicitations = if self.elicitations { state.elicitations } else { Vec::new() };
-        self.tell(PauseState { elicitations, ..state }, times);
+        self.report(PauseState { elicitations, ..state }, times);
         if !paused {
             self.threads.remove(&thread_id);
-            self.asked.insert(thread_id, Told { revision, came: times.came });
+            self.queried.insert(thread_id, Reported { revision, received: times.received });
         }
     }
-}
-
-/// What the server would refuse, and with it every other thread of the stream.
-pub(crate) fn check_thread_id(thread_id: &str) -> Result<(), Error> {
-    let problem = match thread_id.len() {
-        0 => "is empty; allowed: 1 to 256 bytes".to_owned(),
-        length @ 257.. => format!("has {length} bytes; allowed: 1 to 256"),
-        _ if thread_id.chars().any(char::is_control) => "has a control character; allowed: none".to_owned(),
-        _ => return Ok(()),
-    };
-    Err(Error::invalid_field("thread_id", format!("thread_id {problem}")))
 }
 
 #[cfg(test)]

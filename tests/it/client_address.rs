@@ -2,7 +2,7 @@
 use pausewatch::client::{Address, Token};
 
 #[test]
-fn addresses_and_tokens_are_those_of_all_clients() {
+fn addresses_and_tokens_follow_the_rules_of_all_clients() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/clients/scenarios/addresses.txt");
     let cases = std::fs::read_to_string(path).expect(path);
     let cases: Vec<_> = cases.lines().filter(|line| !line.starts_with('#')).collect();

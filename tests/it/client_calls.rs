@@ -15,7 +15,7 @@ fn get(thread_id: &str) -> GetPauseStateRequest {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g4_a_lost_answer_is_asked_for_again_under_the_same_request_id() {
+async fn g4_a_call_with_a_lost_response_is_retried_with_the_same_request_id() {
     let fake = Fake::start();
     fake.script().lose_answers = 2;
     let response = fake.client().increment_elicitation(increment("t")).await.unwrap();
@@ -26,7 +26,7 @@ async fn g4_a_lost_answer_is_asked_for_again_under_the_same_request_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_id_of_the_callers_own_is_sent_as_it_is() {
+async fn a_request_id_of_the_caller_is_sent_unchanged() {
     let fake = Fake::start();
     let request = IncrementElicitationRequest { request_id: "mine".to_owned(), ..increment("t") };
     let client = fake.client();
@@ -37,7 +37,7 @@ async fn a_request_id_of_the_callers_own_is_sent_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_calls_without_a_request_id_are_two_calls() {
+async fn two_calls_without_a_request_id_count_twice() {
     let fake = Fake::start();
     let client = fake.client();
     client.increment_elicitation(increment("t")).await.unwrap();
@@ -55,7 +55,7 @@ async fn a_refusal_is_not_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_a_call_that_came_too_soon_is_made_again_and_not_before_it_may() {
+async fn only_a_call_over_the_rate_limit_is_retried_after_the_delay_of_the_server() {
     let met = |limit: &str| {
         let metadata = [("limit".to_owned(), limit.to_owned())];
         let mut details = ErrorDetails::with_error_info("LIMIT_EXCEEDED", "pausewatch", metadata);
@@ -76,7 +76,7 @@ async fn only_a_call_that_came_too_soon_is_made_again_and_not_before_it_may() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_nobody_there_a_call_says_so_within_its_deadline() {
+async fn a_call_without_a_coordinator_is_unavailable_within_its_deadline() {
     let fake = Fake::start();
     fake.cut();
     let start = Instant::now();
@@ -92,7 +92,7 @@ async fn with_nobody_there_a_call_says_so_within_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_outlives_a_short_outage() {
+async fn a_call_succeeds_after_a_short_outage() {
     let fake = Fake::start();
     fake.cut();
     let client = fake.client();
@@ -117,7 +117,7 @@ async fn g4_a_connection_that_breaks_during_a_call_counts_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_server_costs_the_deadline_and_no_more() {
+async fn a_call_to_a_silent_server_ends_with_its_deadline() {
     let fake = Fake::start();
     fake.hold_answers(true);
     let start = Instant::now();
@@ -127,7 +127,7 @@ async fn a_silent_server_costs_the_deadline_and_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_watch_says_why() {
+async fn a_refused_watch_returns_the_reason() {
     let fake = Fake::start();
     fake.script().refuse_watch_of = Some("t".to_owned());
     let request = WatchPauseStateRequest { thread_ids: vec!["t".to_owned()], include_elicitations: false };
@@ -137,7 +137,7 @@ async fn a_refused_watch_says_why() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_unix_socket_is_an_address() {
+async fn a_client_connects_to_a_unix_socket() {
     use pausewatch::proto::v1::elicitation_service_server::ElicitationServiceServer;
     use tokio_stream::wrappers::UnixListenerStream;
 

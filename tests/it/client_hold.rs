@@ -20,7 +20,7 @@ async fn g2_a_hold_is_renewed_at_a_third_of_its_ttl() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_tells_that_it_closed_the_elicitation_and_says_so_again() {
+async fn a_repeated_release_returns_the_same_result() {
     let fake = Fake::start();
     let hold = fake.client().hold("t").open().await.unwrap();
     let closed = Release::Closed { count: 0, revision: 2 };
@@ -34,7 +34,7 @@ async fn a_release_tells_that_it_closed_the_elicitation_and_says_so_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g4_a_release_whose_answer_was_lost_still_tells_the_truth() {
+async fn g4_a_release_retried_after_a_lost_response_returns_the_first_result() {
     let fake = Fake::start();
     let hold = fake.client().hold("t").open().await.unwrap();
     fake.script().lose_answers = u32::MAX;
@@ -52,7 +52,7 @@ async fn a_dropped_hold_is_released_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_dropped_during_an_outage_is_released_when_it_is_over() {
+async fn a_hold_dropped_during_an_outage_is_released_after_it() {
     let fake = Fake::start();
     let hold = fake.client().hold("t").ttl(Duration::from_secs(600)).open().await.unwrap();
     fake.cut();
@@ -65,7 +65,7 @@ async fn a_hold_dropped_during_an_outage_is_released_when_it_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_open_that_nobody_waits_for_any_more_is_closed_again() {
+async fn a_dropped_open_future_closes_the_elicitation() {
     let fake = Fake::start();
     fake.hold_answers(true);
     let open = tokio::spawn(fake.client().hold("t").open());
@@ -78,7 +78,7 @@ async fn an_open_that_nobody_waits_for_any_more_is_closed_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_answer_is_told_that_the_lease_had_expired() {
+async fn a_release_after_the_expiry_returns_expired() {
     let fake = Fake::start();
     let hold = fake.client().hold("t").ttl(TTL).open().await.unwrap();
     fake.cut();
@@ -91,7 +91,7 @@ async fn a_late_answer_is_told_that_the_lease_had_expired() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_holder_learns_how_its_elicitation_was_closed() {
+async fn the_lease_shows_how_the_elicitation_was_closed() {
     let fake = Fake::start();
     let client = fake.client();
     let expired = client.hold("expired").open().await.unwrap();
@@ -110,7 +110,7 @@ async fn the_holder_learns_how_its_elicitation_was_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_renewals_are_tried_again_and_a_lease_that_survived_is_held_again() {
+async fn failed_renewals_are_retried_and_a_surviving_lease_is_held_again() {
     let fake = Fake::start();
     let hold = fake.client().hold("t").ttl(TTL).open().await.unwrap();
     fake.cut();
@@ -135,7 +135,7 @@ async fn failed_renewals_are_tried_again_and_a_lease_that_survived_is_held_again
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frozen_network_does_not_keep_a_hold_from_its_second_renewal() {
+async fn a_frozen_network_does_not_prevent_the_second_renewal() {
     let fake = Fake::start();
     let hold = fake.client().hold("t").ttl(TTL).open().await.unwrap();
     sleep(Duration::from_secs(9)).await;
@@ -149,7 +149,7 @@ async fn a_frozen_network_does_not_keep_a_hold_from_its_second_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_increment_that_is_refused_opens_nothing() {
+async fn a_refused_increment_opens_nothing() {
     let fake = Fake::start();
     fake.script().refuse = vec![Status::invalid_argument("ttl is 25 h")];
     assert!(fake.client().hold("t").open().await.is_err());
@@ -158,7 +158,7 @@ async fn an_increment_that_is_refused_opens_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_says_which_program_asks() {
+async fn a_hold_names_its_program_as_the_holder() {
     let fake = Fake::start();
     let hold = fake.client().hold("t").reason("May I?").open().await.unwrap();
     assert_eq!(hold.elicitation().reason, "May I?");

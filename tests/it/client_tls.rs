@@ -84,7 +84,7 @@ async fn mutual_tls_and_a_token_reach_the_server() {
 }
 
 #[tokio::test]
-async fn a_stranger_is_trusted_on_neither_side() {
+async fn unknown_certificates_are_refused_on_both_sides() {
     let server = Secured::start().await;
     let unknown_client =
         server.client(Some(Tls::load(Some(&server.file("server.crt")), None).unwrap()), Some("s3cret"));
@@ -100,7 +100,7 @@ async fn a_stranger_is_trusted_on_neither_side() {
 
 /// As `openssl req -x509` makes them.
 #[tokio::test]
-async fn a_certificate_that_signs_others_is_no_servers_and_the_error_says_so() {
+async fn a_ca_certificate_is_refused_as_a_server_certificate_with_a_hint() {
     let server = Secured::start_as(Authority::new("localhost").itself()).await;
     let (ca, cert, key) = (server.file("server.crt"), server.file("client.crt"), server.file("client.key"));
     let client = server.client(Some(Tls::load(Some(&ca), Some((&cert, &key))).unwrap()), None);
@@ -109,7 +109,7 @@ async fn a_certificate_that_signs_others_is_no_servers_and_the_error_says_so() {
 }
 
 #[tokio::test]
-async fn the_program_takes_it_all_from_flags_environment_and_config_file() {
+async fn the_program_reads_credentials_from_flags_environment_and_config_file() {
     let server = Secured::start().await;
     let path = |name: &str| server.file(name).into_os_string().into_string().unwrap();
     let (address, ca, cert, key) =
@@ -126,7 +126,7 @@ async fn the_program_takes_it_all_from_flags_environment_and_config_file() {
 }
 
 #[test]
-fn what_cannot_be_right_is_refused_before_anything_is_sent() {
+fn conflicting_credentials_are_refused_before_a_connection() {
     let get = |args: &[&str]| ended(program().args(["get", "--thread-id", "t"]).args(args));
     for (args, why) in [
         (&["--address", "example.com:1", "--token", "s3cret"][..], "plain text"),
@@ -144,7 +144,7 @@ fn what_cannot_be_right_is_refused_before_anything_is_sent() {
 
 /// What `run` starts finds the coordinator with the same proof, and nothing that is for another one.
 #[test]
-fn a_command_finds_what_it_needs_for_its_coordinator() {
+fn a_command_inherits_the_settings_of_its_coordinator() {
     let show = "echo [$(echo ${PAUSEWATCH_TOKEN-unset} | cut -c 1-11)] [${PAUSEWATCH_TLS_CA-unset}]";
     let run = |args: &[&str]| {
         let mut command = program();

@@ -47,7 +47,7 @@ async fn watching(fake: &Fake, thread_ids: &[&str]) -> Watch {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_tells_the_snapshot_then_each_change_in_order() {
+async fn a_watch_reports_the_snapshot_then_each_change_in_order() {
     let fake = Fake::start();
     fake.pause("a");
     let mut watch = watching(&fake, &["a", "b"]).await;
@@ -62,7 +62,7 @@ async fn a_watch_tells_the_snapshot_then_each_change_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g3_what_happened_during_a_break_is_told_after_it() {
+async fn g3_changes_during_a_disconnect_are_reported_after_it() {
     let fake = Fake::start();
     let mut watch = watching(&fake, &["a", "b"]).await;
     drain(&mut watch).await;
@@ -81,7 +81,7 @@ async fn g3_what_happened_during_a_break_is_told_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_is_back_soon_after_a_restart() {
+async fn a_watch_reconnects_soon_after_a_restart() {
     let fake = Fake::start();
     let mut watch = watching(&fake, &["a"]).await;
     drain(&mut watch).await;
@@ -92,7 +92,7 @@ async fn a_watch_is_back_soon_after_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_silent_for_two_heartbeats_is_opened_again() {
+async fn a_stream_silent_for_two_heartbeats_is_reopened() {
     let fake = Fake::start();
     let mut watch = watching(&fake, &["a"]).await;
     drain(&mut watch).await;
@@ -106,7 +106,7 @@ async fn a_stream_silent_for_two_heartbeats_is_opened_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_vanished_without_a_word_is_noticed() {
+async fn an_unreachable_peer_is_detected_by_pings() {
     let fake = Fake::start();
     let mut watch = watching(&fake, &["a"]).await;
     drain(&mut watch).await;
@@ -118,7 +118,7 @@ async fn a_peer_that_vanished_without_a_word_is_noticed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn threads_can_be_added_and_removed_while_it_runs() {
+async fn threads_can_be_added_and_removed_while_a_watch_runs() {
     let fake = Fake::start();
     let mut watch = watching(&fake, &["a"]).await;
     drain(&mut watch).await;
@@ -139,7 +139,7 @@ async fn threads_can_be_added_and_removed_while_it_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g6_no_change_is_lost_or_told_twice_while_streams_are_merged() {
+async fn g6_no_change_is_lost_or_reported_twice_while_streams_are_merged() {
     let fake = Fake::start();
     let mut watch = watching(&fake, &["t0"]).await;
     drain(&mut watch).await;
@@ -164,7 +164,7 @@ async fn g6_no_change_is_lost_or_told_twice_while_streams_are_merged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g6_what_only_the_new_stream_has_told_is_told_when_it_takes_over() {
+async fn g6_states_that_only_the_new_stream_has_are_reported_when_it_replaces_the_old_one() {
     let fake = Fake::start();
     let mut watch = watching(&fake, &["a"]).await;
     drain(&mut watch).await;
@@ -195,7 +195,7 @@ async fn g7_adding_threads_one_by_one_sends_each_id_a_few_times_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g7_a_set_that_rests_has_one_stream() {
+async fn g7_an_unchanged_set_is_merged_into_one_stream() {
     let fake = Fake::start();
     let mut watch = fake.client().watch();
     for i in 0..100 {
@@ -228,7 +228,7 @@ async fn more_than_10_000_threads_take_more_than_one_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thread_that_is_refused_does_not_keep_others_from_being_watched() {
+async fn a_refused_thread_does_not_prevent_watching_others() {
     let fake = Fake::start();
     let mut watch = watching(&fake, &["a"]).await;
     drain(&mut watch).await;
@@ -243,7 +243,7 @@ async fn a_thread_that_is_refused_does_not_keep_others_from_being_watched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_that_no_thread_can_have_is_refused_before_it_spoils_a_stream() {
+async fn an_invalid_thread_id_is_refused_before_it_is_sent() {
     let fake = Fake::start();
     let mut watch = fake.client().watch();
     for bad in ["", "a\nb", "\u{85}", &"x".repeat(257)] {
@@ -256,7 +256,7 @@ async fn an_id_that_no_thread_can_have_is_refused_before_it_spoils_a_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_of_everything_learns_what_was_resumed_during_a_break() {
+async fn a_watch_of_all_threads_reports_resumes_during_a_disconnect() {
     let fake = Fake::start();
     fake.pause("stays");
     fake.pause("ends");
@@ -279,7 +279,7 @@ async fn a_watch_of_everything_learns_what_was_resumed_during_a_break() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g6_what_was_asked_for_after_a_break_is_not_followed_by_older_states() {
+async fn g6_states_older_than_a_query_response_are_dropped() {
     let fake = Fake::start();
     fake.pause("stays");
     fake.pause("ends");
@@ -304,7 +304,7 @@ async fn g6_what_was_asked_for_after_a_break_is_not_followed_by_older_states() {
 
 /// A watch of everything that knows "a" as paused at revision 1, lost its connection, and has not read since: waiting are a
 /// snapshot without "a", which resumed meanwhile, and then its revisions 3 to 6.
-async fn behind_after_a_break(fake: &Fake) -> Watch {
+async fn behind_after_a_disconnect(fake: &Fake) -> Watch {
     fake.pause("a");
     let mut watch = fake.client().watch_all();
     said(&mut watch).await;
@@ -323,9 +323,9 @@ async fn behind_after_a_break(fake: &Fake) -> Watch {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g6_nor_if_it_was_paused_again_when_it_was_asked_for() {
+async fn g6_states_older_than_a_paused_query_response_are_dropped() {
     let fake = Fake::start();
-    let mut watch = behind_after_a_break(&fake).await;
+    let mut watch = behind_after_a_disconnect(&fake).await;
     fake.pause("a");
     assert_eq!(said(&mut watch).await, ["a 1@7 gap", "complete"]);
     fake.resume("a");
@@ -333,9 +333,9 @@ async fn g6_nor_if_it_was_paused_again_when_it_was_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g6_what_the_stream_tells_before_a_question_is_answered_goes_on() {
+async fn g6_a_state_from_the_stream_during_a_query_wins_over_the_response() {
     let fake = Fake::start();
-    let mut watch = behind_after_a_break(&fake).await;
+    let mut watch = behind_after_a_disconnect(&fake).await;
     // The first two questions fail.
     fake.hold_answers(true);
     assert_eq!(said_after(&mut watch, Duration::from_secs(12)).await, ["a 1@3 gap", "a 0@4"]);
@@ -344,7 +344,7 @@ async fn g6_what_the_stream_tells_before_a_question_is_answered_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g6_a_watch_of_everything_tells_no_state_that_a_later_one_has_overtaken() {
+async fn g6_a_watch_of_all_threads_reports_no_overtaken_state() {
     let fake = Fake::start();
     fake.pause("t");
     let mut watch = fake.client().watch_all();
@@ -386,7 +386,7 @@ async fn g6_a_watch_of_everything_tells_no_state_that_a_later_one_has_overtaken(
 }
 
 #[tokio::test(start_paused = true)]
-async fn g7_a_reader_that_sleeps_gets_the_latest_states_and_keeps_its_stream() {
+async fn g7_a_slow_reader_gets_the_latest_states_and_keeps_its_stream() {
     let fake = Fake::start();
     let mut watch = watching(&fake, &["a", "b"]).await;
     drain(&mut watch).await;

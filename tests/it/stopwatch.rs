@@ -18,7 +18,7 @@ const fn ms(millis: u64) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_expires_at_its_limit() {
+async fn a_stopwatch_expires_at_its_limit() {
     let start = Instant::now();
     let stopwatch = Stopwatch::new(s(3));
     sleep(s(1)).await;
@@ -31,7 +31,7 @@ async fn it_expires_at_its_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_of_zero_is_used_up_at_once_and_no_limit_never() {
+async fn a_zero_limit_expires_at_once_and_no_limit_never_expires() {
     Stopwatch::new(s(0)).expired().await;
     let unlimited = Stopwatch::unlimited();
     assert!(timeout(s(1_000_000), unlimited.expired()).await.is_err());
@@ -87,7 +87,7 @@ async fn a_dropped_pause_for_resumes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_waiter_is_told() {
+async fn every_waiter_is_woken_at_the_expiry() {
     let start = Instant::now();
     let stopwatch = Stopwatch::new(s(3));
     let waiters: Vec<_> = (0..100)
@@ -106,7 +106,7 @@ async fn every_waiter_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_can_be_given_up_and_taken_up_again() {
+async fn waiting_can_be_cancelled_and_repeated() {
     let start = Instant::now();
     let stopwatch = Stopwatch::new(s(3));
     while timeout(ms(100), stopwatch.expired()).await.is_err() {}
@@ -125,7 +125,7 @@ fn state(count: u32, revision: u64, paused_total: Duration) -> PauseState {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g3_its_own_pause_and_its_threads_count_once_where_they_overlap() {
+async fn g3_overlapping_own_and_thread_pauses_count_once() {
     let controller = StopwatchController::detached();
     let stopwatch = Stopwatch::new(s(100));
     let _registered = controller.register("t", &stopwatch).unwrap();
@@ -144,7 +144,7 @@ async fn g3_its_own_pause_and_its_threads_count_once_where_they_overlap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_registration_that_ends_lets_the_stopwatch_run_on_by_itself() {
+async fn a_stopwatch_runs_on_after_its_registration_ends() {
     let controller = StopwatchController::detached();
     let stopwatch = Stopwatch::new(s(3));
     let registered = controller.register("t", &stopwatch).unwrap();
@@ -160,7 +160,7 @@ async fn a_registration_that_ends_lets_the_stopwatch_run_on_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_registration_that_ends_leaves_the_others_of_its_thread() {
+async fn the_end_of_a_registration_leaves_others_of_its_thread_unchanged() {
     let controller = StopwatchController::detached();
     let stopwatches = [s(3), s(3), s(3)].map(Stopwatch::new);
     let mut registered = stopwatches.each_ref().map(|stopwatch| Some(controller.register("t", stopwatch).unwrap()));
@@ -173,7 +173,7 @@ async fn a_registration_that_ends_leaves_the_others_of_its_thread() {
 
 /// It must not cost more the less is left of its limit.
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_stopwatch_that_stands_still_sleeps() {
+async fn a_waiter_of_a_paused_stopwatch_sleeps() {
     let controller = StopwatchController::detached();
     let stopwatch = Stopwatch::new(ms(2));
     let _registered = controller.register("t", &stopwatch).unwrap();
@@ -189,7 +189,7 @@ async fn who_waits_for_a_stopwatch_that_stands_still_sleeps() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_follows_the_thread_that_it_was_registered_under_last() {
+async fn a_stopwatch_follows_the_thread_registered_last() {
     let controller = StopwatchController::detached();
     let stopwatch = Stopwatch::new(s(3));
     let first = controller.register("t", &stopwatch).unwrap();
@@ -203,7 +203,7 @@ async fn it_follows_the_thread_that_it_was_registered_under_last() {
 
 /// A resume that comes at any moment between looking and waiting reaches the waiter.
 #[test]
-fn no_resume_is_lost_between_looking_and_waiting() {
+fn no_resume_is_lost_between_check_and_wait() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
     runtime.block_on(async {
         for round in 0..3_000_u32 {

@@ -82,7 +82,7 @@ async fn g3_a_pause_of_the_thread_is_not_charged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g1_twenty_increments_just_before_the_deadline_and_none_is_killed() {
+async fn g1_increments_just_before_the_deadline_prevent_the_expiry() {
     for before in [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 18, 20, 25, 30, 35, 40, 45, 50] {
         let fake = Fake::start();
         let controller = connected(&fake).await;
@@ -101,7 +101,7 @@ async fn g1_twenty_increments_just_before_the_deadline_and_none_is_killed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g1_an_answer_to_a_question_that_began_earlier_does_not_count() {
+async fn g1_a_response_to_an_earlier_query_does_not_count() {
     let fake = Fake::start();
     let controller = connected(&fake).await;
     fake.script().mute = true;
@@ -121,7 +121,7 @@ async fn g1_an_answer_to_a_question_that_began_earlier_does_not_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g1_a_question_finds_the_pause_of_a_server_that_lost_its_state() {
+async fn g1_a_query_finds_the_pause_after_the_server_lost_its_state() {
     let fake = Fake::start();
     let controller = connected(&fake).await;
     let command = Command::start(&controller, s(3));
@@ -141,7 +141,7 @@ async fn g1_a_question_finds_the_pause_of_a_server_that_lost_its_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_question_serves_all_that_run_out_together() {
+async fn one_query_serves_all_stopwatches_that_run_out_together() {
     let fake = Fake::start();
     let controller = connected(&fake).await;
     let commands: Vec<_> = (0..1_000).map(|_| Command::start(&controller, s(3))).collect();
@@ -191,7 +191,7 @@ async fn g3_pauses_before_the_registration_are_not_credited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g3_a_pause_that_nobody_saw_is_credited_when_the_link_is_back() {
+async fn g3_a_pause_during_a_disconnect_is_credited_after_the_reconnect() {
     let fake = Fake::start();
     let command = Command::start(&connected(&fake).await, s(60));
     command.until(s(10)).await;
@@ -210,7 +210,7 @@ async fn g3_a_pause_that_nobody_saw_is_credited_when_the_link_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g3_a_resume_that_nobody_saw_is_charged_when_the_link_is_back() {
+async fn g3_a_resume_during_a_disconnect_is_charged_after_the_reconnect() {
     let fake = Fake::start();
     let command = Command::start(&connected(&fake).await, s(60));
     command.until(s(10)).await;
@@ -226,7 +226,7 @@ async fn g3_a_resume_that_nobody_saw_is_charged_when_the_link_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g3_what_was_assumed_after_the_grace_is_corrected_for_those_who_sleep_on_it() {
+async fn g3_a_reconnect_corrects_the_assumption_for_sleeping_waiters() {
     let fake = Fake::start();
     let command = Command::start(&connected(&fake).await, s(100));
     fake.pause("t");
@@ -240,7 +240,7 @@ async fn g3_what_was_assumed_after_the_grace_is_corrected_for_those_who_sleep_on
 }
 
 #[tokio::test(start_paused = true)]
-async fn g3_a_pause_across_a_restart_of_the_server_counts_through() {
+async fn g3_a_pause_across_a_restart_of_the_server_is_credited() {
     let fake = Fake::start();
     let command = Command::start(&connected(&fake).await, s(3));
     command.until(s(1)).await;
@@ -255,7 +255,7 @@ async fn g3_a_pause_across_a_restart_of_the_server_counts_through() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g3_a_server_that_lost_its_state_takes_no_credit_back() {
+async fn g3_lost_server_state_does_not_reduce_the_credit() {
     let fake = Fake::start();
     let command = Command::start(&connected(&fake).await, s(10));
     fake.pause("t");
@@ -277,7 +277,7 @@ async fn g3_a_server_that_lost_its_state_takes_no_credit_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_shown_never_goes_backwards_and_is_used_up_at_the_end() {
+async fn elapsed_never_decreases_and_reaches_the_limit_at_the_expiry() {
     let fake = Fake::start();
     let command = Command::start(&connected(&fake).await, s(60));
     let mut shown = Duration::ZERO;
@@ -322,7 +322,7 @@ async fn g7_ten_thousand_threads_share_a_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thread_is_followed_a_while_longer_than_it_is_needed() {
+async fn a_thread_is_followed_for_30_s_after_its_last_registration() {
     let fake = Fake::start();
     let controller = connected(&fake).await;
     for _ in 0..100 {
@@ -340,7 +340,7 @@ async fn a_thread_is_followed_a_while_longer_than_it_is_needed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thread_that_was_needed_once_is_let_go() {
+async fn a_thread_is_forgotten_after_its_only_registration() {
     let fake = Fake::start();
     let controller = StopwatchController::new(fake.client());
     let command = Command::start(&controller, s(3));
@@ -353,7 +353,7 @@ async fn a_thread_that_was_needed_once_is_let_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_running_when_all_is_dropped() {
+async fn dropping_everything_ends_every_task() {
     let fake = Fake::start();
     let controller = connected(&fake).await;
     let command = Command::start(&controller, s(300));
@@ -367,7 +367,7 @@ async fn nothing_is_left_running_when_all_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_that_no_thread_can_have_is_refused() {
+async fn an_invalid_thread_id_is_refused() {
     let controller = StopwatchController::new(Fake::start().client());
     let error = controller.register("a\nb", &Stopwatch::new(s(3))).unwrap_err();
     assert!(matches!(error, Error::InvalidField { .. }), "{error:?}");

@@ -74,7 +74,7 @@ async fn race(client: &Client, controller: &StopwatchController, thread_id: &str
 }
 
 #[tokio::test]
-async fn g1_twenty_deadline_races_against_the_real_server() {
+async fn g1_twenty_races_of_increment_and_deadline_on_the_real_server_kill_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let running = Running::start(directory.path()).await;
     let client = client(directory.path());
@@ -99,7 +99,7 @@ async fn g1_twenty_deadline_races_against_the_real_server() {
 }
 
 #[tokio::test]
-async fn g3_charged_is_wall_time_less_paused_total_across_a_restart() {
+async fn g3_charged_time_is_wall_time_minus_paused_total_across_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let running = Running::start(directory.path()).await;
     let client = client(directory.path());

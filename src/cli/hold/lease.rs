@@ -62,7 +62,7 @@ async fn try_to_close(hold: &Hold) -> Result<Release, Error> {
     };
     match timeout(CLOSE_PATIENCE, tries).await {
         Ok(result) => result,
-        Err(_) => Err(last.unwrap_or_else(|| Error::deadline(CLOSE_PATIENCE))),
+        Err(_) => Err(last.unwrap_or_else(|| Error::deadline_exceeded(CLOSE_PATIENCE))),
     }
 }
 

@@ -21,7 +21,8 @@ use super::{
 };
 use crate::{
     client::stopwatch::{Link, Stopwatch, StopwatchController},
-    client::{Address, ConfigError, Settings, Token, check_thread_id},
+    client::{Address, ConfigError, Settings, Token},
+    core::types::ThreadId,
     exec::supervise::{ExitAction, Policy, Program, Signal, Supervisor},
 };
 use clap::{Args as _, error::ErrorKind};
@@ -133,7 +134,7 @@ impl Plan {
         let (limit, program) = operands(&args.operands)?;
         let settings = args.connection.settings().map_err(|why| why.to_string())?;
         let thread_id = args.thread.or(&settings).unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
-        check_thread_id(&thread_id).map_err(|error| error.to_string())?;
+        ThreadId::parse("thread_id", &thread_id).map_err(|error| error.to_string())?;
         let token = match args.key.signer()? {
             // A private coordinator has its own.
             Some(signer) if settings.address.is_some() => Some(coordinator::sign(&signer, &thread_id, limit)?),

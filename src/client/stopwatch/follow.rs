@@ -1,9 +1,9 @@
-//! The one task of a controller: from the watch to the threads' clocks.
+//! The one task of a controller: applies the events of the watch to the threads' clocks.
 //!
-//! Ends when the controller and all its registrations are gone.
+//! It ends when the controller and all its registrations are dropped.
 use super::{
-    paused_time::Via,
-    threads::{Command, Idle, LINGER, Link, Threads},
+    paused_time::Source,
+    threads::{Idle, LINGER, Threads},
 };
 use crate::client::{Event, Watch};
 use std::{collections::VecDeque, sync::Arc};
@@ -12,8 +12,26 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Commands that are taken at once: what was registered together shares a stream.
+/// The maximum number of commands taken at once: threads registered together share a stream.
 const BATCH: usize = 1_024;
+
+/// The state of the connection to the coordinator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Link {
+    /// No state has arrived yet, and nothing has failed.
+    Connecting,
+    /// The state of every followed thread is known and up to date.
+    Connected,
+    /// The state of at least one thread may be out of date; the text gives the reason.
+    Disconnected(String),
+}
+
+/// A command to the follower. At most one of each kind is queued per thread.
+#[derive(Debug)]
+pub(super) enum Command {
+    Follow(Arc<str>),
+    CheckIdle(Arc<str>),
+}
 
 pub(super) async fn follow(
     mut states: Watch,
@@ -22,10 +40,10 @@ pub(super) async fn follow(
     link: watch::Sender<Link>,
 ) {
     let mut batch = Vec::new();
-    // Each is put in with the same delay, so the first is the next; one that is put in again may be a little late.
-    let mut doubtful: VecDeque<(Instant, Arc<str>)> = VecDeque::new();
+    // Every entry has the same delay, so the first is due first; one that is checked again may be a little late.
+    let mut idle_checks: VecDeque<(Instant, Arc<str>)> = VecDeque::new();
     loop {
-        let due = doubtful.front().map(|(due, _)| *due);
+        let due = idle_checks.front().map(|(due, _)| *due);
         tokio::select! {
             biased;
             received = commands.recv_many(&mut batch, BATCH) => {
@@ -36,28 +54,28 @@ pub(super) async fn follow(
                     match command {
                         // The id was checked when it was registered.
                         Command::Follow(thread_id) => states.add(&thread_id).unwrap_or_default(),
-                        Command::MayBeIdle(thread_id) => doubtful.push_back((Instant::now() + LINGER, thread_id)),
+                        Command::CheckIdle(thread_id) => idle_checks.push_back((Instant::now() + LINGER, thread_id)),
                     }
                 }
             }
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                let Some((_, thread_id)) = doubtful.pop_front() else { continue };
+                let Some((_, thread_id)) = idle_checks.pop_front() else { continue };
                 match threads.forget_if_idle(&thread_id, Instant::now()) {
                     Idle::InUse => {}
-                    Idle::LookAgain(due) => doubtful.push_back((due, thread_id)),
+                    Idle::CheckAgainAt(due) => idle_checks.push_back((due, thread_id)),
                     Idle::Forgotten => states.remove(&thread_id),
                 }
             }
-            event = states.next() => take(&threads, &link, event),
+            event = states.next() => apply(&threads, &link, event),
         }
     }
 }
 
-fn take(threads: &Threads, link: &watch::Sender<Link>, event: Event) {
+fn apply(threads: &Threads, link: &watch::Sender<Link>, event: Event) {
     match event {
         Event::State(update) => {
             if let Some(clock) = threads.clock(&update.state.thread_id) {
-                clock.apply(&update.state, Via::Watch { gap: update.gap });
+                clock.apply(&update.state, Source::Watch { gap: update.gap });
             }
         }
         Event::SnapshotComplete => {
@@ -65,7 +83,7 @@ fn take(threads: &Threads, link: &watch::Sender<Link>, event: Event) {
         }
         Event::Disconnected { thread_ids, error } => {
             link.send_replace(Link::Disconnected(error.to_string()));
-            thread_ids.iter().filter_map(|id| threads.clock(id)).for_each(|clock| clock.cut());
+            thread_ids.iter().filter_map(|id| threads.clock(id)).for_each(|clock| clock.disconnect());
         }
     }
 }

@@ -1,11 +1,11 @@
-//! What one stopwatch has been charged: wall time, less its thread's paused time, less its own pauses.
+//! The time charged to one stopwatch: wall time, minus its thread's paused time, minus its own pauses.
 //!
-//! Pure: no clock is read; `now` and the thread's paused time (`paid`, see `credit`) are arguments. What has been charged
-//! is kept up to a mark and computed from there, so each operation is a few additions whatever happened before.
+//! Pure: no clock is read; `now` and the thread's paused time are arguments. The charged time is stored up to a mark and
+//! computed from there, so each operation is a few additions, however long the history.
 //!
-//! 1. What is charged is never below zero, and what is shown never goes backwards: a credit that arrives late shows as
-//!    a standstill until it is used up.
-//! 2. Where a pause of the stopwatch's own and one of its thread overlap, the time counts once.
+//! 1. The charged time is never negative, and the reported one never decreases: after a late credit it stands still until
+//!    the credit is used up.
+//! 2. Where a pause of the stopwatch and one of its thread overlap, the time counts once.
 //! 3. All arithmetic saturates.
 use std::time::{Duration, Instant};
 
@@ -15,98 +15,99 @@ pub(super) struct Meter {
     /// Charged up to `mark`, when the thread's paused time was `paid_at_mark`.
     charged: Duration,
     mark: Instant,
-    paid_at_mark: Duration,
-    /// When it began to follow its thread, and what the paused time was taken for then.
-    followed: (Instant, Duration),
-    /// Pauses of its own that are open.
+    paused_at_mark: Duration,
+    /// When the stopwatch began to follow its thread, and the paused time that was assumed then.
+    join: (Instant, Duration),
+    /// The stopwatch's own open pauses.
     pauses: u32,
-    shown: Duration,
+    /// The highest elapsed time returned so far.
+    reported: Duration,
 }
 
 impl Meter {
     pub(super) fn new(limit: Option<Duration>, now: Instant) -> Self {
         let zero = Duration::ZERO;
-        Self { limit, charged: zero, mark: now, paid_at_mark: zero, followed: (now, zero), pauses: 0, shown: zero }
+        Self { limit, charged: zero, mark: now, paused_at_mark: zero, join: (now, zero), pauses: 0, reported: zero }
     }
 
-    /// Whether it stands still by a pause of its own.
+    /// Whether the stopwatch has open pauses of its own.
     pub(super) fn is_paused(&self) -> bool {
         self.pauses > 0
     }
 
-    pub(super) fn pause(&mut self, now: Instant, paid: Duration) {
-        self.settle(now, paid);
+    pub(super) fn pause(&mut self, now: Instant, paused_time: Duration) {
+        self.settle(now, paused_time);
         self.pauses = self.pauses.saturating_add(1);
     }
 
-    /// Ends one of its own pauses; says whether it was the last.
-    pub(super) fn resume(&mut self, now: Instant, paid: Duration) -> bool {
-        self.settle(now, paid);
+    /// Ends one of the stopwatch's own pauses; returns whether it was the last.
+    pub(super) fn resume(&mut self, now: Instant, paused_time: Duration) -> bool {
+        self.settle(now, paused_time);
         self.pauses = self.pauses.saturating_sub(1);
         self.pauses == 0
     }
 
-    /// From now on the paused time is another thread's, which stands at `new`.
+    /// Follows another thread, whose paused time is `new`; `old` is that of the thread followed before.
     pub(super) fn follow(&mut self, now: Instant, old: Duration, new: Duration) {
         self.settle(now, old);
-        self.paid_at_mark = new;
-        self.followed = (now, new);
+        self.paused_at_mark = new;
+        self.join = (now, new);
     }
 
-    /// From now on the paused time stands at `paid`; what it stood at since it began to follow was only assumed. The
-    /// difference may be from before that, so it is charged or credited no more than the time since. What was settled
-    /// meanwhile is never charged again: a pause of its own may have been in it.
-    pub(super) fn place(&mut self, now: Instant, paid: Duration) {
-        let (since, assumed) = self.followed;
-        let growth = paid.saturating_sub(assumed).min(now.saturating_duration_since(since));
-        self.settle(now, assumed.saturating_add(growth).max(self.paid_at_mark));
-        self.paid_at_mark = paid;
+    /// Corrects the paused time that was assumed when the stopwatch joined its thread. The difference may be older than the
+    /// join, so at most the time since the join is credited. Time that was settled since is never charged again: it may
+    /// contain pauses of the stopwatch's own.
+    pub(super) fn set_baseline(&mut self, now: Instant, paused_time: Duration) {
+        let (since, assumed) = self.join;
+        let growth = paused_time.saturating_sub(assumed).min(now.saturating_duration_since(since));
+        self.settle(now, assumed.saturating_add(growth).max(self.paused_at_mark));
+        self.paused_at_mark = paused_time;
     }
 
-    /// Moves the mark.
-    pub(super) fn settle(&mut self, now: Instant, paid: Duration) {
-        let charged = self.charged(now, paid);
-        (self.charged, self.mark, self.paid_at_mark) = (charged, self.mark.max(now), paid);
+    /// Moves the mark to `now`.
+    pub(super) fn settle(&mut self, now: Instant, paused_time: Duration) {
+        let charged = self.charged(now, paused_time);
+        (self.charged, self.mark, self.paused_at_mark) = (charged, self.mark.max(now), paused_time);
     }
 
-    /// What has been charged, as exactly as is known now.
-    pub(super) fn charged(&mut self, now: Instant, paid: Duration) -> Duration {
+    /// The charged time, as exactly as it is known now.
+    pub(super) fn charged(&mut self, now: Instant, paused_time: Duration) -> Duration {
         let span = signed(now.saturating_duration_since(self.mark));
-        // Negative when less was paused than had been assumed while cut off.
-        let growth = signed(paid) - signed(self.paid_at_mark);
+        // Negative if the thread was paused for less time than was assumed while disconnected.
+        let growth = signed(paused_time) - signed(self.paused_at_mark);
         let since_mark = match self.pauses {
             0 => span - growth,
-            // All of `span` is free already; what the thread was paused beyond it was paused before the mark.
+            // Nothing of `span` is charged; paused time beyond it is from before the mark.
             _ if growth > span => span - growth,
             _ => (-growth).max(0),
         };
         let charged = signed(self.charged) + since_mark;
         if charged < 0 {
-            // More credit than time: the rest must not be spent later.
-            (self.charged, self.mark, self.paid_at_mark) = (Duration::ZERO, self.mark.max(now), paid);
+            // More credit than charged time: the rest must not be used later.
+            (self.charged, self.mark, self.paused_at_mark) = (Duration::ZERO, self.mark.max(now), paused_time);
         }
         unsigned(charged)
     }
 
-    /// How far beyond its limit it is, or how far below; `None` without a limit.
-    pub(super) fn against_limit(&mut self, now: Instant, paid: Duration) -> Option<Limit> {
+    /// The charged time compared to the limit; `None` without a limit.
+    pub(super) fn against_limit(&mut self, now: Instant, paused_time: Duration) -> Option<Limit> {
         let limit = self.limit?;
-        let charged = self.charged(now, paid);
+        let charged = self.charged(now, paused_time);
         Some(match charged >= limit {
             true => Limit::Over(charged - limit),
             false => Limit::Left(limit - charged),
         })
     }
 
-    /// What to show as elapsed.
-    pub(super) fn elapsed(&mut self, now: Instant, paid: Duration) -> Duration {
-        self.shown = self.charged(now, paid).max(self.shown);
-        self.shown
+    /// The elapsed time to report.
+    pub(super) fn elapsed(&mut self, now: Instant, paused_time: Duration) -> Duration {
+        self.reported = self.charged(now, paused_time).max(self.reported);
+        self.reported
     }
 
-    /// What to show as remaining: with `elapsed` it makes up the limit. `None`: no limit.
-    pub(super) fn remaining(&mut self, now: Instant, paid: Duration) -> Option<Duration> {
-        let elapsed = self.elapsed(now, paid);
+    /// The remaining time to report: the limit minus `elapsed`. `None`: no limit.
+    pub(super) fn remaining(&mut self, now: Instant, paused_time: Duration) -> Option<Duration> {
+        let elapsed = self.elapsed(now, paused_time);
         self.limit.map(|limit| limit.saturating_sub(elapsed))
     }
 }
@@ -118,7 +119,7 @@ pub(super) enum Limit {
 }
 
 fn signed(duration: Duration) -> i128 {
-    // Below 2^94: sums of a few stay far from the end of the type.
+    // Below 2^94: the sum of a few stays far below the maximum of the type.
     duration.as_nanos().cast_signed()
 }
 
@@ -166,7 +167,7 @@ mod tests {
     #[test]
     fn g3_overlapping_pauses_count_once_and_never_below_zero() {
         let (mut meter, start) = started();
-        // Its own from 0 to 10, the thread's from 5 to 15.
+        // The stopwatch's own pause lasts from 0 to 10, the thread's from 5 to 15.
         meter.pause(start, s(0));
         meter.resume(start + s(10), s(5));
         assert_eq!(meter.charged(start + s(15), s(10)), s(0));
@@ -174,27 +175,27 @@ mod tests {
     }
 
     #[test]
-    fn a_credit_for_the_time_before_its_own_pause_is_not_lost() {
+    fn paused_time_before_an_own_pause_is_credited_after_it() {
         let (mut meter, start) = started();
-        // Cut off: 4 s were charged, of which 3 were paused; that is learnt 1 s into a pause of its own.
+        // Disconnected: 4 s were charged, 3 s of them paused; the state arrives 1 s into an own pause.
         meter.pause(start + s(4), s(0));
-        assert_eq!(meter.charged(start + s(5), s(3)), s(2), "1 s of the 3 may be the last one");
+        assert_eq!(meter.charged(start + s(5), s(3)), s(2), "one of the 3 s may be within the own pause");
         meter.resume(start + s(5), s(3));
         assert_eq!(meter.charged(start + s(6), s(3)), s(3));
     }
 
     #[test]
-    fn less_paused_time_than_was_assumed_is_charged_after_all() {
+    fn wrongly_assumed_paused_time_is_charged_afterwards() {
         let (mut meter, start) = started();
         assert_eq!(meter.charged(start + s(5), s(4)), s(1));
         meter.settle(start + s(5), s(4));
         assert_eq!(meter.charged(start + s(5), s(1)), s(4));
         meter.pause(start + s(5), s(4));
-        assert_eq!(meter.charged(start + s(6), s(1)), s(4), "during a pause of its own too");
+        assert_eq!(meter.charged(start + s(6), s(1)), s(4), "during an own pause too");
     }
 
     #[test]
-    fn what_is_shown_never_goes_backwards_and_adds_up() {
+    fn elapsed_never_decreases_and_adds_up_with_remaining_to_the_limit() {
         let (mut meter, start) = started();
         assert_eq!(meter.elapsed(start + s(5), s(0)), s(5));
         assert_eq!(meter.elapsed(start + s(6), s(4)), s(5), "a late credit of 4 s is a standstill");
@@ -205,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn more_credit_than_time_is_not_spent_later() {
+    fn excess_credit_is_not_used_later() {
         let (mut meter, start) = started();
         assert_eq!(meter.charged(start + s(2), s(3_600)), s(0));
         assert_eq!(meter.charged(start + s(5), s(3_600)), s(3));
     }
 
     #[test]
-    fn following_another_thread_credits_nothing_of_its_past() {
+    fn pauses_before_following_a_thread_are_not_credited() {
         let (mut meter, start) = started();
         meter.follow(start + s(1), s(0), s(500));
         assert_eq!(meter.charged(start + s(2), s(500)), s(2));
@@ -221,44 +222,44 @@ mod tests {
     }
 
     #[test]
-    fn g1_a_place_found_late_moves_what_is_charged_by_no_more_than_the_time_since() {
-        // 1 s before it followed, 2 s since; it was assumed to stand at 50 s all the time.
-        for (paid, charged) in [(s(0), s(3)), (s(50), s(3)), (s(51), s(2)), (s(900), s(1))] {
+    fn g1_a_late_baseline_changes_the_charged_time_by_at_most_the_time_since_the_join() {
+        // 1 s before the join, 2 s since; the paused time was assumed to be 50 s throughout.
+        for (paused_time, charged) in [(s(0), s(3)), (s(50), s(3)), (s(51), s(2)), (s(900), s(1))] {
             let (mut meter, start) = started();
             meter.follow(start + s(1), s(0), s(50));
-            meter.place(start + s(3), paid);
-            assert_eq!(meter.charged(start + s(3), paid), charged, "{paid:?}");
-            assert_eq!(meter.charged(start + s(5), paid + s(1)), charged + s(1), "{paid:?}");
+            meter.set_baseline(start + s(3), paused_time);
+            assert_eq!(meter.charged(start + s(3), paused_time), charged, "{paused_time:?}");
+            assert_eq!(meter.charged(start + s(5), paused_time + s(1)), charged + s(1), "{paused_time:?}");
         }
     }
 
     #[test]
-    fn g3_a_place_found_late_counts_from_the_beginning_whatever_pauses_of_its_own_there_were_since() {
-        // A pause of its own from 5 s to 6 s, and the place at 7 s.
-        for (paid, charged) in [(s(50), s(6)), (s(54), s(2)), (s(900), s(0))] {
+    fn g3_a_late_baseline_counts_from_the_join_despite_own_pauses_since() {
+        // An own pause from 5 s to 6 s, the baseline at 7 s.
+        for (paused_time, charged) in [(s(50), s(6)), (s(54), s(2)), (s(900), s(0))] {
             let (mut meter, start) = started();
             meter.follow(start, s(0), s(50));
             meter.pause(start + s(5), s(50));
             meter.resume(start + s(6), s(50));
-            meter.place(start + s(7), paid);
-            assert_eq!(meter.charged(start + s(7), paid), charged, "{paid:?}");
-            assert_eq!(meter.charged(start + s(8), paid), charged + s(1), "{paid:?}");
+            meter.set_baseline(start + s(7), paused_time);
+            assert_eq!(meter.charged(start + s(7), paused_time), charged, "{paused_time:?}");
+            assert_eq!(meter.charged(start + s(8), paused_time), charged + s(1), "{paused_time:?}");
         }
     }
 
     #[test]
-    fn a_place_found_late_charges_nothing_for_a_pause_of_its_own() {
+    fn a_late_baseline_does_not_charge_own_pauses() {
         let (mut meter, start) = started();
-        // Its thread was assumed to be paused all the time, and was not.
+        // The thread was wrongly assumed to be paused throughout.
         meter.follow(start, s(0), s(50));
         meter.pause(start + s(1), s(51));
         meter.resume(start + s(6), s(56));
-        meter.place(start + s(8), s(50));
+        meter.set_baseline(start + s(8), s(50));
         assert_eq!(meter.charged(start + s(8), s(50)), s(2));
     }
 
     #[test]
-    fn the_ends_of_the_types_are_safe() {
+    fn arithmetic_saturates_at_the_limits_of_the_types() {
         let start = Instant::now();
         let mut meter = Meter::new(Some(Duration::MAX), start);
         assert_eq!(meter.charged(start, Duration::MAX), s(0));

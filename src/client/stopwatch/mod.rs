@@ -1,4 +1,4 @@
-//! Stopwatches that stand still while a person is being asked: what an exec server times its commands with.
+//! Stopwatches that stop while a person is being asked: exec servers time their commands with them.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,37 +16,39 @@
 //! # }
 //! ```
 //!
-//! A command is charged its wall time, less the time its thread was paused, less the time its own stopwatch was paused
-//! (a moment that is both counts once).
+//! A command is charged its wall time, minus the time its thread was paused, minus the time its own stopwatch was paused
+//! (overlapping time counts once).
 //!
-//! | file | is |
+//! | file | content |
 //! | --- | --- |
-//! | `meter` | pure: what one stopwatch has been charged |
+//! | `meter` | pure: the time charged to one stopwatch |
 //! | `paused_time` | pure: how long one thread has been paused, as far as this process knows |
-//! | `thread` | the paused time of one thread, shared by its stopwatches; asking the coordinator on their behalf |
-//! | `stopwatch` | [`Stopwatch`]: pausing, waiting for the end |
-//! | `controller` | [`StopwatchController`]: which stopwatch follows which thread |
-//! | `follow`, `threads` | the task that feeds the threads from a watch; the threads that it follows |
+//! | `thread` | one thread's paused time, shared by its stopwatches, and the queries to the coordinator |
+//! | `stopwatch` | [`Stopwatch`]: pauses, and waiting for the expiry |
+//! | `threads`, `follow` | the threads that are followed, and the task that applies the watch to them |
+//! | `controller` | [`StopwatchController`]: registers stopwatches under threads |
 //!
 //! Invariants:
-//! 1. A stopwatch that follows a thread expires only after the coordinator, asked once more after the time ran out, said
-//!    that the thread runs (G1), or when it could not be asked for the whole `disconnect_grace`.
-//! 2. What is not confirmed ends: cut off, a paused thread counts as paused for `disconnect_grace` and then runs (G2).
-//! 3. The credit of a thread follows the server's `paused_total` and is never recomputed from what was seen, so a pause
-//!    that nobody here saw is credited like any other (G3).
-//! 4. Pausing a thread changes its one shared record and wakes nobody. Waiters find out when their timers fire.
+//! 1. A stopwatch that follows a thread expires only after the coordinator, in a query sent after the time ran out,
+//!    returned that the thread is not paused (G1), or after it was unreachable for the whole `disconnect_grace`.
+//! 2. Unconfirmed pauses end: while disconnected, a paused thread counts as paused for `disconnect_grace` and then as
+//!    running (G2).
+//! 3. The paused time of a thread follows the server's `paused_total` and is never recomputed from observed changes, so a
+//!    pause that this process did not see is credited like any other (G3).
+//! 4. Pausing a thread changes one shared record and wakes nobody. Waiters find the pause when their timers fire.
 //!
-//! Locks: a stopwatch's before its thread's; the controller's map is never held with either. None across an await.
+//! Lock order: a stopwatch before its thread; the controller's map is never held together with either. No lock is held
+//! across an await.
 mod controller;
 mod follow;
+mod machine_sleep;
 mod meter;
 mod paused_time;
-mod sleep;
-#[allow(clippy::module_inception)] // The module is the toolbox, the file is the tool.
+#[allow(clippy::module_inception)] // The type has the name of its module.
 mod stopwatch;
 mod thread;
 mod threads;
 
 pub use controller::{Registration, StopwatchController};
+pub use follow::Link;
 pub use stopwatch::{PauseGuard, Stopwatch};
-pub use threads::Link;

@@ -1,18 +1,18 @@
-//! The stopwatch as its user sees it.
+//! The stopwatch that users of the library see.
 //!
-//! Waiting is a loop: look; if there is time left, sleep that long and look again. Nothing needs to tell a waiter that a
-//! pause began: the look after its sleep finds it. Only then, standing still, does it wait to be told.
+//! Waiting is a loop: check; if there is time left, sleep that long and check again. A waiter need not learn that a pause
+//! began: the check after its sleep finds the pause. Only then does it wait for a notification.
 //!
-//! 1. A waiter subscribes to what may wake it before it looks: `notify_waiters` reaches every `Notified` that exists by
-//!    then, polled or not, and is not kept for those made later.
-//! 2. Nothing but a look decides: after any wake-up, timer or notification, the state is read again.
-//! 3. Expired is for ever.
+//! 1. A waiter subscribes to its notifications before it checks: `notify_waiters` reaches every `Notified` that exists by
+//!    then, polled or not, and none that is made later.
+//! 2. Only a check decides: after any wake-up, timer or notification, the state is read again.
+//! 3. Expiry is final.
 use super::{
     meter::{Limit, Meter},
-    paused_time::Joined,
-    thread::{Asked, ThreadClock},
+    paused_time::JoinBaseline,
+    thread::{QueryState, ThreadClock},
 };
-use crate::client::after;
+use crate::client::deadline_after;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use std::{future::Future, sync::Arc, time::Duration};
 use tokio::{
@@ -20,10 +20,10 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// However short the grace is, a question gets this much time.
-const SHORTEST_ASK: Duration = Duration::from_millis(250);
+/// A query gets at least this much time, even if `disconnect_grace` is shorter.
+const MIN_QUERY_TIME: Duration = Duration::from_millis(250);
 
-/// A limit on time that does not run while it is paused. Clones are the same stopwatch. It runs from its creation.
+/// A limit on time that does not count pauses. It starts when it is created; clones share it.
 ///
 /// Time is tokio's (`tokio::time::Instant`): tests can move it, and on Linux and macOS it stands still while the machine
 /// sleeps, so that a sleep is not charged.
@@ -33,7 +33,7 @@ pub struct Stopwatch(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     state: Mutex<State>,
-    /// Told when its own last pause ends, and when it starts or stops to follow a thread.
+    /// Notified when the last own pause ends, and when the stopwatch starts or stops following a thread.
     changed: Notify,
 }
 
@@ -48,28 +48,28 @@ struct State {
 #[derive(Debug)]
 struct Follows {
     clock: Arc<ThreadClock>,
-    /// Where it finds its place; `None`: it has.
-    joined: Option<Joined>,
+    /// Set by the thread's next state; `None`: the meter has it already.
+    join_baseline: Option<JoinBaseline>,
 }
 
-/// What a look finds.
+/// The result of a check.
 #[derive(Debug)]
-enum Look {
+enum Check {
     Expired,
-    /// Nothing happens by itself: a pause of its own, or no limit.
-    Still,
-    /// There is time until then.
+    /// It has an open pause of its own, or no limit: only a notification can change that.
+    Stopped,
+    /// It runs out then, unless it is paused before.
     Runs(Instant),
-    /// As `Runs`, but what is known of the thread is only assumed.
-    RunsPerhaps(Instant, Arc<ThreadClock>),
-    /// The thread is paused; cut off, that counts until then.
-    Frozen(Option<Instant>, Arc<ThreadClock>),
-    /// The time ran out at that moment; the coordinator must be asked.
+    /// As `Runs`, but the thread's state is not confirmed.
+    RunsUnconfirmed(Instant, Arc<ThreadClock>),
+    /// The thread is paused; while disconnected, an unconfirmed pause counts until then.
+    ThreadPaused(Option<Instant>, Arc<ThreadClock>),
+    /// It ran out then; a query to the coordinator must confirm it.
     RanOut(Instant, Arc<ThreadClock>),
 }
 
 impl Stopwatch {
-    /// A stopwatch that expires after `limit` of unpaused time from now.
+    /// A stopwatch that expires after `limit` of unpaused time from now; any value is allowed, zero too.
     pub fn new(limit: Duration) -> Self {
         Self::start(Some(limit))
     }
@@ -85,71 +85,71 @@ impl Stopwatch {
         Self(Arc::new(Inner { state, changed: Notify::new() }))
     }
 
-    /// Pauses until the guard is dropped. Pauses nest: it runs again when the last one ends.
+    /// Pauses the stopwatch until the guard is dropped. Pauses nest: it runs again when the last one ends.
     pub fn pause(&self) -> PauseGuard {
         let mut state = self.state();
-        let (now, paid) = state.now();
-        state.meter.pause(now.into_std(), paid);
+        let (now, paused_time) = state.now();
+        state.meter.pause(now.into_std(), paused_time);
         drop(state);
         PauseGuard(self.clone())
     }
 
-    /// Pauses while `future` runs.
+    /// Pauses the stopwatch while `future` runs.
     ///
     /// # Cancel safety
-    /// Dropped half-way, the pause ends.
+    /// If the future is dropped, the pause ends.
     pub async fn pause_for<F: Future>(&self, future: F) -> F::Output {
         let _paused = self.pause();
         future.await
     }
 
-    /// The unpaused time so far. Never goes backwards: where a pause is learnt of only after a lost connection, it stands
-    /// still until that time is made up for.
+    /// The unpaused time so far. It never decreases: when a reconnect reveals a pause that was charged meanwhile, it stands
+    /// still for as long.
     pub fn elapsed(&self) -> Duration {
         let mut state = self.state();
-        let (now, paid) = state.now();
-        state.meter.elapsed(now.into_std(), paid)
+        let (now, paused_time) = state.now();
+        state.meter.elapsed(now.into_std(), paused_time)
     }
 
-    /// The limit less [`elapsed`](Self::elapsed), at least zero; `None` without a limit.
+    /// The limit minus [`elapsed`](Self::elapsed), at least zero; `None` without a limit.
     ///
-    /// Zero does not mean expired: the coordinator may have to be asked first. [`expired`](Self::expired) decides.
+    /// Zero does not mean expired: the coordinator may have to confirm it first. [`expired`](Self::expired) decides.
     pub fn remaining(&self) -> Option<Duration> {
         let mut state = self.state();
-        let (now, paid) = state.now();
-        state.meter.remaining(now.into_std(), paid)
+        let (now, paused_time) = state.now();
+        state.meter.remaining(now.into_std(), paused_time)
     }
 
-    /// Whether it stands still, by a pause of its own or of the thread that it follows.
+    /// Whether the stopwatch is paused, by a pause of its own or of the thread that it follows.
     pub fn is_paused(&self) -> bool {
         let state = self.state();
-        let frozen = |follows: &Follows| follows.clock.pause(Instant::now()).0;
-        state.meter.is_paused() || state.follows.as_ref().is_some_and(frozen)
+        let thread_paused = |follows: &Follows| follows.clock.pause(Instant::now()).0;
+        state.meter.is_paused() || state.follows.as_ref().is_some_and(thread_paused)
     }
 
-    /// Waits until the limit is used up, and, if it follows a thread, until the coordinator has confirmed that the thread
-    /// runs (G1). A coordinator that cannot be asked is waited for at most the controller's `disconnect_grace`. Any number
-    /// of tasks may wait. Once expired it is expired for ever, and this returns at once.
+    /// Waits until the limit is used up and, if the stopwatch follows a thread, until the coordinator has confirmed that the
+    /// thread is not paused (G1). It waits for an unreachable coordinator for at most the controller's `disconnect_grace`.
+    /// Any number of tasks may wait. Expiry is final: later calls return at once.
     ///
     /// # Cancel safety
-    /// Nothing is lost; wait again.
+    /// Nothing is lost; call it again.
     pub async fn expired(&self) {
         loop {
             let changed = self.0.changed.notified();
-            match self.look() {
-                Look::Expired => return,
-                Look::Still => changed.await,
-                Look::Runs(until) => tokio::select! {
+            match self.check() {
+                Check::Expired => return,
+                Check::Stopped => changed.await,
+                Check::Runs(until) => tokio::select! {
                     () = sleep_until(until) => {}
                     () = changed => {}
                 },
-                Look::RunsPerhaps(_, clock) | Look::Frozen(_, clock) => {
+                Check::RunsUnconfirmed(_, clock) | Check::ThreadPaused(_, clock) => {
                     let thread_changed = clock.changed.notified();
-                    // Again, now that the thread cannot change unnoticed.
-                    let until = match self.look() {
-                        Look::RunsPerhaps(until, _) | Look::Frozen(Some(until), _) => until,
-                        Look::Frozen(None, _) => after(Instant::now(), Duration::MAX),
-                        Look::Expired | Look::Still | Look::Runs(_) | Look::RanOut(..) => continue,
+                    // Check again: from here on no change of the thread is missed.
+                    let until = match self.check() {
+                        Check::RunsUnconfirmed(until, _) | Check::ThreadPaused(Some(until), _) => until,
+                        Check::ThreadPaused(None, _) => deadline_after(Instant::now(), Duration::MAX),
+                        Check::Expired | Check::Stopped | Check::Runs(_) | Check::RanOut(..) => continue,
                     };
                     tokio::select! {
                         () = sleep_until(until) => {}
@@ -157,7 +157,7 @@ impl Stopwatch {
                         () = thread_changed => {}
                     }
                 }
-                Look::RanOut(at, clock) => tokio::select! {
+                Check::RanOut(at, clock) => tokio::select! {
                     () = self.confirm(at, &clock) => {}
                     () = changed => {}
                 },
@@ -165,80 +165,82 @@ impl Stopwatch {
         }
     }
 
-    /// Sees to it that the coordinator is asked, and expires when that is settled. Returns after each step.
+    /// Takes one step of the query that confirms the expiry; expires when it has ended.
     async fn confirm(&self, ran_out: Instant, clock: &Arc<ThreadClock>) {
-        let answered = clock.answered.notified();
-        let give_up = after(ran_out, clock.grace());
-        match clock.asked(ran_out) {
-            // The answer has been taken into account before this look, or is in the next one.
-            Asked::Answered => self.expire(ran_out),
-            Asked::Failed { .. } if Instant::now() >= give_up => self.expire(ran_out),
-            Asked::UnderWay { began, failed } => {
-                let enough = if failed { give_up } else { give_up.max(began + SHORTEST_ASK) };
+        let query_ended = clock.query_ended.notified();
+        let give_up = deadline_after(ran_out, clock.disconnect_grace());
+        match clock.query_state(ran_out) {
+            // Its response was applied before this check, or `expire` finds it.
+            QueryState::Succeeded => self.expire(ran_out),
+            QueryState::Failed { .. } if Instant::now() >= give_up => self.expire(ran_out),
+            QueryState::Running { began, retried } => {
+                let enough = if retried { give_up } else { give_up.max(began + MIN_QUERY_TIME) };
                 if Instant::now() >= enough {
                     return self.expire(ran_out);
                 }
                 tokio::select! {
-                    () = answered => {}
+                    () = query_ended => {}
                     () = sleep_until(enough) => {}
                 }
             }
-            Asked::NotYet => {
-                clock.ask();
+            QueryState::NotStarted => {
+                clock.query();
                 tokio::select! {
-                    () = answered => {}
-                    () = sleep_until(give_up.max(Instant::now() + SHORTEST_ASK)) => {}
+                    () = query_ended => {}
+                    () = sleep_until(give_up.max(Instant::now() + MIN_QUERY_TIME)) => {}
                 }
             }
-            Asked::Failed { next } => {
-                sleep_until(give_up.min(next)).await;
+            QueryState::Failed { retry_at } => {
+                sleep_until(give_up.min(retry_at)).await;
                 if Instant::now() < give_up {
-                    clock.ask();
+                    clock.query();
                 }
             }
         }
     }
 
-    /// Expires, if the time that ran out is still out: an answer, or a pause of its own, may have come between.
+    /// Expires if a new check agrees: a response or an own pause may have come in between.
     fn expire(&self, ran_out: Instant) {
-        if let Look::RanOut(at, _) = self.look()
+        if let Check::RanOut(at, _) = self.check()
             && at <= ran_out
         {
             self.state().expired = true;
         }
     }
 
-    fn look(&self) -> Look {
+    fn check(&self) -> Check {
         let mut state = self.state();
         if state.expired {
-            return Look::Expired;
+            return Check::Expired;
         }
-        let (now, paid) = state.now();
+        let (now, paused_time) = state.now();
         let clock = state.follows.as_ref().map(|follows| follows.clock.clone());
         if state.meter.is_paused() {
-            return Look::Still;
+            return Check::Stopped;
         }
-        let (frozen, thaw) = clock.as_ref().map_or((false, None), |clock| clock.pause(now));
-        let Some(against_limit) = state.meter.against_limit(now.into_std(), paid) else { return Look::Still };
+        let (thread_paused, valid_until) = clock.as_ref().map_or((false, None), |clock| clock.pause(now));
+        let Some(against_limit) = state.meter.against_limit(now.into_std(), paused_time) else { return Check::Stopped };
         match (against_limit, clock) {
-            (_, Some(clock)) if frozen => Look::Frozen(thaw, clock),
-            (Limit::Left(left), Some(clock)) if thaw.is_some() => Look::RunsPerhaps(after(now, left), clock),
-            (Limit::Left(left), _) => Look::Runs(after(now, left)),
-            (Limit::Over(over), Some(clock)) => Look::RanOut(now.checked_sub(over).unwrap_or(now), clock),
+            (_, Some(clock)) if thread_paused => Check::ThreadPaused(valid_until, clock),
+            (Limit::Left(left), Some(clock)) if valid_until.is_some() => {
+                Check::RunsUnconfirmed(deadline_after(now, left), clock)
+            }
+            (Limit::Left(left), _) => Check::Runs(deadline_after(now, left)),
+            (Limit::Over(over), Some(clock)) => Check::RanOut(now.checked_sub(over).unwrap_or(now), clock),
             (Limit::Over(_), None) => {
                 state.expired = true;
-                Look::Expired
+                Check::Expired
             }
         }
     }
 
-    /// Follows a thread from now on; whatever it followed before is forgotten. Returns the number to leave it with.
+    /// Follows a thread, instead of the one before. Returns the registration number for [`Stopwatch::leave`].
     pub(super) fn follow(&self, clock: Arc<ThreadClock>) -> u64 {
         let mut state = self.state();
         let (now, old) = state.now();
-        let (new, joined) = clock.join(now);
+        let (new, join_baseline) = clock.join(now);
         state.meter.follow(now.into_std(), old, new);
-        state.follows = Some(Follows { clock, joined: Some(joined) });
+        state.follows = Some(Follows { clock, join_baseline: Some(join_baseline) });
         state.registrations += 1;
         let registration = state.registrations;
         drop(state);
@@ -246,7 +248,7 @@ impl Stopwatch {
         registration
     }
 
-    /// Follows no thread any more, if nothing has changed since `registration`.
+    /// Stops following, unless there was a later registration.
     pub(super) fn leave(&self, registration: u64) {
         let mut state = self.state();
         if state.registrations != registration {
@@ -265,17 +267,19 @@ impl Stopwatch {
 }
 
 impl State {
-    /// The moment, and the thread's paused time; afterwards the meter has its place.
+    /// The time and the thread's paused time; gives the meter its baseline if that has arrived.
     fn now(&mut self) -> (Instant, Duration) {
         let Some(follows) = &mut self.follows else { return (Instant::now(), Duration::ZERO) };
         let now = Instant::now();
-        let paid = follows.clock.paid(now);
-        // Looked for afterwards: without a place, what was read is from before the state that gives it.
-        let Some(&(at, placed)) = follows.joined.as_ref().and_then(|joined| joined.get()) else { return (now, paid) };
-        follows.joined = None;
-        self.meter.place(at, placed);
+        let paused_time = follows.clock.paused_time(now);
+        // In this order: if there is no baseline yet, `paused_time` is from before the state that sets it.
+        let Some(&(at, at_baseline)) = follows.join_baseline.as_ref().and_then(|baseline| baseline.get()) else {
+            return (now, paused_time);
+        };
+        follows.join_baseline = None;
+        self.meter.set_baseline(at, at_baseline);
         let now = Instant::now();
-        (now, follows.clock.paid(now))
+        (now, follows.clock.paused_time(now))
     }
 }
 
@@ -287,8 +291,8 @@ pub struct PauseGuard(Stopwatch);
 impl Drop for PauseGuard {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        let (now, paid) = state.now();
-        let last = state.meter.resume(now.into_std(), paid);
+        let (now, paused_time) = state.now();
+        let last = state.meter.resume(now.into_std(), paused_time);
         drop(state);
         if last {
             self.0.0.changed.notify_waiters();

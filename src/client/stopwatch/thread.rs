@@ -1,168 +1,165 @@
-//! One thread as its stopwatches share it: its credit, who waits for a change of it, and the question to the
-//! coordinator that comes before an expiry.
+//! One thread as its stopwatches share it: its paused time, its waiters, and the query to the coordinator that precedes an
+//! expiry.
 //!
-//! 1. Pausing is one short critical section. Only a resume, a break and its end wake the waiters, and only those who
-//!    wait for the thread; who waits for a timer is not among them.
-//! 2. One question per thread is under way at a time, whoever asks. An answer counts for a stopwatch only if the question
-//!    began after its time ran out: an earlier one may have missed an increment that was acknowledged since (G1).
-//! 3. A question is a short task of its own: it is answered also when the one who asked has gone.
-use super::paused_time::{Joined, Now, PausedTimeTracker, Seen, Via};
+//! 1. Pausing is one short critical section. Only a resume, a disconnect and a reconnect wake waiters, and only those that
+//!    wait for the thread; waiters with a timer are not among them.
+//! 2. One query per thread runs at a time, whoever starts it. Its response counts for a stopwatch only if the query began
+//!    after the stopwatch ran out: an earlier one may have missed an increment that was acknowledged since (G1).
+//! 3. A query runs in its own short task, so it ends also when its starter has been dropped.
+use super::paused_time::{JoinBaseline, LocalTime, ObservedState, PausedTimeTracker, Source};
 use crate::client::{Client, GetPauseStateRequest, PauseState};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::Notify, time::Instant};
 
-/// Between two questions to a coordinator that cannot be asked; up to twice as long, at random.
-const ASK_AGAIN: Duration = Duration::from_millis(500);
+/// The pause after a failed query; up to twice as long, at random.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// How to ask, and how long to be patient; the same for all threads of a controller.
+/// The settings that all threads of a controller share.
 #[derive(Debug)]
-pub(super) struct Coordinator {
-    /// `None`: there is nobody to ask.
+pub(super) struct FollowConfig {
+    /// `None`: detached, no query is sent.
     pub(super) client: Option<Client>,
-    pub(super) grace: Duration,
-    /// How long the machine has slept.
-    pub(super) slept: fn() -> Duration,
+    pub(super) disconnect_grace: Duration,
+    /// Reads how long the machine has slept.
+    pub(super) machine_sleep: fn() -> Duration,
 }
 
 #[derive(Debug)]
 pub(super) struct ThreadClock {
     thread_id: Arc<str>,
-    coordinator: Arc<Coordinator>,
-    credit: Mutex<PausedTimeTracker>,
-    asks: Mutex<Asks>,
-    /// Told when waiters must look again.
+    config: Arc<FollowConfig>,
+    tracker: Mutex<PausedTimeTracker>,
+    queries: Mutex<Queries>,
+    /// Notified when waiters must check again.
     pub(super) changed: Notify,
-    /// Told when a question was answered, or failed.
-    pub(super) answered: Notify,
+    /// Notified when a query has ended.
+    pub(super) query_ended: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Asks {
-    /// When the question under way began.
-    under_way: Option<Instant>,
-    /// When the last one that is over began, and whether it was answered.
+struct Queries {
+    /// When the running query began.
+    running_since: Option<Instant>,
+    /// When the last ended query began, and whether it succeeded.
     last: Option<(Instant, bool)>,
-    /// When the next one is due, if that failed. Kept here, since those who wait may do so in small steps.
-    next: Option<Instant>,
+    /// When to retry after a failure. Kept here, since a waiter may wait in small steps.
+    retry_at: Option<Instant>,
 }
 
-/// What is known about a question that began at some moment or later.
+/// The state of the queries that began at some time or later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
-    Answered,
-    /// The next one should begin then.
+pub(super) enum QueryState {
+    Succeeded,
     Failed {
-        next: Instant,
+        retry_at: Instant,
     },
-    /// It began then and is not over; `failed`: one before it failed.
-    UnderWay {
+    /// `retried`: an earlier one failed.
+    Running {
         began: Instant,
-        failed: bool,
+        retried: bool,
     },
-    /// None has begun yet.
-    NotYet,
+    NotStarted,
 }
 
 impl ThreadClock {
-    pub(super) fn new(thread_id: Arc<str>, coordinator: Arc<Coordinator>) -> Self {
-        let credit = Mutex::new(PausedTimeTracker::new(Instant::now().into_std(), coordinator.grace));
-        let (asks, changed, answered) = Default::default();
-        Self { thread_id, coordinator, credit, asks, changed, answered }
+    pub(super) fn new(thread_id: Arc<str>, config: Arc<FollowConfig>) -> Self {
+        let tracker = Mutex::new(PausedTimeTracker::new(Instant::now().into_std(), config.disconnect_grace));
+        let (queries, changed, query_ended) = Default::default();
+        Self { thread_id, config, tracker, queries, changed, query_ended }
     }
 
-    fn credit(&self) -> MutexGuard<'_, PausedTimeTracker> {
-        // Nothing in there can be half done: each change is one assignment at its end.
-        self.credit.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tracker(&self) -> MutexGuard<'_, PausedTimeTracker> {
+        // A panic leaves nothing half done: each change is one assignment at its end.
+        self.tracker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn asks(&self) -> MutexGuard<'_, Asks> {
-        self.asks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queries(&self) -> MutexGuard<'_, Queries> {
+        self.queries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn grace(&self) -> Duration {
-        self.coordinator.grace
+    pub(super) fn disconnect_grace(&self) -> Duration {
+        self.config.disconnect_grace
     }
 
-    /// The paused time so far.
-    pub(super) fn paid(&self, now: Instant) -> Duration {
-        self.credit().paid(now.into_std())
+    pub(super) fn paused_time(&self, now: Instant) -> Duration {
+        self.tracker().paused_time(now.into_std())
     }
 
-    /// Whether the thread is paused, and until when that counts if it cannot be confirmed. The end of the link's grace is
-    /// given for a running thread too: its credit is not certain then.
+    /// Whether the thread is paused; and, while disconnected, when an unconfirmed pause stops counting. That time is
+    /// returned for a running thread too, since its paused time is uncertain then.
     pub(super) fn pause(&self, now: Instant) -> (bool, Option<Instant>) {
-        let credit = self.credit();
-        (credit.is_paused(now.into_std()), credit.thaw().map(Instant::from_std))
+        let tracker = self.tracker();
+        (tracker.is_paused(now.into_std()), tracker.valid_until().map(Instant::from_std))
     }
 
-    pub(super) fn join(&self, now: Instant) -> (Duration, Joined) {
-        self.credit().join(now.into_std())
+    pub(super) fn join(&self, now: Instant) -> (Duration, JoinBaseline) {
+        self.tracker().join(now.into_std())
     }
 
-    /// The watch is not heard any more.
-    pub(super) fn cut(&self) {
-        let wake = self.credit().cut(Instant::now().into_std());
+    /// Notes that the watch is disconnected.
+    pub(super) fn disconnect(&self) {
+        let wake = self.tracker().disconnect(Instant::now().into_std());
         if wake {
             self.changed.notify_waiters();
         }
     }
 
-    /// Takes a state.
-    pub(super) fn apply(&self, state: &PauseState, via: Via) {
-        // A negative or missing total is no server of ours; it credits nothing.
+    pub(super) fn apply(&self, state: &PauseState, source: Source) {
+        // Our servers always send a total >= 0; anything else credits nothing.
         let total = state.paused_total.and_then(|total| Duration::try_from(total).ok()).unwrap_or_default();
-        let seen = Seen { revision: state.revision, paused: state.paused, total };
-        let slept = (self.coordinator.slept)();
+        let state = ObservedState { revision: state.revision, paused: state.paused, total };
+        let slept = (self.config.machine_sleep)();
         let wake = {
-            let mut credit = self.credit();
-            credit.apply(Now { at: Instant::now().into_std(), slept }, seen, via)
+            let mut tracker = self.tracker();
+            tracker.apply(LocalTime { at: Instant::now().into_std(), slept }, state, source)
         };
         if wake {
             self.changed.notify_waiters();
         }
     }
 
-    /// What became of a question that began at `since` or later.
-    pub(super) fn asked(&self, since: Instant) -> Asked {
-        if self.coordinator.client.is_none() {
-            return Asked::Answered;
+    /// The state of the queries that began at `since` or later.
+    pub(super) fn query_state(&self, since: Instant) -> QueryState {
+        if self.config.client.is_none() {
+            return QueryState::Succeeded;
         }
-        let asks = self.asks();
-        match (asks.last.filter(|(began, _)| *began >= since), asks.under_way.filter(|began| *began >= since)) {
-            (Some((_, true)), _) => Asked::Answered,
-            (last, Some(began)) => Asked::UnderWay { began, failed: last.is_some() },
-            (Some((began, false)), None) => Asked::Failed { next: asks.next.unwrap_or(began) },
-            (None, None) => Asked::NotYet,
-        }
-    }
-
-    /// Asks the coordinator, unless a question is under way. Should that have begun too early, ask again when it is over.
-    pub(super) fn ask(self: &Arc<Self>) {
-        let Some(client) = &self.coordinator.client else { return };
-        let mut asks = self.asks();
-        if asks.under_way.is_none() {
-            asks.under_way = Some(Instant::now());
-            tokio::spawn(self.clone().put_question(client.clone()));
+        let queries = self.queries();
+        let last = queries.last.filter(|(began, _)| *began >= since);
+        match (last, queries.running_since.filter(|began| *began >= since)) {
+            (Some((_, true)), _) => QueryState::Succeeded,
+            (last, Some(began)) => QueryState::Running { began, retried: last.is_some() },
+            (Some((began, false)), None) => QueryState::Failed { retry_at: queries.retry_at.unwrap_or(began) },
+            (None, None) => QueryState::NotStarted,
         }
     }
 
-    async fn put_question(self: Arc<Self>, client: Client) {
-        let known = self.credit().revision();
+    /// Starts a query, unless one is running. If that one began too early, start another when it has ended.
+    pub(super) fn query(self: &Arc<Self>) {
+        let Some(client) = &self.config.client else { return };
+        let mut queries = self.queries();
+        if queries.running_since.is_none() {
+            queries.running_since = Some(Instant::now());
+            tokio::spawn(self.clone().run_query(client.clone()));
+        }
+    }
+
+    async fn run_query(self: Arc<Self>, client: Client) {
+        let known_revision = self.tracker().revision();
         let request = GetPauseStateRequest { thread_id: self.thread_id.to_string() };
-        let answer = client.get_pause_state(request).await;
-        let state = answer.map(|response| response.pause_state);
+        let response = client.get_pause_state(request).await;
+        let state = response.map(|response| response.pause_state);
         if let Ok(Some(state)) = &state {
-            self.apply(state, Via::Ask { known });
+            self.apply(state, Source::Query { known_revision });
         } else {
-            tracing::debug!(thread_id = &*self.thread_id, ?state, "could not ask before an expiry");
+            tracing::debug!(thread_id = &*self.thread_id, ?state, "the query before an expiry failed");
         }
         {
-            let mut asks = self.asks();
-            let began = asks.under_way.take();
-            asks.last = began.map(|began| (began, matches!(state, Ok(Some(_)))));
-            asks.next = Some(Instant::now() + ASK_AGAIN.mul_f64(1.0 + fastrand::f64()));
+            let mut queries = self.queries();
+            let began = queries.running_since.take();
+            queries.last = began.map(|began| (began, matches!(state, Ok(Some(_)))));
+            queries.retry_at = Some(Instant::now() + RETRY_DELAY.mul_f64(1.0 + fastrand::f64()));
         }
-        self.answered.notify_waiters();
+        self.query_ended.notify_waiters();
     }
 }

@@ -1,4 +1,4 @@
-//! The threads that a controller follows, shared by the controller and its follower.
+//! The threads that a controller follows.
 use super::thread::ThreadClock;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -7,39 +7,27 @@ use tokio::time::Instant;
 /// How long a thread without stopwatches is still followed.
 pub(super) const LINGER: Duration = Duration::from_secs(30);
 
-/// Whether the coordinator is heard.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Link {
-    /// Nothing has been heard yet, nor has anything failed.
-    Connecting,
-    /// All threads are known.
-    Connected,
-    /// At least one thread is not heard of; why.
-    Disconnected(String),
-}
-
-/// What the follower is told. At most one of each per thread is on the way.
-#[derive(Debug)]
-pub(super) enum Command {
-    Follow(Arc<str>),
-    MayBeIdle(Arc<str>),
-}
-
-/// The threads that are followed.
 #[derive(Debug, Default)]
-pub(super) struct Threads(Mutex<HashMap<Arc<str>, Thread>>);
+pub(super) struct Threads(Mutex<HashMap<Arc<str>, FollowedThread>>);
 
 #[derive(Debug)]
-pub(super) struct Thread {
+pub(super) struct FollowedThread {
     pub(super) clock: Arc<ThreadClock>,
-    pub(super) registered: usize,
+    pub(super) registrations: usize,
     pub(super) idle_since: Instant,
-    /// The follower will look whether it is idle.
-    pub(super) doubted: bool,
+    /// The follower is going to check whether the thread is idle.
+    pub(super) idle_check_pending: bool,
+}
+
+/// The result of [`Threads::forget_if_idle`].
+pub(super) enum Idle {
+    InUse,
+    CheckAgainAt(Instant),
+    Forgotten,
 }
 
 impl Threads {
-    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Thread>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, FollowedThread>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -47,25 +35,19 @@ impl Threads {
         self.lock().get(thread_id).map(|thread| thread.clock.clone())
     }
 
-    /// Forgets a thread that has been idle long enough; otherwise says when to look again, if at all.
+    /// Forgets a thread that has been idle for [`LINGER`].
     pub(super) fn forget_if_idle(&self, thread_id: &str, now: Instant) -> Idle {
         let mut threads = self.lock();
         let Some(thread) = threads.get_mut(thread_id) else { return Idle::Forgotten };
-        if thread.registered > 0 {
-            thread.doubted = false;
+        if thread.registrations > 0 {
+            thread.idle_check_pending = false;
             return Idle::InUse;
         }
         let due = thread.idle_since + LINGER;
         if now < due {
-            return Idle::LookAgain(due);
+            return Idle::CheckAgainAt(due);
         }
         threads.remove(thread_id);
         Idle::Forgotten
     }
-}
-
-pub(super) enum Idle {
-    InUse,
-    LookAgain(Instant),
-    Forgotten,
 }

@@ -1,8 +1,8 @@
-//! One stream of a watch, opened again whenever it breaks.
+//! One stream of a watch, which is reopened after every disconnect.
 //!
-//! 1. A stream that is silent for two heartbeats is dead, whatever TCP believes. Only time spent waiting for the stream
-//!    counts: a slow reader does not break its own stream.
-//! 2. Nothing piles up here: while the reader is slow the stream is not read, HTTP/2 flow control tells the server, and
+//! 1. A stream without a message for two heartbeats is considered dead. Only time spent waiting for the stream counts: a
+//!    slow reader does not disconnect its own stream.
+//! 2. Nothing accumulates here: while the reader is slow the stream is not read, HTTP/2 flow control stops the server, and
 //!    the server keeps only the latest state of each thread.
 use super::super::{Client, Error, PauseState, WatchPauseStateRequest, WatchPauseStateResponse, retry};
 use crate::proto::v1::watch_pause_state_response::Event as Wire;
@@ -15,77 +15,77 @@ use tokio::{
 use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 
-/// Twice the time within which the server promises a heartbeat.
-const SILENCE: Duration = Duration::from_secs(30);
-/// The first pause before a stream is opened again, and the longest; each with up to as much again at random.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+/// Twice the server's longest heartbeat interval.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The first and the longest delay before a stream is reopened; each plus up to 100 % at random.
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(50);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(3);
 
-/// What a leg tells its watch.
+/// A message from a stream to its watch.
 pub(super) struct Message {
-    pub(super) leg: u64,
+    pub(super) stream_id: u64,
     pub(super) times: Times,
-    pub(super) what: What,
+    pub(super) event: StreamEvent,
 }
 
-/// Where a message stands among all that is heard of a thread.
+/// Orders a message among all messages about a thread.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
-    /// When its stream was asked for: it shows at least what had come by then.
+    /// When its stream was requested: the stream includes at least every change acknowledged by then.
     pub(super) opened: Instant,
-    /// When it came.
-    pub(super) came: Instant,
+    /// When the message was received.
+    pub(super) received: Instant,
 }
 
-pub(super) enum What {
+pub(super) enum StreamEvent {
     State(PauseState),
-    /// Each thread was told once since the stream was opened.
-    Complete,
+    /// Each thread's state was sent once since the stream was opened.
+    SnapshotComplete,
     Heartbeat,
-    /// The stream broke, or could not be opened. The leg opens it again by itself.
-    Broken(Error),
+    /// The stream broke, or could not be opened. It is reopened automatically.
+    Disconnected(Error),
 }
 
-/// Ends its leg when it is dropped; the server is told by the reset of the stream.
+/// Ends its stream when it is dropped; the server sees the reset of the HTTP/2 stream.
 #[derive(Debug)]
-pub(super) struct Running(AbortHandle);
+pub(super) struct StreamHandle(AbortHandle);
 
-impl Drop for Running {
+impl Drop for StreamHandle {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-/// Where a leg's messages go. An error means that nobody listens any more.
+/// Sends a stream's messages to its watch. `None` from a send means that the watch has been dropped.
 struct Sink {
-    leg: u64,
+    stream_id: u64,
     opened: Instant,
-    to: mpsc::Sender<Message>,
+    sender: mpsc::Sender<Message>,
 }
 
 impl Sink {
-    async fn send(&self, what: What) -> Option<()> {
-        let times = Times { opened: self.opened, came: Instant::now() };
-        self.to.send(Message { leg: self.leg, times, what }).await.ok()
+    async fn send(&self, event: StreamEvent) -> Option<()> {
+        let times = Times { opened: self.opened, received: Instant::now() };
+        self.sender.send(Message { stream_id: self.stream_id, times, event }).await.ok()
     }
 }
 
-/// Starts a leg; no `thread_ids` means every thread.
+/// Starts a stream; empty `thread_ids` select every thread.
 pub(super) fn start(
     client: &Client,
-    leg: u64,
+    stream_id: u64,
     thread_ids: Arc<[Arc<str>]>,
     elicitations: bool,
-    to: mpsc::Sender<Message>,
-) -> Running {
-    let sink = Sink { leg, opened: Instant::now(), to };
-    Running(tokio::spawn(run(client.without_retries(), thread_ids, elicitations, sink)).abort_handle())
+    sender: mpsc::Sender<Message>,
+) -> StreamHandle {
+    let sink = Sink { stream_id, opened: Instant::now(), sender };
+    StreamHandle(tokio::spawn(run(client.without_retries(), thread_ids, elicitations, sink)).abort_handle())
 }
 
 async fn run(client: Client, thread_ids: Arc<[Arc<str>]>, include_elicitations: bool, mut sink: Sink) -> Option<()> {
-    let mut pauses = retry::backoff(FIRST_PAUSE, LONGEST_PAUSE);
+    let mut delays = retry::backoff(FIRST_RETRY_DELAY, MAX_RETRY_DELAY);
     loop {
-        // Built for each attempt, so that a quiet stream does not keep a second copy of its ids.
+        // Built for each attempt, so that an open stream does not keep a second copy of its ids.
         let thread_ids = thread_ids.iter().map(|id| id.to_string()).collect();
         let request = WatchPauseStateRequest { thread_ids, include_elicitations };
         sink.opened = Instant::now();
@@ -93,38 +93,39 @@ async fn run(client: Client, thread_ids: Arc<[Arc<str>]>, include_elicitations: 
             Ok(stream) => read(stream, &sink).await?,
             Err(error) => (false, error),
         };
-        tracing::debug!(leg = sink.leg, %error, "the watch was interrupted");
-        sink.send(What::Broken(error)).await?;
+        tracing::debug!(stream_id = sink.stream_id, %error, "the watch was interrupted");
+        sink.send(StreamEvent::Disconnected(error)).await?;
         if complete {
-            pauses = retry::backoff(FIRST_PAUSE, LONGEST_PAUSE);
+            delays = retry::backoff(FIRST_RETRY_DELAY, MAX_RETRY_DELAY);
         }
-        // Also after a stream that worked: the clients of a restarted server must not all come back at once.
-        tokio::time::sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await;
+        // Also after a stream that worked: the clients of a restarted server must not all return at once.
+        tokio::time::sleep(delays.next().unwrap_or(MAX_RETRY_DELAY)).await;
     }
 }
 
-/// Reads to the end of the stream: whether its snapshot was complete, and why it ended. `None`: nobody listens.
+/// Reads to the end of the stream. Returns whether its snapshot was complete, and the error that ended it; `None` if the
+/// watch has been dropped.
 async fn read(
     mut stream: impl Stream<Item = Result<WatchPauseStateResponse, Error>> + Unpin,
     sink: &Sink,
 ) -> Option<(bool, Error)> {
     let mut complete = false;
     loop {
-        let what = match timeout(SILENCE, stream.next()).await {
-            Err(_) => return Some((complete, unavailable(format!("the watch was silent for {SILENCE:?}")))),
+        let event = match timeout(SILENCE_TIMEOUT, stream.next()).await {
+            Err(_) => return Some((complete, unavailable(format!("the watch was silent for {SILENCE_TIMEOUT:?}")))),
             Ok(None) => return Some((complete, unavailable("the watch ended".to_owned()))),
             Ok(Some(Err(error))) => return Some((complete, error)),
             Ok(Some(Ok(message))) => match message.event {
-                Some(Wire::PauseState(state)) => What::State(state),
+                Some(Wire::PauseState(state)) => StreamEvent::State(state),
                 Some(Wire::SnapshotComplete(_)) => {
                     complete = true;
-                    What::Complete
+                    StreamEvent::SnapshotComplete
                 }
-                // An event of a newer server is a sign of life.
-                Some(Wire::Heartbeat(_)) | None => What::Heartbeat,
+                // An unknown event, of a newer server, shows that the stream is alive.
+                Some(Wire::Heartbeat(_)) | None => StreamEvent::Heartbeat,
             },
         };
-        sink.send(what).await?;
+        sink.send(event).await?;
     }
 }
 

@@ -1,42 +1,42 @@
-//! What a watch tells of messages that have overtaken each other. How it behaves on a network is tested in `tests/it`.
+//! Messages that overtake each other. Tests of the watch on a network are in `tests/it`.
 use super::*;
 use crate::client::{Address, Client};
 
-/// A watch of everything whose stream never opens: the test plays it.
-struct Played {
+/// A watch of every thread whose stream never opens: the test delivers its messages.
+struct ScriptedWatch {
     watch: Watch,
-    began: Instant,
+    started: Instant,
 }
 
-impl Played {
+impl ScriptedWatch {
     fn start() -> Self {
         let client = Client::new(&"127.0.0.1:1".parse::<Address>().unwrap()).unwrap();
         let mut watch = client.watch_all();
         watch.open_next(false);
-        Self { watch, began: Instant::now() }
+        Self { watch, started: Instant::now() }
     }
 
-    fn times(&self, opened: u64, came: u64) -> Times {
-        let at = |seconds| self.began + Duration::from_secs(seconds);
-        Times { opened: at(opened), came: at(came) }
+    fn times(&self, opened: u64, received: u64) -> Times {
+        let at = |seconds| self.started + Duration::from_secs(seconds);
+        Times { opened: at(opened), received: at(received) }
     }
 
-    fn hears(&mut self, opened: u64, came: u64, what: What) {
-        let times = self.times(opened, came);
-        self.watch.take(Message { leg: 1, times, what });
+    fn receive(&mut self, opened: u64, received: u64, event: StreamEvent) {
+        let times = self.times(opened, received);
+        self.watch.handle(Message { stream_id: 1, times, event });
     }
 
-    /// An answer to a question that was put at `opened`.
-    fn is_answered(&mut self, opened: u64, came: u64, state: PauseState) {
-        let times = self.times(opened, came);
+    /// The response to a query that was sent at `opened`.
+    fn answer_query(&mut self, opened: u64, received: u64, state: PauseState) {
+        let times = self.times(opened, received);
         let thread_id = self.watch.missing.pop().expect("a thread is missing");
-        self.watch.answered(thread_id, state, times);
+        self.watch.on_query_response(thread_id, state, times);
     }
 
-    /// The revisions that were told since the last call.
-    fn told(&mut self) -> Vec<u64> {
-        let told = |event| if let Event::State(update) = event { Some(update.state.revision) } else { None };
-        self.watch.ready.drain(..).filter_map(told).collect()
+    /// The revisions reported since the last call.
+    fn reported(&mut self) -> Vec<u64> {
+        let reported = |event| if let Event::State(update) = event { Some(update.state.revision) } else { None };
+        self.watch.ready.drain(..).filter_map(reported).collect()
     }
 }
 
@@ -45,60 +45,60 @@ fn state(revision: u64) -> PauseState {
     PauseState { thread_id: "t".to_owned(), revision, paused, count: paused.into(), ..PauseState::default() }
 }
 
-fn broken() -> What {
-    What::Broken(Error::Unavailable(Box::new(tonic::Status::unavailable("cut"))))
+fn disconnected() -> StreamEvent {
+    StreamEvent::Disconnected(Error::Unavailable(Box::new(tonic::Status::unavailable("cut"))))
 }
 
 /// A watch whose thread was paused, and was missing from the snapshot of a stream that was opened at 2.
-fn missing() -> Played {
-    let mut played = Played::start();
-    played.hears(0, 1, What::State(state(1)));
-    played.hears(0, 1, What::Complete);
-    played.hears(0, 2, broken());
-    played.hears(2, 3, What::Complete);
-    assert_eq!(played.told(), [1]);
-    played
+fn missing() -> ScriptedWatch {
+    let mut scripted = ScriptedWatch::start();
+    scripted.receive(0, 1, StreamEvent::State(state(1)));
+    scripted.receive(0, 1, StreamEvent::SnapshotComplete);
+    scripted.receive(0, 2, disconnected());
+    scripted.receive(2, 3, StreamEvent::SnapshotComplete);
+    assert_eq!(scripted.reported(), [1]);
+    scripted
 }
 
 #[tokio::test]
-async fn g6_an_answer_is_not_followed_by_what_its_stream_still_has() {
-    let mut played = missing();
-    played.is_answered(4, 5, state(4));
-    played.hears(2, 6, What::State(state(3)));
-    played.hears(2, 6, What::State(state(4)));
-    played.hears(2, 6, What::State(state(5)));
-    assert_eq!(played.told(), [4, 5]);
+async fn g6_older_states_of_the_stream_are_dropped_after_a_query_response() {
+    let mut scripted = missing();
+    scripted.answer_query(4, 5, state(4));
+    scripted.receive(2, 6, StreamEvent::State(state(3)));
+    scripted.receive(2, 6, StreamEvent::State(state(4)));
+    scripted.receive(2, 6, StreamEvent::State(state(5)));
+    assert_eq!(scripted.reported(), [4, 5]);
 }
 
 #[tokio::test]
-async fn g6_nor_by_what_a_stream_shows_that_was_opened_before_the_answer() {
-    let mut played = missing();
-    played.is_answered(4, 9, state(4));
-    // It broke while the question was under way, and was opened again.
-    played.hears(2, 5, broken());
-    played.hears(6, 7, What::State(state(3)));
-    played.hears(6, 7, What::Complete);
-    assert_eq!(played.told(), [4]);
-    played.hears(6, 10, What::State(state(5)));
-    assert_eq!(played.told(), [5]);
+async fn g6_older_states_of_a_stream_opened_before_the_query_response_are_dropped() {
+    let mut scripted = missing();
+    scripted.answer_query(4, 9, state(4));
+    // The stream broke during the query, and was reopened.
+    scripted.receive(2, 5, disconnected());
+    scripted.receive(6, 7, StreamEvent::State(state(3)));
+    scripted.receive(6, 7, StreamEvent::SnapshotComplete);
+    assert_eq!(scripted.reported(), [4]);
+    scripted.receive(6, 10, StreamEvent::State(state(5)));
+    assert_eq!(scripted.reported(), [5]);
 }
 
 #[tokio::test]
-async fn what_was_asked_for_is_forgotten_when_a_later_stream_has_told_everything() {
-    let mut played = missing();
-    played.is_answered(4, 5, state(4));
-    assert_eq!(played.watch.asked.len(), 1);
-    played.hears(2, 6, broken());
-    played.hears(7, 8, What::Complete);
-    assert!(played.watch.asked.is_empty());
+async fn queried_threads_are_forgotten_after_the_snapshot_of_a_later_stream() {
+    let mut scripted = missing();
+    scripted.answer_query(4, 5, state(4));
+    assert_eq!(scripted.watch.queried.len(), 1);
+    scripted.receive(2, 6, disconnected());
+    scripted.receive(7, 8, StreamEvent::SnapshotComplete);
+    assert!(scripted.watch.queried.is_empty());
 }
 
 #[tokio::test]
-async fn a_server_that_lost_its_state_is_believed() {
-    let mut played = Played::start();
-    played.hears(0, 1, What::State(state(7)));
-    played.hears(0, 1, What::Complete);
-    played.hears(0, 2, broken());
-    played.hears(3, 4, What::State(state(1)));
-    assert_eq!(played.told(), [7, 1]);
+async fn lower_revisions_on_a_new_stream_are_reported() {
+    let mut scripted = ScriptedWatch::start();
+    scripted.receive(0, 1, StreamEvent::State(state(7)));
+    scripted.receive(0, 1, StreamEvent::SnapshotComplete);
+    scripted.receive(0, 2, disconnected());
+    scripted.receive(3, 4, StreamEvent::State(state(1)));
+    assert_eq!(scripted.reported(), [7, 1]);
 }

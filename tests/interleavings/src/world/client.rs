@@ -22,7 +22,7 @@ pub(crate) use crate::proto::v1::{
 use crate::trace::Parent;
 pub(crate) use error::Error;
 pub(crate) use hold::Release;
-pub(crate) use retry::after;
+pub(crate) use retry::deadline_after;
 use std::{
     fmt,
     sync::{
@@ -38,7 +38,7 @@ use tonic::{Response, Status};
 pub(crate) struct Client {
     pub(super) server: Arc<Server>,
     network: Arc<Network>,
-    patience: retry::Patience,
+    policy: retry::RetryPolicy,
 }
 
 /// The way between the two.
@@ -57,13 +57,13 @@ impl Client {
     /// A client of `server`; up to so many messages, whichever the scheduler likes, are lost.
     pub(crate) fn new(server: &Arc<Server>, losses: usize) -> Self {
         let network = Arc::new(Network { losses: losses.into() });
-        let patience = retry::Patience { deadline: s(5), retries: usize::MAX };
-        Self { server: server.clone(), network, patience }
+        let policy = retry::RetryPolicy { deadline: s(5), retries: usize::MAX };
+        Self { server: server.clone(), network, policy }
     }
 
     pub(crate) fn with_deadline(&self, deadline: Duration) -> Self {
-        let patience = retry::Patience { deadline, ..self.patience };
-        Self { patience, ..self.clone() }
+        let policy = retry::RetryPolicy { deadline, ..self.policy };
+        Self { policy, ..self.clone() }
     }
 
     pub(crate) fn parent(&self) -> Parent {
@@ -75,7 +75,7 @@ impl Client {
     }
 
     pub(crate) fn deadline(&self) -> Duration {
-        self.patience.deadline
+        self.policy.deadline
     }
 
     async fn unary<M, R, F>(&self, message: M, serve: fn(Arc<Server>, M) -> F) -> Result<R, Error>
@@ -94,7 +94,7 @@ impl Client {
                 response.map(Response::new)
             }
         };
-        retry::unary(self.patience, message, call).await
+        retry::unary(self.policy, message, call).await
     }
 
     pub(crate) async fn increment_elicitation(
@@ -136,12 +136,5 @@ impl Network {
             return Err(Status::unavailable("the connection was lost"));
         }
         Ok(())
-    }
-}
-
-pub(crate) fn check_thread_id(thread_id: &str) -> Result<(), Error> {
-    match crate::core::types::ThreadId::parse("thread_id", thread_id) {
-        Ok(_) => Ok(()),
-        Err(invalid) => Err(Error::invalid_field("thread_id", invalid.to_string())),
     }
 }
