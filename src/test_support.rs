@@ -70,7 +70,7 @@ pub mod cli {
     pub use crate::cli::run::parse_duration as parse_timeout_duration;
 }
 
-#[cfg(feature = "cli")]
+#[cfg(all(feature = "exec-server", unix))]
 pub mod sandbox {
     pub use crate::exec::sandbox::{Enforcement, Sandbox};
 }

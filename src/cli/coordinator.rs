@@ -1,10 +1,11 @@
-//! The coordinator that tells when the thread is paused: the configured one, or a private one in this process.
+//! The coordinator of `run` and `exec-server`: the configured one, or a private one in this process.
 //!
-//! 1. A private coordinator listens before the command starts, in a directory that nobody else can enter, and leaves
-//!    nothing behind: its state is in memory, and the directory goes when it is dropped. What a command gets opens its own
-//!    thread alone.
-//! 2. The directory has the socket in it, and nothing that the coordinator reads. Where commands are of several threads, it
-//!    is, if it can be, where those in the sandbox cannot put a socket of theirs in its place, to be called by the others.
+//! 1. A private coordinator listens before the command starts, in a directory that only this user can enter, and leaves
+//!    nothing behind: its state is in memory, and dropping it removes the directory. The token of a command opens its own
+//!    thread only.
+//! 2. The directory contains only the socket, nothing that the coordinator reads. If commands of several threads use it, it
+//!    is outside the paths that sandboxed commands can write, if possible: otherwise a command could replace the socket and
+//!    impersonate the coordinator.
 use super::token::{KEY_VARIABLE, now};
 use crate::{
     client::{Address, Client, ConfigError, Settings, Token},
@@ -28,41 +29,41 @@ use tempfile::TempDir;
 #[cfg(feature = "exec-server")]
 use crate::server::access::{JwtConfig, PublicKeys};
 
-/// Ends an elicitation whose holder asked for no lease, as `serve` does by default: a lost decrement must not freeze a
-/// command for ever (G2).
+/// The lease of elicitations without a `ttl`, as in `serve` by default: a lost decrement must not pause a command forever
+/// (G2).
 const ANONYMOUS_TTL: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long a command may be paused, its limit aside, before the token that was signed for it is of no use any more: a
-/// person may take a weekend. It opens one thread, so that there is little to gain by less.
+/// The lifetime of a command's token beyond its time limit: a person may take a weekend. The token opens one thread, so a
+/// shorter lifetime gains little.
 const TOKEN_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Of the token that an exec server signs for itself; it never leaves it but to the coordinator.
+/// The lifetime of the token that an exec server signs for itself and sends only to the coordinator.
 #[cfg(feature = "exec-server")]
-const OUR_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// Of the directory around the socket's own, in bytes.
-const LONGEST_BASE: usize = 80;
+const OWN_TOKEN_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// The maximum length of the parent directory's path, in bytes: the path of a Unix socket has at most 107.
+const MAX_BASE_LENGTH: usize = 80;
 
-/// Where the command and its clock find the pauses of the thread.
+/// A coordinator, and how commands reach it.
 pub(crate) struct Coordinator {
     client: Client,
     address: Address,
     settings: Settings,
-    commands: Commands,
+    command_token: CommandToken,
     private: Option<TempDir>,
 }
 
-/// What commands prove themselves with.
-enum Commands {
-    /// What we do.
-    Same,
-    /// What is signed for the thread of each.
+/// The token of commands.
+enum CommandToken {
+    /// Our own.
+    Own,
+    /// A token that is signed for the command's thread.
     #[cfg(feature = "exec-server")]
     Signed(Box<Signer>),
 }
 
-/// A token that opens this thread alone.
+/// Signs a token that opens one thread, for a command with this time limit.
 ///
 /// # Errors
-/// It cannot be signed.
+/// The token cannot be signed.
 pub(crate) fn sign(signer: &Signer, thread_id: &str, limit: Duration) -> Result<Token, String> {
     let token = mint::Token {
         subject: format!("run {thread_id}").chars().take(64).collect(),
@@ -74,7 +75,7 @@ pub(crate) fn sign(signer: &Signer, thread_id: &str, limit: Duration) -> Result<
     Token::new(&signed).map_err(|error| error.to_string())
 }
 
-/// A token for ourselves that reads every thread, for as long as we run.
+/// Signs our own token, which reads every thread.
 #[cfg(feature = "exec-server")]
 fn sign_for_all(signer: &Signer) -> Result<Token, String> {
     let token = mint::Token {
@@ -83,37 +84,36 @@ fn sign_for_all(signer: &Signer) -> Result<Token, String> {
         threads: Vec::new(),
         prefixes: vec![String::new()],
     };
-    Token::new(&signer.sign(&token, now(), OUR_TTL)?).map_err(|error| error.to_string())
+    Token::new(&signer.sign(&token, now(), OWN_TOKEN_TTL)?).map_err(|error| error.to_string())
 }
 
-/// Where a private coordinator listens.
+/// The directory of a private coordinator's socket.
 struct Directory(TempDir);
 
 impl Directory {
-    /// Among the temporary files.
-    fn make() -> Result<Self, String> {
-        // The path of a Unix socket has at most 107 bytes: a deep TMPDIR may leave no room.
-        let usual = std::env::temp_dir();
-        let base = if usual.as_os_str().len() > LONGEST_BASE { Path::new("/tmp") } else { &usual };
-        Self::make_in(base).or_else(|_| Self::make_in(Path::new("/tmp"))).map_err(|error| error.to_string())
+    /// Creates it in the directory for temporary files.
+    fn create() -> Result<Self, String> {
+        let temporary = std::env::temp_dir();
+        let base = if temporary.as_os_str().len() > MAX_BASE_LENGTH { Path::new("/tmp") } else { &temporary };
+        Self::create_in(base).or_else(|_| Self::create_in(Path::new("/tmp"))).map_err(|error| error.to_string())
     }
 
-    /// Beneath none of these, which commands can write; if there is no such place, among the temporary files.
+    /// Creates it outside the writable paths; if that is impossible, in the directory for temporary files.
     #[cfg(feature = "exec-server")]
-    fn make_outside(writable: &[PathBuf]) -> Result<Self, String> {
-        let outside = bases_outside(bases(), writable).find_map(|base| Self::make_in(&base).ok());
-        outside.map_or_else(Self::make, Ok).inspect(|Self(directory)| {
-            if is_beneath(directory.path(), writable) {
+    fn create_outside(writable: &[PathBuf]) -> Result<Self, String> {
+        let outside = bases_outside(bases(), writable).find_map(|base| Self::create_in(&base).ok());
+        outside.map_or_else(Self::create, Ok).inspect(|Self(directory)| {
+            if is_below(directory.path(), writable) {
                 tracing::warn!(
                     directory = %directory.path().display(),
-                    "commands in the sandbox can replace the socket of the coordinator: set XDG_RUNTIME_DIR to a directory \
-                     of yours that they cannot write"
+                    "sandboxed commands can replace the socket of the coordinator: set XDG_RUNTIME_DIR to a directory that \
+                     they cannot write"
                 );
             }
         })
     }
 
-    fn make_in(base: &Path) -> io::Result<Self> {
+    fn create_in(base: &Path) -> io::Result<Self> {
         let mut builder = tempfile::Builder::new();
         builder.prefix("pausewatch-").permissions(Permissions::from_mode(0o700)).tempdir_in(base).map(Self)
     }
@@ -133,7 +133,7 @@ impl Directory {
     }
 }
 
-/// Where sockets may be, the best first: what is gone after a restart of the machine, then what is the user's.
+/// The directories for sockets, the best first: those that a reboot clears, then the user's own.
 #[cfg(feature = "exec-server")]
 fn bases() -> Vec<PathBuf> {
     let named = |name: &str| std::env::var_os(name).map(PathBuf::from);
@@ -143,64 +143,64 @@ fn bases() -> Vec<PathBuf> {
     runtime.into_iter().chain([cache]).flatten().collect()
 }
 
-/// Those that are there, have room for the name of a socket, and are beneath none of `writable`.
+/// The canonical paths of the bases that exist, are short enough, and are outside `writable`.
 #[cfg(feature = "exec-server")]
 fn bases_outside(bases: Vec<PathBuf>, writable: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
     let real = bases.into_iter().filter(|base| base.is_absolute()).filter_map(|base| base.canonicalize().ok());
-    real.filter(|base| base.as_os_str().len() <= LONGEST_BASE && !is_beneath(base, writable))
+    real.filter(|base| base.as_os_str().len() <= MAX_BASE_LENGTH && !is_below(base, writable))
 }
 
 #[cfg(feature = "exec-server")]
-fn is_beneath(path: &Path, writable: &[PathBuf]) -> bool {
+fn is_below(path: &Path, writable: &[PathBuf]) -> bool {
     writable.iter().filter_map(|root| root.canonicalize().ok()).any(|root| path.starts_with(root))
 }
 
 impl Coordinator {
-    /// The one that the user runs. `token`: for the command and for us, instead of what `settings` has. Needs a tokio
-    /// runtime.
+    /// The coordinator that `settings` names. `token` replaces the token of `settings`, for the command and for us. Needs a
+    /// tokio runtime.
     ///
     /// # Errors
-    /// The settings do not go together.
+    /// The settings contradict each other.
     pub(crate) fn configured(mut settings: Settings, token: Option<Token>) -> Result<Self, ConfigError> {
         settings.token = token.or(settings.token);
         let config = settings.config()?;
-        let commands = Commands::Same;
-        Ok(Self { client: Client::with_config(&config)?, address: config.address, settings, commands, private: None })
+        let client = Client::with_config(&config)?;
+        Ok(Self { client, address: config.address, settings, command_token: CommandToken::Own, private: None })
     }
 
-    /// The same for commands of many threads. `signer`: signs for each of them and for us.
+    /// The same for commands of many threads. `signer` signs their tokens and ours.
     ///
     /// # Errors
-    /// The settings do not go together, or nothing can be signed.
+    /// The settings contradict each other, or a token cannot be signed.
     #[cfg(feature = "exec-server")]
     pub(crate) fn configured_for_all(settings: Settings, signer: Option<Signer>) -> Result<Self, String> {
         let token = signer.as_ref().map(sign_for_all).transpose()?;
         let configured = Self::configured(settings, token).map_err(|error| error.to_string())?;
-        let commands = signer.map_or(Commands::Same, |signer| Commands::Signed(Box::new(signer)));
-        Ok(Self { commands, ..configured })
+        let command_token = signer.map_or(CommandToken::Own, |signer| CommandToken::Signed(Box::new(signer)));
+        Ok(Self { command_token, ..configured })
     }
 
-    /// A new one for one thread, served by the runtime that this is called on for as long as that runs.
+    /// A private coordinator for one thread, served by the current tokio runtime.
     pub(crate) async fn private(thread_id: &str) -> Result<Self, String> {
         let thread = ThreadId::parse("thread_id", thread_id).map_err(|error| error.to_string())?;
         let secret = mint::secret()?;
-        // The same for the command and for us: it may read its thread too.
+        // The command and we share the token, which may read and pause the thread.
         let token = Token::new(&secret).map_err(|error| error.to_string())?;
         let given = vec![(secret, Grant::new("run", Role::Holder, Scope::one(&thread)))];
-        let directory = Directory::make()?;
+        let directory = Directory::create()?;
         let address = directory.serve(AccessConfig { given, ..AccessConfig::default() }).await?;
         let settings = Settings { address: Some(address), ..Settings::default() };
         let configured = Self::configured(settings, Some(token)).map_err(|error| error.to_string())?;
         Ok(Self { private: Some(directory.0), ..configured })
     }
 
-    /// A new one for many threads: commands have tokens that are signed for theirs, with a key that nobody else has.
-    /// `writable`: what those in the sandbox can write.
+    /// A private coordinator for many threads: each command gets a token for its thread, signed with a new key.
+    /// `writable`: the paths that sandboxed commands can write.
     #[cfg(feature = "exec-server")]
     pub(crate) async fn private_for_all(writable: &[PathBuf]) -> Result<Self, String> {
         let pair = mint::Pair::generate()?;
-        let directory = Directory::make_outside(writable)?;
-        // Not by a file: who could change it would open every thread.
+        let directory = Directory::create_outside(writable)?;
+        // Not a file, because a command that changed it could open every thread.
         let jwt = Some(JwtConfig::with_keys(PublicKeys::Text(pair.public)));
         let address = directory.serve(AccessConfig { jwt, ..AccessConfig::default() }).await?;
         let settings = Settings { address: Some(address), ..Settings::default() };
@@ -220,31 +220,31 @@ impl Coordinator {
         self.client.clone()
     }
 
-    /// What the command finds in its environment, so that all it starts calls this coordinator as we do. A variable that does
-    /// not hold for this one is empty, which counts as not set; what a config file has for one with TLS does not come through
-    /// to an address in plain text (`client/settings.rs`, 4).
+    /// The environment variables for a command, so that its child processes call this coordinator. A variable that does not
+    /// apply is empty, which counts as not set. TLS settings of a config file do not apply to a plaintext address
+    /// (`client/settings.rs`, 4).
     pub(crate) fn environment(&self, thread_id: &str) -> Vec<(OsString, OsString)> {
         let Settings { tls_ca, tls_cert, tls_key, .. } = &self.settings;
-        let token = match &self.commands {
-            Commands::Same => self.settings.token.clone(),
+        let token = match &self.command_token {
+            CommandToken::Own => self.settings.token.clone(),
             #[cfg(feature = "exec-server")]
-            Commands::Signed(signer) => sign(signer, thread_id, Duration::ZERO)
-                .inspect_err(|why| tracing::warn!(thread_id, why, "a command has no token"))
+            CommandToken::Signed(signer) => sign(signer, thread_id, Duration::ZERO)
+                .inspect_err(|why| tracing::warn!(thread_id, why, "sign a token for a command"))
                 .ok(),
         };
-        let of_file = |path: &Option<PathBuf>| path.clone().unwrap_or_default().into_os_string();
+        let file = |path: &Option<PathBuf>| path.clone().unwrap_or_default().into_os_string();
         let optional = [
             ("PAUSEWATCH_TOKEN", token.as_ref().map(Token::secret).unwrap_or_default().into()),
-            // Who can sign could open every thread.
+            // With the key, a command could open every thread.
             (KEY_VARIABLE, OsString::new()),
-            ("PAUSEWATCH_TLS_CA", of_file(tls_ca)),
-            ("PAUSEWATCH_TLS_CERT", of_file(tls_cert)),
-            ("PAUSEWATCH_TLS_KEY", of_file(tls_key)),
+            ("PAUSEWATCH_TLS_CA", file(tls_ca)),
+            ("PAUSEWATCH_TLS_CERT", file(tls_cert)),
+            ("PAUSEWATCH_TLS_KEY", file(tls_key)),
         ];
         let always =
             [("PAUSEWATCH_ADDRESS", self.address.to_string().into()), ("PAUSEWATCH_THREAD_ID", thread_id.into())];
-        let said = |(name, value): &(&str, OsString)| !value.is_empty() || std::env::var_os(name).is_some();
-        let all = always.into_iter().chain(optional.into_iter().filter(said));
+        let is_needed = |(name, value): &(&str, OsString)| !value.is_empty() || std::env::var_os(name).is_some();
+        let all = always.into_iter().chain(optional.into_iter().filter(is_needed));
         all.map(|(name, value)| (name.into(), value)).collect()
     }
 }
@@ -254,11 +254,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_is_beneath_nothing_that_commands_write() {
+    fn the_socket_is_outside_writable_paths() {
         let directory = tempfile::tempdir().unwrap();
         let base = directory.path().canonicalize().unwrap();
         let [writable, own, link] = ["writable", "own", "link"].map(|name| base.join(name));
-        let deep = base.join("d".repeat(LONGEST_BASE));
+        let deep = base.join("d".repeat(MAX_BASE_LENGTH));
         for made in [&writable.join("in"), &own, &deep] {
             std::fs::create_dir_all(made).unwrap();
         }

@@ -1,4 +1,4 @@
-//! `pausewatch exec-child`, hidden: what the exec server starts, and what becomes the command.
+//! `pausewatch exec-child` (hidden): the exec server starts it; it sets up session and sandbox, then executes the command.
 use super::{exit, failure};
 use crate::{
     exec::sandbox::Sandbox,
@@ -15,13 +15,13 @@ use std::{
 /// The arguments of `exec-child`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The exec server: the command ends with it.
+    /// The process id of the exec server: the command ends with it.
     #[arg(long)]
     parent: i32,
-    /// Standard input is to be the terminal of the new session.
+    /// Make standard input the terminal of the new session.
     #[arg(long)]
     terminal: bool,
-    /// Change no files but those that are writable.
+    /// Allow the command to change only the writable files.
     #[arg(long)]
     sandbox: bool,
     /// A file or directory that the command may change.
@@ -31,7 +31,7 @@ pub struct Args {
     operands: Vec<OsString>,
 }
 
-/// Becomes the command; returns only if that fails.
+/// Executes the command. Returns only on failure: 125, 126 or 127, like `run`.
 pub(crate) fn run(args: Args) -> ExitCode {
     if let Err(error) = session::lead(Pid::from_raw(args.parent), args.terminal) {
         failure::say("exec-child", &format!("cannot start a session: {error}"));
@@ -43,7 +43,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         failure::say("exec-child", &error.to_string());
         return ExitCode::from(exit::OWN_FAILURE);
     }
-    let (program, arguments) = args.operands.split_first().expect("clap asks for one");
+    let (program, arguments) = args.operands.split_first().expect("clap requires one");
     let error = SpawnError::from(Command::new(program).args(arguments).exec());
     failure::say("exec-child", &format!("{}: {error}", program.to_string_lossy()));
     ExitCode::from(error.exit_code())

@@ -1,7 +1,7 @@
 //! `pausewatch exec-server`: MCP tools that run the commands of a thread.
 //!
-//! 1. Standard output belongs to MCP; what there is to say goes to standard error.
-//! 2. One thread does all: on Linux, commands die with the thread that started them, which is the process then.
+//! 1. Standard output belongs to MCP; messages go to standard error.
+//! 2. The runtime has one thread: on Linux, commands die with the thread that started them, which must be the main thread.
 use super::{
     connection::{Connection, Thread},
     coordinator::Coordinator,
@@ -12,8 +12,8 @@ use crate::{
     client::stopwatch::StopwatchController,
     core::types::ThreadId,
     exec::mcp::{
-        Config, ExecServer, Http, Launcher, Limits, PATH, Policy, SandboxPolicy, WhenUnable, serve_http, serve_stdio,
-        usual_shell,
+        Config, ExecServer, Http, Launcher, Limits, PATH, Policy, SandboxPolicy, WhenUnable, default_shell, serve_http,
+        serve_stdio,
     },
     exec::policy::Rules,
     exec::sandbox::Sandbox,
@@ -30,48 +30,48 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-/// Of tokens for HTTP, in characters.
-const SHORTEST_TOKEN: usize = 16;
+/// The minimum length of a token for HTTP, in characters.
+const MIN_TOKEN_LENGTH: usize = 16;
 
 /// The arguments of `exec-server`.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("address", |arg| arg.help(ADDRESS_HELP)), mut_arg("thread_id", |arg| arg.help(THREAD_HELP)))]
 pub struct Args {
-    /// Serve streamable HTTP at HOST:PORT (port 0: any), path /mcp, instead of standard input and output. Who can call runs
+    /// Serve streamable HTTP at HOST:PORT (port 0: any), path /mcp, instead of standard input and output. Any client can run
     /// commands: see --http-token-file.
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
-    /// Serve only requests that bring the token in this file, as `Authorization: Bearer TOKEN`.
+    /// Serve only requests with the token in this file, as `Authorization: Bearer TOKEN`.
     #[arg(long, value_name = "FILE", requires = "http")]
     http_token_file: Option<PathBuf>,
-    /// Serve HTTP off loopback too, as plain text: put a proxy with TLS in front of it.
+    /// Allow plaintext HTTP on addresses other than loopback: put a TLS proxy in front of it.
     #[arg(long, requires = "http_token_file")]
     insecure: bool,
-    /// Rules about what may run, is asked about, or is forbidden, in Starlark as Codex has them. Repeatable.
+    /// Rules that allow, prompt for or forbid commands, in the Starlark format of Codex. Repeatable.
     #[arg(long, value_name = "FILE")]
     rules: Vec<PathBuf>,
-    /// What to do with a command that a person has to approve when the client cannot ask one.
+    /// The action for a command that a person has to approve, if the client cannot ask a person.
     #[arg(long, value_name = "ACTION", default_value = "deny")]
-    when_unable: Unable,
-    /// What commands may change besides their working directory and the directories for temporary files. Repeatable.
+    when_unable: WhenUnable,
+    /// A file or directory that commands may change, besides their working directory and those for temporary files. Repeatable.
     #[arg(long, value_name = "DIR")]
     writable: Vec<PathBuf>,
-    /// Let commands change every file that the user may.
+    /// Let commands change every file that the user can change.
     #[arg(long, conflicts_with = "writable")]
     no_sandbox: bool,
-    /// The time limit of a `shell` call that names none; 0: no limit.
+    /// The default time limit of `shell` calls; 0: no limit.
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "2m")]
     timeout: Duration,
-    /// Commands that may run at a time.
+    /// The maximum number of commands at a time.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value = "256")]
     max_commands: u16,
-    /// Output that is kept of each command until it is asked for, in bytes: its beginning and its end.
+    /// The maximum of unread output that is kept per command, in bytes: its beginning and its end.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1024..), default_value = "1048576")]
     max_output: u32,
-    /// End a command of `exec_command` that nobody has asked for in so long, pauses not counted; 0: never.
+    /// End a command of `exec_command` after this much unpaused time without a call that uses it; 0: never.
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "30m")]
     idle_timeout: Duration,
-    /// How long a command that is out of time lives on while the coordinator cannot be asked whether it is paused.
+    /// Extra time after the limit while the coordinator is unreachable.
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "30s")]
     disconnect_grace: Duration,
     #[command(flatten)]
@@ -82,23 +82,13 @@ pub struct Args {
     key: Key,
 }
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Unable {
-    /// Do not run it.
-    Deny,
-    /// Run it inside the sandbox.
-    Run,
-    /// Run it outside the sandbox.
-    Escalate,
-}
-
 const ADDRESS_HELP: &str = "\
 Where the coordinator listens: HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:PATH [env: PAUSEWATCH_ADDRESS] \
-[default: a private one, for as long as this server runs]";
+[default: a private one, while this server runs]";
 const THREAD_HELP: &str = "\
-The thread of calls that name none in `_meta` [env: PAUSEWATCH_THREAD_ID] [default: a new one for each MCP session]";
+The default thread of calls, which may name one in `_meta` [env: PAUSEWATCH_THREAD_ID] [default: a new one for each MCP session]";
 
-/// Serves until the client hangs up, SIGTERM, SIGINT or SIGHUP.
+/// Serves until standard input ends, or until SIGTERM, SIGINT or SIGHUP.
 pub(crate) fn run(args: Args) -> ExitCode {
     log();
     super::serve::raise_open_files();
@@ -107,7 +97,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Err(error) => return fail(&format!("start: {error}")),
     };
     let served = runtime.block_on(serve(args));
-    // Not to wait for standard input.
+    // Does not wait for a pending read of standard input.
     runtime.shutdown_background();
     match served {
         Ok(()) => ExitCode::SUCCESS,
@@ -132,7 +122,7 @@ async fn serve(args: Args) -> Result<(), String> {
     let coordinator = match settings.address {
         Some(_) => Coordinator::configured_for_all(settings, args.key.signer()?)?,
         None => {
-            let coordinator = Coordinator::private_for_all(&writable_by_all(&policy)).await;
+            let coordinator = Coordinator::private_for_all(&always_writable(&policy)).await;
             coordinator.map_err(|why| format!("start a private coordinator: {why}"))?
         }
     };
@@ -149,7 +139,7 @@ async fn serve(args: Args) -> Result<(), String> {
         controller: StopwatchController::with_disconnect_grace(coordinator.client(), args.disconnect_grace),
         environment: Arc::new(move |thread_id| environment.environment(thread_id)),
         policy,
-        launcher: Launcher { program: "/proc/self/exe".into(), shell: usual_shell().to_owned() },
+        launcher: Launcher { program: "/proc/self/exe".into(), shell: default_shell().to_owned() },
         thread_id,
         limits,
     });
@@ -164,7 +154,7 @@ async fn serve(args: Args) -> Result<(), String> {
     served
 }
 
-/// 0 is none, as for GNU `timeout`.
+/// 0 means no limit, as with GNU `timeout`.
 fn or_none(limit: Duration) -> Option<Duration> {
     (!limit.is_zero()).then_some(limit)
 }
@@ -182,9 +172,9 @@ async fn listen(address: &str, args: &Args) -> Result<(TcpListener, Http), Strin
         Some(file) => {
             let token = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
             let token = token.trim().to_owned();
-            if token.len() < SHORTEST_TOKEN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            if token.len() < MIN_TOKEN_LENGTH || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
                 return Err(format!(
-                    "{}: a token is one line of {SHORTEST_TOKEN} or more letters and digits: `openssl rand -hex 32` makes one",
+                    "{}: a token is one line of at least {MIN_TOKEN_LENGTH} letters and digits: `openssl rand -hex 32` prints one",
                     file.display()
                 ));
             }
@@ -195,11 +185,11 @@ async fn listen(address: &str, args: &Args) -> Result<(TcpListener, Http), Strin
     let bound = listener.local_addr().map_err(|error| format!("listen on {address}: {error}"))?;
     if !bound.ip().is_loopback() && !args.insecure {
         return Err(format!(
-            "{address} is not loopback: who reaches it could run commands. Listen on 127.0.0.1, or say --insecure and \
-             --http-token-file if a proxy with TLS is in front of it"
+            "{address} is not loopback: anyone who reaches it could run commands. Listen on 127.0.0.1, or use --insecure and \
+             --http-token-file behind a TLS proxy"
         ));
     }
-    // Whoever started us may not care to read it.
+    // Standard output may be closed.
     let _ = writeln!(io::stdout(), "listening http://{bound}{PATH}");
     Ok((listener, Http { token, any_host: args.insecure }))
 }
@@ -214,26 +204,21 @@ fn policy(args: &Args) -> Result<Policy, String> {
     for root in &args.writable {
         std::fs::metadata(root).map_err(|error| format!("--writable {}: {error}", root.display()))?;
     }
-    let when_unable = match args.when_unable {
-        Unable::Deny => WhenUnable::Deny,
-        Unable::Run => WhenUnable::Run,
-        Unable::Escalate => WhenUnable::Escalate,
-    };
-    Ok(Policy { rules: Arc::new(rules), when_unable, sandbox })
+    Ok(Policy { rules: Arc::new(rules), when_unable: args.when_unable, sandbox })
 }
 
-/// What every command in the sandbox can write, whatever its working directory is.
-fn writable_by_all(policy: &Policy) -> Vec<PathBuf> {
-    let of = |sandbox: &SandboxPolicy| Sandbox::temporary_directories().chain(sandbox.writable.clone()).collect();
-    policy.sandbox.as_ref().filter(|sandbox| sandbox.enforcement.is_any()).map(of).unwrap_or_default()
+/// The paths that every sandboxed command can write, whatever its working directory.
+fn always_writable(policy: &Policy) -> Vec<PathBuf> {
+    let paths = |sandbox: &SandboxPolicy| Sandbox::temporary_directories().chain(sandbox.writable.clone()).collect();
+    policy.sandbox.as_ref().filter(|sandbox| sandbox.enforcement.is_any()).map(paths).unwrap_or_default()
 }
 
-/// To standard error, as RUST_LOG says, else only what is wrong: clients show it to people.
+/// Logs to standard error, as RUST_LOG says, else warnings only: clients show standard error to people.
 fn log() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env();
     let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,rmcp=error"));
     let out = std::io::stderr;
-    // Already set: then somebody else sees to it.
+    // Fails only if a subscriber is already set.
     let _ =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(out).with_ansi(out().is_terminal()).try_init();
 }

@@ -32,7 +32,6 @@ mod option_value;
 mod output;
 mod renew;
 pub(crate) mod run;
-mod sandbox_exec;
 mod serve;
 mod store;
 mod table;
@@ -83,9 +82,6 @@ pub enum Command {
     List(list::Args),
     /// Print the states of threads as they change.
     Watch(watch::Args),
-    /// Restrict the files that a command can write, and become the command.
-    #[command(hide = true)]
-    SandboxExec(sandbox_exec::Args),
     /// Create tokens, and the keys that sign them.
     Token(token::Args),
     /// Check whether the coordinator is serving.
@@ -108,7 +104,7 @@ pub enum Command {
 pub fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     let usage = match arguments.get(1).and_then(|name| name.to_str()) {
-        Some("run" | "hold" | "sandbox-exec") => exit::OWN_FAILURE,
+        Some("run" | "hold") => exit::OWN_FAILURE,
         _ => exit::USAGE,
     };
     let program = Program::command();
@@ -133,7 +129,6 @@ pub fn main() -> ExitCode {
         Command::Get(args) => get::run(args),
         Command::List(args) => list::run(args),
         Command::Watch(args) => watch::run(args),
-        Command::SandboxExec(args) => sandbox_exec::run(args),
         Command::Token(args) => token::run(args),
         Command::Health(args) => health::run(args),
         Command::Backup(args) => store::backup::run(args, serve),

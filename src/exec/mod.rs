@@ -5,5 +5,6 @@
 pub(crate) mod mcp;
 #[cfg(feature = "exec-server")]
 pub mod policy;
+#[cfg(feature = "exec-server")]
 pub(crate) mod sandbox;
 pub(crate) mod supervise;

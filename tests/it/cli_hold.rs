@@ -103,15 +103,15 @@ fn signals_to_hold_reach_the_command() {
     }
 }
 
-/// What is typed at a terminal goes to the command by itself. So it does in a container (bubblewrap, `unshare`) that keeps
-/// its terminal: the process group is one of outside then, and its id is 0 to those inside.
+/// A signal of the terminal goes directly to the command. So it does in a container (bubblewrap, `unshare`) that keeps the
+/// terminal: there the process group is from outside, and its id is 0 inside.
 #[test]
 fn an_interrupt_from_the_terminal_reaches_the_command_once() {
     at_a_terminal("");
     // In a container the group of the terminal may be one that has no number inside, and `/dev/tty` may be missing.
-    let of_its_own = "unshare --map-root-user --pid --fork --kill-child --mount-proc";
+    let own_pids = "unshare --map-root-user --pid --fork --kill-child --mount-proc";
     let without_tty = "unshare --map-root-user --mount sh -c 'mount --bind /dev/null /dev/tty && exec \"$@\"' --";
-    for contained in [of_its_own, without_tty] {
+    for contained in [own_pids, without_tty] {
         let tried = ended(plain("sh").args(["-c", &format!("{contained} true")]));
         if tried.code == Some(0) {
             at_a_terminal(contained);
@@ -194,7 +194,7 @@ fn g2_hold_renews_for_as_long_as_the_command_runs() {
 }
 
 #[test]
-fn a_late_answer_is_said_to_be_late() {
+fn a_lease_that_expired_before_the_end_is_reported() {
     let coordinator = Coordinator::start();
     let watching = coordinator.watch();
     let mut command = coordinator.command(["hold", "--ttl", "1s", "sh", "-c", "echo ready; read answer; exit 5"]);
@@ -209,11 +209,11 @@ fn a_late_answer_is_said_to_be_late() {
     hold.close_stdin();
     let ended = hold.end();
     assert_eq!(ended.code, Some(5));
-    assert!(ended.err.contains("the command ended too late: its lease had ended"), "{ended:?}");
+    assert!(ended.err.contains("the lease expired before the command ended"), "{ended:?}");
 }
 
 #[test]
-fn a_lease_that_is_lost_while_the_command_runs_is_said_at_once() {
+fn a_lost_lease_is_reported_at_once() {
     let coordinator = Coordinator::start();
     let address = coordinator.address.clone();
     let mut command = coordinator.command(["hold", "--ttl", "1s", "sh", "-c", "echo ready; read answer"]);
@@ -221,20 +221,20 @@ fn a_lease_that_is_lost_while_the_command_runs_is_said_at_once() {
     let mut hold = Process::start(command);
     hold.line();
     drop(coordinator);
-    assert_eq!(hold.error_line(), "pausewatch hold: no answer from the coordinator for 1s: the pause may be over");
+    assert_eq!(hold.error_line(), "pausewatch hold: no response from the coordinator for 1s: the pause may be over");
     // One that has forgotten everything.
     let _coordinator = Coordinator::start_at(&address);
     let lost = hold.error_line();
-    assert_eq!(lost, "pausewatch hold: the coordinator does not know the elicitation any more: the pause is over");
+    assert_eq!(lost, "pausewatch hold: the coordinator no longer knows the elicitation: the pause is over");
     hold.close_stdin();
     let ended = hold.end();
     assert_eq!((ended.code, ended.err.as_str()), (Some(1), ""), "read found the end of its input");
 }
 
 #[test]
-fn a_pause_that_somebody_else_ended_is_told() {
+fn a_pause_that_another_client_ended_is_reported() {
     let coordinator = Coordinator::start();
     let ended = coordinator.run(["hold", "sh", "-c", &format!("{PROGRAM} decrement")]);
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), "t: running\n"));
-    assert!(ended.err.contains("closed by somebody else"), "{ended:?}");
+    assert!(ended.err.contains("another client closed the elicitation"), "{ended:?}");
 }

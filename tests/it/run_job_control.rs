@@ -24,7 +24,7 @@ fn signals_are_passed_on_as_often_as_they_come_and_once_each() {
 }
 
 #[test]
-fn the_whole_group_is_ended() {
+fn the_whole_group_gets_the_signal() {
     let mut run = Run::start(&["60", "sh", "-c", "(sleep 1000 & echo ready; wait) & wait"]);
     run.expect("ready");
     run.signal("ALRM");
@@ -43,7 +43,7 @@ fn the_whole_group_is_killed() {
 }
 
 #[test]
-fn in_the_foreground_children_of_the_command_live_on() {
+fn in_the_foreground_children_of_the_command_are_not_signalled() {
     let mut run = Run::start(&["-f", "60", "sh", "-c", "sleep 1000 & echo $!; wait"]);
     let grandchild = run.line();
     run.signal("ALRM");
@@ -54,7 +54,7 @@ fn in_the_foreground_children_of_the_command_live_on() {
 }
 
 #[test]
-fn a_command_that_left_the_group_is_ended_too() {
+fn a_command_that_left_the_group_gets_the_signal_too() {
     for (options, end) in [(&[][..], End::Code(124)), (&["-s", "KILL"], End::Signal(KILL))] {
         let mut run = Run::start(&[options, &["60", "setsid", "sh", "-c", "echo ready; exec sleep 1000"]].concat());
         run.expect("ready");
@@ -65,7 +65,7 @@ fn a_command_that_left_the_group_is_ended_too() {
 }
 
 #[test]
-fn a_stopped_command_is_ended() {
+fn a_stopped_command_continues_and_ends() {
     let mut run = Run::start(&["60", "sh", "-c", "echo $$; kill -STOP $$; echo not reached"]);
     let command = run.line();
     // The line came before the stop.
@@ -76,7 +76,7 @@ fn a_stopped_command_is_ended() {
 }
 
 #[test]
-fn what_was_ignored_or_blocked_at_the_start_does_no_harm() {
+fn signals_ignored_or_blocked_at_the_start_do_not_break_the_limit() {
     // CHLD ignored: the kernel would keep no status.
     let status = plain("env")
         .args(["--ignore-signal=CHLD", env!("CARGO_BIN_EXE_pausewatch"), "run", "60", "sh", "-c", "exit 3"])

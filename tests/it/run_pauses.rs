@@ -54,7 +54,7 @@ fn run(args: &[&str]) -> Command {
 
 /// G1, G3. Removed (the stopwatch not registered), the command is killed while the thread is paused.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_time_stands_still_while_the_thread_is_paused() {
+async fn time_does_not_count_while_the_thread_is_paused() {
     let (limit, pause) = (Duration::from_secs(2), Duration::from_secs(3));
     let started = Instant::now();
     let mut told = Told::start(&mut run(&["2", "sh", "-c", TELL_AND_READ]));
@@ -108,9 +108,9 @@ async fn a_configured_coordinator_is_used_and_passed_on() {
     }
 }
 
-/// Who asks the inner command's person must not run into the outer command's limit.
+/// A question during the inner command must not run into the outer command's limit.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_within_a_run_is_of_the_same_thread() {
+async fn a_run_within_a_run_uses_the_same_thread() {
     let program = env!("CARGO_BIN_EXE_pausewatch");
     let script = "echo $PAUSEWATCH_ADDRESS; echo $PAUSEWATCH_THREAD_ID; echo $PAUSEWATCH_TOKEN; exec \"$@\"";
     let mut told =
@@ -123,14 +123,14 @@ async fn a_run_within_a_run_is_of_the_same_thread() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_run_is_a_thread_of_its_own() {
+async fn each_run_has_a_thread_of_its_own() {
     let ids =
         [0, 1].map(|_| Told::start(&mut run(&["60", "sh", "-c", TELL_AND_READ]))).map(|told| told.thread_id.clone());
     assert_ne!(ids[0], ids[1]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_private_coordinator_is_private_and_leaves_nothing() {
+async fn a_private_coordinator_is_private_and_removes_its_socket() {
     let alone = tempfile::tempdir().unwrap();
     let entries = || fs::read_dir(alone.path()).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
     let cases: &[(&[&str], Option<&str>, End)] = &[
@@ -161,7 +161,7 @@ async fn a_private_coordinator_is_private_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_or_missing_temporary_directory_does_no_harm() {
+async fn a_private_coordinator_starts_with_a_long_or_missing_temporary_directory() {
     let long = tempfile::Builder::new().prefix(&"long".repeat(40)).tempdir().unwrap();
     for directory in [long.path(), Path::new("/no/such/directory")] {
         let mut told = Told::start(run(&["60", "sh", "-c", TELL_AND_READ]).env("TMPDIR", directory));
@@ -173,7 +173,7 @@ async fn a_long_or_missing_temporary_directory_does_no_harm() {
 }
 
 #[test]
-fn without_its_coordinator_the_limit_holds() {
+fn the_limit_holds_without_the_coordinator() {
     let unreachable = |grace: &str, limit: &str| {
         let started = Instant::now();
         let args = ["--address", "unix:/no/such/socket", "--disconnect-grace", grace, limit, "sleep", "60"];
@@ -192,7 +192,7 @@ fn without_its_coordinator_the_limit_holds() {
 }
 
 #[test]
-fn what_cannot_be_an_address_or_a_thread_is_bad_usage() {
+fn an_invalid_address_or_thread_is_bad_usage() {
     for args in [["--address", "nonsense"], ["--thread-id", "a\nb"], ["--disconnect-grace", "x"]] {
         let status = run(&args).args(["5", "true"]).stderr(Stdio::null()).status();
         assert_eq!(End::from(status.unwrap()), End::Code(125), "{args:?}");

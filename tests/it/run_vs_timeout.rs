@@ -199,7 +199,7 @@ fn status_is_that_of_timeout() {
 }
 
 #[test]
-fn a_command_out_of_time_ends_as_under_timeout() {
+fn a_timed_out_command_ends_as_under_timeout() {
     compare(TIME_IS_UP);
 }
 

@@ -1,33 +1,28 @@
-//! `pausewatch sandbox-exec`: what a command in it can change, and how it ends.
-use crate::support::skipped;
+//! The sandbox: what a command in it can change, and how it ends.
+use crate::support::{sandboxed, skipped};
 use pausewatch::test_support::sandbox::{Enforcement, Sandbox};
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
-};
+use std::{fs, path::Path, process::Output};
 
-fn sandboxed(sandbox: &Sandbox, command: &[&str]) -> Output {
-    let arguments = sandbox.arguments(command[0], &command[1..]);
-    Command::new(env!("CARGO_BIN_EXE_pausewatch")).args(arguments).output().expect("the program starts")
+fn run(sandbox: &Sandbox, command: &[&str]) -> Output {
+    sandboxed(sandbox, command[0], &command[1..]).output().expect("the program starts")
 }
 
 fn shell(sandbox: &Sandbox, directory: &Path, script: &str) -> bool {
     let directory = directory.to_str().unwrap();
-    sandboxed(sandbox, &["sh", "-c", &format!("cd {directory} && {{ {script}; }} 2>/dev/null")]).status.success()
+    run(sandbox, &["sh", "-c", &format!("cd {directory} && {{ {script}; }} 2>/dev/null")]).status.success()
 }
 
 #[test]
-fn only_what_is_beneath_the_roots_can_be_changed() {
+fn only_files_below_the_writable_roots_can_be_changed() {
     let enforcement = Sandbox::probe();
     if !enforcement.is_any() {
         return skipped("landlock", format!("the sandbox is {enforcement}"));
     }
     let directory = tempfile::tempdir().unwrap();
     let (inside, outside) = (directory.path().join("in"), directory.path().join("out"));
-    for room in [&inside, &outside] {
-        fs::create_dir(room).unwrap();
-        fs::write(room.join("old"), "old").unwrap();
+    for directory in [&inside, &outside] {
+        fs::create_dir(directory).unwrap();
+        fs::write(directory.join("old"), "old").unwrap();
     }
     fs::write(directory.path().join("file"), "old").unwrap();
     std::os::unix::fs::symlink(&outside, inside.join("link")).unwrap();
@@ -73,35 +68,28 @@ fn only_what_is_beneath_the_roots_can_be_changed() {
 }
 
 #[test]
-fn the_command_ends_as_it_would_without() {
+fn the_sandbox_keeps_the_exit_status() {
     let sandbox = Sandbox::for_workdir(&std::env::temp_dir());
     let end = |command: &[&str]| {
-        let output = sandboxed(&sandbox, command);
+        let output = run(&sandbox, command);
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     assert_eq!(end(&["sh", "-c", "exit 7"]), (Some(7), String::new()));
     assert_eq!(end(&["sh", "-c", "kill -TERM $$"]), (None, String::new()));
     let (code, said) = end(&["no-such-program"]);
     assert_eq!(code, Some(127), "{said}");
-    assert!(said.starts_with("pausewatch: no-such-program: failed to run command: "), "{said}");
+    assert!(said.starts_with("pausewatch exec-child: no-such-program: failed to run command: "), "{said}");
     assert_eq!(end(&["/"]).0, Some(126));
 }
 
 #[test]
-fn a_root_that_is_not_there_stops_the_command() {
-    let output = sandboxed(&Sandbox::new(["/no/such/root".into()]), &["echo", "ran"]);
+fn a_missing_writable_root_prevents_the_command() {
+    let output = run(&Sandbox::new(["/no/such/root".into()]), &["echo", "ran"]);
     if !Sandbox::probe().is_any() && cfg!(not(target_os = "linux")) {
         return skipped("landlock", "the sandbox exists on Linux only");
     }
     assert_eq!(output.status.code(), Some(125));
     assert_eq!(output.stdout, b"");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.starts_with("pausewatch: cannot open /no/such/root, which is to be writable: "), "{said}");
-}
-
-#[test]
-fn bad_usage_is_told_apart_from_the_command() {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_pausewatch")).args(["sandbox-exec", "--writable", "/tmp"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(125));
+    assert!(said.starts_with("pausewatch exec-child: cannot open the writable path /no/such/root: "), "{said}");
 }

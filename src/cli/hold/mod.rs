@@ -1,11 +1,11 @@
 //! `pausewatch hold`: an elicitation that is open for exactly as long as a command runs.
 //!
-//! 1. COMMAND starts only after the increment was acknowledged, so none of its time is charged; without an
-//!    acknowledgement, which is waited for 5 s at most, it starts unpaused, or with `--require` not at all.
+//! 1. COMMAND starts only after the increment was acknowledged, so none of its time is charged. Without an acknowledgement
+//!    within 5 s, it starts unpaused; with `--require` it does not start.
 //! 2. However COMMAND ends, the elicitation is closed before this process ends. If this process is killed, or cannot reach
 //!    the coordinator, the lease closes it (G2).
 //! 3. This process ends as COMMAND did: with its exit code, or by the same signal.
-//! 4. Nothing that happens to the elicitation touches COMMAND: it is said on standard error.
+//! 4. Problems with the elicitation do not affect COMMAND: they are reported on standard error.
 mod command;
 mod lease;
 
@@ -21,39 +21,40 @@ use std::{ffi::OsString, path::Path, process, process::ExitCode, time::Duration}
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "pausewatch hold [OPTIONS] [--] COMMAND [ARG]...", after_help = AFTER_HELP)]
 pub struct Args {
-    /// What the person is asked, for those who look on.
+    /// The question to the person, shown by list, get and watch.
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     reason: String,
-    /// Who asks [default: COMMAND[PID]@HOST].
+    /// The name of the program that asks [default: COMMAND[PID]@HOST].
     #[arg(long, value_name = "NAME")]
     holder: Option<String>,
-    /// The lease, 1s to 24h: how long the pause outlives this process if that is killed.
+    /// The lease, 1s to 24h: if pausewatch is killed, the pause ends within this time.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = super::duration::parse_ttl)]
     ttl: Duration,
-    /// Do not run COMMAND unless its thread is paused.
+    /// Do not run COMMAND if its thread cannot be paused.
     #[arg(long)]
     require: bool,
     #[command(flatten)]
     thread: Thread,
     #[command(flatten)]
     connection: Connection,
-    // One list: the first argument that is no option ends the options.
+    // One list, so that the first argument that is not an option ends the options.
     #[arg(value_name = "COMMAND [ARG]", required = true, trailing_var_arg = true, hide = true)]
     command: Vec<OsString>,
 }
 
 const AFTER_HELP: &str = "\
-The thread is paused from before COMMAND starts until it has ended, however it ends. If it cannot be paused (no thread is \
-named, no coordinator answers within 5 s), a warning says so and COMMAND runs all the same; with --require it does not.
+The thread is paused before COMMAND starts and resumes when COMMAND has ended, however it ends. If the thread cannot be \
+paused (no thread is named, or no coordinator responds within 5 s), pausewatch prints a warning and runs COMMAND without a \
+pause; with --require it does not run COMMAND.
 
 TERM, HUP, USR1, USR2 and ALRM are passed on to COMMAND; so are INT and QUIT, except from the terminal, which sends them \
-to COMMAND itself.
+to COMMAND directly.
 
 Exit status:
   125  pausewatch itself failed, or --require was not met
-  126  COMMAND is found but cannot be invoked
+  126  COMMAND is found but cannot be executed
   127  COMMAND cannot be found
-  else the status of COMMAND; if a signal killed it, this process dies by the same signal (shells show 128+n)";
+  else the status of COMMAND; if a signal killed it, pausewatch dies by the same signal (shells show 128+n)";
 
 /// Runs the command and returns its exit code, or dies by the signal that killed it.
 pub(crate) fn run(args: Args) -> ExitCode {
@@ -76,7 +77,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
     runtime.shutdown_background();
     drop(traces);
     match ended {
-        Ok(verdict) => verdict.carry_out(),
+        Ok(action) => action.carry_out(),
         Err(code) => code,
     }
 }
@@ -101,7 +102,7 @@ async fn hold(args: Args, settings: &Settings, traced: bool) -> Result<ExitActio
 async fn run_under(hold: Option<&Hold>, args: Args, traced: bool) -> Result<ExitAction, ExitCode> {
     let mut command = args.command.into_iter();
     let name = command.next().expect("clap requires one");
-    // What COMMAND does belongs to the span of the hold.
+    // The spans of COMMAND become children of the hold's span.
     let traceparent = hold.filter(|_| traced).and_then(Hold::traceparent);
     let env = traceparent.map(|parent| ("TRACEPARENT".into(), parent.into())).into_iter().collect();
     let program = Program { name: name.clone(), args: command.collect(), env };
@@ -113,21 +114,21 @@ async fn run_under(hold: Option<&Hold>, args: Args, traced: bool) -> Result<Exit
     let ttl = args.ttl;
     let lost = async {
         match hold {
-            Some(hold) => lease::look_after(hold, ttl).await,
+            Some(hold) => lease::report_loss(hold, ttl).await,
             None => std::future::pending().await,
         }
     };
     tokio::select! {
-        verdict = running.wait() => verdict.map_err(|error| fail(&format!("wait for the command: {error}"))),
+        ended = running.wait() => ended.map_err(|error| fail(&format!("wait for the command: {error}"))),
         never = lost => match never {},
     }
 }
 
-/// Why there is no pause.
+/// Why the thread is not paused.
 enum NotOpen {
-    /// A mistake in the options, which will not go away.
+    /// An invalid option.
     Refused(String),
-    /// Anything else: there is no coordinator, no thread, no room.
+    /// Anything else: no coordinator, no thread, a limit.
     Unreachable(String),
 }
 
@@ -145,7 +146,7 @@ async fn open(args: &Args, settings: &Settings) -> Result<Hold, NotOpen> {
     })
 }
 
-/// `approve[1234]@laptop`, well within the 256 bytes that are allowed.
+/// `approve[1234]@laptop`, far below the limit of 256 bytes.
 fn default_holder(command: &[OsString]) -> String {
     let short = |text: &str| text.chars().filter(|c| !c.is_control()).take(40).collect::<String>();
     let name = command.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();

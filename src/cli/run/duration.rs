@@ -1,13 +1,13 @@
-//! Durations as GNU `timeout` reads them: a number as `strtod` takes it, then at most one of `s`, `m`, `h`, `d`.
+//! Durations of GNU `timeout`: a number in the syntax of `strtod`, then at most one of `s`, `m`, `h`, `d`.
 //!
-//! 1. What is too long to count is [`Duration::MAX`], `inf` too. What is too short to count, but not zero, is 1 ns: zero
-//!    alone means no limit.
+//! 1. A value above the range, also `inf`, is [`Duration::MAX`]. A positive value below it is 1 ns, because zero means no
+//!    limit.
 use std::time::Duration;
 
-/// Reads one; the error is for the person who typed it.
+/// Parses a duration.
 ///
 /// # Errors
-/// It is no duration, or below 0.
+/// A message for the user: the text is not a duration, or it is negative.
 pub fn parse(text: &str) -> Result<Duration, String> {
     seconds(text).ok_or_else(|| "invalid time interval; examples: 10, 2.5s, 1m, 0 (no limit)".to_owned())
 }
@@ -15,7 +15,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
 fn seconds(text: &str) -> Option<Duration> {
     let number = text.trim_start_matches([' ', '\t', '\n', '\x0b', '\x0c', '\r']);
     let (number, unit) = match number.strip_suffix(['s', 'm', 'h', 'd']) {
-        // The last letter of a hexadecimal number is a digit of it, as strtod takes all that it can.
+        // A final `d` of a hexadecimal number is a digit, because strtod reads as much as it can.
         Some(_) if number.ends_with('d') && is_hexadecimal(number) && !number.contains(['p', 'P']) => (number, 1),
         Some(bare) => (bare, unit_of(number.as_bytes().last().copied())),
         None => (number, 1),
@@ -35,7 +35,7 @@ fn seconds(text: &str) -> Option<Duration> {
     }
 }
 
-/// Zero apart, because a positive number that a `f64` cannot tell from it is no zero.
+/// Separates zero from positive numbers that an `f64` rounds to zero.
 enum Number {
     Zero,
     Positive(f64),
@@ -55,7 +55,7 @@ fn is_hexadecimal(text: &str) -> bool {
     text.starts_with("0x") || text.starts_with("0X")
 }
 
-/// Rust reads all that `strtod` reads without a sign in the C locale, and no more, but for `nan`.
+/// Rust accepts the syntax of `strtod` in the C locale; signs and `nan` are refused here.
 fn decimal(text: &str) -> Option<Number> {
     if text.starts_with(['-', '+']) {
         return None;

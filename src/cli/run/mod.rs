@@ -1,14 +1,14 @@
-//! `pausewatch run`: GNU `timeout`, with a clock that stands still while the command's thread is paused.
+//! `pausewatch run`: GNU `timeout` with a clock that stops while the command's thread is paused.
 //!
-//! What the command line means and what is done is GNU `timeout`'s, see [`crate::exec::supervise`]; pausing is added by a [`Stopwatch`] as its clock.
+//! The command line and the behaviour are those of GNU `timeout`, see [`crate::exec::supervise`]; the clock is a [`Stopwatch`].
 //!
-//! 1. Options end at the first argument that is none, DURATION; what follows COMMAND belongs to it, `--help` too. One
-//!    `--` may stand before DURATION and one before COMMAND.
-//! 2. The command starts before anything is connected, and the time counts from then.
-//! 3. The command finds where to ask for pauses in its environment. A `run` within a `run` finds it too, and is a command
-//!    of the same thread: who pauses the inner one pauses both, or the outer limit would end the wait. What it finds to prove
-//!    itself with opens that thread alone, unless we have nothing better to give than what we have ourselves.
-//! 4. Whatever goes wrong with the coordinator costs a warning; the command runs, and its limit holds.
+//! 1. Options end at DURATION, the first argument that is not an option; arguments after COMMAND belong to it, also
+//!    `--help`. One `--` may stand before DURATION and one before COMMAND.
+//! 2. The command starts before the coordinator is connected, and its time counts from its start.
+//! 3. The environment of the command names its thread and coordinator. A `run` within a `run` uses both, so a pause of the
+//!    inner command pauses the outer one too. The command's token opens its thread only, unless there is no key to sign one:
+//!    then it gets our own token.
+//! 4. A problem with the coordinator is only a warning; the command runs, and its time limit holds.
 mod duration;
 pub use duration::parse as parse_duration;
 mod quote;
@@ -44,19 +44,19 @@ pub struct Args {
     /// Also send KILL if COMMAND still runs this long after the first signal was sent.
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse, default_value = "0", hide_default_value = true, allow_hyphen_values = true)]
     kill_after: Duration,
-    /// What to send when the time is up: a name as TERM or SIGTERM, or a number.
+    /// The signal to send at the time limit: a name such as TERM or SIGTERM, or a number.
     #[arg(short, long, value_name = "SIGNAL", default_value = "TERM", allow_hyphen_values = true)]
     signal: Signal,
     /// Let COMMAND use the terminal and get its signals; children of COMMAND are not timed out.
     #[arg(short, long)]
     foreground: bool,
-    /// Exit with the status of COMMAND even if its time was up.
+    /// Exit with the status of COMMAND even if it timed out.
     #[arg(short, long)]
     preserve_status: bool,
-    /// Tell on standard error of each signal that is sent.
+    /// Print each signal that is sent on standard error.
     #[arg(short, long)]
     verbose: bool,
-    /// How long a command that is out of time lives on while the coordinator cannot be asked whether it is paused.
+    /// Extra time after the limit while the coordinator is unreachable.
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "30s")]
     disconnect_grace: Duration,
     #[command(flatten)]
@@ -65,29 +65,28 @@ pub struct Args {
     connection: Connection,
     #[command(flatten)]
     key: Key,
-    // One list, not three arguments: the first that is no option must end the options.
+    // One list, so that the first argument that is not an option ends the options.
     #[arg(value_name = "DURATION COMMAND [ARG]", required = true, trailing_var_arg = true, hide = true)]
     operands: Vec<OsString>,
 }
 
-/// Unlike other commands, this one needs neither.
 const ADDRESS_HELP: &str = "\
 Where the coordinator listens: HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:PATH [env: PAUSEWATCH_ADDRESS] [default: a private one, \
-for as long as COMMAND runs]";
+while COMMAND runs]";
 const THREAD_HELP: &str = "The thread whose pauses count [env: PAUSEWATCH_THREAD_ID] [default: a new one]";
 
 const KEY_HELP: &str = "\
-Give COMMAND a token of its own that opens its thread alone, signed with this private key, a PEM file, instead of the token \
-that we have [env: PAUSEWATCH_TOKEN_KEY]";
+Give COMMAND a token that opens its thread only, signed with the private key in this PEM file, instead of your own token \
+[env: PAUSEWATCH_TOKEN_KEY]";
 
 const AFTER_HELP: &str = "\
-DURATION is a number with an optional unit: s (the default), m, h or d. 0 is no limit.
-The time does not count while the thread is paused. COMMAND finds thread and coordinator in its environment.
+DURATION is a number with an optional unit: s (the default), m, h or d. 0 means no limit.
+Time in which the thread is paused does not count. The environment of COMMAND names its thread and coordinator.
 
 Exit status:
-  124  the time was up, and --preserve-status is not given
+  124  COMMAND timed out, and --preserve-status is not given
   125  pausewatch itself failed
-  126  COMMAND is found but cannot be invoked
+  126  COMMAND is found but cannot be executed
   127  COMMAND cannot be found
   137  COMMAND (or pausewatch itself) was sent KILL
   else the status of COMMAND";
@@ -102,28 +101,28 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    let verdict = runtime.block_on(plan.carry_out());
-    // Not to wait for a name that is being looked up.
+    let result = runtime.block_on(plan.carry_out());
+    // Does not wait for a host name that is being resolved.
     runtime.shutdown_background();
-    match verdict {
-        Ok(verdict) => {
-            if let ExitAction::Die { dumped_core: true, .. } = verdict {
+    match result {
+        Ok(action) => {
+            if let ExitAction::Die { dumped_core: true, .. } = action {
                 say("the monitored command dumped core");
             }
-            verdict.carry_out()
+            action.carry_out()
         }
         Err(code) => code,
     }
 }
 
-/// The command line, understood.
+/// The parsed command line.
 struct Plan {
     limit: Duration,
     program: Program,
     policy: Policy,
     verbose: bool,
     settings: Settings,
-    /// Signed for the command's thread.
+    /// A token for the command's thread, if there is a key to sign it.
     token: Option<Token>,
     thread_id: String,
     disconnect_grace: Duration,
@@ -136,7 +135,7 @@ impl Plan {
         let thread_id = args.thread.or(&settings).unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
         ThreadId::parse("thread_id", &thread_id).map_err(|error| error.to_string())?;
         let token = match args.key.signer()? {
-            // A private coordinator has its own.
+            // A private coordinator signs its own.
             Some(signer) if settings.address.is_some() => Some(coordinator::sign(&signer, &thread_id, limit)?),
             _ => None,
         };
@@ -160,7 +159,7 @@ impl Plan {
     async fn carry_out(mut self) -> Result<ExitAction, ExitCode> {
         let command = quote::quoted(&self.program.name);
         let supervisor = Supervisor::new(self.policy.clone()).map_err(|error| fail(&error))?;
-        // Dropped at the end, when it leaves nothing behind.
+        // Dropping it at the end removes its socket.
         let coordinator = self.coordinator().await.map_err(|error| fail(&error))?;
         if let Some(coordinator) = &coordinator {
             self.program.env = coordinator.environment(&self.thread_id);
@@ -202,14 +201,14 @@ impl Plan {
         match Coordinator::private(&self.thread_id).await {
             Ok(coordinator) => Ok(Some(coordinator)),
             Err(why) => {
-                say(&format!("warning: no private coordinator: {why}. The time limit holds, and nobody can pause it"));
+                say(&format!("warning: no private coordinator: {why}. The time limit holds and cannot be paused"));
                 Ok(None)
             }
         }
     }
 }
 
-/// One warning, at the first time that the coordinator is not heard.
+/// Warns once, when the coordinator is unreachable for the first time.
 async fn warn_of_lost_link(address: Address, mut link: watch::Receiver<Link>, grace: Duration) {
     let lost = link.wait_for(|link| matches!(link, Link::Disconnected(_))).await;
     if let Ok(Link::Disconnected(why)) = lost.as_deref() {
@@ -240,7 +239,7 @@ fn fail(error: &dyn std::error::Error) -> ExitCode {
     ExitCode::from(exit::OWN_FAILURE)
 }
 
-/// Says it as `timeout` does, with our name where `timeout` has its own.
+/// Prints a message like `timeout`, with our name.
 fn say(message: &str) {
     failure::say("run", message);
 }

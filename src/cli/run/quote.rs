@@ -1,7 +1,7 @@
-//! Names of commands in messages, quoted as the GNU tools do it.
+//! Quotes the names of commands in messages like the GNU tools.
 use std::{ffi::OsStr, fmt::Write};
 
-/// The name in quotes, on one line: typographic quotes where the locale has UTF-8, else apostrophes.
+/// The quoted name on one line: typographic quotes in a UTF-8 locale, else apostrophes.
 pub(super) fn quoted(name: &OsStr) -> String {
     quote(name, locale_has_utf8())
 }

@@ -1,9 +1,9 @@
-//! Whether a command may run, and where: the rules, and the person where they leave it open.
+//! Decides whether a command may run, and where: by the rules, or by the person if a rule prompts.
 use super::{
     ExecServer,
-    ask::{CallAsker, Way, elicitation},
+    ask::{AskMethod, CallAsker, elicitation},
     clock::Clock,
-    command::About,
+    command::CommandSpec,
     handler::{Caller, named_thread, structured},
     progress,
     refusal::Refusal,
@@ -17,97 +17,95 @@ use crate::{
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ElicitResult, InputRequest, InputRequiredResult, JsonObject,
 };
-use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The key of the one question that a call can be answered with.
+/// The key of the one question in an `InputRequiredResult`.
 const QUESTION: &str = "approval";
 
 /// A call that wants to run a command.
 pub(super) struct ExecRequest {
-    pub(super) about: About,
+    pub(super) spec: CommandSpec,
     pub(super) login: bool,
-    /// Of the command, and of the call where it has one of its own.
+    /// The clock of the command.
     pub(super) clock: Clock,
+    /// The clock of `yield_time_ms`, if the call has one.
     pub(super) until: Option<Clock>,
-    /// What came of a question that an earlier call was answered with.
+    /// The answer to the question that was the response to an earlier call; `Some(None)`: it could not be parsed.
     answered: Option<Option<ElicitResult>>,
     /// The thread that the call names.
     thread: Option<String>,
-    /// What is asked for, for whoever answers.
-    request: Vec<u8>,
+    /// The tool, thread and arguments in a canonical form: an answer is valid for the same request only.
+    canonical: Vec<u8>,
 }
 
-/// What becomes of it.
-pub(super) enum Permit {
-    /// It may run.
-    Granted { wish: Box<ExecRequest>, sandbox: Option<Sandbox> },
-    /// The call is answered with this.
-    Answer(Box<CallToolResponse>),
+/// The decision about a request.
+pub(super) enum Approval {
+    /// The command may run.
+    Granted { request: Box<ExecRequest>, sandbox: Option<Sandbox> },
+    /// The command may not run, or not yet: the response to the call.
+    Withheld(Box<CallToolResponse>),
 }
 
 impl ExecRequest {
-    /// `start`: starts the command's clock, unless it runs already since an earlier call.
+    /// `start` starts the command's clock. It is not called if an earlier call has started the clock.
     pub(super) fn new(
         server: &ExecServer,
         request: &mut CallToolRequestParams,
         context: &Context,
         arguments: &JsonObject,
-        about: About,
+        spec: CommandSpec,
         start: impl FnOnce() -> Result<Clock, crate::client::Error>,
     ) -> Result<Self, Refusal> {
-        // In one order, whatever order they came in.
+        // Sorts the arguments.
         let arguments: BTreeMap<_, _> = arguments.iter().collect();
         let thread = named_thread(context)?;
-        let bound = serde_json::to_vec(&(&request.name, &thread, arguments))?;
+        let canonical = serde_json::to_vec(&(&request.name, &thread, arguments))?;
         let (clock, answered) = match request.request_state.take() {
             None => (start()?, None),
             Some(state) => {
-                let clock = server.pending.take(&state, &bound).map_err(|why| Refusal(why.to_owned()))?;
+                let clock = server.pending.take(&state, &canonical).map_err(|why| Refusal(why.to_owned()))?;
                 let answers = request.input_responses.take().unwrap_or_default();
-                (clock, answers.get(QUESTION).map(understood))
+                let answered = answers.get(QUESTION).map(|answer| serde_json::from_value(answer.clone()).ok());
+                (clock, answered)
             }
         };
-        Ok(Self { about, login: false, clock, until: None, answered, thread, request: bound })
+        Ok(Self { spec, login: false, clock, until: None, answered, thread, canonical })
     }
-}
-
-/// `None`: it is no answer to an elicitation.
-fn understood(answer: &Value) -> Option<ElicitResult> {
-    serde_json::from_value(answer.clone()).ok()
 }
 
 impl Caller {
-    /// Judges a wish, and has the person asked if it must be. May take as long as a person takes.
-    pub(super) async fn permit(&self, mut wish: ExecRequest, context: &Context) -> Result<Permit, Refusal> {
+    /// Applies the rules and asks the person if a rule prompts. May take as long as the person takes.
+    pub(super) async fn approve(&self, mut request: ExecRequest, context: &Context) -> Result<Approval, Refusal> {
         let config = &self.server.config;
         let shell = config.launcher.shell.to_string_lossy();
-        let stopwatches = [Some(&wish.clock), wish.until.as_ref()].into_iter().flatten();
+        let stopwatches = [Some(&request.clock), request.until.as_ref()].into_iter().flatten();
         let stopwatches = stopwatches.map(|clock| clock.stopwatch().clone()).collect();
-        let way = Way::of(context, wish.answered.take());
-        let asker = CallAsker::new(way, config.policy.when_unable, stopwatches);
+        let method = AskMethod::of(context, request.answered.take());
+        let asker = CallAsker::new(method, config.policy.when_unable, stopwatches);
         let policy = AskingPolicy::new(config.policy.rules.clone(), asker.clone()).for_lines_of(&shell);
-        let argv = [&*shell, if wish.login { "-lc" } else { "-c" }, &wish.about.line].map(str::to_owned);
-        let judged = policy.determine_action(&shell, &argv, &wish.about.workdir);
-        let action = progress::told(context, wish.until.as_ref().unwrap_or(&wish.clock), judged).await;
+        let argv = [&*shell, if request.login { "-lc" } else { "-c" }, &request.spec.line].map(str::to_owned);
+        let decided = policy.determine_action(&shell, &argv, &request.spec.workdir);
+        let clock = request.until.as_ref().unwrap_or(&request.clock);
+        let action = progress::notify_during(context, clock, decided).await;
         let sandbox = match action {
             Action::Escalate => None,
-            Action::Run => config.policy.sandbox.as_ref().map(|sandbox| sandbox.of(&wish.about)),
-            Action::Deny { reason } => return Ok(self.not_granted(wish, reason, asker.left_open())),
+            Action::Run => config.policy.sandbox.as_ref().map(|sandbox| sandbox.sandbox_for(&request.spec)),
+            Action::Deny { reason } => return Ok(self.withhold(request, reason, asker.take_unasked())),
         };
-        Ok(Permit::Granted { wish: Box::new(wish), sandbox })
+        Ok(Approval::Granted { request: Box::new(request), sandbox })
     }
 
-    fn not_granted(&self, wish: ExecRequest, reason: String, left_open: Option<String>) -> Permit {
-        let ExecRequest { clock, thread, request, .. } = wish;
-        let answer = match left_open {
+    /// `unasked`: the question that the client is to ask.
+    fn withhold(&self, request: ExecRequest, reason: String, unasked: Option<String>) -> Approval {
+        let ExecRequest { clock, thread, canonical, .. } = request;
+        let response = match unasked {
             None => structured(Outcome::denied(reason, clock.read())),
             Some(message) => {
-                let state = self.server.pending.put(clock, thread, &request);
+                let state = self.server.pending.put(clock, thread, &canonical);
                 let questions = [(QUESTION.to_owned(), InputRequest::Elicitation(elicitation(message)))];
                 InputRequiredResult::new(Some(questions.into()), Some(state)).into()
             }
         };
-        Permit::Answer(Box::new(answer))
+        Approval::Withheld(Box::new(response))
     }
 }

@@ -1,4 +1,4 @@
-//! How long something has taken, and how much of that counts.
+//! The wall time of a command or call, and the unpaused part of it.
 use crate::{
     client::Error,
     client::stopwatch::{Registration, Stopwatch, StopwatchController},
@@ -6,7 +6,7 @@ use crate::{
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A stopwatch of a thread, and the time on the wall beside it.
+/// A stopwatch of a thread, and the wall time since its start.
 #[derive(Debug)]
 pub(super) struct Clock {
     started: Instant,
@@ -14,19 +14,19 @@ pub(super) struct Clock {
     registered: Registration,
 }
 
-/// What a clock shows.
+/// The reading of a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Times {
     pub(super) wall: Duration,
-    /// What counts against the limit; at most `wall`.
+    /// The time that counts against the limit; at most `wall`.
     pub(super) active: Duration,
 }
 
 impl Clock {
-    /// Starts one. `None`: without a limit.
+    /// Starts a clock. `limit`: `None` means no limit.
     ///
     /// # Errors
-    /// No thread can have this id.
+    /// The thread id is invalid.
     pub(super) fn start(
         controller: &StopwatchController,
         thread_id: &str,

@@ -1,20 +1,20 @@
-//! One command: a task that reads its output, watches its clocks, and sees to its end.
+//! One command: a task reads its output, watches its clocks, and ends its processes.
 //!
-//! 1. Its end is told when nothing of it runs any more: what the first process leaves behind is ended with it. Its times
-//!    are those of the first process's end.
-//! 2. It is told to end by TERM (a terminal is hung up too), and by KILL when it does not; time to obey is wall time, for
-//!    a person that is waited for is no reason to go on.
+//! 1. Its end is reported when none of its processes runs any more: those that outlive the first process are killed. Its
+//!    times are read when the first process ends.
+//! 2. It is ended by TERM (and HUP, if it has a terminal), then by KILL. The time between the two is wall time, which a
+//!    pause does not stop.
 use super::{
     clock::{Clock, Times},
     idle::Idle,
-    launch::{Launched, Reader, Writer},
+    launch::{Launched, Reader},
     output::{Output, Taken},
 };
 use crate::{
     exec::sandbox::Enforcement,
     exec::supervise::{session::Session, session_killer::SessionKiller},
 };
-use rustix::process::Signal as Named;
+use rustix::process::Signal;
 use std::{
     io::ErrorKind,
     os::unix::process::ExitStatusExt,
@@ -25,114 +25,121 @@ use std::{
     time::Duration,
 };
 use tokio::{
+    net::unix::pipe,
     sync::watch,
     time::{Instant, sleep, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
-/// The exit code of a command whose time was up, as of GNU `timeout`.
+/// The exit code of a command that timed out, as with GNU `timeout`.
 const TIMED_OUT: i32 = 124;
-/// How long the output of what a command has left behind is still read.
-const LAST_WORDS: Duration = Duration::from_millis(200);
-/// How long what it has left behind may take to obey TERM.
-const TO_OBEY: Duration = Duration::from_millis(100);
+/// How long the output of remaining processes is read after the first process has ended.
+const TRAILING_OUTPUT: Duration = Duration::from_millis(200);
+/// The time from TERM to KILL for remaining processes.
+const REST_KILL_AFTER: Duration = Duration::from_millis(100);
 
-/// What a command is, for those who look at it.
+/// The parameters of a command that its caller chose.
 #[derive(Debug, Clone)]
-pub(super) struct About {
+pub(super) struct CommandSpec {
     pub(super) line: String,
     pub(super) workdir: PathBuf,
     pub(super) tty: bool,
-    /// It goes on when the call that started it has been answered.
-    pub(super) stays: bool,
+    /// Whether it may run on after the response to the call that started it.
+    pub(super) outlives_call: bool,
 }
 
 pub(super) struct Command {
     pub(super) id: String,
-    pub(super) caller: u64,
-    pub(super) about: About,
-    /// What is made of the sandbox that it runs in; `None`: it runs in none.
+    /// The id of the scope that owns it.
+    pub(super) owner: u64,
+    pub(super) spec: CommandSpec,
+    /// How much of its sandbox the kernel enforces; `None`: it has no sandbox.
     pub(super) sandbox: Option<Enforcement>,
     pub(super) clock: Clock,
     pub(super) idle: Idle,
-    /// Tells it to end.
+    /// Cancelled to end it.
     pub(super) stop: CancellationToken,
-    /// Its end has been told, or nobody will ask for it.
-    pub(super) forgotten: CancellationToken,
-    pub(super) writer: tokio::sync::Mutex<Option<Writer>>,
+    /// Cancelled when it was removed from the table.
+    pub(super) removed: CancellationToken,
+    pub(super) writer: tokio::sync::Mutex<Option<pipe::Sender>>,
     output: Mutex<Output>,
     end: watch::Sender<Option<End>>,
 }
 
-/// How it ended.
+/// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct End {
-    /// Its own, 124 when its time was up, or 128 and the signal that killed it.
+    /// The exit code of the first process, 124 after a timeout, or 128 plus the signal that killed it.
     pub(super) code: i32,
-    pub(super) why: Why,
+    pub(super) reason: EndReason,
     pub(super) times: Times,
 }
 
-/// What ended it.
+/// Why a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Why {
-    Itself,
+pub(super) enum EndReason {
+    Exited,
     TimedOut,
-    /// Nobody asked for it.
+    /// No call used it for too long.
     Idle,
-    /// Its caller, who may be gone, or the end of the server.
+    /// By its caller, the end of the caller's session, or the end of the server.
     Stopped,
 }
 
 impl Command {
-    #[allow(clippy::too_many_arguments)] // Each is kept as it is.
+    #[allow(clippy::too_many_arguments)] // A constructor that stores each of them.
     pub(super) fn new(
         id: String,
-        caller: u64,
-        about: About,
+        owner: u64,
+        spec: CommandSpec,
         sandbox: Option<Enforcement>,
         clock: Clock,
         idle: Idle,
         stop: CancellationToken,
-        writer: Option<Writer>,
+        writer: Option<pipe::Sender>,
         output: Output,
     ) -> Self {
-        let (forgotten, end) = (CancellationToken::new(), watch::Sender::new(None));
+        let (removed, end) = (CancellationToken::new(), watch::Sender::new(None));
         let (writer, output) = (tokio::sync::Mutex::new(writer), Mutex::new(output));
-        Self { id, caller, about, sandbox, clock, idle, stop, forgotten, writer, output, end }
+        Self { id, owner, spec, sandbox, clock, idle, stop, removed, writer, output, end }
     }
 
-    /// Waits until nothing of it runs any more.
+    /// Waits until none of its processes runs any more.
     pub(super) async fn ended(&self) -> End {
         let mut end = self.end.subscribe();
-        let end = end.wait_for(Option::is_some).await.expect("the sender is ours").clone();
-        end.expect("it was waited for")
+        let end = end.wait_for(Option::is_some).await.expect("self owns the sender").clone();
+        end.expect("wait_for returned")
     }
 
     pub(super) fn end(&self) -> Option<End> {
         self.end.borrow().clone()
     }
 
-    /// Takes the output that nobody has taken yet, of which `most` bytes are shown.
-    pub(super) fn take_output(&self, most: usize, last: bool) -> Taken {
-        self.output().take(most, last)
+    /// Its times at its end, or now while it runs.
+    pub(super) fn times(&self) -> Times {
+        self.end().map_or_else(|| self.clock.read(), |end| end.times)
+    }
+
+    /// Takes the unread output, at most `max_bytes` of it. `is_last`: the command has ended.
+    pub(super) fn take_output(&self, max_bytes: usize, is_last: bool) -> Taken {
+        self.output().take(max_bytes, is_last)
     }
 
     fn output(&self) -> MutexGuard<'_, Output> {
-        // A push or a take is never half done.
+        // Neither push nor take can panic halfway.
         self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sees it to its end.
-    pub(super) async fn supervise(&self, launched: Launched, kill_after: Duration, sweeper: SessionKiller) {
+    /// Runs until its last process has ended.
+    pub(super) async fn supervise(&self, launched: Launched, kill_after: Duration, session_killer: SessionKiller) {
         let Launched { mut child, session, reader, writer: _ } = launched;
-        let mut why = Why::Itself;
+        let mut reason = EndReason::Exited;
         let mut open = true;
-        let (mut expired, mut idle) = (pin!(self.clock.stopwatch().expired()), pin!(self.idle.too_long()));
+        let (mut expired, mut idle) = (pin!(self.clock.stopwatch().expired()), pin!(self.idle.expired()));
         let mut kill = pin!(sleep(Duration::ZERO));
         let mut killing = false;
         let status = loop {
-            let ending = tokio::select! {
+            reason = tokio::select! {
                 biased;
                 status = child.wait() => break status,
                 _ = reader.readable(), if open => {
@@ -141,47 +148,46 @@ impl Command {
                 }
                 () = &mut kill, if killing => {
                     killing = false;
-                    session.signal(Named::KILL);
+                    session.signal(Signal::KILL);
                     continue;
                 }
-                () = self.stop.cancelled(), if why == Why::Itself => Why::Stopped,
-                () = &mut expired, if why == Why::Itself => Why::TimedOut,
-                () = &mut idle, if why == Why::Itself => Why::Idle,
+                () = self.stop.cancelled(), if reason == EndReason::Exited => EndReason::Stopped,
+                () = &mut expired, if reason == EndReason::Exited => EndReason::TimedOut,
+                () = &mut idle, if reason == EndReason::Exited => EndReason::Idle,
             };
-            why = ending;
-            self.tell_to_end(session);
+            self.terminate(session);
             kill.set(sleep(kill_after));
             killing = true;
         };
         let times = self.clock.read();
         if open {
-            self.last_words(&reader).await;
+            self.read_trailing_output(&reader).await;
         }
-        self.end_the_rest(session, &sweeper).await;
+        end_remaining_processes(session, &session_killer).await;
         let code = match status {
-            Ok(_) if why == Why::TimedOut => TIMED_OUT,
-            Ok(status) => code_of(status),
+            Ok(_) if reason == EndReason::TimedOut => TIMED_OUT,
+            Ok(status) => exit_code(status),
             Err(error) => {
-                tracing::warn!(%error, "the status of a command cannot be had");
+                tracing::warn!(%error, "read the exit status of a command");
                 -1
             }
         };
-        self.end.send_replace(Some(End { code, why, times }));
-        // Last: a write that nobody reads has it until the end is told, for a daemon may keep the other side open.
+        self.end.send_replace(Some(End { code, reason, times }));
+        // Last: a blocked write holds the lock until the end is reported, because a daemon may keep the read end open.
         self.writer.lock().await.take();
     }
 
-    fn tell_to_end(&self, session: Session) {
-        if self.about.tty {
-            // An interactive shell takes no notice of TERM.
-            session.signal(Named::HUP);
+    fn terminate(&self, session: Session) {
+        if self.spec.tty {
+            // An interactive shell ignores TERM.
+            session.signal(Signal::HUP);
         }
-        session.signal(Named::TERM);
-        // What is stopped sees a signal only when it goes on.
-        session.signal(Named::CONT);
+        session.signal(Signal::TERM);
+        // A stopped process handles TERM only after it continues.
+        session.signal(Signal::CONT);
     }
 
-    /// Reads what is there; says whether more can come.
+    /// Reads available output; returns whether more may follow.
     fn read(&self, reader: &Reader) -> bool {
         let mut buffer = [0; 16 * 1024];
         match reader.try_read(&mut buffer) {
@@ -194,31 +200,30 @@ impl Command {
         }
     }
 
-    /// What the command itself has written is all there; what it left behind may still be at it, as `tee` in
-    /// `command > >(tee log)`.
-    async fn last_words(&self, reader: &Reader) {
-        let end = Instant::now() + LAST_WORDS;
+    /// Reads what remaining processes still write, such as `tee` in `command > >(tee log)`.
+    async fn read_trailing_output(&self, reader: &Reader) {
+        let end = Instant::now() + TRAILING_OUTPUT;
         while timeout_at(end, reader.readable()).await.is_ok() {
             if !self.read(reader) {
                 return;
             }
         }
     }
-
-    async fn end_the_rest(&self, session: Session, sweeper: &SessionKiller) {
-        let end = Instant::now() + TO_OBEY;
-        if !session.group_is_empty() {
-            session.signal_group(Named::TERM);
-            session.signal_group(Named::CONT);
-            while !session.group_is_empty() && Instant::now() < end {
-                sleep(Duration::from_millis(5)).await;
-            }
-        }
-        // Always: what made a group of its own (`timeout`, `set -m`, an interactive shell) is found in no other way.
-        sweeper.sweep(session).await;
-    }
 }
 
-fn code_of(status: ExitStatus) -> i32 {
+async fn end_remaining_processes(session: Session, session_killer: &SessionKiller) {
+    let end = Instant::now() + REST_KILL_AFTER;
+    if !session.group_is_empty() {
+        session.signal_group(Signal::TERM);
+        session.signal_group(Signal::CONT);
+        while !session.group_is_empty() && Instant::now() < end {
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+    // Always: only this finds processes in groups of their own (`timeout`, `set -m`, an interactive shell).
+    session_killer.kill(session).await;
+}
+
+fn exit_code(status: ExitStatus) -> i32 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
 }

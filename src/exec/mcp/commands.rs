@@ -1,12 +1,12 @@
-//! The commands that run, and those that have ended and wait to be asked for.
+//! The table of commands: those that run, and those whose end was not yet reported.
 //!
-//! 1. There are never more than `limits.commands`; where they are too many, the one that ended first and was not asked
-//!    for is forgotten, and only if there is none, a new one is refused.
-//! 2. A command is found by its id and by the caller that started it.
+//! 1. It never has more than `limits.commands`. A new command of a full table evicts the unreported command that ended
+//!    first; if all are running, the new one is refused.
+//! 2. Only the scope that started a command finds it.
 use super::{
     Config,
     clock::Clock,
-    command::{About, Command},
+    command::{Command, CommandSpec},
     idle::Idle,
     launch::{Launch, Streams},
     output::Output,
@@ -17,191 +17,190 @@ use crate::{
 };
 use std::{
     collections::HashMap,
-    fmt, io,
+    io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// How long an end of all commands may take beyond `kill_after`.
-const TO_END: Duration = Duration::from_secs(3);
+/// How long the end of all commands may take beyond `kill_after`.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
 
 pub(super) struct Commands {
     config: Config,
-    sweeper: SessionKiller,
-    warden: Option<Reaper>,
+    session_killer: SessionKiller,
+    reaper: Option<Reaper>,
     running: TaskTracker,
-    all: Mutex<All>,
+    table: Mutex<Table>,
 }
 
 #[derive(Default)]
-struct All {
+struct Table {
     commands: HashMap<String, Arc<Command>>,
-    /// Ids of those that have ended, the first first.
+    /// The ids of ended commands, in the order of their ends.
     ended: Vec<String>,
-    /// Places taken by those that are being started.
+    /// The number of commands that are being started.
     starting: usize,
 }
 
-/// What to start.
+/// The parameters of [`Commands::start`].
 pub(super) struct Start {
-    pub(super) caller: u64,
-    pub(super) about: About,
+    pub(super) owner: u64,
+    pub(super) spec: CommandSpec,
     pub(super) login: bool,
     pub(super) sandbox: Option<Sandbox>,
     pub(super) clock: Clock,
-    /// Told to end with it.
+    /// Cancelled to end the command.
     pub(super) stop: CancellationToken,
 }
 
 /// Why a command was not started.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StartError {
-    #[error("{0} commands run already, which is the most: wait for one, or `kill` one of those that `sessions` lists")]
+    #[error("the limit of {0} running commands is reached: wait for one, or `kill` one of those that `sessions` lists")]
     TooMany(usize),
     #[error("the command cannot be started: {0}")]
     System(#[from] io::Error),
 }
 
-impl fmt::Debug for Commands {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Commands").field("running", &self.running.len()).finish_non_exhaustive()
-    }
-}
-
 impl Commands {
     pub(super) fn new(config: Config) -> Arc<Self> {
-        let (sweeper, running) = (SessionKiller::start(), TaskTracker::new());
-        let warden = Reaper::start(&config.launcher.program);
-        let warden =
-            warden.inspect_err(|error| tracing::warn!(%error, "nobody ends the commands if this server is killed"));
-        Arc::new(Self { config, sweeper, warden: warden.ok(), running, all: Mutex::default() })
+        let reaper = Reaper::start(&config.launcher.program);
+        let reaper = reaper.inspect_err(|error| tracing::warn!(%error, "commands outlive this server if it is killed"));
+        Arc::new(Self {
+            config,
+            session_killer: SessionKiller::start(),
+            reaper: reaper.ok(),
+            running: TaskTracker::new(),
+            table: Mutex::default(),
+        })
     }
 
     pub(super) fn start(self: &Arc<Self>, start: Start) -> Result<Arc<Command>, StartError> {
-        let place = self.place()?;
-        let Start { caller, about, login, sandbox, clock, stop } = start;
-        let streams = match &about {
-            About { tty: true, .. } => Streams::Terminal,
-            About { stays: true, .. } => Streams::Pipe,
-            About { .. } => Streams::Null,
+        let slot = self.reserve()?;
+        let Start { owner, spec, login, sandbox, clock, stop } = start;
+        let streams = match &spec {
+            CommandSpec { tty: true, .. } => Streams::Terminal,
+            CommandSpec { outlives_call: true, .. } => Streams::Pipe,
+            CommandSpec { .. } => Streams::Null,
         };
         let env = (self.config.environment)(clock.thread_id());
-        let (line, workdir) = (&about.line, &about.workdir);
+        let (line, workdir) = (&spec.line, &spec.workdir);
         let launch = Launch { line, login, workdir, env, streams, sandbox: sandbox.as_ref() };
         let mut launched = self.config.launcher.launch(launch)?;
         let session = launched.session;
-        self.warden.iter().for_each(|warden| warden.watch(session));
+        self.reaper.iter().for_each(|reaper| reaper.add(session));
         let limits = self.config.limits;
         let idle = Idle::new(self.config.controller.clone(), clock.thread_id().to_owned(), limits.idle);
         let output = Output::new(limits.output);
         let policy = self.config.policy.sandbox.as_ref();
         let sandbox = sandbox.and(policy).map(|sandbox| sandbox.enforcement);
-        let (id, writer) = (place.id.clone(), launched.writer.take());
-        let command = Arc::new(Command::new(id, caller, about, sandbox, clock, idle, stop, writer, output));
-        place.fill(command.clone());
-        let (commands, supervised, sweeper) = (self.clone(), command.clone(), self.sweeper.clone());
+        let (id, writer) = (slot.id.clone(), launched.writer.take());
+        let command = Arc::new(Command::new(id, owner, spec, sandbox, clock, idle, stop, writer, output));
+        slot.fill(command.clone());
+        let (commands, supervised, session_killer) = (self.clone(), command.clone(), self.session_killer.clone());
         self.running.spawn(async move {
-            supervised.supervise(launched, limits.kill_after, sweeper).await;
-            commands.warden.iter().for_each(|warden| warden.leave(session));
-            commands.has_ended(&supervised);
+            supervised.supervise(launched, limits.kill_after, session_killer).await;
+            commands.reaper.iter().for_each(|reaper| reaper.remove(session));
+            commands.on_end(&supervised);
         });
         Ok(command)
     }
 
-    pub(super) fn find(&self, id: &str, caller: u64) -> Option<Arc<Command>> {
-        self.all().commands.get(id).filter(|command| command.caller == caller && command.about.stays).cloned()
+    /// A command of `exec_command` that `owner` started.
+    pub(super) fn find(&self, id: &str, owner: u64) -> Option<Arc<Command>> {
+        self.table().commands.get(id).filter(|command| command.owner == owner && command.spec.outlives_call).cloned()
     }
 
-    /// Those of `caller` that stay, the oldest first.
-    pub(super) fn of(&self, caller: u64) -> Vec<Arc<Command>> {
-        let mut found: Vec<_> =
-            self.all().commands.values().filter(|c| c.caller == caller && c.about.stays).cloned().collect();
+    /// All commands of `exec_command` that `owner` started, the oldest first.
+    pub(super) fn list(&self, owner: u64) -> Vec<Arc<Command>> {
+        let is_listed = |command: &&Arc<Command>| command.owner == owner && command.spec.outlives_call;
+        let mut found: Vec<_> = self.table().commands.values().filter(is_listed).cloned().collect();
         found.sort_by_key(|command| std::cmp::Reverse(command.clock.read().wall));
         found
     }
 
-    /// Its end has been told: it is not found any more.
-    pub(super) fn forget(&self, command: &Command) {
-        command.forgotten.cancel();
-        let mut all = self.all();
-        all.commands.remove(&command.id);
-        all.ended.retain(|id| *id != command.id);
+    /// Removes a command whose end was reported.
+    pub(super) fn remove(&self, command: &Command) {
+        command.removed.cancel();
+        let mut table = self.table();
+        table.commands.remove(&command.id);
+        table.ended.retain(|id| *id != command.id);
     }
 
-    /// Waits until nothing of any command runs any more. They must have been told to end.
-    pub(super) async fn all_ended(&self) {
+    /// Waits until no process of any command runs any more; the caller has cancelled their `stop` tokens.
+    pub(super) async fn wait_until_empty(&self) {
         self.running.close();
-        if tokio::time::timeout(self.config.limits.kill_after + TO_END, self.running.wait()).await.is_err() {
+        if tokio::time::timeout(self.config.limits.kill_after + SHUTDOWN_GRACE, self.running.wait()).await.is_err() {
             tracing::warn!(commands = self.running.len(), "commands do not end");
         }
     }
 
-    fn has_ended(self: &Arc<Self>, command: &Arc<Command>) {
-        if !command.about.stays {
-            return self.forget(command);
+    fn on_end(self: &Arc<Self>, command: &Arc<Command>) {
+        if !command.spec.outlives_call {
+            return self.remove(command);
         }
-        let mut all = self.all();
-        if all.commands.contains_key(&command.id) {
-            all.ended.push(command.id.clone());
+        let mut table = self.table();
+        if table.commands.contains_key(&command.id) {
+            table.ended.push(command.id.clone());
         }
-        drop(all);
+        drop(table);
         let (commands, ended) = (self.clone(), command.clone());
         tokio::spawn(async move {
             tokio::select! {
-                () = ended.idle.too_long() => {}
-                // Its caller has gone, or has its end from `kill`.
+                () = ended.idle.expired() => {}
+                // The owner has gone, or `kill` reports the end.
                 () = ended.stop.cancelled() => {}
-                () = ended.forgotten.cancelled() => {}
+                () = ended.removed.cancelled() => {}
             }
-            commands.forget(&ended);
+            commands.remove(&ended);
         });
     }
 
-    /// A place for one more, under a new id.
-    fn place(self: &Arc<Self>) -> Result<Place, StartError> {
-        let mut all = self.all();
-        if all.commands.len() + all.starting >= self.config.limits.commands {
-            if all.ended.is_empty() {
+    /// Reserves a place in the table, under a new id.
+    fn reserve(self: &Arc<Self>) -> Result<Slot, StartError> {
+        let mut table = self.table();
+        if table.commands.len() + table.starting >= self.config.limits.commands {
+            if table.ended.is_empty() {
                 return Err(StartError::TooMany(self.config.limits.commands));
             }
-            let first = all.ended.remove(0);
-            if let Some(command) = all.commands.remove(&first) {
-                // Who waits for that would keep it, and its output, as long as it may be idle.
-                command.forgotten.cancel();
+            let first = table.ended.remove(0);
+            if let Some(command) = table.commands.remove(&first) {
+                // Ends the task of `on_end`, which otherwise keeps the command and its output until the idle timeout.
+                command.removed.cancel();
             }
         }
-        all.starting += 1;
+        table.starting += 1;
         let id = loop {
             let id = format!("{:08x}", fastrand::u32(..));
-            if !all.commands.contains_key(&id) {
+            if !table.commands.contains_key(&id) {
                 break id;
             }
         };
-        Ok(Place { commands: self.clone(), id })
+        Ok(Slot { commands: self.clone(), id })
     }
 
-    fn all(&self) -> MutexGuard<'_, All> {
+    fn table(&self) -> MutexGuard<'_, Table> {
         // Each change is one insertion or removal.
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A place among the commands, free again when it is dropped.
-struct Place {
+/// A reserved place in the table; dropping it releases the reservation.
+struct Slot {
     commands: Arc<Commands>,
     id: String,
 }
 
-impl Place {
+impl Slot {
     fn fill(self, command: Arc<Command>) {
-        self.commands.all().commands.insert(self.id.clone(), command);
+        self.commands.table().commands.insert(self.id.clone(), command);
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
-        self.commands.all().starting -= 1;
+        self.commands.table().starting -= 1;
     }
 }
 
@@ -214,7 +213,7 @@ mod tests {
         exec::policy::Rules,
     };
 
-    /// One at a time; whatever is to be run is `true`.
+    /// A table for one command; every command runs `true`.
     fn commands() -> Arc<Commands> {
         Commands::new(Config {
             controller: StopwatchController::detached(),
@@ -228,17 +227,17 @@ mod tests {
 
     fn start(commands: &Arc<Commands>) -> Arc<Command> {
         let clock = Clock::start(&commands.config.controller, "t", None).unwrap();
-        let about = About { line: String::new(), workdir: "/".into(), tty: false, stays: true };
+        let spec = CommandSpec { line: String::new(), workdir: "/".into(), tty: false, outlives_call: true };
         let stop = CancellationToken::new();
-        commands.start(Start { caller: 1, about, login: false, sandbox: None, clock, stop }).unwrap()
+        commands.start(Start { owner: 1, spec, login: false, sandbox: None, clock, stop }).unwrap()
     }
 
     #[tokio::test]
-    async fn nothing_is_kept_of_a_command_that_made_room() {
+    async fn an_evicted_command_is_dropped() {
         let commands = commands();
         let first = start(&commands);
         first.ended().await;
-        while commands.all().ended.is_empty() {
+        while commands.table().ended.is_empty() {
             tokio::task::yield_now().await;
         }
         let first = Arc::downgrade(&{ first });
@@ -248,6 +247,6 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(10), gone).await.expect("somebody has it still");
+        tokio::time::timeout(Duration::from_secs(10), gone).await.expect("a task still holds the command");
     }
 }

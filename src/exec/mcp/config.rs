@@ -1,51 +1,37 @@
 //! The configuration of an exec server.
-use super::launch::Launcher;
-use super::policy::Policy;
+use super::{launch::Launcher, policy::Policy};
 use crate::client::stopwatch::StopwatchController;
-use std::{ffi::OsString, fmt, sync::Arc, time::Duration};
+use std::{ffi::OsString, sync::Arc, time::Duration};
 
-/// What commands of a thread find in their environment.
+/// Returns the environment variables for commands of a thread.
 pub(crate) type Environment = Arc<dyn Fn(&str) -> Vec<(OsString, OsString)> + Send + Sync>;
 
-/// What an exec server needs to know.
+/// The configuration of an exec server.
 #[derive(Clone)]
 pub(crate) struct Config {
-    /// Keeps the clocks in step with the pauses.
+    /// Pauses the stopwatches of commands with their threads.
     pub controller: StopwatchController,
-    /// How commands of a thread find the coordinator.
+    /// Tells commands of a thread how to reach the coordinator.
     pub environment: Environment,
-    /// How commands are started.
     pub launcher: Launcher,
-    /// The thread of calls that name none; `None`: one for each MCP session.
+    /// The thread of calls that name none; `None`: a new thread for each MCP session.
     pub thread_id: Option<String>,
-    /// What may run, and where.
     pub policy: Policy,
-    /// Bounds.
     pub limits: Limits,
 }
 
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What the environment holds may be secret.
-        f.debug_struct("Config")
-            .field("thread_id", &self.thread_id)
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
-    }
-}
-
-/// What commands may use.
+/// Limits on commands.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// The limit of a `shell` call that names none; `None`: it has none.
+    /// The time limit of a `shell` call that names none; `None`: no limit.
     pub timeout: Option<Duration>,
-    /// Commands that run or wait to be asked for, of all callers together.
+    /// The maximum number of commands of all callers that run, or have ended and were not yet reported.
     pub commands: usize,
-    /// Bytes of output that are kept of each.
+    /// The maximum of unread output that is kept per command, in bytes.
     pub output: usize,
-    /// After so much unpaused time in which nobody asked for it, a command of `exec_command` ends; `None`: it does not.
+    /// A command of `exec_command` ends after this much unpaused time without a call that uses it; `None`: never.
     pub idle: Option<Duration>,
-    /// KILL follows this long after TERM.
+    /// The time from TERM to KILL.
     pub kill_after: Duration,
 }
 

@@ -1,7 +1,7 @@
 //! HTTP sessions that their clients delete.
 //!
-//! The library lets the calls of such a session go on for some seconds before it drops who served it. Nobody reads their
-//! answers any more, so what they wait for is told to end at once.
+//! The MCP library drops the handler of a deleted session only some seconds later. Nobody reads the responses of its calls
+//! any more, so this ends its commands at once.
 use super::scope::Context;
 use http::request::Parts;
 use std::{
@@ -11,43 +11,41 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 /// The header that names a session.
-pub(super) const SESSION: &str = "mcp-session-id";
+pub(super) const SESSION_HEADER: &str = "mcp-session-id";
 
-/// What to cancel when a session is deleted, for those sessions that have called a tool.
-#[derive(Debug, Default)]
+/// The tokens to cancel when a session is deleted, of all sessions that have called a tool.
+#[derive(Default)]
 pub(super) struct Deletions(Mutex<HashMap<String, CancellationToken>>);
 
 impl Deletions {
-    /// From now on, as long as the result lives, the deletion of the session that a call belongs to cancels `gone`. `None`:
-    /// the call belongs to none.
-    pub(super) fn expect(self: &Arc<Self>, context: &Context, gone: &CancellationToken) -> Option<Expected> {
-        let session = context.extensions.get::<Parts>()?.headers.get(SESSION)?.to_str().ok()?.to_owned();
-        self.all().insert(session.clone(), gone.clone());
-        Some(Expected { deletions: self.clone(), session })
+    /// While the returned guard lives, the deletion of the call's session cancels `closed`. `None`: the call has no session.
+    pub(super) fn register(self: &Arc<Self>, context: &Context, closed: &CancellationToken) -> Option<Registered> {
+        let session = context.extensions.get::<Parts>()?.headers.get(SESSION_HEADER)?.to_str().ok()?.to_owned();
+        self.sessions().insert(session.clone(), closed.clone());
+        Some(Registered { deletions: self.clone(), session })
     }
 
-    /// The session has been deleted.
-    pub(super) fn deleted(&self, session: &str) {
-        if let Some(gone) = self.all().remove(session) {
-            gone.cancel();
+    /// Cancels the token of a deleted session.
+    pub(super) fn on_delete(&self, session: &str) {
+        if let Some(closed) = self.sessions().remove(session) {
+            closed.cancel();
         }
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<String, CancellationToken>> {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<String, CancellationToken>> {
         // Each change is one insertion or removal.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// See [`Deletions::expect`].
-#[derive(Debug)]
-pub(super) struct Expected {
+/// See [`Deletions::register`].
+pub(super) struct Registered {
     deletions: Arc<Deletions>,
     session: String,
 }
 
-impl Drop for Expected {
+impl Drop for Registered {
     fn drop(&mut self) {
-        self.deletions.all().remove(&self.session);
+        self.deletions.sessions().remove(&self.session);
     }
 }

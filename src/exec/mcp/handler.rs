@@ -1,10 +1,10 @@
-//! MCP: one caller, from its calls to the tools and back.
+//! The MCP handler of one caller: dispatches its calls to the tools.
 //!
-//! 1. What the caller did wrong is an answer that a model can read (`isError`); an error of the protocol is only what no
-//!    tool can answer.
-//! 2. A call that is cancelled ends what was started for it.
+//! 1. A mistake of the model is a tool result with `isError`, which the model can read. Protocol errors are only for calls
+//!    of unknown tools.
+//! 2. Cancelling a call ends the command that was started for it.
 use super::{
-    deletions::{Deletions, Expected},
+    deletions::{Deletions, Registered},
     refusal::Refusal,
     scope::{Context, Scope},
     server::ExecServer,
@@ -25,7 +25,7 @@ use std::{
 };
 use uuid::Uuid;
 
-/// What a call may name its thread with, in `_meta`.
+/// The keys in `_meta` that may name the thread of a call.
 const THREAD_KEYS: [&str; 4] = ["pausewatch/threadId", "pausewatch/thread_id", "threadId", "thread_id"];
 
 const INSTRUCTIONS: &str = "\
@@ -33,31 +33,30 @@ Commands run here under time limits that stand still while a person is being ask
 work itself needs. In each answer, wall_ms = active_ms + paused_ms: a large paused_ms means that a person took their time, \
 timed_out that the command itself was too slow, denied that it was not run at all (do not try to get around that).";
 
-/// One who calls: an MCP session, whose commands end with it; or, over HTTP from 2026-07-28 on, where there are none, one
-/// request, whose sessions belong to the server.
-#[derive(Debug)]
+/// A caller: an MCP session, whose commands end with it; or one HTTP request of protocol version 2026-07-28 or later, which
+/// has no session, so that the server owns its commands.
 pub(crate) struct Caller {
     pub(super) server: Arc<ExecServer>,
     own: Scope,
-    /// There, if it calls over HTTP.
+    /// `None` on standard input and output.
     deletions: Option<Arc<Deletions>>,
-    /// That of its session.
-    deletion: OnceLock<Option<Expected>>,
+    /// Set by the first call of a session.
+    registered: OnceLock<Option<Registered>>,
 }
 
 impl Caller {
     fn new(server: &Arc<ExecServer>, deletions: Option<Arc<Deletions>>) -> Self {
         let thread_id = server.config.thread_id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
         let own = Scope::new(Some(thread_id), &server.shutdown);
-        Self { server: server.clone(), own, deletions, deletion: OnceLock::new() }
+        Self { server: server.clone(), own, deletions, registered: OnceLock::new() }
     }
 
-    /// One that has the connection for itself.
-    pub(super) fn connected(server: &Arc<ExecServer>) -> Self {
+    /// The only caller, on standard input and output.
+    pub(super) fn over_stdio(server: &Arc<ExecServer>) -> Self {
         Self::new(server, None)
     }
 
-    /// One that calls over HTTP.
+    /// A caller over HTTP.
     pub(super) fn over_http(server: &Arc<ExecServer>, deletions: &Arc<Deletions>) -> Self {
         Self::new(server, Some(deletions.clone()))
     }
@@ -66,9 +65,9 @@ impl Caller {
         &self.own
     }
 
-    /// Whose commands a call is about.
+    /// The owner of the commands that a call starts and finds.
     pub(super) fn scope(&self, context: &Context) -> &Scope {
-        if self.has_session(context) { &self.own } else { &self.server.shared }
+        if self.has_session(context) { &self.own } else { &self.server.sessionless }
     }
 
     fn has_session(&self, context: &Context) -> bool {
@@ -76,43 +75,43 @@ impl Caller {
         self.deletions.is_none() || version.is_none_or(|version| version < ProtocolVersion::V_2026_07_28)
     }
 
-    /// Has its commands end when its session is deleted.
-    fn end_when_deleted(&self, context: &Context) {
+    /// Makes the deletion of the session end its commands.
+    fn register_session(&self, context: &Context) {
         if let Some(deletions) = self.deletions.as_ref().filter(|_| self.has_session(context)) {
-            self.deletion.get_or_init(|| deletions.expect(context, &self.own.gone));
+            self.registered.get_or_init(|| deletions.register(context, &self.own.closed));
         }
     }
 
-    /// The thread that a call belongs to.
+    /// The thread of a call: the one it names, or the default.
     pub(super) fn thread_id(&self, context: &Context) -> Result<String, Refusal> {
-        let own = || self.scope(context).thread_id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
-        Ok(named_thread(context)?.unwrap_or_else(own))
+        let default = || self.scope(context).thread_id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
+        Ok(named_thread(context)?.unwrap_or_else(default))
     }
 }
 
 impl Drop for Caller {
     fn drop(&mut self) {
-        self.own.gone.cancel();
+        self.own.closed.cancel();
     }
 }
 
-/// The thread that a call names.
+/// The thread that a call names in `_meta`.
 pub(super) fn named_thread(context: &Context) -> Result<Option<String>, Refusal> {
     match THREAD_KEYS.iter().find_map(|key| context.meta.get(*key)) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(thread_id)) => Ok(Some(thread_id.clone())),
-        Some(_) => Err(Refusal("the thread id in _meta is no string".to_owned())),
+        Some(_) => Err(Refusal("the thread id in _meta is not a string".to_owned())),
     }
 }
 
-/// The directory to run a command in.
+/// The absolute path of the directory to run a command in. `named`: `None` means the server's own.
 pub(super) fn workdir(named: Option<&str>) -> Result<PathBuf, Refusal> {
     let named = named.unwrap_or(".");
     let directory =
         std::path::absolute(Path::new(named)).map_err(|error| Refusal(format!("workdir {named:?}: {error}")))?;
     match std::fs::metadata(&directory) {
         Ok(metadata) if metadata.is_dir() => Ok(directory),
-        Ok(_) => Err(Refusal(format!("workdir {named:?} is no directory"))),
+        Ok(_) => Err(Refusal(format!("workdir {named:?} is not a directory"))),
         Err(error) => Err(Refusal(format!("workdir {named:?}: {error}"))),
     }
 }
@@ -135,8 +134,8 @@ impl ServerHandler for Caller {
     }
 
     async fn call_tool(&self, request: CallToolRequestParams, context: Context) -> Result<CallToolResponse, ErrorData> {
-        self.end_when_deleted(&context);
-        let answered = match &*request.name {
+        self.register_session(&context);
+        let result = match &*request.name {
             "shell" => self.shell(request, &context).await,
             "exec_command" => self.exec_command(request, &context).await,
             "write_stdin" => self.write_stdin(request, &context).await.map(structured),
@@ -150,12 +149,12 @@ impl ServerHandler for Caller {
                 ));
             }
         };
-        Ok(answered.unwrap_or_else(|Refusal(why)| CallToolResult::error(vec![ContentBlock::text(why)]).into()))
+        Ok(result.unwrap_or_else(|Refusal(why)| CallToolResult::error(vec![ContentBlock::text(why)]).into()))
     }
 }
 
-pub(super) fn structured(answer: impl Serialize) -> CallToolResponse {
-    match serde_json::to_value(answer) {
+pub(super) fn structured(result: impl Serialize) -> CallToolResponse {
+    match serde_json::to_value(result) {
         Ok(value) => CallToolResult::structured(value).into(),
         Err(error) => CallToolResult::error(vec![ContentBlock::text(error.to_string())]).into(),
     }

@@ -1,12 +1,12 @@
-//! Serving many clients, over streamable HTTP.
+//! Serves many clients over streamable HTTP.
 //!
-//! 1. Who can call can run commands. So it listens on loopback alone unless told otherwise, no page in a browser gets
-//!    through (by its `Origin`, or by a name that was bent to loopback), and a token keeps other users of the machine out.
-//! 2. A session ends when its client deletes it (its commands at once), or is not heard of for a day; a request of the era without sessions is
-//!    cancelled when its connection closes.
+//! 1. Any client can run commands. So the server listens on loopback only by default, refuses web pages (by `Origin`, and by
+//!    `Host` against DNS rebinding), and a token keeps other users of the machine out.
+//! 2. A session ends when its client deletes it, which ends its commands at once, or after a day without a request. A
+//!    request without a session is cancelled when its connection closes.
 use super::{
     Caller, ExecServer,
-    deletions::{Deletions, SESSION as SESSION_HEADER},
+    deletions::{Deletions, SESSION_HEADER},
 };
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
@@ -19,103 +19,103 @@ use rmcp::transport::streamable_http_server::{
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::Semaphore};
 
-/// Where it is served.
+/// The path of the MCP endpoint.
 pub(crate) const PATH: &str = "/mcp";
-/// How long a session is kept of which nothing is heard: a person may take a while.
-const SESSION: Duration = Duration::from_secs(24 * 60 * 60);
-/// Connections at a time. Each may have a request on its way.
-const CONNECTIONS: usize = 512;
-/// The largest request: a command line, or what is written to a command.
-const REQUEST: usize = 1024 * 1024;
-/// MCP sessions at a time, with the requests that have none.
-const CALLERS: usize = 1_024;
-/// How long a client may take for the head of a request.
-const HEAD: Duration = Duration::from_secs(30);
+/// How long a session without requests is kept: a person may take long to answer.
+const SESSION_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+/// The maximum number of connections. Each may have a request in flight.
+const MAX_CONNECTIONS: usize = 512;
+/// The maximum size of a request, in bytes: a command line, or input for a command.
+const MAX_REQUEST: usize = 1024 * 1024;
+/// The maximum number of MCP sessions and of requests without a session.
+const MAX_CALLERS: usize = 1_024;
+/// How long a client may take to send the headers of a request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How to serve.
+/// The settings of the HTTP server.
 #[derive(Clone, Default)]
 pub(crate) struct Http {
-    /// Requests have to bring it: `Authorization: Bearer TOKEN`.
+    /// Every request must have `Authorization: Bearer TOKEN`; `None`: no token is needed.
     pub token: Option<String>,
-    /// Take requests for every host name, not only for those of loopback.
+    /// Accept requests for every host name, not only for those of loopback.
     pub any_host: bool,
 }
 
 type Service = StreamableHttpService<Caller, LocalSessionManager>;
-type Answer = Response<BoxBody<Bytes, Infallible>>;
+type HttpResponse = Response<BoxBody<Bytes, Infallible>>;
 
-/// Serves until it is dropped.
+/// Serves until the future is dropped.
 ///
 /// # Errors
 /// The listener failed.
 pub(crate) async fn serve_http(server: &Arc<ExecServer>, listener: TcpListener, http: Http) -> io::Result<()> {
     let config = StreamableHttpServerConfig::default()
         .enforce_origin_validation()
-        .with_max_request_body_bytes(REQUEST)
+        .with_max_request_body_bytes(MAX_REQUEST)
         .with_cancellation_token(server.shutdown.child_token());
-    // No name can be bent to our own address, where it is another one of loopback.
+    // The bound address may be another loopback address; DNS rebinding cannot send it as a host name.
     let bound = listener.local_addr()?;
     let own = bound.ip().to_string();
     let config = config.with_allowed_hosts(["localhost", "127.0.0.1", "::1", &own]);
-    // A page of our own port would be ours; there is none, but clients may say so.
+    // Some clients send the server's own address as the origin. This server has no pages, so this admits none.
     let origins = ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("http://{host}:{}", bound.port()));
     let config = config.with_allowed_origins(origins.into_iter().chain([format!("http://{bound}")]));
     let config = if http.any_host { config.disable_allowed_hosts() } else { config };
     let mut sessions = LocalSessionManager::default();
-    sessions.session_config.keep_alive = Some(SESSION);
+    sessions.session_config.keep_alive = Some(SESSION_TTL);
     let (callers, deletions) = (server.clone(), Arc::<Deletions>::default());
     let deleted = deletions.clone();
     let call = move || match Arc::strong_count(&callers) {
-        // Each has one.
-        count if count > CALLERS => Err(io::Error::other("too many sessions: delete some")),
+        // Each caller has a reference.
+        count if count > MAX_CALLERS => Err(io::Error::other("too many sessions: delete some")),
         _ => Ok(Caller::over_http(&callers, &deletions)),
     };
     let service = Service::new(call, Arc::new(sessions), config);
     let token: Option<Arc<str>> = http.token.map(Into::into);
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
-        let place = room.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let permit = connections.clone().acquire_owned().await.map_err(io::Error::other)?;
         let connection = match listener.accept().await {
             Ok((connection, _)) => connection,
-            // Of one connection that has gone already, or no more files: others may still come.
+            // The connection has closed already, or no file descriptor is free: later connections may succeed.
             Err(error) => {
                 tracing::warn!(%error, "accept a connection");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
-        let (service, token, over) = (service.clone(), token.clone(), server.shutdown.clone());
+        let (service, token, shutdown) = (service.clone(), token.clone(), server.shutdown.clone());
         let deleted = deleted.clone();
         tokio::spawn(async move {
-            let answering = service_fn(|request| answer(&service, token.as_deref(), &deleted, request));
+            let respond = service_fn(|request| respond(&service, token.as_deref(), &deleted, request));
             let mut served = http1::Builder::new();
             let served = served
                 .timer(TokioTimer::new())
-                .header_read_timeout(HEAD)
-                .serve_connection(TokioIo::new(connection), answering);
+                .header_read_timeout(HEADER_TIMEOUT)
+                .serve_connection(TokioIo::new(connection), respond);
             tokio::select! {
                 served = served => {
                     if let Err(error) = served {
                         tracing::debug!(%error, "a connection ended");
                     }
                 }
-                () = over.cancelled() => {}
+                () = shutdown.cancelled() => {}
             }
-            drop(place);
+            drop(permit);
         });
     }
 }
 
-async fn answer(
+async fn respond(
     service: &Service,
     token: Option<&str>,
     deletions: &Deletions,
     request: Request<Incoming>,
-) -> Result<Answer, Infallible> {
+) -> Result<HttpResponse, Infallible> {
     if let Some(token) = token
-        && !brings(&request, token)
+        && !has_token(&request, token)
     {
-        let why = "give the token of the exec server: Authorization: Bearer TOKEN\n";
+        let why = "send the token of the exec server: Authorization: Bearer TOKEN\n";
         let mut refused = plain(StatusCode::UNAUTHORIZED, why);
         refused.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
         return Ok(refused);
@@ -126,27 +126,27 @@ async fn answer(
     })
 }
 
-async fn handle(service: &Service, deletions: &Deletions, request: Request<Incoming>) -> Answer {
+async fn handle(service: &Service, deletions: &Deletions, request: Request<Incoming>) -> HttpResponse {
     let session = request.headers().get(SESSION_HEADER).filter(|_| request.method() == Method::DELETE).cloned();
-    let answer = service.handle(request).await;
+    let response = service.handle(request).await;
     if let Some(Ok(session)) = session.as_ref().map(|session| session.to_str())
-        && answer.status().is_success()
+        && response.status().is_success()
     {
-        deletions.deleted(session);
+        deletions.on_delete(session);
     }
-    answer
+    response
 }
 
-fn brings(request: &Request<Incoming>, token: &str) -> bool {
+fn has_token(request: &Request<Incoming>, token: &str) -> bool {
     let value = request.headers().get(header::AUTHORIZATION).map(|value| value.as_bytes());
-    let Some((scheme, brought)) = value.and_then(|value| value.split_at_checked(7)) else { return false };
-    // All of it is looked at, whatever is found: the time says nothing.
-    let differ = brought.iter().zip(token.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
-    scheme.eq_ignore_ascii_case(b"Bearer ") && brought.len() == token.len() && differ == 0
+    let Some((scheme, given)) = value.and_then(|value| value.split_at_checked(7)) else { return false };
+    // Compares every byte, so that the time reveals nothing about the token.
+    let differ = given.iter().zip(token.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
+    scheme.eq_ignore_ascii_case(b"Bearer ") && given.len() == token.len() && differ == 0
 }
 
-fn plain(status: StatusCode, text: &'static str) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
-    *answer.status_mut() = status;
-    answer
+fn plain(status: StatusCode, text: &'static str) -> HttpResponse {
+    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
+    *response.status_mut() = status;
+    response
 }

@@ -1,20 +1,19 @@
-//! How long nobody has asked for a command.
+//! The idle timeout of a command: it runs while no call uses the command and its thread is not paused.
 use super::clock::Clock;
 use crate::client::stopwatch::StopwatchController;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
-/// Counts while nobody uses it; a pause of the thread does not count.
-#[derive(Debug)]
+/// The idle timeout of a command.
 pub(super) struct Idle {
     controller: StopwatchController,
     thread_id: String,
-    /// `None`: nothing is too long.
+    /// `None`: no timeout.
     limit: Option<Duration>,
     state: watch::Sender<State>,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 struct State {
     users: usize,
     /// Runs while there are no users.
@@ -26,7 +25,7 @@ impl Idle {
         Self { controller, thread_id, limit, state: watch::Sender::default() }
     }
 
-    /// Whoever holds this asks for it.
+    /// The timeout does not run while the returned guard lives.
     pub(super) fn in_use(&self) -> InUse<'_> {
         self.state.send_modify(|state| {
             state.users += 1;
@@ -35,12 +34,12 @@ impl Idle {
         InUse(self)
     }
 
-    pub(super) fn is_used(&self) -> bool {
+    pub(super) fn is_in_use(&self) -> bool {
         self.state.borrow().users > 0
     }
 
-    /// Waits until nobody has asked for it for too long.
-    pub(super) async fn too_long(&self) {
+    /// Waits for the timeout.
+    pub(super) async fn expired(&self) {
         let mut states = self.state.subscribe();
         loop {
             let clock = states.borrow_and_update().clock.clone();
@@ -52,7 +51,7 @@ impl Idle {
             };
             tokio::select! {
                 () = expired => return,
-                // The sender is ours: it is there as long as we are.
+                // Cannot fail: self owns the sender.
                 _ = states.changed() => {}
             }
         }
@@ -66,7 +65,7 @@ pub(super) struct InUse<'a>(&'a Idle);
 impl Drop for InUse<'_> {
     fn drop(&mut self) {
         let Idle { controller, thread_id, limit, state } = self.0;
-        // The id was good for the command's own clock.
+        // Cannot fail: the command's own clock was started with the same thread id.
         let clock = Clock::start(controller, thread_id, *limit).ok().map(Arc::new);
         state.send_modify(|state| {
             state.users -= 1;

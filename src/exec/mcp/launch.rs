@@ -1,9 +1,10 @@
-//! Starting a command: its streams and its terminal. The rest (session, death with the server, sandbox) is done in the
-//! child, by a hidden command of our own program that then becomes the command: what must be done between `fork` and
-//! `exec` needs unsafe code, what is done after `exec` does not.
+//! Starting a command: its streams and its terminal.
 //!
-//! 1. Both output streams are one pipe, or the terminal: what is read is in the order in which it was written.
-//! 2. No copy of the writing end stays here, so the end of the output is seen.
+//! The hidden command `exec-child` of this program does the rest in the child process (session, death with the server,
+//! sandbox) and then executes the shell. Code between `fork` and `exec` would have to be unsafe; code after `exec` need not.
+//!
+//! 1. Standard output and standard error share one pipe or terminal, so their order is preserved.
+//! 2. This process keeps no copy of the write end, so it sees the end of the output.
 use crate::{exec::sandbox::Sandbox, exec::supervise::session::Session};
 use rustix::{
     fs::{Mode, OFlags},
@@ -19,26 +20,26 @@ use std::{
     path::{Path, PathBuf},
     process::Stdio,
 };
-use tokio::{io::AsyncWriteExt, net::unix::pipe, process::Child};
+use tokio::{net::unix::pipe, process::Child};
 
-/// What a terminal of ours is as large as.
-const SIZE: Winsize = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+/// The size of a command's terminal.
+const TERMINAL_SIZE: Winsize = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
 
 /// How commands are started.
 #[derive(Debug, Clone)]
 pub(crate) struct Launcher {
-    /// Our own program, which has the hidden command.
+    /// The path of this program, which has the command `exec-child`.
     pub program: PathBuf,
     /// The shell that runs command lines.
     pub shell: OsString,
 }
 
-/// What a command gets on its standard input.
+/// The standard input of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Streams {
-    /// Nothing.
+    /// Empty.
     Null,
-    /// What `write_stdin` writes.
+    /// Written by `write_stdin`.
     Pipe,
     /// A terminal, which is its output too.
     Terminal,
@@ -57,7 +58,7 @@ pub(super) struct Launched {
     pub(super) child: Child,
     pub(super) session: Session,
     pub(super) reader: Reader,
-    pub(super) writer: Option<Writer>,
+    pub(super) writer: Option<pipe::Sender>,
 }
 
 impl Launcher {
@@ -77,7 +78,7 @@ impl Launcher {
             Streams::Terminal => {
                 let (ours, theirs) = open_terminal()?;
                 command.stdin(theirs.try_clone()?).stdout(theirs.try_clone()?).stderr(theirs);
-                // A terminal is read and written as a pipe is.
+                // A terminal is read and written like a pipe.
                 let reader = pipe::Receiver::from_owned_fd_unchecked(ours.try_clone()?)?;
                 (reader, Some(pipe::Sender::from_owned_fd_unchecked(ours)?))
             }
@@ -95,11 +96,11 @@ impl Launcher {
         };
         let mut command = tokio::process::Command::from(command);
         let child = command.kill_on_drop(true).spawn()?;
-        // With it go our copies of its streams.
+        // Closes our copies of the child's streams (2).
         drop(command);
         let leader = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
         let leader = leader.ok_or_else(|| io::Error::other("the command has no process id"))?;
-        Ok(Launched { child, session: Session::led_by(leader), reader: Reader(reader), writer: writer.map(Writer) })
+        Ok(Launched { child, session: Session::led_by(leader), reader: Reader(reader), writer })
     }
 }
 
@@ -113,12 +114,12 @@ fn open_terminal() -> io::Result<(OwnedFd, OwnedFd)> {
     unlockpt(&ours)?;
     let name = ptsname(&ours, Vec::new())?;
     let theirs = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
-    tcsetwinsize(&theirs, SIZE)?;
+    tcsetwinsize(&theirs, TERMINAL_SIZE)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
     Ok((ours, theirs))
 }
 
-/// Where the output comes from.
+/// The read end of a command's output.
 pub(super) struct Reader(pipe::Receiver);
 
 impl Reader {
@@ -127,10 +128,10 @@ impl Reader {
         self.0.readable().await
     }
 
-    /// Reads without waiting; `Ok(0)`: all that could write have ended.
+    /// Reads without waiting. `Ok(0)`: every process with the write end has ended.
     pub(super) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.0.try_read(buffer) {
-            // Of a terminal that nobody has open any more.
+            // A terminal reports this when no process has it open any more.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => Ok(0),
             Err(error) if error.kind() == ErrorKind::Interrupted => Err(ErrorKind::WouldBlock.into()),
             read => read,
@@ -138,18 +139,8 @@ impl Reader {
     }
 }
 
-/// Where its input goes.
-pub(super) struct Writer(pipe::Sender);
-
-impl Writer {
-    /// Writes some of it. Cancel safe.
-    pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes).await
-    }
-}
-
-/// `bash` where there is one, as command lines are written for it.
-pub(crate) fn usual_shell() -> &'static OsStr {
+/// `bash` if it is on `PATH`, because models write command lines for it; else `sh`.
+pub(crate) fn default_shell() -> &'static OsStr {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let bash = std::env::split_paths(&path).any(|directory| directory.join("bash").is_file());
     OsStr::new(if bash { "bash" } else { "sh" })

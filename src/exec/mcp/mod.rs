@@ -1,28 +1,27 @@
-//! The exec server: MCP tools that run the commands of a thread, under stopwatches that stand still while the thread is
-//! paused.
+//! The exec server: MCP tools that run the commands of a thread under stopwatches, which stop while the thread is paused.
 //!
-//! | file | is |
+//! | file | contents |
 //! | --- | --- |
-//! | `tools` | what the tools take and answer, and what a model is told of them |
+//! | `tools` | the tools as a model sees them: parameters, results, descriptions |
 //! | `server`, `config` | what all callers share; the configuration |
-//! | `handler` | MCP: from a call to a tool, and back |
-//! | `scope`, `refusal` | the owner of a command; why a tool cannot do its work |
-//! | `shell`, `sessions` | the tools themselves |
-//! | `commands` | the commands that run: how many, whose, and their end |
-//! | `command` | one of them: its clock, its output, its end |
-//! | `clock`, `idle` | times; how long nobody asked for a command |
-//! | `launch`, `output` | its start; what it has said |
-//! | `approval`, `ask`, `pending` | whether a command may run; asking the person |
-//! | `progress` | what a caller is told while a person is waited for |
-//! | `stdio`, `http` | serving one client on standard input and output, or many |
-//! | `deletions` | HTTP sessions that are deleted |
+//! | `handler` | MCP: dispatches a call to its tool |
+//! | `scope`, `refusal` | the owner of a command; the error of a tool |
+//! | `shell`, `sessions` | the implementation of the tools |
+//! | `commands` | the table of commands: limit, lookup, removal |
+//! | `command` | one command: its clock, its output, its end |
+//! | `clock`, `idle` | wall time and active time; the idle timeout |
+//! | `launch`, `output` | starting a process; its unread output |
+//! | `policy`, `approval`, `ask`, `pending` | whether a command may run; asking the person |
+//! | `progress` | progress notifications while a person is being asked |
+//! | `stdio`, `http` | serving one client on standard input and output, or many over HTTP |
+//! | `deletions` | deleted HTTP sessions |
 //!
 //! Invariants:
-//! 1. A command ends with the call that it was started for, with the session of its caller, or with the server, whichever
-//!    is first; all that it started ends with it.
-//! 2. What a caller waits for is timed by stopwatches of the thread: the command's limit and the moment to yield too.
-//! 3. A command that has ended is reported at once, whatever its clocks do.
-//! 4. No lock is held across an await, but the one of a command's standard input, which only its writers take.
+//! 1. A command ends with its call, with the session of its caller, or with the server, whichever ends first; every process
+//!    that it started ends with it.
+//! 2. Every time limit runs on a stopwatch of the thread: the command's own limit, and `yield_time_ms`.
+//! 3. The end of a command is reported at once, even while its thread is paused.
+//! 4. No lock is held across an await except that of a command's standard input, which only writers take.
 mod approval;
 mod ask;
 mod clock;
@@ -50,7 +49,7 @@ pub(crate) use ask::WhenUnable;
 pub(crate) use config::{Config, Limits};
 pub(crate) use handler::Caller;
 pub(crate) use http::{Http, PATH, serve_http};
-pub(crate) use launch::{Launcher, usual_shell};
+pub(crate) use launch::{Launcher, default_shell};
 pub(crate) use policy::{Policy, SandboxPolicy};
 pub(crate) use server::ExecServer;
 pub(crate) use stdio::serve_stdio;

@@ -1,10 +1,10 @@
-//! What a command has said and nobody has read yet: bounded, its beginning and its end kept, what was cut is said.
+//! The unread output of a command: bounded, with the beginning and the end kept and a note of what was cut.
 use std::collections::VecDeque;
 
-/// Output that waits to be read.
+/// Unread output.
 #[derive(Debug)]
 pub(super) struct Output {
-    /// What is kept at the beginning, and at the end.
+    /// The maximum length of `head`, and of `tail`.
     half: usize,
     head: Vec<u8>,
     /// Empty while `head` has room.
@@ -12,17 +12,17 @@ pub(super) struct Output {
     cut: u64,
 }
 
-/// What was read.
+/// Output that was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Taken {
     pub(super) text: String,
-    /// Bytes that are not in it.
+    /// The number of bytes that `text` leaves out.
     pub(super) omitted: u64,
 }
 
 impl Output {
-    pub(super) fn new(most: usize) -> Self {
-        Self { half: most.div_ceil(2), head: Vec::new(), tail: VecDeque::new(), cut: 0 }
+    pub(super) fn new(max_bytes: usize) -> Self {
+        Self { half: max_bytes.div_ceil(2), head: Vec::new(), tail: VecDeque::new(), cut: 0 }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
@@ -35,26 +35,26 @@ impl Output {
         self.tail.extend(to_tail);
     }
 
-    /// Takes what is there, of which at most `most` bytes are shown. `last`: nothing follows; otherwise the beginning of a
-    /// character whose rest is still to come stays.
-    pub(super) fn take(&mut self, most: usize, last: bool) -> Taken {
+    /// Takes all output, shortened to `max_bytes`. `is_last`: nothing follows; otherwise an incomplete character at the end
+    /// stays for the next call.
+    pub(super) fn take(&mut self, max_bytes: usize, is_last: bool) -> Taken {
         let (mut head, cut) = (std::mem::take(&mut self.head), std::mem::take(&mut self.cut));
         let mut tail: Vec<u8> = std::mem::take(&mut self.tail).into();
-        if !last {
+        if !is_last {
             let end = if tail.is_empty() { &mut head } else { &mut tail };
-            self.head = end.split_off(end.len() - unfinished(end));
+            self.head = end.split_off(end.len() - incomplete_character(end));
         }
         let mut omitted = cut;
-        if cut == 0 && head.len() + tail.len() <= most {
+        if cut == 0 && head.len() + tail.len() <= max_bytes {
             head.append(&mut tail);
         } else {
-            let half = most.div_ceil(2);
+            let half = max_bytes.div_ceil(2);
             if tail.is_empty() {
                 tail = head.split_off(head.len().min(half));
             }
-            omitted += (head.len().saturating_sub(half) + tail.len().saturating_sub(most - half)) as u64;
+            omitted += (head.len().saturating_sub(half) + tail.len().saturating_sub(max_bytes - half)) as u64;
             head.truncate(half);
-            tail.drain(..tail.len().saturating_sub(most - half));
+            tail.drain(..tail.len().saturating_sub(max_bytes - half));
         }
         let mut text = String::from_utf8_lossy(&head).into_owned();
         if omitted > 0 {
@@ -65,33 +65,27 @@ impl Output {
     }
 }
 
-/// How many bytes at the end begin a character and do not end it.
-fn unfinished(bytes: &[u8]) -> usize {
-    for back in 1..=bytes.len().min(3) {
-        let length = match bytes[bytes.len() - back] {
-            0x80..=0xBF => continue,
-            0xC0..=0xDF => 2,
-            0xE0..=0xEF => 3,
-            0xF0..=0xF7 => 4,
-            _ => 1,
-        };
-        return if length > back { back } else { 0 };
+/// The length of an incomplete character at the end of `bytes`.
+fn incomplete_character(bytes: &[u8]) -> usize {
+    let last = bytes.utf8_chunks().last().map(|chunk| chunk.invalid()).unwrap_or_default();
+    match std::str::from_utf8(last) {
+        Err(error) if error.error_len().is_none() => last.len(),
+        _ => 0,
     }
-    0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn taken(most: usize, pieces: &[&str]) -> Taken {
+    fn taken(max_bytes: usize, pieces: &[&str]) -> Taken {
         let mut output = Output::new(10);
         pieces.iter().for_each(|piece| output.push(piece.as_bytes()));
-        output.take(most, true)
+        output.take(max_bytes, true)
     }
 
     #[test]
-    fn what_fits_is_told_whole_and_once() {
+    fn short_output_is_returned_whole_and_once() {
         let mut output = Output::new(10);
         output.push(b"12345");
         output.push(b"67890");
@@ -100,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn beginning_and_end_are_kept_and_what_was_cut_is_said() {
+    fn long_output_keeps_its_beginning_and_end_and_counts_the_rest() {
         let cut = |n: u64| format!("12345\n[... {n} bytes of output left out ...]\n");
         assert_eq!(taken(10, &["123456", "7890abc"]), Taken { text: cut(3) + "90abc", omitted: 3 });
         assert_eq!(
@@ -114,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_whatever_comes() {
+    fn memory_is_bounded() {
         let mut output = Output::new(10);
         for _ in 0..10_000 {
             output.push(b"0123456789abcdef");
@@ -124,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_that_comes_in_two_reads_is_told_whole() {
+    fn a_character_split_between_two_reads_is_returned_whole() {
         let mut output = Output::new(100);
         let euro = "€".as_bytes();
         output.push(b"a");
@@ -135,6 +129,6 @@ mod tests {
         output.push(&euro[..1]);
         assert_eq!(output.take(100, true).text, "\u{FFFD}", "nothing follows");
         output.push(b"\xFF");
-        assert_eq!(output.take(100, false).text, "\u{FFFD}", "no character begins so");
+        assert_eq!(output.take(100, false).text, "\u{FFFD}", "no character starts with it");
     }
 }

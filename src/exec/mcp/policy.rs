@@ -1,6 +1,6 @@
 //! The policy about commands: the rules, and the sandbox.
 use super::ask::WhenUnable;
-use super::command::About;
+use super::command::CommandSpec;
 use crate::exec::policy::Rules;
 use crate::exec::sandbox::{Enforcement, Sandbox};
 use std::{path::PathBuf, sync::Arc};
@@ -26,8 +26,8 @@ pub(crate) struct SandboxPolicy {
 }
 
 impl SandboxPolicy {
-    pub(super) fn of(&self, about: &About) -> Sandbox {
-        let usual = Sandbox::for_workdir(&about.workdir);
-        Sandbox::new(usual.writable().iter().chain(&self.writable).cloned())
+    pub(super) fn sandbox_for(&self, spec: &CommandSpec) -> Sandbox {
+        let default = Sandbox::for_workdir(&spec.workdir);
+        Sandbox::new(default.writable().iter().chain(&self.writable).cloned())
     }
 }

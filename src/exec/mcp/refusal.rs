@@ -1,6 +1,6 @@
-//! Why a tool cannot do what was requested.
+//! The error of a tool call.
 
-/// What a tool answers that cannot do what it was asked for: what to do instead.
+/// Why a tool failed, as a text that the model reads: it says what to do instead.
 #[derive(Debug)]
 pub(super) struct Refusal(pub(super) String);
 
@@ -10,7 +10,7 @@ impl<E: std::error::Error> From<E> for Refusal {
     }
 }
 
-/// What a cancelled call is answered with; nobody reads it.
+/// The response to a cancelled call, which the client ignores.
 pub(super) fn cancelled() -> Refusal {
     Refusal("cancelled".to_owned())
 }

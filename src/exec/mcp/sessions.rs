@@ -1,18 +1,19 @@
-//! The tools for commands that run already: `write_stdin`, `kill` and `sessions`.
+//! The tools for running commands: `write_stdin`, `kill` and `sessions`.
 use super::{
     clock::Clock,
     command::Command,
     handler::Caller,
     refusal::Refusal,
     scope::Context,
-    shell::{YIELD, most, yield_time},
-    tools::{Kill, Nothing, OUTPUT, Outcome, Session, Sessions, WriteStdin, parse},
+    shell::{DEFAULT_YIELD_TIME, max_output, yield_time},
+    tools::{DEFAULT_MAX_OUTPUT, Kill, NoParameters, Outcome, Session, Sessions, WriteStdin, parse},
 };
 use rmcp::model::CallToolRequestParams;
 use std::{sync::Arc, time::Duration};
+use tokio::io::AsyncWriteExt;
 
-/// How long a call that writes waits for what comes of it, unless told otherwise.
-const YIELD_AFTER_WRITING: Duration = Duration::from_secs(1);
+/// The default of `yield_time_ms` for a call that writes.
+const DEFAULT_YIELD_TIME_AFTER_WRITE: Duration = Duration::from_secs(1);
 
 impl Caller {
     pub(super) async fn write_stdin(
@@ -22,8 +23,8 @@ impl Caller {
     ) -> Result<Outcome, Refusal> {
         let arguments: WriteStdin = parse(&request.arguments.unwrap_or_default())?;
         let command = self.find(&arguments.session_id, context)?;
-        let usual = if arguments.chars.is_empty() { YIELD } else { YIELD_AFTER_WRITING };
-        let limit = Some(yield_time(arguments.yield_time_ms, usual));
+        let default = if arguments.chars.is_empty() { DEFAULT_YIELD_TIME } else { DEFAULT_YIELD_TIME_AFTER_WRITE };
+        let limit = Some(yield_time(arguments.yield_time_ms, default));
         let until = Clock::start(&self.server.config.controller, command.clock.thread_id(), limit)?;
         let note = {
             let _in_use = command.idle.in_use();
@@ -33,7 +34,7 @@ impl Caller {
                 () = context.ct.cancelled() => None,
             }
         };
-        let outcome = self.wait(&command, &until, context, most(arguments.max_output_bytes)).await?;
+        let outcome = self.wait(&command, &until, context, max_output(arguments.max_output_bytes)).await?;
         Ok(Outcome { note: note.or(outcome.note), ..outcome })
     }
 
@@ -43,27 +44,27 @@ impl Caller {
         let _in_use = command.idle.in_use();
         command.stop.cancel();
         command.ended().await;
-        let outcome = Outcome::of(&command, OUTPUT);
-        self.server.commands.forget(&command);
+        let outcome = Outcome::of(&command, DEFAULT_MAX_OUTPUT);
+        self.server.commands.remove(&command);
         Ok(outcome)
     }
 
     pub(super) fn sessions(&self, request: CallToolRequestParams, context: &Context) -> Result<Sessions, Refusal> {
-        let Nothing {} = parse(&request.arguments.unwrap_or_default())?;
-        let commands = self.server.commands.of(self.scope(context).number);
+        let NoParameters {} = parse(&request.arguments.unwrap_or_default())?;
+        let commands = self.server.commands.list(self.scope(context).id);
         Ok(Sessions { sessions: commands.iter().map(|command| Session::of(command)).collect() })
     }
 
     fn find(&self, session_id: &str, context: &Context) -> Result<Arc<Command>, Refusal> {
-        self.server.commands.find(session_id, self.scope(context).number).ok_or_else(|| {
+        self.server.commands.find(session_id, self.scope(context).id).ok_or_else(|| {
             Refusal(format!(
-                "no session {session_id:?}: its end has been told, or there never was one; `sessions` lists those there are"
+                "no session {session_id:?}: its end was already reported, or it never existed; `sessions` lists the existing ones"
             ))
         })
     }
 }
 
-/// Writes until all is written or `until` is over; says what did not go as asked.
+/// Writes until everything is written or `until` expires. Returns a note about what was not written or closed.
 async fn write(command: &Command, chars: &[u8], close: bool, until: &Clock) -> Option<String> {
     if chars.is_empty() && !close {
         return None;
@@ -80,8 +81,8 @@ async fn write(command: &Command, chars: &[u8], close: bool, until: &Clock) -> O
         if writer.is_none() && !rest.is_empty() {
             return Some("its standard input is closed: nothing more can be written".to_owned());
         }
-        if close && command.about.tty {
-            return Some("a terminal is not closed: write \\u0004 (Ctrl-D) instead".to_owned());
+        if close && command.spec.tty {
+            return Some("a terminal cannot be closed: write \\u0004 (Ctrl-D) instead".to_owned());
         }
         if close {
             *writer = None;

@@ -1,41 +1,28 @@
-//! The tools that start a command: `shell`, which waits for its end, and `exec_command`, which yields.
+//! The tools that start a command: `shell`, which waits for its end, and `exec_command`, which does not have to.
 use super::{
-    approval::{ExecRequest, Permit},
+    approval::{Approval, ExecRequest},
     clock::Clock,
-    command::{About, Command},
+    command::{Command, CommandSpec},
     commands::Start,
     handler::{Caller, structured, workdir},
     progress,
     refusal::{Refusal, cancelled},
     scope::Context,
-    tools::{ExecCommand, OUTPUT, Outcome, Shell, limit, parse},
+    tools::{DEFAULT_MAX_OUTPUT, ExecCommand, Outcome, Shell, limit, parse},
 };
 use rmcp::model::{CallToolRequestParams, CallToolResponse};
 use std::{sync::Arc, time::Duration};
+use tokio_util::sync::DropGuard;
 
-/// How long a call of `exec_command` waits, unless told otherwise.
-pub(super) const YIELD: Duration = Duration::from_secs(10);
+/// The default of `yield_time_ms`.
+pub(super) const DEFAULT_YIELD_TIME: Duration = Duration::from_secs(10);
 
-/// Tells a command to end when the call that it was started for goes away.
-struct Started(Option<Arc<Command>>);
-
-impl Started {
-    fn command(&self) -> &Arc<Command> {
-        self.0.as_ref().expect("it is taken at the end alone")
-    }
-
-    /// It goes on without the call.
-    fn leave(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        if let Some(command) = self.0.take() {
-            command.stop.cancel();
-        }
-    }
+/// A started command. Dropping this ends the command, unless `stop` was disarmed.
+struct Started {
+    command: Arc<Command>,
+    stop: DropGuard,
+    /// The clock of `yield_time_ms`.
+    until: Option<Clock>,
 }
 
 impl Caller {
@@ -48,20 +35,19 @@ impl Caller {
         let Shell { command, workdir: named, timeout_ms, login } = parse(&arguments)?;
         let (server, thread_id) = (&self.server, self.thread_id(context)?);
         let limit = timeout_ms.map_or(server.config.limits.timeout, limit);
-        let about = About { line: command, workdir: workdir(Some(&named))?, tty: false, stays: false };
+        let spec = CommandSpec { line: command, workdir: workdir(Some(&named))?, tty: false, outlives_call: false };
         let clock = || Clock::start(&server.config.controller, &thread_id, limit);
-        let mut wish = ExecRequest::new(server, &mut request, context, &arguments, about, clock)?;
-        wish.login = login.unwrap_or(false);
-        let (started, _) = match self.start(wish, context).await? {
+        let mut exec_request = ExecRequest::new(server, &mut request, context, &arguments, spec, clock)?;
+        exec_request.login = login.unwrap_or(false);
+        let Started { command, stop: _stop, .. } = match self.start(exec_request, context).await? {
             Ok(started) => started,
-            Err(answer) => return Ok(*answer),
+            Err(response) => return Ok(*response),
         };
-        let command = started.command();
         let _in_use = command.idle.in_use();
-        let ended = progress::told(context, &command.clock, command.ended());
+        let ended = progress::notify_during(context, &command.clock, command.ended());
         tokio::select! {
             biased;
-            _ = ended => Ok(structured(Outcome::of(command, OUTPUT))),
+            _ = ended => Ok(structured(Outcome::of(&command, DEFAULT_MAX_OUTPUT))),
             () = context.ct.cancelled() => Err(cancelled()),
         }
     }
@@ -75,56 +61,58 @@ impl Caller {
         let arguments: ExecCommand = parse(&named)?;
         let (server, thread_id) = (&self.server, self.thread_id(context)?);
         let limit = arguments.timeout_ms.and_then(limit);
-        let about = About {
+        let spec = CommandSpec {
             line: arguments.command,
             workdir: workdir(arguments.workdir.as_deref())?,
             tty: arguments.tty.unwrap_or(false),
-            stays: true,
+            outlives_call: true,
         };
         let clock = |thread_id: &str, limit| Clock::start(&server.config.controller, thread_id, limit);
-        let mut wish = ExecRequest::new(server, &mut request, context, &named, about, || clock(&thread_id, limit))?;
-        let until = Some(yield_time(arguments.yield_time_ms, YIELD));
-        wish.until = Some(clock(wish.clock.thread_id(), until)?);
-        let (started, until) = match self.start(wish, context).await? {
+        let start_clock = || clock(&thread_id, limit);
+        let mut exec_request = ExecRequest::new(server, &mut request, context, &named, spec, start_clock)?;
+        let until = Some(yield_time(arguments.yield_time_ms, DEFAULT_YIELD_TIME));
+        exec_request.until = Some(clock(exec_request.clock.thread_id(), until)?);
+        let Started { command, stop, until } = match self.start(exec_request, context).await? {
             Ok(started) => started,
-            Err(answer) => return Ok(*answer),
+            Err(response) => return Ok(*response),
         };
         let until = until.ok_or_else(cancelled)?;
-        let outcome = self.wait(started.command(), &until, context, most(arguments.max_output_bytes)).await?;
-        started.leave();
+        let outcome = self.wait(&command, &until, context, max_output(arguments.max_output_bytes)).await?;
+        stop.disarm();
         Ok(structured(outcome))
     }
 
-    /// Starts what is wished for, if it may run; otherwise says what the call is answered with.
+    /// Starts a command if it is approved; otherwise returns the response to the call.
     async fn start(
         &self,
-        wish: ExecRequest,
+        request: ExecRequest,
         context: &Context,
-    ) -> Result<Result<(Started, Option<Clock>), Box<CallToolResponse>>, Refusal> {
+    ) -> Result<Result<Started, Box<CallToolResponse>>, Refusal> {
         let scope = self.scope(context);
-        let permit = tokio::select! {
+        let approval = tokio::select! {
             biased;
-            permit = self.permit(wish, context) => permit?,
+            approval = self.approve(request, context) => approval?,
             () = context.ct.cancelled() => return Err(cancelled()),
-            () = scope.gone.cancelled() => return Err(cancelled()),
+            () = scope.closed.cancelled() => return Err(cancelled()),
         };
-        let (wish, sandbox) = match permit {
-            Permit::Granted { wish, sandbox } => (*wish, sandbox),
-            Permit::Answer(answer) => return Ok(Err(answer)),
+        let (request, sandbox) = match approval {
+            Approval::Granted { request, sandbox } => (*request, sandbox),
+            Approval::Withheld(response) => return Ok(Err(response)),
         };
-        let ExecRequest { about, login, clock, until, .. } = wish;
-        let stop = scope.gone.child_token();
-        let start = Start { caller: scope.number, about, login, sandbox, clock, stop };
-        Ok(Ok((Started(Some(self.server.commands.start(start)?)), until)))
+        let ExecRequest { spec, login, clock, until, .. } = request;
+        let stop = scope.closed.child_token();
+        let start = Start { owner: scope.id, spec, login, sandbox, clock, stop: stop.clone() };
+        let command = self.server.commands.start(start)?;
+        Ok(Ok(Started { command, stop: stop.drop_guard(), until }))
     }
 
-    /// Waits for the end of a command or of `until`, and answers with how it stands.
+    /// Waits until a command ends or `until` expires, and returns the state of the command.
     pub(super) async fn wait(
         &self,
         command: &Command,
         until: &Clock,
         context: &Context,
-        most: usize,
+        max_bytes: usize,
     ) -> Result<Outcome, Refusal> {
         let _in_use = command.idle.in_use();
         let waited = async {
@@ -136,21 +124,21 @@ impl Caller {
         };
         tokio::select! {
             biased;
-            () = progress::told(context, until, waited) => {}
+            () = progress::notify_during(context, until, waited) => {}
             () = context.ct.cancelled() => return Err(cancelled()),
         }
-        let outcome = Outcome::of(command, most);
+        let outcome = Outcome::of(command, max_bytes);
         if outcome.exit_code.is_some() {
-            self.server.commands.forget(command);
+            self.server.commands.remove(command);
         }
         Ok(outcome)
     }
 }
 
-pub(super) fn yield_time(ms: Option<u64>, otherwise: Duration) -> Duration {
-    ms.map_or(otherwise, Duration::from_millis)
+pub(super) fn yield_time(ms: Option<u64>, default: Duration) -> Duration {
+    ms.map_or(default, Duration::from_millis)
 }
 
-pub(super) fn most(bytes: Option<u64>) -> usize {
-    bytes.map_or(OUTPUT, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+pub(super) fn max_output(bytes: Option<u64>) -> usize {
+    bytes.map_or(DEFAULT_MAX_OUTPUT, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }

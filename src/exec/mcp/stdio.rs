@@ -1,4 +1,4 @@
-//! Serving one client, on standard input and output.
+//! Serves one client on standard input and output.
 use super::{Caller, ExecServer};
 use rmcp::service::ServerInitializeError;
 use std::{
@@ -11,19 +11,19 @@ use std::{
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
-/// When the client closes its end, calls in flight have this long: who writes requests into a pipe wants the answers.
-const LAST_CALLS: Duration = Duration::from_secs(1);
+/// The time for calls in flight after the end of standard input: a script that pipes requests in wants the responses.
+const CALLS_GRACE: Duration = Duration::from_secs(1);
 
-/// Serves until the client hangs up.
+/// Serves until standard input ends.
 ///
 /// # Errors
-/// The client did not begin as MCP does.
+/// The client's first message does not start an MCP session.
 pub(crate) async fn serve_stdio(server: &Arc<ExecServer>) -> io::Result<()> {
-    let caller = Caller::connected(server);
-    let (commands, number, gone) = (server.commands.clone(), caller.own().number, caller.own().gone.clone());
+    let caller = Caller::over_stdio(server);
+    let (commands, owner, closed) = (server.commands.clone(), caller.own().id, caller.own().closed.clone());
     let (read, write) = rmcp::transport::stdio_pipes();
-    let hung_up = CancellationToken::new();
-    let read = UntilEnd { read, end: hung_up.clone() };
+    let end_of_input = CancellationToken::new();
+    let read = NotifyAtEnd { read, end: end_of_input.clone() };
     let serving = async {
         let running = match rmcp::serve_server(caller, (read, write)).await {
             Ok(running) => running,
@@ -33,12 +33,12 @@ pub(crate) async fn serve_stdio(server: &Arc<ExecServer>) -> io::Result<()> {
         running.waiting().await.map(drop).map_err(io::Error::other)
     };
     let ending = async {
-        hung_up.cancelled().await;
-        for command in commands.of(number).into_iter().filter(|command| !command.idle.is_used()) {
+        end_of_input.cancelled().await;
+        for command in commands.list(owner).into_iter().filter(|command| !command.idle.is_in_use()) {
             command.stop.cancel();
         }
-        tokio::time::sleep(LAST_CALLS).await;
-        gone.cancel();
+        tokio::time::sleep(CALLS_GRACE).await;
+        closed.cancel();
         std::future::pending().await
     };
     tokio::select! {
@@ -47,13 +47,13 @@ pub(crate) async fn serve_stdio(server: &Arc<ExecServer>) -> io::Result<()> {
     }
 }
 
-/// Tells when there is nothing more to read.
-struct UntilEnd<R> {
+/// Cancels `end` when the reader has ended or failed.
+struct NotifyAtEnd<R> {
     read: R,
     end: CancellationToken,
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for UntilEnd<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for NotifyAtEnd<R> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = ready!(Pin::new(&mut self.read).poll_read(cx, buffer));

@@ -1,4 +1,4 @@
-//! How much of a sandbox the kernel enforces, and why it failed.
+//! How much of a sandbox the kernel enforces, and errors.
 use std::{fmt, io, path::PathBuf};
 
 /// How much of a sandbox the kernel enforces.
@@ -6,9 +6,9 @@ use std::{fmt, io, path::PathBuf};
 pub enum Enforcement {
     /// All of it.
     Full,
-    /// A part: the kernel is older than what was asked of it.
+    /// A part: the kernel is too old for the rest.
     Partial,
-    /// Nothing: the command can write whatever its user can.
+    /// Nothing: the command can write every file that its user can write.
     None(Missing),
 }
 
@@ -17,7 +17,7 @@ pub enum Enforcement {
 pub enum Missing {
     /// The kernel has no Landlock: Linux before 5.13, built without it, or another system.
     NotImplemented,
-    /// The kernel has it, and it was started without it.
+    /// The kernel has Landlock but was started without it.
     NotEnabled,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Enforcement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Full => "enforced",
-            Self::Partial => "enforced in part: this kernel does not guard against cutting files (Linux 6.2 does)",
+            Self::Partial => "enforced in part: this kernel cannot prevent truncating files (Linux 6.2 can)",
             Self::None(Missing::NotImplemented) => {
                 "not enforced: this system has no Landlock (Linux 5.13 and later have)"
             }
@@ -45,11 +45,11 @@ impl fmt::Display for Enforcement {
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// A writable root cannot be opened.
-    #[error("cannot open {}, which is to be writable: {cause}; name a directory that is there", path.display())]
+    #[error("cannot open the writable path {}: {cause}; name an existing file or directory", path.display())]
     Writable {
         /// The root.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         cause: io::Error,
     },

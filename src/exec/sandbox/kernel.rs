@@ -1,6 +1,6 @@
-//! The sandbox in the words of Linux: rights are taken away from every file, and given back beneath the roots.
+//! The sandbox by Landlock: denies the rights to change files everywhere except below the writable roots.
 //!
-//! Only rights to change files are taken: what is not named stays allowed. So nothing has to be given back for reading.
+//! A Landlock ruleset restricts only the rights that it names, so reading needs no exception.
 use super::enforcement::{Enforcement, Missing, SandboxError};
 use landlock::{
     ABI, AccessFs, BitFlags, LandlockStatus, PathBeneath, PathFd, PathFdError, Ruleset, RulesetAttr,
@@ -11,9 +11,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The rights to write, make, remove, rename and cut files. Later versions add rights that have nothing to do with files.
+/// The version that has all rights to write, create, remove, rename and truncate files. Later versions add only rights that do
+/// not concern files.
 const RIGHTS: ABI = ABI::V4;
-/// Devices that keep nothing.
+/// Devices that store nothing.
 const DEVICES: [&str; 8] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts"];
 
@@ -21,14 +22,14 @@ pub(super) fn enforce(writable: &[PathBuf]) -> Result<Enforcement, SandboxError>
     let rights = AccessFs::from_write(RIGHTS);
     let mut roots = Vec::new();
     for path in writable {
-        let directory = PathFd::new(path).map_err(|error| unreadable(path, error))?;
+        let directory = PathFd::new(path).map_err(|error| cannot_open(path, error))?;
         let rights = if path.is_dir() { rights } else { rights & AccessFs::from_file(RIGHTS) };
         roots.push(PathBeneath::new(directory, rights));
     }
     restrict(rights, roots).map_err(|error| SandboxError::Refused(error.to_string()))
 }
 
-fn unreadable(path: &Path, error: PathFdError) -> SandboxError {
+fn cannot_open(path: &Path, error: PathFdError) -> SandboxError {
     let cause = match error {
         PathFdError::OpenCall { source, .. } => source,
         other => io::Error::other(other),

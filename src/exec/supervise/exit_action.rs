@@ -1,4 +1,4 @@
-//! How this process ends: as its command did, so that whoever looks at it sees the command.
+//! How this process ends: as its command did, so that its parent sees the status of the command.
 use super::signal::Signal;
 use rustix::process::{self, Pid};
 use signal_hook::low_level::emulate_default_handler;
@@ -7,23 +7,23 @@ use std::{
     process::{ExitCode, ExitStatus},
 };
 
-/// The exit code of a command whose time was up.
+/// The exit code of a command that timed out.
 const TIMED_OUT: u8 = 124;
 
-/// What this process should do now that its command has ended, or is to be killed.
+/// What this process should do after its command has ended, or to kill it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "the command's status is lost, or the command not killed"]
 pub(crate) enum ExitAction {
     /// Exit with this code.
     Exit(u8),
-    /// A signal of its own has killed the command: die by the same one. `dumped_core`: the command left a core dump.
+    /// Die by the signal that killed the command.
     Die {
         /// The signal.
         signal: Signal,
         /// Whether the system wrote a core dump.
         dumped_core: bool,
     },
-    /// The whole process group, of which this process is one, is to be killed, and the command, if it still runs.
+    /// Kill the process group of this process, and the command if it still runs.
     KillGroup(Option<Pid>),
 }
 
@@ -45,7 +45,7 @@ impl ExitAction {
         let signal = match self {
             Self::Exit(code) => return ExitCode::from(code),
             Self::KillGroup(command) => {
-                // First the command: it may have left the group, and the group's end is ours.
+                // First the command, which may have left the group: killing the group ends this process too.
                 let _ = command.map_or(Ok(()), |command| Signal::KILL.send(command));
                 let _ = Signal::KILL.send_to_own_group();
                 Signal::KILL
@@ -53,7 +53,7 @@ impl ExitAction {
             Self::Die { signal, .. } => {
                 if forbid_core_dump() {
                     let _ = emulate_default_handler(signal.as_raw());
-                    // For a signal that is not in its table and that nothing here catches.
+                    // For a signal that signal-hook does not know.
                     let _ = signal.send(process::getpid());
                 }
                 signal
@@ -63,7 +63,7 @@ impl ExitAction {
     }
 }
 
-/// The command's core dump must not be followed, or replaced, by ours.
+/// A core dump of this process must not replace that of the command.
 fn forbid_core_dump() -> bool {
     #[cfg(target_os = "linux")]
     return process::set_dumpable_behavior(process::DumpableBehavior::NotDumpable).is_ok();
@@ -86,20 +86,20 @@ mod tests {
     const KILLED_BY_TERM: i32 = 15;
     const KILLED_BY_KILL: i32 = 9;
 
-    fn verdict(status: i32, timed_out: bool, preserve_status: bool) -> ExitAction {
+    fn action(status: i32, timed_out: bool, preserve_status: bool) -> ExitAction {
         ExitAction::of(ExitStatus::from_raw(status), timed_out, preserve_status)
     }
 
     #[test]
-    fn a_status_is_the_commands_own_unless_its_time_was_up() {
-        assert_eq!(verdict(EXITED_3, false, false), ExitAction::Exit(3));
-        assert_eq!(verdict(EXITED_3, true, false), ExitAction::Exit(124));
-        assert_eq!(verdict(EXITED_3, true, true), ExitAction::Exit(3));
-        assert_eq!(verdict(KILLED_BY_TERM, true, false), ExitAction::Exit(124));
-        assert_eq!(verdict(KILLED_BY_TERM, true, true), ExitAction::Exit(143));
-        assert_eq!(verdict(KILLED_BY_KILL, true, false), ExitAction::Exit(137));
+    fn the_exit_status_is_the_commands_own_unless_it_timed_out() {
+        assert_eq!(action(EXITED_3, false, false), ExitAction::Exit(3));
+        assert_eq!(action(EXITED_3, true, false), ExitAction::Exit(124));
+        assert_eq!(action(EXITED_3, true, true), ExitAction::Exit(3));
+        assert_eq!(action(KILLED_BY_TERM, true, false), ExitAction::Exit(124));
+        assert_eq!(action(KILLED_BY_TERM, true, true), ExitAction::Exit(143));
+        assert_eq!(action(KILLED_BY_KILL, true, false), ExitAction::Exit(137));
         assert_eq!(
-            verdict(KILLED_BY_TERM, false, true),
+            action(KILLED_BY_TERM, false, true),
             ExitAction::Die { signal: Signal::from_raw(15).unwrap(), dumped_core: false }
         );
     }

@@ -1,10 +1,10 @@
-//! Running one command under a clock: what GNU `timeout` does between `fork` and `exit`, with the clock as a parameter.
+//! Supervises one command under a clock: what GNU `timeout` does between `fork` and `exit`, with the clock as a parameter.
 //!
-//! [`Supervisor::start`] makes this process the leader of a background process group, catches the signals that are to be
-//! passed on, and spawns the command into the group. [`Job::supervise`] waits for whichever comes first: the command's
-//! end, a signal to us, or the clock. It answers a [`ExitAction`], which the caller carries out when it has cleaned up.
+//! [`Supervisor::start`] makes this process the leader of a background process group, catches the signals to pass on, and
+//! spawns the command into the group. [`Job::supervise`] waits for the command's end, a signal to us, or the clock, whichever
+//! comes first. It returns an [`ExitAction`], which the caller carries out after cleaning up.
 //!
-//! 1. A command that ends is reported at once, whatever its clock does; one that ends in time is not timed out.
+//! 1. The end of a command is reported at once, whatever its clock does; a command that ends in time is not timed out.
 //! 2. A signal reaches the command and, unless in the foreground, everything that stayed in its process group; a command
 //!    that left the group is reached too.
 //! 3. Nothing here stops or kills this process before [`ExitAction::carry_out`], so the caller can clean up. (`-s STOP`
@@ -14,15 +14,15 @@
 //!
 //! Where this differs from GNU `timeout` 9.1, on purpose:
 //!
-//! - `-s CHLD` makes GNU wait for ever for a command that has ended; here it ends.
+//! - `-s CHLD` makes GNU wait forever for a command that has ended; here it ends.
 //! - GNU sends the signal to the command and again to the group; here the command gets it once.
 //! - GNU passes each signal on once only; here as often as it comes. Further signals that end a process (USR1, USR2, …)
 //!   are passed on too, where GNU would die and leave the command running without a limit.
 //! - HUP, and those further signals, stay ignored if they were ignored at the start (`nohup`).
-//! - GNU takes a limit that is too small for a `double` for no limit; here it expires at once.
+//! - GNU treats a limit that is too small for a `double` as no limit; here it expires at once.
 //!
-//! And what safe Rust cannot do: the standard library ignores SIGPIPE before `main`, so whether it was ignored cannot be
-//! known any more: the command starts with its default. Standard streams that were closed are `/dev/null`.
+//! A limit of safe Rust: the standard library ignores SIGPIPE before `main`, so the inherited disposition is unknown and the
+//! command starts with the default. Standard streams that were closed are `/dev/null`.
 mod exit_action;
 #[cfg(feature = "exec-server")]
 pub(crate) mod reaper;
@@ -37,5 +37,6 @@ mod supervisor;
 
 pub(crate) use exit_action::ExitAction;
 pub(crate) use signal::Signal;
+pub(crate) use signal_listener::SignalListener;
 pub(crate) use spawn::{Program, SpawnError};
 pub(crate) use supervisor::{Policy, Supervisor};

@@ -1,9 +1,8 @@
-//! Ends what is left when the exec server dies without a chance to do it (KILL, out of memory): a process of its own that
-//! knows the sessions and waits for its standard input to end.
+//! The reaper: a process that kills the remaining commands when the exec server dies without doing so (KILL, out of memory).
 //!
-//! 1. It is told of a session when that begins, and when it is over. A server that ends as it should leaves it nothing to
-//!    do.
-//! 2. It is in a session of its own: what is sent to the server's group or terminal does not reach it.
+//! 1. The server writes the start and the end of each session to the reaper's standard input. When that closes, the server
+//!    has ended, and the reaper kills the sessions that have not ended.
+//! 2. The reaper has its own session, so signals to the server's process group or terminal do not reach it.
 use super::session::{Session, kill_all};
 use rustix::process::setsid;
 use std::{
@@ -13,46 +12,45 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// The process, as the server has it.
-#[derive(Debug)]
+/// The server's handle of the process.
 pub(crate) struct Reaper(Child);
 
 impl Reaper {
-    /// Starts it: the hidden command `exec-reaper` of our own program.
+    /// Starts the hidden command `exec-reaper` of `program`.
     pub(crate) fn start(program: &Path) -> io::Result<Self> {
         let mut command = Command::new(program);
         command.arg("exec-reaper").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        // Not to keep a directory from being unmounted.
+        // In the root directory, so that it does not keep another file system from being unmounted.
         command.current_dir("/").spawn().map(Self)
     }
 
-    pub(crate) fn watch(&self, session: Session) {
-        self.tell('+', session);
+    pub(crate) fn add(&self, session: Session) {
+        self.write('+', session);
     }
 
-    pub(crate) fn leave(&self, session: Session) {
-        self.tell('-', session);
+    pub(crate) fn remove(&self, session: Session) {
+        self.write('-', session);
     }
 
-    fn tell(&self, sign: char, session: Session) {
+    fn write(&self, sign: char, session: Session) {
         if let Some(mut input) = self.0.stdin.as_ref() {
-            // If it is gone, there is nobody to tell.
+            // A reaper that was killed cannot be helped.
             let _ = input.write_all(format!("{sign}{}\n", session.id()).as_bytes());
         }
     }
 }
 
-/// What the process does.
+/// Runs the reaper process until the server has ended.
 ///
 /// # Errors
-/// It cannot leave the server's session.
-pub(crate) fn keep_watch() -> io::Result<()> {
+/// The process cannot leave the server's session.
+pub(crate) fn run_reaper() -> io::Result<()> {
     setsid()?;
-    kill_all(&sessions_at_the_end(io::stdin().lock()));
+    kill_all(&remaining_sessions(io::stdin().lock()));
     Ok(())
 }
 
-fn sessions_at_the_end(input: impl BufRead) -> HashSet<i32> {
+fn remaining_sessions(input: impl BufRead) -> HashSet<i32> {
     let mut sessions = HashSet::new();
     for line in input.lines().map_while(Result::ok) {
         match (line.get(..1), line.get(1..).and_then(|id| id.parse().ok())) {
@@ -69,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_over_is_left_alone() {
-        assert_eq!(sessions_at_the_end("+1\n+22\n-1\n+\n?7\n+3".as_bytes()), HashSet::from([22, 3]));
+    fn ended_sessions_do_not_remain() {
+        assert_eq!(remaining_sessions("+1\n+22\n-1\n+\n?7\n+3".as_bytes()), HashSet::from([22, 3]));
     }
 }

@@ -1,26 +1,25 @@
-//! A command and all that it has started, as a session of the system: what can be ended as a whole.
+//! A command and all its child processes, as a session of the operating system that can be ended as a whole.
 //!
-//! 1. The command leads its session, so its process id names it ([`lead`]). What it starts belongs to it, also a job of an
-//!    interactive shell, which has a process group of its own.
-//! 2. What wants to outlive whoever started it leaves (`setsid`: a daemon); it is not followed.
-//! 3. Process ids are given out again. Who is found in a session is looked at once more through a handle that cannot
-//!    change hands, and signalled through that.
+//! 1. The command leads its session, so its process id is the session's id ([`lead`]). Its child processes belong to the
+//!    session, also those in process groups of their own, such as jobs of an interactive shell.
+//! 2. A daemon leaves the session (`setsid`) and is not followed.
+//! 3. Process ids are reused. So a process is opened as a pidfd, its session is read again, and the signal goes to the pidfd.
 use rustix::{
     io::Errno,
     process::{self, Pid, Signal},
 };
 use std::{collections::HashSet, io, time::Duration};
 
-/// Looks at the processes before what does not die of KILL (it waits for a disk that does not answer) is left to itself.
-const ROUNDS: u32 = 100;
-/// Between two of them.
-const PAUSE: Duration = Duration::from_millis(5);
+/// The maximum number of scans for processes to kill: a process that waits for a broken disk does not die of KILL.
+const MAX_SCANS: u32 = 100;
+/// The interval between two scans.
+const SCAN_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Makes this process the leader of a new session; with `terminal`, its standard input is the session's terminal. Where
-/// the system can do it, the process dies with `parent`.
+/// Makes this process the leader of a new session; with `terminal`, its standard input becomes the session's terminal. On
+/// Linux, the process dies with `parent`.
 ///
 /// # Errors
-/// This process leads a group already, standard input is no terminal, or the parent has gone.
+/// This process already leads a process group, standard input is not a terminal, or the parent has ended.
 pub(crate) fn lead(parent: Option<Pid>, terminal: bool) -> io::Result<()> {
     process::setsid()?;
     if terminal {
@@ -28,14 +27,14 @@ pub(crate) fn lead(parent: Option<Pid>, terminal: bool) -> io::Result<()> {
     }
     #[cfg(target_os = "linux")]
     process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    // Looked at afterwards: if it died before, no signal comes.
+    // Checked afterwards: a parent that died before the call above sends no signal.
     if parent.is_some() && process::getppid() != parent {
         return Err(io::Error::other("the exec server has ended"));
     }
     Ok(())
 }
 
-/// The session that a process leads, or will in a moment.
+/// The session that a process leads, or is about to lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Session(Pid);
 
@@ -48,31 +47,31 @@ impl Session {
         self.0.as_raw_pid()
     }
 
-    /// Signals the leader's process group: all of the session but the other jobs of an interactive shell. Only while the
-    /// leader's status has not been taken.
+    /// Signals the leader's process group: the whole session except other jobs of an interactive shell. Call it only before
+    /// the leader's exit status was read: afterwards, its process id may be reused.
     pub(crate) fn signal(self, signal: Signal) {
         if !self.signal_group(signal) {
-            // It does not lead yet.
+            // The process does not lead its group yet.
             let _ = process::kill_process(self.0, signal);
         }
     }
 
-    /// The same when the leader may be gone; says whether there was anybody.
+    /// Signals the leader's process group when the leader may have ended; returns whether the group has a process.
     pub(crate) fn signal_group(self, signal: Signal) -> bool {
         process::kill_process_group(self.0, signal) != Err(Errno::SRCH)
     }
 
-    /// Whether nothing is left of the leader's process group.
+    /// Whether no process of the leader's group is left.
     pub(crate) fn group_is_empty(self) -> bool {
         process::test_kill_process_group(self.0) == Err(Errno::SRCH)
     }
 }
 
-/// KILL to every process of these sessions, until there is none. Blocks.
+/// Sends KILL to every process of these sessions until there are none. Blocks the thread.
 #[cfg(target_os = "linux")]
 pub(crate) fn kill_all(sessions: &HashSet<i32>) {
     use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_SCANS {
         let mut found = false;
         for process in members(sessions) {
             found = true;
@@ -84,20 +83,20 @@ pub(crate) fn kill_all(sessions: &HashSet<i32>) {
         if !found {
             return;
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(SCAN_INTERVAL);
     }
-    tracing::warn!(?sessions, "processes do not die of KILL");
+    tracing::warn!(?sessions, "processes survive KILL");
 }
 
-/// KILL to the leaders' process groups, which is all that can be found here.
+/// Sends KILL to the leaders' process groups; this system cannot list the other processes of a session.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn kill_all(sessions: &HashSet<i32>) {
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_SCANS {
         let groups = sessions.iter().filter_map(|id| Pid::from_raw(*id));
         if groups.filter(|group| process::kill_process_group(*group, Signal::KILL).is_ok()).count() == 0 {
             return;
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(SCAN_INTERVAL);
     }
 }
 
@@ -105,23 +104,22 @@ pub(crate) fn kill_all(sessions: &HashSet<i32>) {
 fn members(sessions: &HashSet<i32>) -> Vec<Pid> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let processes = ids.filter(|id| may_be_of(*id, sessions)).filter_map(Pid::from_raw);
+    let processes = ids.filter(|id| may_be_member(*id, sessions)).filter_map(Pid::from_raw);
     processes.filter(|process| session_of(*process).is_some_and(|session| sessions.contains(&session))).collect()
 }
 
-/// Whether it is worth reading what a process is: that takes ten times as long as asking for its session, which one that
-/// has ended has too.
+/// Whether a process, running or ended, is in one of the sessions. Ten times as fast as [`session_of`].
 #[cfg(target_os = "linux")]
-fn may_be_of(process: i32, sessions: &HashSet<i32>) -> bool {
+fn may_be_member(process: i32, sessions: &HashSet<i32>) -> bool {
     let session = nix::unistd::getsid(Some(nix::unistd::Pid::from_raw(process)));
     session.is_ok_and(|session| sessions.contains(&session.as_raw()))
 }
 
-/// The session of a process that runs; `None` for one that has ended and only waits to be seen.
+/// The session of a running process; `None` if it has ended, also if its parent has not read its exit status yet.
 #[cfg(target_os = "linux")]
 fn session_of(process: Pid) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).ok()?;
-    // The name before may have any character in it: `1 (sh) S 0 1 1 …`: state, parent, group, session.
+    // `1 (sh) S 0 1 1 …`: state, parent, group, session follow the name, which may contain any character.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     let session = fields.nth(2)?.parse().ok()?;
@@ -133,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_session_of_a_process_is_what_the_system_says() {
+    fn the_session_of_a_process_agrees_with_getsid() {
         let own = nix::unistd::getsid(None).unwrap().as_raw();
         assert_eq!(session_of(process::getpid()), Some(own));
         assert!(members(&HashSet::from([own])).contains(&process::getpid()));

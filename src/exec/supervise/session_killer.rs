@@ -1,18 +1,18 @@
-//! Ends what commands have left behind, many at once: one look at the processes of the system serves all who wait.
+//! Kills the remaining processes of sessions in batches: one scan of the system's processes serves all waiting callers.
 use super::session::{Session, kill_all};
 use tokio::sync::{mpsc, oneshot};
 
-/// Where to bring sessions that are to end. Clones are the same one; it works for as long as one of them exists.
-#[derive(Debug, Clone)]
+/// A handle of the task that kills sessions; the task ends with the last clone.
+#[derive(Clone)]
 pub(crate) struct SessionKiller(mpsc::UnboundedSender<(Session, oneshot::Sender<()>)>);
 
 impl SessionKiller {
     /// Needs a tokio runtime.
     pub(crate) fn start() -> Self {
-        let (bring, mut brought) = mpsc::unbounded_channel();
+        let (sender, mut receiver) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             let mut batch: Vec<(Session, oneshot::Sender<()>)> = Vec::new();
-            while brought.recv_many(&mut batch, usize::MAX).await > 0 {
+            while receiver.recv_many(&mut batch, usize::MAX).await > 0 {
                 let sessions = batch.iter().map(|(session, _)| session.id()).collect();
                 let _ = tokio::task::spawn_blocking(move || kill_all(&sessions)).await;
                 for (_, done) in batch.drain(..) {
@@ -20,14 +20,14 @@ impl SessionKiller {
                 }
             }
         });
-        Self(bring)
+        Self(sender)
     }
 
-    /// KILL to all that is left of the session; returns when nothing is.
-    pub(crate) async fn sweep(&self, session: Session) {
-        let (done, swept) = oneshot::channel();
+    /// Sends KILL to all processes of the session and waits until there are none.
+    pub(crate) async fn kill(&self, session: Session) {
+        let (done, killed) = oneshot::channel();
         if self.0.send((session, done)).is_ok() {
-            let _ = swept.await;
+            let _ = killed.await;
         }
     }
 }

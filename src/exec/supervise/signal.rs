@@ -1,11 +1,11 @@
-//! Signals: their names as `timeout` and `kill` know them, and sending them.
+//! Signals: names as in `timeout` and `kill`, and sending.
 //!
-//! 1. Any spelling that GNU `timeout -s` takes is taken, and nothing else: a number, a name in any case with or without
+//! 1. Exactly the spellings of GNU `timeout -s` are accepted: a number, a name in any case with or without
 //!    `SIG`, `RTMIN+n`, `RTMAX-n`, and the status of a killed command (137 is KILL).
 //! 2. Signal 0 (`EXIT`) is valid and sends nothing.
 use rustix::{
     io::Errno,
-    process::{self, Pid, Signal as Named},
+    process::{self, Pid, Signal as SystemSignal},
 };
 use std::{fmt, num::IntErrorKind, str::FromStr};
 
@@ -18,54 +18,55 @@ pub(crate) struct Signal(i32);
 #[error("invalid signal")]
 pub(crate) struct UnknownSignal;
 
-/// Each number's first name is the one that is printed.
-const NAMES: &[(&str, Named)] = &[
-    ("HUP", Named::HUP),
-    ("INT", Named::INT),
-    ("QUIT", Named::QUIT),
-    ("ILL", Named::ILL),
-    ("TRAP", Named::TRAP),
-    ("ABRT", Named::ABORT),
-    ("IOT", Named::ABORT),
-    ("BUS", Named::BUS),
-    ("FPE", Named::FPE),
-    ("KILL", Named::KILL),
-    ("USR1", Named::USR1),
-    ("SEGV", Named::SEGV),
-    ("USR2", Named::USR2),
-    ("PIPE", Named::PIPE),
-    ("ALRM", Named::ALARM),
-    ("TERM", Named::TERM),
-    ("CHLD", Named::CHILD),
-    ("CLD", Named::CHILD),
-    ("CONT", Named::CONT),
-    ("STOP", Named::STOP),
-    ("TSTP", Named::TSTP),
-    ("TTIN", Named::TTIN),
-    ("TTOU", Named::TTOU),
-    ("URG", Named::URG),
-    ("XCPU", Named::XCPU),
-    ("XFSZ", Named::XFSZ),
-    ("VTALRM", Named::VTALARM),
-    ("PROF", Named::PROF),
-    ("WINCH", Named::WINCH),
-    ("POLL", Named::IO),
-    ("IO", Named::IO),
-    ("SYS", Named::SYS),
+/// If a number has several names, the first is printed.
+const NAMES: &[(&str, SystemSignal)] = &[
+    ("HUP", SystemSignal::HUP),
+    ("INT", SystemSignal::INT),
+    ("QUIT", SystemSignal::QUIT),
+    ("ILL", SystemSignal::ILL),
+    ("TRAP", SystemSignal::TRAP),
+    ("ABRT", SystemSignal::ABORT),
+    ("IOT", SystemSignal::ABORT),
+    ("BUS", SystemSignal::BUS),
+    ("FPE", SystemSignal::FPE),
+    ("KILL", SystemSignal::KILL),
+    ("USR1", SystemSignal::USR1),
+    ("SEGV", SystemSignal::SEGV),
+    ("USR2", SystemSignal::USR2),
+    ("PIPE", SystemSignal::PIPE),
+    ("ALRM", SystemSignal::ALARM),
+    ("TERM", SystemSignal::TERM),
+    ("CHLD", SystemSignal::CHILD),
+    ("CLD", SystemSignal::CHILD),
+    ("CONT", SystemSignal::CONT),
+    ("STOP", SystemSignal::STOP),
+    ("TSTP", SystemSignal::TSTP),
+    ("TTIN", SystemSignal::TTIN),
+    ("TTOU", SystemSignal::TTOU),
+    ("URG", SystemSignal::URG),
+    ("XCPU", SystemSignal::XCPU),
+    ("XFSZ", SystemSignal::XFSZ),
+    ("VTALRM", SystemSignal::VTALARM),
+    ("PROF", SystemSignal::PROF),
+    ("WINCH", SystemSignal::WINCH),
+    ("POLL", SystemSignal::IO),
+    ("IO", SystemSignal::IO),
+    ("SYS", SystemSignal::SYS),
     #[cfg(target_os = "linux")]
-    ("STKFLT", Named::STKFLT),
+    ("STKFLT", SystemSignal::STKFLT),
     #[cfg(target_os = "linux")]
-    ("PWR", Named::POWER),
+    ("PWR", SystemSignal::POWER),
 ];
 
 impl Signal {
-    /// Ends a process, always.
-    pub(crate) const KILL: Self = Self(Named::KILL.as_raw());
-    pub(crate) const CONT: Self = Self(Named::CONT.as_raw());
-    pub(crate) const ALRM: Self = Self(Named::ALARM.as_raw());
+    pub(crate) const KILL: Self = Self(SystemSignal::KILL.as_raw());
+    pub(crate) const CONT: Self = Self(SystemSignal::CONT.as_raw());
+    pub(crate) const ALRM: Self = Self(SystemSignal::ALARM.as_raw());
+    pub(crate) const INT: Self = Self(SystemSignal::INT.as_raw());
+    pub(crate) const QUIT: Self = Self(SystemSignal::QUIT.as_raw());
 
-    pub(crate) const fn of(named: Named) -> Self {
-        Self(named.as_raw())
+    pub(crate) const fn of(signal: SystemSignal) -> Self {
+        Self(signal.as_raw())
     }
 
     /// The number: 0 to 64 on Linux.
@@ -80,7 +81,7 @@ impl Signal {
     /// Sends it to one process. A process that has ended is no error.
     ///
     /// # Errors
-    /// The process may not be signalled by us: nothing was sent.
+    /// We may not signal the process: nothing was sent.
     pub(crate) fn send(self, to: Pid) -> Result<(), Errno> {
         sent(match system_signal(self.0) {
             Some(signal) => process::kill_process(to, signal),
@@ -102,20 +103,20 @@ fn sent(result: Result<(), Errno>) -> Result<(), Errno> {
 }
 
 #[cfg(target_os = "linux")]
-fn system_signal(raw: i32) -> Option<Named> {
+fn system_signal(raw: i32) -> Option<SystemSignal> {
     rustix_libc_wrappers::process::SignalExt::from_raw(raw)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn system_signal(raw: i32) -> Option<Named> {
-    Named::from_named_raw(raw)
+fn system_signal(raw: i32) -> Option<SystemSignal> {
+    SystemSignal::from_named_raw(raw)
 }
 
-/// The first and the last real-time signal, where there are any.
+/// The first and the last real-time signal, if the system has any.
 #[cfg(target_os = "linux")]
 fn realtime() -> Option<(i32, i32)> {
     use rustix_libc_wrappers::process::SignalExt;
-    Some((Named::rt_min().as_raw(), Named::rt_max().as_raw()))
+    Some((SystemSignal::rt_min().as_raw(), SystemSignal::rt_max().as_raw()))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -135,7 +136,7 @@ impl FromStr for Signal {
     }
 }
 
-/// A number, which may also be what a shell (128 + n) or ksh (256 + n) shows for a command that a signal killed.
+/// Converts a number, which may also be the status that a shell (128 + n) or ksh (256 + n) shows for a killed command.
 fn from_status(number: i32) -> Result<Signal, UnknownSignal> {
     let raw = if number >= 0xFF { number & 0xFF } else { number & 0x7F };
     Signal::from_raw(raw).ok_or(UnknownSignal)
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_is_known_by_number_and_by_name_in_any_case() {
+    fn a_signal_parses_from_its_number_and_its_name_in_any_case() {
         for term in ["15", "TERM", "term", "SIGTERM", "SigTerm", "015", "143", "271"] {
             assert_eq!(raw(term), Some(15), "{term}");
         }

@@ -1,11 +1,12 @@
 //! The signals that reach this process while it supervises a command.
 //!
-//! 1. A signal that has arrived is given out once. Arrivals of one kind that nobody has taken yet are one, as the kernel
-//!    does it.
-//! 2. What we send to our own process group comes back to us; [`SignalListener::expect_echo`] swallows exactly that.
-//! 3. Catching, not ignoring: `exec` puts a caught signal back to its default, so the command starts with it.
+//! 1. Each signal that arrives is returned once. Arrivals of the same signal before it is returned count as one, as in the
+//!    kernel.
+//! 2. A signal that we send to our own process group reaches us too; [`SignalListener::expect_echo`] drops exactly that one.
+//! 3. Signals are caught, not ignored: `exec` resets a caught signal to its default, so the command starts with it.
+//! 4. A signal that was ignored at the start stays ignored, for the command too (`nohup`), unless it is in [`ALWAYS`].
 use super::signal::Signal;
-use rustix::process::Signal as Named;
+use rustix::process::Signal as SystemSignal;
 use std::{
     future::poll_fn,
     io,
@@ -13,24 +14,24 @@ use std::{
 };
 use tokio::signal::unix::{self, SignalKind};
 
-/// Passed on even if they were ignored when we started: a shell starts background jobs with INT and QUIT ignored.
-const ALWAYS: &[Named] = &[Named::INT, Named::QUIT, Named::TERM, Named::ALARM];
+/// `run` passes these on even if they were ignored at its start: a shell starts background jobs with INT and QUIT ignored.
+const ALWAYS: &[SystemSignal] = &[SystemSignal::INT, SystemSignal::QUIT, SystemSignal::TERM, SystemSignal::ALARM];
 
-/// Passed on unless they were ignored when we started: the other signals that end a process that does not catch them
-/// and are sent by people and programs, not by the kernel for a fault of ours.
-const UNLESS_IGNORED: &[Named] = &[
-    Named::HUP,
-    Named::USR1,
-    Named::USR2,
-    Named::VTALARM,
-    Named::PROF,
-    Named::XCPU,
-    Named::XFSZ,
-    Named::IO,
+/// `run` passes these on unless they were ignored at its start: the other signals that end a process by default and are sent
+/// by people and programs, not by the kernel for a fault.
+const UNLESS_IGNORED: &[SystemSignal] = &[
+    SystemSignal::HUP,
+    SystemSignal::USR1,
+    SystemSignal::USR2,
+    SystemSignal::VTALARM,
+    SystemSignal::PROF,
+    SystemSignal::XCPU,
+    SystemSignal::XFSZ,
+    SystemSignal::IO,
     #[cfg(target_os = "linux")]
-    Named::STKFLT,
+    SystemSignal::STKFLT,
     #[cfg(target_os = "linux")]
-    Named::POWER,
+    SystemSignal::POWER,
 ];
 
 pub(crate) struct SignalListener {
@@ -44,37 +45,39 @@ struct Caught {
 }
 
 impl SignalListener {
-    /// Starts to catch; `also` is the signal that the command gets when its time is up. Needs a tokio runtime.
-    pub(crate) fn open(also: Signal) -> io::Result<Self> {
-        // A process group in the background is stopped as a whole when one of it reads from the terminal; the terminal's
-        // signals must not stop us, or nothing would end the command. CHLD: if it is ignored, the kernel throws the
-        // command's status away.
-        for signal in [Named::TTIN, Named::TTOU, Named::CHILD] {
-            drop(unix::signal(SignalKind::from_raw(signal.as_raw()))?);
+    /// Catches the signals for `run`; `timeout_signal` is the one that the command gets at its limit. Needs a tokio runtime.
+    pub(super) fn for_run(timeout_signal: Signal) -> io::Result<Self> {
+        // When one process of a background group reads from the terminal, the kernel stops the whole group. That must not
+        // stop this process, or nothing would end the command.
+        for signal in [SystemSignal::TTIN, SystemSignal::TTOU] {
+            drop(stream(Signal::of(signal))?);
         }
-        let mut inbox = Self { caught: Vec::new() };
+        let mut listener = Self::catching(ALWAYS, UNLESS_IGNORED)?;
+        if !listener.catches(timeout_signal) && can_be_caught(timeout_signal) {
+            listener.catch(timeout_signal)?;
+        }
+        Ok(listener)
+    }
+
+    /// Catches `always`, and those of `unless_ignored` that are not ignored now. Needs a tokio runtime.
+    pub(crate) fn catching(always: &[SystemSignal], unless_ignored: &[SystemSignal]) -> io::Result<Self> {
+        // If CHLD is ignored, the kernel discards the exit status of the command.
+        drop(stream(Signal::of(SystemSignal::CHILD))?);
+        let mut listener = Self { caught: Vec::new() };
         let ignored = ignored_signals();
-        for signal in ALWAYS {
-            inbox.catch(Signal::of(*signal))?;
+        let unless_ignored = unless_ignored.iter().filter(|signal| ignored & (1 << (signal.as_raw() - 1)) == 0);
+        for signal in always.iter().chain(unless_ignored) {
+            listener.catch(Signal::of(*signal))?;
         }
-        for signal in
-            UNLESS_IGNORED.iter().map(|signal| Signal::of(*signal)).filter(|signal| !ignored.contains(*signal))
-        {
-            inbox.catch(signal)?;
-        }
-        if !inbox.catches(also) && can_be_caught(also) {
-            inbox.catch(also)?;
-        }
-        Ok(inbox)
+        Ok(listener)
     }
 
     fn catch(&mut self, signal: Signal) -> io::Result<()> {
-        let arrivals = unix::signal(SignalKind::from_raw(signal.as_raw()))?;
-        self.caught.push(Caught { signal, arrivals, echo: false });
+        self.caught.push(Caught { signal, arrivals: stream(signal)?, echo: false });
         Ok(())
     }
 
-    pub(crate) fn catches(&self, signal: Signal) -> bool {
+    fn catches(&self, signal: Signal) -> bool {
         self.caught.iter().any(|caught| caught.signal == signal)
     }
 
@@ -83,8 +86,8 @@ impl SignalListener {
         poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// A signal that has come already.
-    pub(crate) fn take(&mut self) -> Option<Signal> {
+    /// A signal that has already arrived.
+    pub(super) fn take(&mut self) -> Option<Signal> {
         match self.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(signal) => Some(signal),
             Poll::Pending => None,
@@ -102,32 +105,36 @@ impl SignalListener {
         Poll::Pending
     }
 
-    /// Call it when `signal` is about to be sent to our own group: its next arrival is ours.
-    pub(crate) fn expect_echo(&mut self, signal: Signal) {
+    /// Call this before sending `signal` to our own process group: its next arrival is dropped.
+    pub(super) fn expect_echo(&mut self, signal: Signal) {
         if let Some(caught) = self.caught.iter_mut().find(|caught| caught.signal == signal) {
             caught.echo = true;
         }
     }
 }
 
-/// KILL and STOP cannot be, the faults' handlers belong to Rust's runtime, and the others are caught already, to no end.
+fn stream(signal: Signal) -> io::Result<unix::Signal> {
+    unix::signal(SignalKind::from_raw(signal.as_raw()))
+}
+
+/// KILL and STOP cannot be caught, faults have handlers of Rust's runtime, and CHLD, TTIN and TTOU are caught anyway.
 fn can_be_caught(signal: Signal) -> bool {
-    const NEVER: &[Named] =
-        &[Named::KILL, Named::STOP, Named::ILL, Named::FPE, Named::SEGV, Named::CHILD, Named::TTIN, Named::TTOU];
+    const NEVER: &[SystemSignal] = &[
+        SystemSignal::KILL,
+        SystemSignal::STOP,
+        SystemSignal::ILL,
+        SystemSignal::FPE,
+        SystemSignal::SEGV,
+        SystemSignal::CHILD,
+        SystemSignal::TTIN,
+        SystemSignal::TTOU,
+    ];
     signal.as_raw() != 0 && !NEVER.iter().any(|never| Signal::of(*never) == signal)
 }
 
-struct Ignored(u64);
-
-impl Ignored {
-    fn contains(&self, signal: Signal) -> bool {
-        self.0 & (1 << (signal.as_raw() - 1)) != 0
-    }
-}
-
-/// The signals that are ignored now; where the kernel does not tell, none.
-fn ignored_signals() -> Ignored {
+/// The signals that are ignored now, signal n as bit n - 1; 0 where the system has no `/proc`.
+fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    Ignored(mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0))
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

@@ -1,12 +1,11 @@
-//! Starting the command, with `execvp`'s rules.
+//! Spawns the command by the rules of `execvp`: `/bin/sh` runs a file without `#!`.
 //!
-//! A file without `#!` is run by `/bin/sh`, as `execvp` would do it. The standard library spawns by `posix_spawnp`, which
-//! does not; so that one case is tried again.
+//! The standard library spawns by `posix_spawnp`, which does not do that, so this case is tried again.
 use rustix::io::Errno;
 use std::{ffi::OsString, io, process::Command};
 
-/// What to run: a program, looked up in `PATH` unless its name has a slash, its arguments, and additions to the
-/// environment. Standard streams and all else are inherited.
+/// A program, looked up in `PATH` unless its name has a slash, its arguments, and additions to the environment. Everything
+/// else is inherited.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
     /// The name, which is also the command's `argv[0]`.
@@ -20,13 +19,13 @@ pub(crate) struct Program {
 /// Why a command was not started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SpawnError {
-    /// There is no such program, or the interpreter that its first line names does not exist.
+    /// The program, or the interpreter that its first line names, does not exist.
     #[error("failed to run command: {0}")]
     NotFound(#[source] io::Error),
-    /// It is there and cannot be run.
+    /// The program exists but cannot be run.
     #[error("failed to run command: {0}")]
     NotExecutable(#[source] io::Error),
-    /// The system has no room for one more process.
+    /// The system cannot create another process.
     #[error("cannot create a process: {0}")]
     NoProcess(#[source] io::Error),
 }
@@ -41,7 +40,7 @@ impl SpawnError {
         }
     }
 
-    /// What the system said.
+    /// The error of the system.
     pub(crate) fn cause(&self) -> &io::Error {
         let (Self::NotFound(cause) | Self::NotExecutable(cause) | Self::NoProcess(cause)) = self;
         cause
@@ -75,7 +74,7 @@ impl Program {
 
     fn by_shell(&self) -> Command {
         if !self.name.as_encoded_bytes().contains(&b'/') {
-            // With a PATH of the command's own, the standard library turns to execvp, which looks up and falls back.
+            // If PATH is set explicitly, the standard library uses execvp, which falls back to the shell.
             let mut command = self.command();
             match std::env::var_os("PATH") {
                 Some(path) => command.env("PATH", path),

@@ -1,9 +1,9 @@
-//! The supervision itself: one loop over the command's end, our signals, and two clocks.
+//! The supervision of a command: one loop over its end, our signals, and two clocks.
 //!
-//! 1. The first signal that is sent, passed on or because the time is up, starts the kill-after clock. From then on
-//!    KILL is what is sent when a clock ends: this one, or the command's if it still runs.
-//! 2. The kill-after clock runs on while a thread is paused: the command was told to end, and somebody may have told it
-//!    so just because the person does not answer.
+//! 1. The first signal that is sent, whether passed on or at the time limit, starts the kill-after clock. From then on the
+//!    signal at the end of either clock is KILL.
+//! 2. The kill-after clock also runs while the thread is paused: the command was already asked to end, perhaps because the
+//!    person does not answer.
 use super::{
     exit_action::ExitAction,
     signal::Signal,
@@ -18,22 +18,22 @@ use rustix::process::{self, Pid};
 use std::{future::Future, io, pin::pin, time::Duration};
 use tokio::{process::Child, task::yield_now, time::sleep};
 
-/// What to do when the time is up.
+/// What to do at the time limit.
 #[derive(Debug, Clone)]
 pub(crate) struct Policy {
-    /// Sent when the time is up.
+    /// The signal to send at the time limit.
     pub signal: Signal,
     /// KILL follows this long after the first signal; zero: no KILL.
     pub kill_after: Duration,
     /// The command stays in the process group of this process's parent, can use the terminal, and alone gets the signals.
     pub foreground: bool,
-    /// Report the command's own status even if its time was up.
+    /// Report the command's own status even if it timed out.
     pub preserve_status: bool,
 }
 
 /// This process, ready to supervise one command.
 pub(crate) struct Supervisor {
-    inbox: SignalListener,
+    listener: SignalListener,
     inherited_mask: Option<SigSet>,
     policy: Policy,
 }
@@ -41,14 +41,14 @@ pub(crate) struct Supervisor {
 /// A command that runs.
 pub(crate) struct Job {
     child: Child,
-    inbox: SignalListener,
+    listener: SignalListener,
     policy: Policy,
 }
 
 impl Supervisor {
     /// Becomes the leader of a background process group (unless in the foreground) and catches signals from here on.
     ///
-    /// Threads should be started after this and before [`start`](Self::start), or not at all: they inherit what shields
+    /// Start threads only between this and [`start`](Self::start), or not at all: they inherit the signal mask that shields
     /// this process from signals to its group.
     ///
     /// # Errors
@@ -58,42 +58,41 @@ impl Supervisor {
     /// Outside a tokio runtime with `enable_all`.
     pub(crate) fn new(policy: Policy) -> io::Result<Self> {
         if !policy.foreground {
-            // Refused to the leader of a session, who leads a process group already.
+            // Fails for the leader of a session, which already leads a process group.
             let _ = process::setpgid(None, None);
         }
-        let inbox = SignalListener::open(policy.signal)?;
-        Ok(Self { inbox, inherited_mask: shield().thread_swap_mask(SigmaskHow::SIG_BLOCK).ok(), policy })
+        let listener = SignalListener::for_run(policy.signal)?;
+        Ok(Self { listener, inherited_mask: shield().thread_swap_mask(SigmaskHow::SIG_BLOCK).ok(), policy })
     }
 
-    /// Spawns the command: its time starts now.
+    /// Spawns the command.
     ///
     /// # Errors
-    /// The command was not started. This process leads its group still.
+    /// The command was not started. This process still leads its group.
     pub(crate) fn start(self, program: &Program) -> Result<Job, SpawnError> {
-        // The command gets the mask that we got.
+        // The command gets the signal mask that this process inherited.
         let _ = self.inherited_mask.map(|mask| mask.thread_set_mask());
         let child = program.spawn();
         let _ = shield().thread_block();
-        Ok(Job { child: child?, inbox: self.inbox, policy: self.policy })
+        Ok(Job { child: child?, listener: self.listener, policy: self.policy })
     }
 }
 
-/// The signals that must not reach us when they reach our group. A message to a terminal with `tostop` would otherwise
-/// wait for ever (TTOU caught: the write starts again), and the faults cannot be caught, so only the mask can keep them
-/// away when we send one.
+/// The signals that this process must not get when its group gets them. With TTOU caught, a message to a terminal with
+/// `tostop` would restart its write forever. Faults cannot be caught, so only the mask shields from those that we send.
 fn shield() -> SigSet {
     let signals = [Blockable::SIGTTIN, Blockable::SIGTTOU, Blockable::SIGILL, Blockable::SIGFPE, Blockable::SIGSEGV];
     signals.into_iter().collect()
 }
 
 impl Job {
-    /// Waits until the command has ended and says what this process should do then.
+    /// Waits until the command has ended and returns what this process should do then.
     ///
-    /// `expired` ends when the command's time is up; pass [`std::future::pending`] for no limit. `sending` is told of each
-    /// signal before it is sent.
+    /// `expired` completes at the time limit; pass [`std::future::pending`] for no limit. `sending` is called before each
+    /// signal is sent.
     ///
     /// # Errors
-    /// The command's status cannot be had from the system.
+    /// The system does not return the command's exit status.
     ///
     /// # Cancel safety
     /// Dropped, the command runs on.
@@ -108,12 +107,12 @@ impl Job {
         loop {
             let signal = tokio::select! {
                 biased;
-                signal = self.inbox.recv() => signal,
+                signal = self.listener.recv() => signal,
                 status = self.child.wait() => {
                     let status = status?;
-                    // A signal from before the command's end may not have come through yet: let the runtime look once more.
+                    // A signal that arrived before the command's end may still be on its way through the runtime.
                     yield_now().await;
-                    match self.inbox.take() {
+                    match self.listener.take() {
                         Some(signal) => signal,
                         None => return Ok(ExitAction::of(status, timed_out, self.policy.preserve_status)),
                     }
@@ -127,7 +126,7 @@ impl Job {
                     Signal::ALRM
                 }
             };
-            // As for GNU timeout, whose clock it is: whoever sends ALRM says that the time is up.
+            // As with GNU timeout, whose clock is ALRM: an ALRM from outside acts like the time limit.
             let signal = match signal {
                 Signal::ALRM => {
                     timed_out = true;
@@ -150,23 +149,22 @@ impl Job {
     }
 
     fn send(&mut self, signal: Signal) {
-        // A refusal (the command has another user's rights) leaves nothing to do but to wait, as for a command that
-        // ignores the signal.
+        // If the signal is not permitted (the command runs as another user), wait, as for a command that ignores it.
         if self.policy.foreground {
             let _ = self.running().map_or(Ok(()), |command| signal.send(command));
             return;
         }
         self.send_to_job(signal);
-        // A stopped command sees the signal only when it goes on.
+        // A stopped command handles the signal only after it continues.
         if signal != Signal::CONT {
             self.send_to_job(Signal::CONT);
         }
     }
 
     fn send_to_job(&mut self, signal: Signal) {
-        self.inbox.expect_echo(signal);
+        self.listener.expect_echo(signal);
         let _ = signal.send_to_own_group();
-        // Looked at afterwards, so that a command that leaves the group meanwhile is not missed.
+        // Checked afterwards, so that a command that leaves the group meanwhile is not missed.
         if let Some(command) = self.running()
             && unistd::getpgid(Some(unistd::Pid::from_raw(command.as_raw_pid()))) != Ok(unistd::getpgrp())
         {
@@ -174,7 +172,7 @@ impl Job {
         }
     }
 
-    /// The command, unless its status is taken already: its process id may be somebody else's by now.
+    /// The command's process id, unless its exit status was read: then the id may be reused.
     fn running(&self) -> Option<Pid> {
         Pid::from_raw(self.child.id()?.try_into().ok()?)
     }

@@ -38,7 +38,7 @@ fn the_tools_are_listed_with_their_schemas() {
 }
 
 #[test]
-fn a_command_is_answered_with_its_code_and_both_streams_in_order() {
+fn a_result_has_the_exit_code_and_both_streams_in_order() {
     let mut client = client();
     let line = "for i in 1 2 3; do echo out $i; echo err $i >&2; done; cat; exit 3";
     let answer = client.call("shell", shell(line));
@@ -57,9 +57,9 @@ fn a_command_is_answered_with_its_code_and_both_streams_in_order() {
     assert_eq!(answer["output"], format!("{}\n", path.display()));
 }
 
-/// Removed (the end of the session), the sleeper with the redirected output stays behind.
+/// Without the end of the session, the sleeper with the redirected output would stay.
 #[test]
-fn a_command_that_is_out_of_time_is_killed_with_all_that_it_started() {
+fn a_timed_out_command_is_killed_with_its_children() {
     let (mut client, mark) = (client(), mark());
     let line = format!("sleep {mark} & (trap '' TERM; sleep {mark} >/dev/null 2>&1) & echo started; sleep {mark}");
     let started = Instant::now();
@@ -73,7 +73,7 @@ fn a_command_that_is_out_of_time_is_killed_with_all_that_it_started() {
 }
 
 #[test]
-fn one_that_takes_no_notice_of_term_is_killed_after_a_while() {
+fn a_command_that_ignores_term_is_killed() {
     let (mut client, mark) = (client(), mark());
     let line = format!("trap '' TERM; echo deaf; sleep {mark}; sleep {mark}");
     let answer = client.call("shell", json!({"command": line, "workdir": "/", "timeout_ms": 200}));
@@ -82,7 +82,7 @@ fn one_that_takes_no_notice_of_term_is_killed_after_a_while() {
 }
 
 #[test]
-fn what_a_command_leaves_behind_ends_with_it_and_its_last_words_are_heard() {
+fn remaining_processes_end_with_the_command_and_their_output_is_read() {
     let (mut client, mark) = (client(), mark());
     let answer =
         client.call("shell", shell(&format!("(sleep {mark}; echo never) & (sleep 0.05; echo late) & echo done")));
@@ -90,9 +90,9 @@ fn what_a_command_leaves_behind_ends_with_it_and_its_last_words_are_heard() {
     assert_eq!(process_with(&mark), None);
 }
 
-/// Removed (the sweep of every command), each of them stays: a group of its own is not found by the command's.
+/// Without the session killer, each of them would stay: the process group of the command does not contain it.
 #[test]
-fn what_made_a_group_of_its_own_ends_with_the_command() {
+fn processes_in_groups_of_their_own_end_with_the_command() {
     let mut client = client();
     let run = format!("{} run 100s", env!("CARGO_BIN_EXE_pausewatch"));
     for starts in ["set -m;", "timeout 100", &run] {
@@ -109,7 +109,7 @@ fn what_made_a_group_of_its_own_ends_with_the_command() {
 }
 
 #[test]
-fn too_much_output_is_cut_in_the_middle_and_that_is_said() {
+fn long_output_is_cut_in_the_middle_with_a_note() {
     let mut client = client();
     let answer = client.call("shell", shell("echo first; head -c 10000000 /dev/zero | tr '\\0' x; echo; echo last"));
     let output = answer["output"].as_str().unwrap();
@@ -120,13 +120,13 @@ fn too_much_output_is_cut_in_the_middle_and_that_is_said() {
 }
 
 #[test]
-fn what_is_asked_wrongly_is_refused_with_what_to_do() {
+fn invalid_calls_are_refused_with_a_remedy() {
     let mut client = client();
     for (tool, arguments, why) in [
         ("shell", json!({"command": "true"}), "missing field `workdir`"),
         ("shell", json!({"command": "true", "workdir": "/", "timeout": 1}), "unknown field `timeout`"),
         ("shell", json!({"command": "true", "workdir": "/nonexistent"}), "workdir \"/nonexistent\": No such file"),
-        ("shell", json!({"command": "true", "workdir": "/etc/passwd"}), "is no directory"),
+        ("shell", json!({"command": "true", "workdir": "/etc/passwd"}), "is not a directory"),
         ("write_stdin", json!({"session_id": "none"}), "no session \"none\""),
         ("kill", json!({"session_id": 7}), "`sessions` lists"),
     ] {
@@ -143,7 +143,7 @@ fn what_is_asked_wrongly_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_session_yields_is_written_to_and_told_once() {
+fn a_session_yields_takes_input_and_is_reported_once() {
     let mut client = client();
     let line = "echo ready; while read line; do echo got $line; done; echo bye; exit 4";
     let first = client.call("exec_command", json!({"command": line, "yield_time_ms": 200}));
@@ -162,12 +162,12 @@ fn a_session_yields_is_written_to_and_told_once() {
         (&last["exit_code"], &last["output"], &last["session_id"]),
         (&json!(4), &json!("got three\nbye\n"), &Value::Null)
     );
-    assert!(client.refused("write_stdin", poll("", false)).contains("its end has been told"));
+    assert!(client.refused("write_stdin", poll("", false)).contains("its end was already reported"));
     assert_eq!(client.call("sessions", json!({}))["sessions"], json!([]));
 }
 
 #[test]
-fn what_is_not_read_is_not_waited_for() {
+fn a_write_that_is_not_read_ends_at_yield_time() {
     let (mut client, mark) = (client(), mark());
     let first = client.call("exec_command", json!({"command": format!("sleep {mark}"), "yield_time_ms": 0}));
     let poll = json!({"session_id": first["session_id"], "chars": "x".repeat(200_000), "yield_time_ms": 100});
@@ -178,9 +178,9 @@ fn what_is_not_read_is_not_waited_for() {
     assert_eq!(process_with(&mark), None);
 }
 
-/// A daemon that has left holds the other side of its standard input open, and reads nothing.
+/// A daemon that left the session keeps the read end of its standard input open and reads nothing.
 #[test]
-fn an_end_is_told_while_a_write_waits_for_a_reader() {
+fn an_end_is_reported_while_a_write_is_blocked() {
     let (mut client, mark) = (client(), mark());
     let daemon = format!("setsid sh -c 'echo $$; exec sleep {mark} >/dev/null 2>&1' <&0 &");
     let line = format!("{daemon} head -c 1 >/dev/null; exit 3");
@@ -198,7 +198,7 @@ fn an_end_is_told_while_a_write_waits_for_a_reader() {
 }
 
 #[test]
-fn a_terminal_is_one_and_takes_control_characters() {
+fn a_terminal_takes_control_characters() {
     let (mut client, mark) = (client(), mark());
     let line = format!("test -t 0 && test -t 1 && test -t 2 && stty size; sleep {mark} || echo interrupted");
     let line = format!("trap 'echo caught' INT; {line}");
@@ -211,7 +211,7 @@ fn a_terminal_is_one_and_takes_control_characters() {
     assert_eq!(process_with(&mark), None);
 }
 
-/// An interactive shell takes no notice of TERM, and its jobs have groups of their own.
+/// An interactive shell ignores TERM, and its jobs have groups of their own.
 #[test]
 fn the_jobs_of_an_interactive_shell_end_with_it() {
     let (mut client, mark) = (client(), mark());
@@ -241,7 +241,7 @@ fn a_cancelled_call_ends_its_command_and_a_cancelled_poll_does_not() {
 }
 
 #[test]
-fn nothing_stays_behind_when_the_client_hangs_up_or_the_server_is_told_to_end() {
+fn no_process_remains_after_end_of_input_or_sigterm() {
     for signal in [None, Some(Signal::TERM), Some(Signal::INT), Some(Signal::HUP)] {
         let (mut client, mark) = (client(), mark());
         let line = format!("trap '' TERM HUP INT; sleep {mark} & sleep {mark} >/dev/null 2>&1");
@@ -261,9 +261,9 @@ fn nothing_stays_behind_when_the_client_hangs_up_or_the_server_is_told_to_end() 
     }
 }
 
-/// Removed (the warden), the sleepers stay: their shells die with the server, they do not.
+/// Without the reaper, the sleepers would stay: only their shells die with the server.
 #[test]
-fn nothing_stays_behind_when_the_server_is_killed() {
+fn no_process_remains_when_the_server_is_killed() {
     let (mut client, mark) = (client(), mark());
     let line = format!("(trap '' TERM HUP; sleep {mark} >/dev/null 2>&1) & sleep {mark}; true");
     client.begin("shell", "t", shell(&line));
@@ -274,7 +274,7 @@ fn nothing_stays_behind_when_the_server_is_killed() {
 }
 
 #[test]
-fn requests_that_were_written_before_the_end_are_answered() {
+fn requests_before_the_end_of_input_get_responses() {
     let mut client = client();
     let id = client.begin("shell", "t", shell("sleep 0.3; echo done"));
     client.close();
@@ -282,13 +282,13 @@ fn requests_that_were_written_before_the_end_are_answered() {
 }
 
 #[test]
-fn the_number_of_commands_is_bounded_and_forgotten_ends_make_room() {
+fn the_number_of_commands_is_limited_and_unreported_ends_are_evicted() {
     let (mut client, mark) = (Client::start(exec_server(["--max-commands", "2"])), mark());
     let hang = json!({"command": format!("sleep {mark}"), "yield_time_ms": 0});
     let first = client.call("exec_command", hang.clone());
     client.call("exec_command", hang.clone());
     let said = client.refused("exec_command", hang.clone());
-    assert!(said.contains("2 commands run already") && said.contains("`kill`"), "{said}");
+    assert!(said.contains("the limit of 2 running commands") && said.contains("`kill`"), "{said}");
     client.call("kill", json!({"session_id": first["session_id"]}));
     let ends = json!({"command": "echo first", "yield_time_ms": 0});
     let ended = client.call("exec_command", ends);
@@ -304,7 +304,7 @@ fn the_number_of_commands_is_bounded_and_forgotten_ends_make_room() {
 }
 
 #[test]
-fn a_session_that_nobody_asks_for_ends() {
+fn an_unused_session_ends_at_the_idle_timeout() {
     let (mut client, mark) = (Client::start(exec_server(["--idle-timeout", "300ms"])), mark());
     let first = client.call("exec_command", json!({"command": format!("sleep {mark}"), "yield_time_ms": 500}));
     assert!(first["session_id"].is_string(), "in use while it is waited for");
@@ -312,7 +312,7 @@ fn a_session_that_nobody_asks_for_ends() {
 }
 
 #[test]
-fn no_limit_is_what_0_stands_for() {
+fn zero_means_no_limit() {
     let mut client = Client::start(exec_server(["--timeout", "0", "--idle-timeout", "0"]));
     let answer = client.call("shell", shell("sleep 0.1; echo done"));
     assert_eq!((&answer["exit_code"], &answer["output"]), (&json!(0), &json!("done\n")), "{answer}");
@@ -323,7 +323,7 @@ fn no_limit_is_what_0_stands_for() {
 }
 
 #[test]
-fn another_caller_and_another_thread_are_kept_apart() {
+fn callers_and_threads_are_isolated() {
     let mut client = client();
     let line = "echo $PAUSEWATCH_THREAD_ID";
     assert_eq!(client.call("shell", shell(line))["output"], "t\n");
@@ -339,9 +339,9 @@ fn another_caller_and_another_thread_are_kept_apart() {
     assert_eq!(named.answer(id)["output"], "named\n");
 }
 
-/// G8. Not only with the private coordinator: with a key to sign tokens, a configured one is opened as narrowly.
+/// G8. Also with a configured coordinator, if there is a key to sign tokens.
 #[test]
-fn a_command_can_pause_its_own_thread_alone() {
+fn a_command_can_pause_only_its_own_thread() {
     let program = env!("CARGO_BIN_EXE_pausewatch");
     let directory = tempfile::tempdir().unwrap();
     let [private, public] = ["key.pem", "key.pem.pub"].map(|name| directory.path().join(name));

@@ -139,7 +139,7 @@ fn mark() -> String {
 }
 
 #[test]
-fn both_eras_are_served_and_sessions_are_kept_apart() {
+fn both_protocol_versions_are_served_and_sessions_are_isolated() {
     let server = Server::start(&[]);
     let echo = json!({"command": "echo hello", "workdir": "/"});
     let (one, other) = (server.session(), server.session());
@@ -175,9 +175,9 @@ fn commands_end_with_their_session_or_with_the_connection_of_their_request() {
     until_gone(&deleted);
 }
 
-/// Removed (what the deletion tells the commands), both end when the library has waited 5 s for the answer.
+/// Without the tracking of deletions, both would end only after the 5 s that the library waits for the response.
 #[test]
-fn a_deleted_session_takes_its_commands_along_at_once_also_with_a_call_in_flight() {
+fn deleting_a_session_ends_its_commands_at_once_even_during_a_call() {
     let server = Server::start(&[]);
     let (session, mark) = (server.session(), mark());
     server.call(&session, "exec_command", json!({"command": format!("sleep {mark}"), "yield_time_ms": 0})).outcome();
@@ -194,7 +194,7 @@ fn a_deleted_session_takes_its_commands_along_at_once_also_with_a_call_in_flight
 }
 
 #[test]
-fn the_address_that_was_asked_for_is_one_of_its_own() {
+fn the_bound_address_is_an_allowed_host() {
     let server = Server::start_at("127.0.0.2:0", &[]);
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     let (host, own) = (("Host", server.address.as_str()), format!("http://{}", server.address));
@@ -205,9 +205,8 @@ fn the_address_that_was_asked_for_is_one_of_its_own() {
     }
 }
 
-/// A page in a browser, a name that was bent to loopback, and who has no token.
 #[test]
-fn who_may_not_call_is_refused() {
+fn web_pages_foreign_hosts_and_missing_tokens_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("token");
     std::fs::write(&file, "0123456789abcdef\n").unwrap();

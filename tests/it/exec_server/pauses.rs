@@ -79,9 +79,9 @@ fn a_hold_of_the_python_client_fits_into_a_limit_of_3_s() {
     story(&mut Client::start(exec_server([])), &asks);
 }
 
-/// The yield deadline of 1 s stands still for 4 s, in the first call and in a poll.
+/// The yield time of 1 s is paused for 4 s, in the first call and in a poll.
 #[test]
-fn the_moment_to_yield_waits_for_the_person_too() {
+fn yield_time_does_not_run_while_paused() {
     let mut client = Client::start(exec_server([]));
     let hold = format!("{} hold -- sleep 4", program());
     let line = format!("{hold} && echo first; sleep 2; read x; {hold} && echo second");
@@ -100,7 +100,7 @@ fn the_moment_to_yield_waits_for_the_person_too() {
 }
 
 #[test]
-fn a_command_that_ends_while_paused_is_answered_at_once() {
+fn a_command_that_ends_while_paused_is_reported_at_once() {
     let coordinator = Coordinator::start();
     let mut command = exec_server([]);
     command.env("PAUSEWATCH_ADDRESS", &coordinator.address);
@@ -115,9 +115,8 @@ fn a_command_that_ends_while_paused_is_answered_at_once() {
     assert_eq!((&shell["output"], &shell["timed_out"]), (&json!("ended\n"), &json!(false)), "{shell}");
 }
 
-/// What is left of the limit after a pause is what was left before it.
 #[test]
-fn after_the_pause_the_clock_goes_on_with_what_was_left() {
+fn a_pause_does_not_change_the_remaining_time() {
     let coordinator = Coordinator::start();
     let mut command = exec_server([]);
     command.env("PAUSEWATCH_ADDRESS", &coordinator.address);
@@ -129,9 +128,9 @@ fn after_the_pause_the_clock_goes_on_with_what_was_left() {
     assert!((1_000..1_500).contains(&active) && paused >= 990, "{answer}");
 }
 
-/// Who gave a token is told while a person is waited for, and only then.
+/// Only to a client that sent a progress token, and only while a person is being asked.
 #[test]
-fn progress_is_told_while_paused() {
+fn progress_is_sent_while_paused() {
     let mut client = Client::start(exec_server([]));
     let id = client.begin("shell", "t", shell(&format!("sleep 0.5; {} hold -- sleep 4", program()), 3_000));
     let quiet = client.begin("shell", "other", shell("sleep 2", 3_000));
@@ -146,9 +145,9 @@ fn progress_is_told_while_paused() {
     assert!(told.iter().all(|message| message["params"]["progressToken"] != format!("token {quiet}")), "{told:?}");
 }
 
-/// As MCP wants it, also when the person is asked by us first and by the command then.
+/// As MCP requires, also if first the server and then the command asks the person.
 #[test]
-fn the_progress_of_a_call_rises_whoever_asks() {
+fn progress_values_rise_within_a_call() {
     let directory = tempfile::tempdir().unwrap();
     let rules = directory.path().join("default.rules");
     std::fs::write(&rules, "prefix_rule(pattern = ['touch'], decision = 'prompt')").unwrap();
@@ -171,7 +170,7 @@ fn the_progress_of_a_call_rises_whoever_asks() {
 
 /// A configured coordinator that has gone: limits hold, plus the grace.
 #[test]
-fn without_the_coordinator_limits_hold() {
+fn limits_hold_without_the_coordinator() {
     let mut command = exec_server(["--disconnect-grace", "500ms"]);
     command.env("PAUSEWATCH_ADDRESS", "127.0.0.1:1");
     let answer = Client::start(command).call("shell", shell("sleep 60", 200));

@@ -6,7 +6,7 @@ use pausewatch::test_support::sandbox::Sandbox;
 use serde_json::{Value, json};
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
     time::{Duration, Instant},
 };
@@ -43,7 +43,7 @@ fn milliseconds(answer: &Value, field: &str) -> u64 {
     answer[field].as_u64().unwrap_or_else(|| panic!("{field} of {answer}"))
 }
 
-/// The old trouble: the person took longer than the command's limit.
+/// The person takes longer than the command's limit.
 #[test]
 fn a_command_with_a_limit_of_500_ms_is_run_when_the_person_agrees_after_5_s() {
     let (directory, rules) = rules();
@@ -71,7 +71,7 @@ fn a_command_with_a_limit_of_500_ms_is_run_when_the_person_agrees_after_5_s() {
 }
 
 #[test]
-fn who_declines_cancels_or_says_something_else_has_nothing_run() {
+fn a_decline_a_cancel_and_an_invalid_answer_run_nothing() {
     let (directory, rules) = rules();
     let mut client = Client::start(server(&rules));
     for (reply, why) in [
@@ -91,9 +91,9 @@ fn who_declines_cancels_or_says_something_else_has_nothing_run() {
     assert!(!directory.path().join("made").exists());
 }
 
-/// `--when-unable` is for who cannot ask: a question that failed is not a yes.
+/// `--when-unable` is for clients that cannot ask: a failed question is not a yes.
 #[test]
-fn only_who_has_no_such_method_is_unable_to_ask() {
+fn when_unable_does_not_apply_to_failed_questions() {
     let (directory, rules) = rules();
     let made = directory.path().join("made");
     for when in ["run", "escalate"] {
@@ -120,7 +120,7 @@ fn only_who_has_no_such_method_is_unable_to_ask() {
 }
 
 #[test]
-fn what_is_forbidden_is_not_asked_about() {
+fn a_forbidden_command_is_denied_without_a_question() {
     let (directory, rules) = rules();
     fs::write(directory.path().join("kept"), "").unwrap();
     let mut client = Client::start(server(&rules));
@@ -134,9 +134,9 @@ fn what_is_forbidden_is_not_asked_about() {
     assert!(client.come("elicitation/create").is_empty());
 }
 
-/// Several at once, of one thread: each stands still by itself, and one that is not asked about is charged meanwhile.
+/// Several calls of one thread at once: a call without a question is charged meanwhile.
 #[test]
-fn only_the_clocks_of_what_is_asked_about_stand_still() {
+fn a_question_pauses_only_the_clock_of_its_own_call() {
     let (directory, rules) = rules();
     let mut client = Client::start(server(&rules));
     let ids =
@@ -157,7 +157,7 @@ fn only_the_clocks_of_what_is_asked_about_stand_still() {
 }
 
 #[test]
-fn the_moment_to_yield_waits_for_the_answer() {
+fn yield_time_does_not_run_during_a_question() {
     let (directory, rules) = rules();
     let mut client = Client::start(server(&rules));
     let line = "touch made; echo made; sleep 60";
@@ -171,9 +171,9 @@ fn the_moment_to_yield_waits_for_the_answer() {
     assert!(milliseconds(&answer, "paused_ms") >= 1_000, "{answer}");
 }
 
-/// The question is taken back, and nothing stays paused.
+/// Nothing stays paused.
 #[test]
-fn an_abandoned_question_leaves_nothing_behind() {
+fn a_cancelled_call_cancels_its_question() {
     let (directory, rules) = rules();
     let mut client = Client::start(server(&rules));
     let id = client.begin("shell", "t", shell("touch made", directory.path(), 60_000));
@@ -189,7 +189,7 @@ fn an_abandoned_question_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_caller_that_cannot_ask_is_denied_or_as_the_server_was_told() {
+fn when_unable_decides_for_clients_that_cannot_ask() {
     let (directory, rules) = rules();
     let capabilities = [json!({}), json!({"elicitation": {"url": {}}})];
     for (when, ran) in [("deny", false), ("run", true), ("escalate", true)] {
@@ -203,7 +203,10 @@ fn a_caller_that_cannot_ask_is_denied_or_as_the_server_was_told() {
             assert_eq!(made.exists(), ran);
             if !ran {
                 let reason = answer["denied_reason"].as_str().unwrap();
-                assert!(reason.contains("no person could be asked: this caller has no capability"), "{reason}");
+                assert!(
+                    reason.contains("no person could be asked: this client has no elicitation capability"),
+                    "{reason}"
+                );
             }
         }
     }
@@ -220,7 +223,7 @@ fn once(client: &mut Client, arguments: &Value, more: Value) -> Value {
 }
 
 #[test]
-fn in_the_newer_protocol_the_call_comes_again_with_the_answer() {
+fn in_the_newer_protocol_the_client_repeats_the_call_with_the_answer() {
     let (directory, rules) = rules();
     let mut client = Client::with(server(&rules), "2026-07-28", json!({"elicitation": {"form": {}}}));
     let arguments = shell("touch made", directory.path(), 500);
@@ -260,28 +263,28 @@ fn in_the_newer_protocol_the_call_comes_again_with_the_answer() {
     assert_eq!(denied["structuredContent"]["denied"], true, "{denied}");
 }
 
-/// A directory that a command in the sandbox cannot write, with a path short enough for a socket. The target directory is
-/// none if the clone is below a directory for temporary files.
-fn outside_of_the_sandbox() -> Option<TempDir> {
-    let temporary: Vec<_> = Sandbox::temporary_directories().filter_map(|path| path.canonicalize().ok()).collect();
-    let is_outside = |directory: &TempDir| {
-        let path = directory.path().canonicalize().unwrap();
-        path.as_os_str().len() <= 80 && !temporary.iter().any(|writable| path.starts_with(writable))
-    };
-    let homes = ["HOME", "XDG_RUNTIME_DIR"].into_iter().filter_map(std::env::var_os);
-    let places = [env!("CARGO_TARGET_TMPDIR").into()].into_iter().chain(homes).chain(["/run".into(), "/srv".into()]);
-    let found = places.filter_map(|place| tempfile::tempdir_in(place).ok()).find(is_outside);
-    if found.is_none() {
-        skipped("directory", "every directory that this user can write is writable for the sandbox as well");
-    }
-    found
+fn no_unwritable_directory() {
+    skipped("directory", "sandboxed commands can write every directory that this user can write");
 }
 
-/// Outside its directory and those for temporary files, a command changes nothing unless a rule lets it out; where the
-/// kernel cannot keep it from that, the answer says so.
+/// A new directory that sandboxed commands cannot write, with a path short enough for a socket; `None`: this user has none.
+/// The clone may be below /tmp, which is writable.
+fn unwritable_directory() -> Option<TempDir> {
+    let writable: Vec<_> = Sandbox::temporary_directories().filter_map(|path| path.canonicalize().ok()).collect();
+    let named = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let bases =
+        [Some(env!("CARGO_TARGET_TMPDIR").into()), named("XDG_RUNTIME_DIR"), named("HOME"), Some("/run".into())];
+    let bases = bases.into_iter().flatten().filter_map(|base| base.canonicalize().ok());
+    let mut bases =
+        bases.filter(|base| !writable.iter().any(|root| base.starts_with(root)) && base.as_os_str().len() <= 60);
+    bases.find_map(|base| tempfile::tempdir_in(base).ok())
+}
+
+/// Outside its directory and those for temporary files, a command changes nothing unless a rule lets it out. If the kernel
+/// cannot enforce that, the result says so.
 #[test]
 fn without_a_rule_a_command_runs_in_the_sandbox() {
-    let Some(outside) = outside_of_the_sandbox() else { return };
+    let Some(outside) = unwritable_directory() else { return no_unwritable_directory() };
     let (directory, rules) = rules();
     let target = outside.path().join("file");
     let write = format!("echo x > {}", target.display());
@@ -313,11 +316,10 @@ fn without_a_rule_a_command_runs_in_the_sandbox() {
     }
 }
 
-/// G8. Who could change what the private coordinator reads, or put another socket in the place of its own, would have
-/// other threads in their hands.
+/// G8. A command that could change what the private coordinator reads, or replace its socket, could control other threads.
 #[test]
 fn a_command_in_the_sandbox_does_not_touch_the_coordinator() {
-    let Some(runtime) = outside_of_the_sandbox() else { return };
+    let Some(runtime) = unwritable_directory() else { return no_unwritable_directory() };
     let base = runtime.path().canonicalize().unwrap();
     let directory = tempfile::tempdir().unwrap();
     let mut server = exec_server([]);
@@ -341,7 +343,7 @@ fn a_command_in_the_sandbox_does_not_touch_the_coordinator() {
 }
 
 #[test]
-fn a_terminal_and_the_person_s_tools_work_in_the_sandbox() {
+fn a_terminal_and_hold_work_in_the_sandbox() {
     let (directory, mark) = (tempfile::tempdir().unwrap(), format!("6{:08}.5", fastrand::u32(..100_000_000)));
     let mut client = Client::start(exec_server([]));
     let line = format!(
@@ -359,7 +361,7 @@ fn a_terminal_and_the_person_s_tools_work_in_the_sandbox() {
 }
 
 #[test]
-fn a_bad_file_of_rules_is_refused_with_its_place() {
+fn an_invalid_rules_file_is_refused_with_its_position() {
     let (directory, _) = rules();
     let path = directory.path().join("bad.rules");
     fs::write(&path, "prefix_rule(pattern = ['ls'])\nprefix_rule(pattern = 7)\n").unwrap();
@@ -369,7 +371,7 @@ fn a_bad_file_of_rules_is_refused_with_its_place() {
 }
 
 #[test]
-fn the_rules_of_the_page_load_and_do_what_it_says() {
+fn the_rules_of_the_documentation_work() {
     let page = include_str!("../../../docs/exec-server.md");
     let example = page.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let (directory, _) = rules();

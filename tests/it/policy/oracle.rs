@@ -3,7 +3,7 @@
 //! bash runs in the sandbox, with a `PATH` of such programs, so that a line can do no harm. `PAUSEWATCH_ORACLE_ROUNDS=N` tries
 //! more lines, `PAUSEWATCH_ORACLE_SEED=N` begins elsewhere.
 use super::grammar;
-use crate::support::skipped;
+use crate::support::{sandboxed, skipped};
 use fastrand::Rng;
 use pausewatch::{
     exec::policy::{Decision, Judgement, Rules},
@@ -13,7 +13,7 @@ use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
 };
 
 /// Everything is allowed but `rm`: what is overlooked of it is allowed, then.
@@ -72,8 +72,7 @@ fn run(lines: &[String]) -> Option<Vec<bool>> {
     let sandbox = Sandbox::new([directory("work"), directory("notes")]);
     // Not before it is seen that the program itself holds: a broken sandbox would let the lines at this machine.
     let escape = format!("echo > {}", directory("escaped").display());
-    let tried =
-        Command::new(env!("CARGO_BIN_EXE_pausewatch")).args(sandbox.arguments("bash", ["-c", &escape])).output();
+    let tried = sandboxed(&sandbox, "bash", ["-c", &escape]).output();
     assert!(
         !tried.expect("the program starts").status.success() && !directory("escaped").exists(),
         "the sandbox holds"
@@ -83,8 +82,8 @@ fn run(lines: &[String]) -> Option<Vec<bool>> {
     }
     let arguments =
         ["-c", DRIVER, "driver"].map(PathBuf::from).into_iter().chain(["work", "bin", "lines", "notes"].map(directory));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
-    command.args(sandbox.arguments("bash", arguments)).stdin(Stdio::null());
+    let mut command = sandboxed(&sandbox, "bash", arguments);
+    command.stdin(Stdio::null());
     assert!(command.status().expect("the program starts").code().is_some());
     Some((0..lines.len()).map(|i| directory("notes").join(format!("{i:06}")).exists()).collect())
 }

@@ -7,6 +7,7 @@ pub(crate) mod http2;
 pub(crate) mod model;
 mod process;
 mod random;
+mod sandboxed;
 mod scrape;
 mod skipped;
 
@@ -14,6 +15,7 @@ pub(crate) use calls::{Api, api, call_path, call_path_with, channel, detail, eve
 pub(crate) use honest::{Report, beside};
 pub(crate) use process::{Process, children};
 pub(crate) use random::Random;
+pub(crate) use sandboxed::sandboxed;
 pub(crate) use scrape::{Samples, ask, scrape};
 pub(crate) use skipped::skipped;
 
