@@ -1,4 +1,4 @@
-//! The generated messages and stubs of `proto/pausewatch/v1`: the only door to generated code.
+//! The generated messages and stubs of `proto/pausewatch/v1`: the only file that names generated code.
 
 /// Package `pausewatch.v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all)]

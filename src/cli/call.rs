@@ -52,7 +52,7 @@ fn block_on(body: impl Future<Output = Result<(), Failure>>) -> Result<(), Failu
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::System("start".into(), error))?;
     let result = runtime.block_on(body);
-    // The process does not wait for a write to a terminal that nobody reads.
+    // The process does not wait for a write to a blocked terminal.
     runtime.shutdown_background();
     result
 }

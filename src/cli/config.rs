@@ -73,7 +73,7 @@ fn check(args: &Check, serve: &clap::Command) -> Result<String, Vec<String>> {
     }
 }
 
-/// What would keep a server from starting.
+/// All problems that would keep a server from starting.
 fn problems_of_server(args: serve::Args) -> Result<Vec<String>, String> {
     let config = args.config()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

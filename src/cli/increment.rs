@@ -38,7 +38,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
 
 fn text(response: &IncrementElicitationResponse) -> String {
     if response.watchers == 0 {
-        say("increment", "nobody watches this thread now: the time limits of its commands may keep running");
+        say("increment", "no exec server watches this thread now: the limits of its commands may keep running");
     }
     response.elicitation.iter().map(|elicitation| escaped(&elicitation.elicitation_id) + "\n").collect()
 }

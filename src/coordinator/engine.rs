@@ -4,7 +4,7 @@
 //! - E2: leases of a thread that have ended when a command came are closed before it is judged. A renewal that came in time
 //!   counts, however long the commit took that it had to wait for.
 //! - E3: after any time in which holders could not renew (a restart, a sleep of the machine, a store that could not be
-//!   written), every lease begins anew.
+//!   written), every lease restarts.
 //! - E4: after the server has stood still, every lease ends that much later.
 mod commit;
 mod default_lease;
@@ -44,7 +44,7 @@ pub struct Call {
     pub thread: ThreadId,
     /// The command.
     pub command: Command,
-    /// Who gives it, if anybody says.
+    /// The caller, if known.
     pub by: Option<Arc<Account>>,
     /// When it came, on the boot-time clock; `i64::MAX`: as it is judged. Of one batch, in their order.
     pub came: i64,
@@ -56,7 +56,7 @@ impl From<(ThreadId, Command)> for Call {
     }
 }
 
-/// What became of it.
+/// The result of a call.
 pub type Outcome = Result<Answer, Refusal>;
 
 /// The answer to a call that arrives while the server stops.
@@ -79,8 +79,8 @@ pub struct Engine {
     ids_given: u64,
     settings: Settings,
     metrics: Arc<Metrics>,
-    /// Who has what is open and known.
-    ledger: QuotaTracker,
+    /// The quota of each caller.
+    quotas: QuotaTracker,
     /// Rows of what was forgotten; they are deleted with the next batch.
     forgotten_rows: Vec<u64>,
     /// Threads that were forgotten; they are published when that is committed.
@@ -147,7 +147,7 @@ impl Engine {
             id_seed: (seed()?, seed()?),
             ids_given: 0,
             metrics: settings.metrics.clone(),
-            ledger: QuotaTracker::new(settings.limits, open),
+            quotas: QuotaTracker::new(settings.limits, open),
             settings,
             forgotten_rows: Vec::new(),
             forgotten: Vec::new(),
@@ -199,7 +199,7 @@ impl Engine {
             self.sweep(now);
         }
         if !self.store_failing {
-            // What has ended since the first command came is due at once again.
+            // Leases that ended since the first command of the batch are due at once.
             let first_came = calls.first().map_or(now, |call| came(call, now));
             self.expire(first_came, now);
         }
@@ -211,7 +211,7 @@ impl Engine {
                 self.settle(now, committed);
                 if std::mem::take(&mut self.store_failing) {
                     self.metrics.store_failing.store(false, Relaxed);
-                    tracing::info!("the store takes changes again: every lease begins anew");
+                    tracing::info!("the store accepts changes again: every lease restarts");
                     self.renew_all(now, committed);
                 }
                 Ok(())
@@ -221,7 +221,7 @@ impl Engine {
                 // Once an outage: with many callers it would be logged, and put off, thousands of times a second.
                 if !std::mem::replace(&mut self.store_failing, true) {
                     self.metrics.store_failing.store(true, Relaxed);
-                    tracing::warn!(%why, "the store refuses changes; they are refused until it takes them again");
+                    tracing::warn!(%why, "the store refuses changes until it can write again");
                     self.next_recovery = now.after(RECOVER_EVERY).boot;
                 }
                 self.take_back();
@@ -271,7 +271,7 @@ impl Engine {
         if let Effect::Opened(open) = &change.effect {
             let threads = self.records.len();
             let first = is_first.then_some(thread);
-            self.ledger.open(open.elicitation.id, first, threads, by).map_err(|exceeded| {
+            self.quotas.open(open.elicitation.id, first, threads, by).map_err(|exceeded| {
                 self.metrics.refuse(exceeded.limit);
                 Refusal::LimitExceeded(exceeded)
             })?;

@@ -29,7 +29,7 @@ const MAX_WAITING: usize = 32_768;
 /// Calls of one batch at most, so that a batch stays far below the size of a journal file.
 const MAX_BATCH: usize = 1_024;
 
-/// Takes calls, and answers them when they are committed. Dropped, it closes the store.
+/// Accepts calls, and answers them when they are committed. When it is dropped, it closes the store.
 pub(super) struct Group {
     shared: Arc<Shared>,
     thread: Option<thread::JoinHandle<()>>,
@@ -50,9 +50,9 @@ struct Shared {
     /// When the engine has something to do without a call.
     next_due: AtomicI64,
     /// While the disk is slow, the thread commits.
-    pace: SlowDiskDetector,
+    slow_disk_detector: SlowDiskDetector,
     /// Beats with each turn of the task.
-    pulse: StallDetector,
+    stall_detector: StallDetector,
     fatal: Box<dyn Fn(Fatal) + Send + Sync>,
 }
 
@@ -66,7 +66,7 @@ struct RequestQueue {
 
 type Caller = oneshot::Sender<Outcome>;
 
-/// What batches have come to.
+/// The results of batches.
 #[derive(Default)]
 struct Results {
     committed: Vec<Committed>,
@@ -89,9 +89,9 @@ impl Group {
             outbox: Mutex::default(),
             filled: Notify::new(),
             hub,
-            pulse: StallDetector::new(clock.boot()),
+            stall_detector: StallDetector::new(clock.boot()),
             clock,
-            pace: SlowDiskDetector::new(),
+            slow_disk_detector: SlowDiskDetector::new(),
             fatal: Box::new(fatal),
         });
         let by_thread = shared.clone();
@@ -146,7 +146,7 @@ impl Shared {
     }
 
     fn is_slow(&self) -> bool {
-        self.pace.is_slow(self.clock.boot())
+        self.slow_disk_detector.is_slow(self.clock.boot())
     }
 
     /// Commits what waits, and leases that have ended. `None`: the store is broken or closed.
@@ -154,11 +154,11 @@ impl Shared {
         let (calls, callers) = self.take_batch();
         let mut results = Results { callers, ..Results::default() };
         let before = self.clock.boot();
-        self.hub.horizon().begin(before);
+        self.hub.safe_time().begin(before);
         let writer = engine.as_mut()?;
-        writer.stood_still(self.pulse.stood_still(before), &mut results.committed);
+        writer.stood_still(self.stall_detector.stood_still(before), &mut results.committed);
         let done = writer.process(&calls, &mut results.outcomes, &mut results.committed);
-        self.pace.committed(before, self.clock.boot());
+        self.slow_disk_detector.committed(before, self.clock.boot());
         if let Err(error) = done {
             *engine = None;
             (self.fatal)(error);
@@ -190,16 +190,16 @@ impl Shared {
     fn hand_out_what_is_left(&self) {
         let left = {
             let mut outbox = self.outbox.lock().expect("nothing panics while it holds the outbox");
-            self.hub.horizon().take();
+            self.hub.safe_time().take();
             std::mem::take(&mut *outbox)
         };
         self.hand_out(left);
-        self.hub.horizon().published();
+        self.hub.safe_time().published();
     }
 
     /// Hands out what the thread has done, and commits one batch on the runtime if that may not take long.
     fn step(&self) -> Next {
-        self.pulse.beat(self.clock.boot());
+        self.stall_detector.beat(self.clock.boot());
         self.hand_out_what_is_left();
         let nap = nap(self.next_due(), &*self.clock);
         if self.inbox().calls.is_empty() && !nap.is_zero() {
@@ -215,7 +215,7 @@ impl Shared {
         self.hand_out_what_is_left();
         let Some(results) = self.commit(&mut engine) else { return Next::End };
         self.hand_out(results);
-        self.hub.horizon().end();
+        self.hub.safe_time().end();
         Next::Yield
     }
 
@@ -238,7 +238,7 @@ impl Shared {
                 outbox.committed.append(&mut results.committed);
                 outbox.outcomes.append(&mut results.outcomes);
                 outbox.callers.append(&mut results.callers);
-                self.hub.horizon().wait();
+                self.hub.safe_time().wait();
                 let mut inbox = self.inbox();
                 inbox.go = !inbox.calls.is_empty() && self.is_slow();
             }
@@ -266,7 +266,7 @@ async fn commit_and_answer(shared: Arc<Shared>) {
     }
 }
 
-/// What the task waits for.
+/// The events that the task waits for.
 enum Next {
     /// Calls, results of the thread, or what is due after this time.
     Nap(Duration),
@@ -278,7 +278,7 @@ enum Next {
     End,
 }
 
-/// Without the writer nobody is answered, and what it owned is half-changed: a new process starts from the store.
+/// Without the writer no call is answered, and its state is half-changed: a new process starts from the store.
 struct AbortOnPanic;
 
 impl Drop for AbortOnPanic {

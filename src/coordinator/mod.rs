@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// Takes calls. Dropped, it stops: what was taken is finished, and the store is closed.
+/// Accepts calls. When it is dropped, it finishes the accepted calls and closes the store.
 pub struct Coordinator {
     hub: Arc<Hub>,
     mode: Mode,
@@ -78,8 +78,8 @@ impl Coordinator {
         let mode = match keeps {
             true => Mode::Grouped(Group::start(engine, clock, hub.clone(), fatal)?),
             false => {
-                let pulse = StallDetector::new(clock.boot());
-                let inline = Arc::new(Inline { engine: Mutex::new(engine), clock, hub: hub.clone(), pulse });
+                let stall_detector = StallDetector::new(clock.boot());
+                let inline = Arc::new(Inline { engine: Mutex::new(engine), clock, hub: hub.clone(), stall_detector });
                 let keeper = tokio::spawn(keep_leases(inline.clone()));
                 Mode::Inline { inline, keeper }
             }
@@ -87,7 +87,7 @@ impl Coordinator {
         Ok(Coordinator { hub, mode })
     }
 
-    /// What is committed, for reads and watches.
+    /// The committed state, for reads and watches.
     pub fn hub(&self) -> &Arc<Hub> {
         &self.hub
     }
@@ -131,7 +131,7 @@ struct Inline {
     engine: Mutex<Engine>,
     clock: Arc<dyn Clock>,
     hub: Arc<Hub>,
-    pulse: StallDetector,
+    stall_detector: StallDetector,
 }
 
 impl Inline {
@@ -144,20 +144,20 @@ impl Inline {
         let (mut outcomes, mut committed) = (Vec::with_capacity(1), Vec::with_capacity(1));
         let mut engine = self.engine();
         let now = self.clock.boot();
-        self.hub.horizon().begin(now);
-        engine.stood_still(self.pulse.stood_still(now), &mut committed);
+        self.hub.safe_time().begin(now);
+        engine.stood_still(self.stall_detector.stood_still(now), &mut committed);
         engine.process(calls, &mut outcomes, &mut committed).expect("a store that keeps nothing does not fail");
         // Published under the lock: of one thread, revisions must reach the hub in their order.
         self.hub.publish(committed);
-        self.hub.horizon().end();
+        self.hub.safe_time().end();
         outcomes.pop()
     }
 }
 
-/// Lets leases end by themselves.
+/// Ends leases.
 async fn keep_leases(inline: Arc<Inline>) {
     loop {
-        inline.pulse.beat(inline.clock.boot());
+        inline.stall_detector.beat(inline.clock.boot());
         let due = inline.engine().next_due();
         let wait = nap(due, &*inline.clock);
         if wait.is_zero() {

@@ -1,4 +1,4 @@
-//! Who is informed of every committed change.
+//! Observers of committed changes.
 use super::quota::Account;
 use crate::core::types::ThreadId;
 use crate::core::{Change, Timestamp};
@@ -8,11 +8,11 @@ use crate::core::{Change, Timestamp};
 pub struct Changed<'a> {
     /// When it was made.
     pub now: Timestamp,
-    /// Of which thread.
+    /// The thread.
     pub thread: &'a ThreadId,
-    /// What has changed.
+    /// The change.
     pub change: &'a Change,
-    /// Who has asked for it; `None`: the end of a lease, or nobody says.
+    /// The caller; `None`: unknown, or the end of a lease.
     pub by: Option<&'a Account>,
 }
 

@@ -25,7 +25,7 @@ impl QuotaTracker {
         QuotaTracker { limits, open, openers: HashMap::new(), namers: HashMap::new() }
     }
 
-    /// One more elicitation. `first`: the thread, if nobody has named it before; `threads`: how many are known.
+    /// Counts one more elicitation. `first`: the thread, if it is new; `threads`: the number of known threads.
     pub(super) fn open(
         &mut self,
         id: ElicitationId,

@@ -10,10 +10,10 @@ use std::time::Duration;
 pub struct Settings {
     /// The lease of an increment that asks for none, 1 s to 24 h; `None`: for ever.
     pub anonymous_ttl: Option<Duration>,
-    /// What callers may have; `None`: as much as they like.
+    /// The limits of callers; `None`: unlimited.
     pub limits: Option<Limits>,
     /// Where it counts.
     pub metrics: Arc<Metrics>,
-    /// Who is told of every change.
+    /// Observes every change.
     pub witness: Option<Box<dyn ChangeObserver>>,
 }

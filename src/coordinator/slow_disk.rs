@@ -28,7 +28,7 @@ impl SlowDiskDetector {
         now < self.slow_until.load(Relaxed)
     }
 
-    /// Takes note of a commit. Of one at a time: the engine is locked.
+    /// Records a commit. Only one at a time, because the engine is locked.
     pub(super) fn committed(&self, began: i64, ended: i64) {
         let took = ended.saturating_sub(began);
         let last = self.last.swap(took, Relaxed);

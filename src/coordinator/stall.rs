@@ -14,7 +14,7 @@ const TOO_LONG: i64 = LONGEST_NAP.as_nanos() as i64 + 500_000_000;
 pub(super) struct StallDetector {
     /// When the last beat was, on the boot-time clock.
     last: AtomicI64,
-    /// How long it stood still since that was last asked for, in nanoseconds.
+    /// The time of the stall since the last query, in nanoseconds.
     still: AtomicI64,
 }
 
@@ -31,7 +31,7 @@ impl StallDetector {
         }
     }
 
-    /// How long it stood still up to `now`, since this was last asked for.
+    /// The time of the stall up to `now`, since the last query.
     pub(super) fn stood_still(&self, now: i64) -> Duration {
         self.beat(now);
         Duration::from_nanos(self.still.swap(0, Relaxed).unsigned_abs())

@@ -65,7 +65,7 @@ pub enum Refusal {
     /// Call again with the same request id.
     #[error("the change could not be stored, nothing was changed: {why}; call again with the same request id")]
     StoreUnavailable {
-        /// What is wrong with the store.
+        /// The problem of the store.
         why: &'static str,
     },
     /// Have less, or wait.

@@ -52,7 +52,7 @@ pub struct RememberedRequest {
     pub rpc: Rpc,
     /// The id.
     pub request_id: Box<str>,
-    /// Of the call's content: see `fingerprint`.
+    /// The fingerprint of the call's content: see `fingerprint`.
     pub fingerprint: u128,
     /// The answer.
     pub answer: RememberedAnswer,
@@ -62,18 +62,18 @@ pub struct RememberedRequest {
     pub row: u64,
 }
 
-/// What is needed, beside the call itself, to give the same answer again.
+/// What is needed, besides the call itself, to repeat its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RememberedAnswer {
     /// The count.
     pub count: u32,
     /// The revision.
     pub revision: u64,
-    /// Of an increment: the id, and when its lease was to end.
+    /// The id of an increment, and the end of its lease.
     pub opened: Option<(ElicitationId, Option<Timestamp>)>,
 }
 
-/// What one thread remembers. Most threads remember nothing most of the time: then this is a null pointer.
+/// The calls that one thread remembers. Most threads remember none most of the time: then this is a null pointer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdempotencyCache(Option<Box<Lists>>);
 

@@ -1,4 +1,4 @@
-//! What there may be only so much of, and that there is: the refusal that says so.
+//! Limits, and the refusal when one is reached.
 use std::time::Duration;
 
 /// A limit.
@@ -76,7 +76,7 @@ pub struct Exceeded {
     pub was: u64,
     /// How much there may be.
     pub allowed: u64,
-    /// Whose it is; `None`: everybody's.
+    /// The caller; `None`: a limit in total.
     pub caller: Option<Box<str>>,
     /// When another try may help.
     pub retry_after: Duration,

@@ -1,4 +1,4 @@
-//! What is known of one thread, and the changes that can be made to it.
+//! The state of one thread, and the changes that can be made to it.
 //!
 //! - I1: `open` is in the order of opening; its length is the count; the thread is paused if and only if it is not empty.
 //! - I2: a change that watchers can see raises the revision by exactly one; a renewal raises nothing.
@@ -9,14 +9,14 @@ use super::types::{ElicitationId, ThreadId};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What an elicitation is, from its opening to its end.
+/// The fixed properties of an elicitation.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Elicitation {
     /// Its id.
     pub id: ElicitationId,
-    /// What the person is asked.
+    /// The question for the person.
     pub reason: Box<str>,
-    /// Who asks.
+    /// The program that asks.
     pub holder: Box<str>,
     /// When it was opened.
     pub created: Timestamp,
@@ -25,11 +25,11 @@ pub struct Elicitation {
 /// An open elicitation. `lease`: how long and until when; `None`: for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Open {
-    /// What it is.
+    /// The elicitation.
     pub elicitation: Arc<Elicitation>,
     /// The length of its lease and when it ends.
     pub lease: Option<(Duration, Timestamp)>,
-    /// Its increment asked for no ttl: the first to go when a decrement names none.
+    /// Opened without a ttl: the first to be closed by a decrement without an id.
     pub anonymous: bool,
     /// Where the store keeps it.
     pub row: u64,
@@ -78,13 +78,13 @@ pub struct Change {
     pub before: Header,
     /// The header after.
     pub after: Header,
-    /// What happened to which elicitation.
+    /// The effect on one elicitation.
     pub effect: Effect,
     /// The request id to remember, with its answer.
     pub request: Option<RememberedRequest>,
 }
 
-/// What happens to an elicitation.
+/// The effect of a change on an elicitation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// It is opened.
@@ -93,7 +93,7 @@ pub enum Effect {
     Closed {
         /// Its place among the open ones.
         index: usize,
-        /// What it was.
+        /// The elicitation that was closed.
         open: Open,
         /// By whom.
         closing: RememberedClosing,
@@ -144,7 +144,7 @@ impl Record {
         }
     }
 
-    /// Takes back the latest change that was applied.
+    /// Reverts the latest applied change.
     pub fn revert(&mut self, change: &Change) {
         if change.request.is_some() {
             self.memory.pop_request();

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_no_id_is_named() {
+    fn invalid_ids_are_named() {
         let wrong = Scope::of(&["a".into(), "b\n".into()], &[]).unwrap_err();
         assert_eq!(wrong.field, "threads[1]");
         assert_eq!(Scope::of(&[], &["a".repeat(257)]).unwrap_err().field, "prefixes[0]");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_told_when_there_are_no_prefixes() {
+    fn thread_ids_are_listed_without_prefixes() {
         let of = |ids: &[&str]| ids.iter().map(|id| ThreadId::parse("", id).unwrap()).collect::<Vec<_>>();
         assert_eq!(scope(&["b", "a", "a"], &[]).threads(), Some(of(&["a", "b"])));
         assert_eq!(scope(&["b"], &["a"]).threads(), None);

@@ -14,18 +14,18 @@ pub enum Command {
     Increment {
         /// Empty: none.
         request_id: Box<str>,
-        /// What the person is asked.
+        /// The question for the person.
         reason: Box<str>,
-        /// Who asks.
+        /// The program that asks.
         holder: Box<str>,
-        /// The lease asked for.
+        /// The requested lease.
         ttl: Option<Ttl>,
     },
     /// Closes an elicitation.
     Decrement {
         /// Empty: none.
         request_id: Box<str>,
-        /// Which; `None`: the oldest that asked for no ttl, else the oldest.
+        /// The elicitation; `None`: the oldest one without a ttl, else the oldest.
         elicitation: Option<ElicitationRef>,
     },
     /// Moves the end of a lease.
@@ -46,7 +46,7 @@ pub enum Command {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElicitationRef(pub Box<str>);
 
-/// What a command is given that it cannot find in the record.
+/// The inputs of a decision that are not in the record.
 #[derive(Clone, Copy, Debug)]
 pub struct DecideInputs {
     /// The time.
@@ -62,13 +62,13 @@ pub struct DecideInputs {
 /// The judgement: what to answer, and the change to make first, if any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// What to answer.
+    /// The answer.
     pub answer: Answer,
-    /// What to change. `None`: the call was made before and has its effect already.
+    /// The change. `None`: the call is a repetition, whose change has been made already.
     pub change: Option<Change>,
 }
 
-/// What a call is answered.
+/// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// To an increment.
@@ -77,7 +77,7 @@ pub enum Answer {
         count: u32,
         /// The revision made.
         revision: u64,
-        /// What was opened.
+        /// The elicitation that was opened.
         elicitation: Arc<Elicitation>,
         /// When its lease ends.
         ends: Option<Timestamp>,
@@ -91,7 +91,7 @@ pub enum Answer {
     },
     /// To a renewal.
     Renewed {
-        /// What was renewed.
+        /// The elicitation that was renewed.
         elicitation: Arc<Elicitation>,
         /// When its lease ends now.
         ends: Option<Timestamp>,

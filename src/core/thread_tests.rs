@@ -175,7 +175,7 @@ fn a_named_decrement_closes_exactly_that_one() {
 }
 
 #[test]
-fn a_closed_elicitation_is_told_from_an_unknown_one_for_10_minutes() {
+fn a_closed_elicitation_is_distinguished_from_an_unknown_one_for_10_minutes() {
     let mut world = World::new();
     let released = world.opened(None);
     let expired = world.opened(Some(seconds(1)));

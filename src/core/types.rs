@@ -19,9 +19,9 @@ pub const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct InvalidField {
     /// The field's path in the request, as AIP-193 and `google.rpc.BadRequest` write it.
     pub field: String,
-    /// What it was, without repeating long or unprintable input.
+    /// The value, without long or unprintable input.
     pub was: String,
-    /// What it may be.
+    /// The allowed values.
     pub allowed: &'static str,
 }
 
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_id_is_told_as_it_was_given() {
+    fn a_thread_id_is_reported_unchanged() {
         let id = ThreadId::parse("thread_id", "a \"b\"").expect("a valid id");
         assert_eq!((id.as_str(), id.borrow() as &str, id.to_string().as_str()), ("a \"b\"", "a \"b\"", "a \"b\""));
         assert_eq!(format!("{id:?}"), r#""a \"b\"""#);

@@ -21,11 +21,11 @@ pub(crate) trait Sink: Send + 'static {
     /// It could not be; `lines` has lost what was written all the same.
     fn write(&mut self, lines: &mut Vec<u8>) -> io::Result<()>;
 
-    /// What could not be written will be tried again; if not, it is dropped.
+    /// Lines that could not be written are retried; otherwise they are dropped.
     fn is_patient(&self) -> bool;
 }
 
-/// Takes lines. Dropped, it waits for a moment until they are written.
+/// Accepts lines. When it is dropped, it waits shortly until they are written.
 pub(crate) struct BackgroundWriter {
     shared: Arc<Shared>,
     most: usize,
@@ -64,7 +64,7 @@ impl BackgroundWriter {
         Ok(BackgroundWriter { shared, most })
     }
 
-    /// Takes a line, with its end. `false`: there is no room for it.
+    /// Adds a line, including its newline. `false`: the buffer is full.
     pub(crate) fn push(&self, line: &[u8]) -> bool {
         let mut state = self.shared.lock();
         if state.waiting.len() + state.taken + line.len() > self.most {
@@ -110,7 +110,7 @@ fn write(shared: &Shared, mut sink: impl Sink) {
             }
             std::mem::swap(&mut lines, &mut state.waiting);
         } else {
-            // What was not written goes first.
+            // Unwritten lines go first.
             lines.append(&mut state.waiting);
         }
         state.taken = lines.len();
@@ -165,38 +165,38 @@ mod tests {
     }
 
     #[test]
-    fn g7_a_sink_that_hangs_holds_up_nobody_and_what_waits_is_bounded() {
-        let (outlet, may, heard) = told(false);
-        assert!(outlet.push(b"one\n"));
+    fn g7_a_sink_that_hangs_delays_no_caller_and_its_buffer_is_bounded() {
+        let (writer, may, heard) = told(false);
+        assert!(writer.push(b"one\n"));
         assert_eq!(heard.recv().unwrap(), "one\n");
-        assert!(outlet.push(b"two\n") && outlet.push(b"three\n") && outlet.is_nearly_full());
-        assert!(!outlet.push(b"four\n"), "16 bytes are all that may wait");
+        assert!(writer.push(b"two\n") && writer.push(b"three\n") && writer.is_nearly_full());
+        assert!(!writer.push(b"four\n"), "16 bytes are all that may wait");
         may.send(true).unwrap();
         assert_eq!(heard.recv().unwrap(), "two\nthree\n");
         may.send(true).unwrap();
-        drop(outlet);
+        drop(writer);
         assert!(heard.recv().is_err(), "and nothing else");
     }
 
     #[test]
-    fn what_cannot_be_written_is_tried_again_before_what_came_later() {
-        let (outlet, may, heard) = told(true);
-        assert!(outlet.push(b"one\n"));
+    fn unwritten_lines_are_retried_before_later_lines() {
+        let (writer, may, heard) = told(true);
+        assert!(writer.push(b"one\n"));
         assert_eq!(heard.recv().unwrap(), "one\n");
-        assert!(outlet.push(b"two\n"));
+        assert!(writer.push(b"two\n"));
         may.send(false).unwrap();
         assert_eq!(heard.recv().unwrap(), "one\ntwo\n");
         may.send(true).unwrap();
-        drop(outlet);
+        drop(writer);
     }
 
     #[test]
-    fn who_is_not_patient_drops_what_failed() {
-        let (outlet, may, heard) = told(false);
-        assert!(outlet.push(b"one\n"));
+    fn a_sink_without_retries_drops_failed_lines() {
+        let (writer, may, heard) = told(false);
+        assert!(writer.push(b"one\n"));
         assert_eq!(heard.recv().unwrap(), "one\n");
         may.send(false).unwrap();
-        assert!(outlet.push(b"two\n"));
+        assert!(writer.push(b"two\n"));
         assert_eq!(heard.recv().unwrap(), "two\n");
         may.send(true).unwrap();
     }

@@ -31,7 +31,7 @@ const LINE: u64 = 64;
 const QUESTION_WITHIN: Duration = Duration::from_secs(5);
 /// How long nothing may be read of an answer.
 const READ_WITHIN: Duration = Duration::from_secs(30);
-/// Of nice(1): a third of the share of those who serve.
+/// The niceness of the thread, see nice(1): it gets a third of the CPU share of the workers.
 #[cfg(target_os = "linux")]
 const STAND_BACK: i32 = 5;
 /// Paths of sockets that are longer do not fit everywhere (sun_path).
@@ -56,7 +56,7 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Opens the socket of a directory that nobody else has open.
+    /// Opens the socket of a directory that no other process has open.
     pub(super) async fn open(directory: &Path, snapshots: Snapshots) -> Result<Self, String> {
         let (path, directory) = socket(directory).map_err(|error| error.to_string())?;
         let (listener, file) = open_unix(&path).await?;
@@ -136,7 +136,7 @@ fn stand_back() {
 /// Asks the server that has `directory` open for a copy of its store, and returns what it is to be read from.
 ///
 /// # Errors
-/// Nobody answers, or with a refusal.
+/// There was no answer, or a refusal.
 pub(crate) fn ask_for_backup(directory: &Path) -> io::Result<impl io::Read + use<>> {
     use std::io::{BufRead, Read};
     let (path, _directory) = socket(directory)?;

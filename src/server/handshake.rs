@@ -20,9 +20,9 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 
-/// What a handshake may take: a far and lossy link needs a second or two.
+/// The maximum time of a handshake: a distant and lossy link needs a second or two.
 const LONGEST: Duration = Duration::from_secs(10);
-/// What is listened to after a handshake that failed.
+/// The maximum that is read after a failed handshake.
 const LINGER: Duration = Duration::from_secs(1);
 /// Bytes of it: many times what is on its way before an alert can be there.
 const HEARD: u64 = 1 << 20;
@@ -37,7 +37,7 @@ pub(super) enum MaybeTls {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Hands connections on that have shaken hands, until nobody takes them or none come any more.
+/// Passes on connections after their handshake, until the receiver is gone or no more arrive.
 pub(super) async fn shake_hands(
     tls: Arc<Tls>,
     mut connections: mpsc::Receiver<(std::net::TcpStream, ConnectionPermit)>,
@@ -111,7 +111,7 @@ impl Handshakes {
     /// The next that is done. `None`: none is under way.
     async fn next(&mut self) -> Option<(MaybeTls, ConnectionPermit)> {
         loop {
-            // One that had to give way is an error here.
+            // A connection that was closed for another one ends with an error here.
             if let Ok((number, done)) = self.tasks.join_next().await? {
                 self.running.remove(&number);
                 if done.is_some() {
@@ -128,7 +128,7 @@ async fn hear_out(mut stream: TcpStream) -> io::Result<u64> {
     io::copy(&mut stream.take(HEARD), &mut io::sink()).await
 }
 
-/// Not a warning: whoever connects could fill the log with it.
+/// Not a warning: any client could fill the log with it.
 fn failed(error: &io::Error) {
     tracing::debug!(%error, "a TLS handshake failed");
 }

@@ -12,12 +12,12 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct InProcessConnector {
     entrance: Entrance,
-    door: Arc<ConnectionLimiter>,
+    limiter: Arc<ConnectionLimiter>,
 }
 
 impl InProcessConnector {
     pub(super) fn of(entrance: Entrance) -> Self {
-        InProcessConnector { entrance, door: ConnectionLimiter::new(Arc::default(), Arc::new(System::new())) }
+        InProcessConnector { entrance, limiter: ConnectionLimiter::new(Arc::default(), Arc::new(System::new())) }
     }
 
     /// A new connection, which the worker serves as it serves those of its Unix sockets.
@@ -28,8 +28,8 @@ impl InProcessConnector {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
-        let place = self.door.enter(CallerKey::Itself);
-        self.entrance.unix(theirs, place).await;
+        let permit = self.limiter.enter(CallerKey::Itself);
+        self.entrance.unix(theirs, permit).await;
         tokio::net::UnixStream::from_std(ours)
     }
 }

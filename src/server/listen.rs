@@ -52,9 +52,9 @@ impl FromStr for Listen {
         if let Some(path) = text.strip_prefix("unix:") {
             // As clients read it: unix://HOST/PATH would mean another machine.
             return match path.strip_prefix("//").unwrap_or(path) {
-                "" => Err("unix: wants a path behind it".into()),
+                "" => Err("unix: needs a path".into()),
                 relative if path.starts_with("//") && !relative.starts_with('/') => {
-                    Err("unix:// wants an absolute path behind it".into())
+                    Err("unix:// needs an absolute path".into())
                 }
                 path => Ok(Listen::Unix(path.into())),
             };
@@ -72,7 +72,7 @@ impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Listen::Tcp(address) => f.write_str(address),
-            // Else the second slash would be read as an empty host.
+            // Otherwise the second slash would be read as an empty host.
             Listen::Unix(path) if path.as_os_str().as_encoded_bytes().starts_with(b"//") => {
                 write!(f, "unix://{}", path.display())
             }
@@ -81,7 +81,7 @@ impl fmt::Display for Listen {
     }
 }
 
-/// What is spoken over TCP.
+/// The protocol over TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tcp {
     /// Plain text, on loopback.
@@ -98,7 +98,7 @@ pub(super) enum Listener {
     Unix(UnixListener, SocketFile),
 }
 
-/// A socket file that we made, told from one that took its place by its inode.
+/// The socket file of this process, identified by its inode.
 pub(super) struct SocketFile {
     path: PathBuf,
     inode: u64,
@@ -132,11 +132,16 @@ impl Listener {
     }
 
     /// Hands connections to the entrances in turn, until `stop`.
-    pub(super) async fn accept(self, entrances: Vec<Entrance>, door: Arc<ConnectionLimiter>, stop: CancellationToken) {
+    pub(super) async fn accept(
+        self,
+        entrances: Vec<Entrance>,
+        limiter: Arc<ConnectionLimiter>,
+        stop: CancellationToken,
+    ) {
         for entrance in entrances.iter().cycle() {
             let accepted = tokio::select! {
                 () = stop.cancelled() => return,
-                accepted = self.accept_one(entrance, &door) => accepted,
+                accepted = self.accept_one(entrance, &limiter) => accepted,
             };
             if let Err(error) = accepted {
                 tracing::warn!(address = self.address(), %error, "accept a connection");
@@ -145,21 +150,21 @@ impl Listener {
         }
     }
 
-    async fn accept_one(&self, entrance: &Entrance, door: &Arc<ConnectionLimiter>) -> io::Result<()> {
+    async fn accept_one(&self, entrance: &Entrance, limiter: &Arc<ConnectionLimiter>) -> io::Result<()> {
         match self {
             Listener::Tcp(listener, _) => {
                 let (stream, peer) = listener.accept().await?;
-                let place = door.enter(CallerKey::peer(peer.ip()));
-                let pause = place.pause();
+                let permit = limiter.enter(CallerKey::peer(peer.ip()));
+                let pause = permit.pause();
                 stream.set_nodelay(true)?;
-                entrance.tcp(stream.into_std()?, place).await;
+                entrance.tcp(stream.into_std()?, permit).await;
                 let_speak(pause).await;
             }
             Listener::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
-                let place = door.enter(CallerKey::User(stream.peer_cred()?.uid()));
-                let pause = place.pause();
-                entrance.unix(stream.into_std()?, place).await;
+                let permit = limiter.enter(CallerKey::User(stream.peer_cred()?.uid()));
+                let pause = permit.pause();
+                entrance.unix(stream.into_std()?, permit).await;
                 let_speak(pause).await;
             }
         }
@@ -167,7 +172,7 @@ impl Listener {
     }
 }
 
-/// Gives those who came in their turn to be heard, where others had to give way for them.
+/// Waits after a connection was closed for a new one, so that new connections have time for a first request.
 async fn let_speak(pause: Option<Duration>) {
     match pause {
         Some(pause) if pause >= FINEST_TIMER => tokio::time::sleep(pause).await,
@@ -220,7 +225,7 @@ pub(super) async fn open_unix(path: &Path) -> Result<(UnixListener, SocketFile),
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         bind(&socket, &SocketAddrUnix::new(path)?)?;
-        // Before it listens nobody can connect: so nobody but the owner ever can.
+        // No client can connect before the socket listens, so only the owner ever can.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
         let file = SocketFile { path: path.to_owned(), inode: fs::symlink_metadata(path)?.ino() };
         listen(&socket, BACKLOG as i32)?;
@@ -235,12 +240,12 @@ async fn remove_stale(path: &Path) -> Result<(), String> {
     match fs::symlink_metadata(path) {
         Err(_) => Ok(()),
         Ok(metadata) if !metadata.file_type().is_socket() => {
-            Err("there is a file that is no socket: it was left alone".into())
+            Err("a file that is not a socket exists there; it was not changed".into())
         }
         Ok(_) => match UnixStream::connect(path).await {
             Ok(_) => Err("another program listens there: stop it, or listen elsewhere".into()),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                fs::remove_file(path).map_err(|error| format!("remove what a dead server has left: {error}"))
+                fs::remove_file(path).map_err(|error| format!("remove the socket of a previous server: {error}"))
             }
             Err(error) => Err(error.to_string()),
         },
@@ -264,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_is_read_as_the_same_path() {
+    fn a_printed_path_is_parsed_as_the_same_path() {
         for path in ["/run/p.sock", "p.sock", "//run/p.sock", "///p.sock"] {
             let listen = Listen::Unix(path.into());
             assert_eq!(listen.to_string().parse(), Ok(listen));

@@ -25,10 +25,10 @@ const LONGEST_REQUEST: Duration = Duration::from_secs(1);
 /// After an error that more of the same would repeat, such as no file descriptor left.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// Where metrics are asked for.
+/// The path of the metrics.
 pub(super) struct Listener(TcpListener);
 
-/// What is answered.
+/// The answer.
 pub(super) trait Source: Fn() -> String + Send + Sync + 'static {}
 impl<F: Fn() -> String + Send + Sync + 'static> Source for F {}
 
@@ -85,7 +85,7 @@ async fn answer(stream: TcpStream, source: Arc<impl Source>) {
     });
     let mut http = hyper::server::conn::http1::Builder::new();
     http.keep_alive(false).timer(TokioTimer::new()).header_read_timeout(LONGEST_REQUEST);
-    // What goes wrong is the other side's, which hears of it.
+    // Errors concern only this client, which receives them.
     let _ = http.serve_connection(TokioIo::new(stream), service).await;
 }
 

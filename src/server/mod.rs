@@ -39,7 +39,7 @@ use crate::coordinator::store::{self, OpenError, Store};
 use crate::coordinator::{ChangeObserver, Coordinator, Fatal, Settings};
 use crate::proto::v1::elicitation_service_server::SERVICE_NAME;
 use access::Access;
-use admission::{ConnectionLimiter, ServiceContext, TO_SPEAK};
+use admission::{ConnectionLimiter, FIRST_REQUEST_TIME, ServiceContext};
 use audit::Trail;
 use control::Control;
 use listen::{Listener, Tcp};
@@ -67,7 +67,7 @@ const DRAIN: Duration = Duration::from_secs(4);
 /// A stream is silent for twice this at most: under the 15 s that the contract allows.
 const BEAT_ROUND: u64 = 7;
 
-/// What to serve.
+/// The configuration of a server.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where to listen; at least one.
@@ -80,11 +80,11 @@ pub struct Config {
     pub insecure: bool,
     /// TLS on every TCP listener.
     pub tls: Option<TlsFiles>,
-    /// Who may do what, on every listener; `None`: everybody everything.
+    /// Access control for every listener; `None`: every client may make every call.
     pub access: Option<AccessConfig>,
     /// Threads that serve connections.
     pub workers: usize,
-    /// What callers may have.
+    /// The limits of callers.
     pub limits: Limits,
     /// Where metrics are served, as HOST:PORT; `None`: nowhere.
     pub metrics: Option<String>,
@@ -120,13 +120,13 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What is read again while it runs.
+    /// Files that are reloaded at run time.
     fn files(&self) -> Vec<PathBuf> {
         let tls = self.tls.iter().flat_map(TlsFiles::paths);
         tls.chain(self.access.iter().flat_map(AccessConfig::files)).collect()
     }
 
-    /// What is spoken over TCP.
+    /// The protocol over TCP.
     fn tcp(&self) -> Tcp {
         match (&self.tls, self.insecure) {
             (Some(_), _) => Tcp::Tls,
@@ -168,7 +168,7 @@ pub enum StartError {
 /// A server that listens.
 pub struct Server {
     coordinator: Arc<Coordinator>,
-    shop: Arc<ServiceContext>,
+    context: Arc<ServiceContext>,
     clock: Arc<dyn Clock>,
     scrape: Option<metrics_http::Listener>,
     listeners: Vec<Listener>,
@@ -198,7 +198,7 @@ impl Server {
             Ok(control) => server.control = Some(control),
             // Not every file system has sockets.
             Err(why) => {
-                tracing::warn!(why, "no control socket: the store can be backed up only while the server is down")
+                tracing::warn!(why, "no control socket: backups are possible only while the server is stopped")
             }
         }
         Ok(server)
@@ -216,9 +216,9 @@ impl Server {
         let access = config.access.map(|access| Access::load(access, clock.clone())).transpose();
         let access = access.map_err(StartError::Security)?;
         if access.is_some() && tls.is_none() && config.insecure {
-            tracing::warn!("--insecure: whoever is on the network can read the tokens and use them; serve TLS instead");
+            tracing::warn!("--insecure: others on the network can read and use the tokens; use TLS instead");
         }
-        let shop = Arc::new(ServiceContext {
+        let context = Arc::new(ServiceContext {
             metrics: Arc::<Metrics>::default(),
             accounts: Arc::<Accounts>::default(),
             limits: config.limits,
@@ -226,14 +226,14 @@ impl Server {
         });
         let mut witnesses: Vec<Box<dyn ChangeObserver>> = vec![Box::new(PauseLog::new(config.log_every_pause))];
         if let Some(audit) = &config.audit {
-            let trail = Trail::open(audit, shop.metrics.clone(), clock.now());
+            let trail = Trail::open(audit, context.metrics.clone(), clock.now());
             let trail = trail.map_err(|error| StartError::Audit(audit.path.display().to_string(), error))?;
             witnesses.push(Box::new(trail));
         }
         let settings = Settings {
             anonymous_ttl: config.anonymous_ttl,
             limits: Some(config.limits),
-            metrics: shop.metrics.clone(),
+            metrics: context.metrics.clone(),
             witness: Some(Box::new(ChangeObservers(witnesses))),
         };
         let coordinator = Arc::new(Coordinator::start_with(store, clock.clone(), settings, end_process)?);
@@ -241,7 +241,7 @@ impl Server {
         health.set_service_status(SERVICE_NAME, tonic_health::ServingStatus::Serving).await;
         let drain = CancellationToken::new();
         let guard =
-            LayerStack { shop: shop.clone(), clock: clock.clone(), access: access.clone(), drain: drain.clone() };
+            LayerStack { context: context.clone(), clock: clock.clone(), access: access.clone(), drain: drain.clone() };
         let routes = routes(&coordinator, &guard).add_service(guard.before_health(health_service));
         let mut listeners = Vec::new();
         for listen in &config.listen {
@@ -260,7 +260,7 @@ impl Server {
         }
         Ok(Server {
             coordinator,
-            shop,
+            context,
             clock,
             scrape,
             listeners,
@@ -301,16 +301,16 @@ impl Server {
         let control = self.control.take().map(|control| tokio::spawn(control.answer(self.clock.clone())));
         let stop_accepting = CancellationToken::new();
         let entrances: Vec<_> = self.workers.iter().map(Worker::entrance).collect();
-        let door = ConnectionLimiter::new(self.shop.clone(), self.clock.clone());
+        let limiter = ConnectionLimiter::new(self.context.clone(), self.clock.clone());
         let scraped = self.scrape.take().map(|scrape| {
-            let (shop, clock) = (self.shop.clone(), self.clock.clone());
-            let (hub, door) = (self.coordinator.hub().clone(), door.clone());
-            tokio::spawn(scrape.serve(move || shop.metrics.show(&state(&hub, &door, &*clock))))
+            let (context, clock) = (self.context.clone(), self.clock.clone());
+            let (hub, limiter) = (self.coordinator.hub().clone(), limiter.clone());
+            tokio::spawn(scrape.serve(move || context.metrics.show(&state(&hub, &limiter, &*clock))))
         });
         let accepting = self
             .listeners
             .into_iter()
-            .map(|listener| tokio::spawn(listener.accept(entrances.clone(), door.clone(), stop_accepting.clone())));
+            .map(|listener| tokio::spawn(listener.accept(entrances.clone(), limiter.clone(), stop_accepting.clone())));
         let accepting: Vec<_> = accepting.collect();
         shutdown.await;
 
@@ -330,10 +330,10 @@ impl Server {
             }
         };
         let mut finish = pin!(finish);
-        if timeout(TO_SPEAK, &mut finish).await.is_err() {
-            door.close_up();
-            if timeout(DRAIN - TO_SPEAK, finish).await.is_err() {
-                warn_of_the_rest(self.shop.metrics.calls.in_flight(), door.connections());
+        if timeout(FIRST_REQUEST_TIME, &mut finish).await.is_err() {
+            limiter.close_up();
+            if timeout(DRAIN - FIRST_REQUEST_TIME, finish).await.is_err() {
+                warn_of_the_rest(self.context.metrics.calls.in_flight(), limiter.connections());
             }
         }
         beats.abort();
@@ -353,12 +353,12 @@ fn warn_of_the_rest(calls: u64, connections: u64) {
     }
 }
 
-/// What is now, for the metrics.
-fn state(hub: &Hub, door: &ConnectionLimiter, clock: &dyn Clock) -> State {
+/// The present gauges, for the metrics.
+fn state(hub: &Hub, limiter: &ConnectionLimiter, clock: &dyn Clock) -> State {
     let HubStats { streams, threads, paused, open, deliveries, conflations } = hub.figures();
     let oldest_pause = hub.oldest_pause().map(|since| clock.now().since(since)).unwrap_or_default();
     State {
-        connections: door.connections(),
+        connections: limiter.connections(),
         streams: streams as u64,
         threads: threads as u64,
         paused: paused as u64,
@@ -384,7 +384,7 @@ where
     IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
     let coordinator = Arc::new(Coordinator::start(store, clock.clone(), anonymous_ttl, end_process)?);
-    let guard = LayerStack { shop: Arc::default(), clock, access: None, drain: CancellationToken::new() };
+    let guard = LayerStack { context: Arc::default(), clock, access: None, drain: CancellationToken::new() };
     let routes = routes(&coordinator, &guard);
     let server = worker::with_limits().add_routes(routes);
     tokio::select! {
@@ -423,7 +423,7 @@ async fn beat(hub: Arc<Hub>) {
     }
 }
 
-/// What is on the disk is unknown: nobody may be answered. A new process starts from what the store holds.
+/// The contents of the disk are unknown: no call may be answered. A new process starts from the store.
 fn end_process(fatal: Fatal) {
     tracing::error!(error = %fatal, "stopping at once");
     eprintln!(

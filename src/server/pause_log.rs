@@ -36,7 +36,7 @@ impl PauseLog {
 
     fn tell_missing(&mut self) {
         if self.missing > 0 {
-            tracing::info!(target: TARGET, lines = self.missing, "more pauses and resumes than are logged");
+            tracing::info!(target: TARGET, lines = self.missing, "pauses and resumes beyond the limit of the log");
             self.missing = 0;
         }
     }
@@ -79,7 +79,7 @@ impl ChangeObserver for PauseLog {
     }
 }
 
-/// Several that are told.
+/// Several lines.
 pub(super) struct ChangeObservers(pub(super) Vec<Box<dyn ChangeObserver>>);
 
 impl ChangeObserver for ChangeObservers {

@@ -1,4 +1,4 @@
-//! Files that are read again when they change, or when somebody says so, while the server runs.
+//! Reloads files when they change, or on request, while the server runs.
 //!
 //! 1. What counts is their content, not a date: so a link that was turned to another file (certbot, Kubernetes) is a change, and
 //!    a `touch` is none.
@@ -17,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// The content of a file, or that it cannot be read.
 type Digest = Option<[u8; 32]>;
 
-/// What files had in them before they were loaded (3).
+/// The digests of the files before they were loaded (3).
 #[derive(Debug)]
 pub(super) struct FileDigests(Vec<(PathBuf, Digest)>);
 
@@ -26,7 +26,7 @@ impl FileDigests {
         FileDigests(files.into_iter().map(|path| (path.clone(), digest(&path))).collect())
     }
 
-    /// Of a file that was not looked at: nothing, so that it is loaded again.
+    /// The digest of an unread file: none, so that the file is loaded.
     fn of(&self, path: &Path) -> Digest {
         self.0.iter().find(|(seen, _)| seen == path).and_then(|(_, digest)| *digest)
     }
@@ -51,7 +51,7 @@ impl Source {
     }
 }
 
-/// Has a running server read its files again: certificates, keys, tokens.
+/// Reloads the files of a running server: certificates, keys, tokens.
 #[derive(Clone, Debug, Default)]
 pub struct Reload(Arc<Notify>);
 
@@ -70,7 +70,7 @@ pub(super) async fn keep_current(mut sources: Vec<Source>, reload: Reload) {
             () = reload.0.notified() => true,
         };
         if asked && sources.is_empty() {
-            tracing::info!("asked to read its files again: there are none");
+            tracing::info!("reload requested, but there are no files to reload");
         }
         // A disk may take its time.
         let looked = tokio::task::spawn_blocking(move || {
@@ -79,7 +79,7 @@ pub(super) async fn keep_current(mut sources: Vec<Source>, reload: Reload) {
         });
         match looked.await {
             Ok(again) => sources = again,
-            Err(error) => return tracing::error!(%error, "files are not looked at any more: start the server again"),
+            Err(error) => return tracing::error!(%error, "changes of files are no longer detected: restart the server"),
         }
     }
 }
@@ -93,9 +93,9 @@ impl Source {
         self.seen = content;
         let what = self.what;
         match (self.reload)() {
-            Ok(()) => tracing::info!(what, "read again"),
+            Ok(()) => tracing::info!(what, "reloaded"),
             Err(why) => {
-                tracing::error!(what, why, "not taken over, the old ones stay: mend the file, and it is read again")
+                tracing::error!(what, why, "reload failed; still using the previous files. Fix the file to retry")
             }
         }
     }
@@ -110,7 +110,7 @@ fn digest(path: &Path) -> Digest {
 /// Says so when others than the owner and the group of a file with a secret may read it.
 pub(super) fn warn_if_open_to_others(what: &str, path: &Path) {
     if fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o007 != 0) {
-        tracing::warn!("{what} {}: every user of this machine can read it; chmod 600 it", path.display());
+        tracing::warn!("{what} {}: every user of this machine can read it; run chmod 600", path.display());
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is served, and what every call comes by on its way there.
+//! The services, and the layers before each of them.
 use super::admission::{Admission, MemoryLimit, ServiceContext, StreamLimit};
 use super::grpc::Elicitations;
 use crate::clock::Clock;
@@ -15,9 +15,9 @@ use tonic::codegen::http;
 use tonic::service::Routes;
 use tower::ServiceExt;
 
-/// What stands before each service.
+/// The layers before each service.
 pub(super) struct LayerStack {
-    pub(super) shop: Arc<ServiceContext>,
+    pub(super) context: Arc<ServiceContext>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) access: Option<Arc<Access>>,
     /// Ends streams when it is cancelled.
@@ -27,19 +27,19 @@ pub(super) struct LayerStack {
 impl LayerStack {
     /// Before that of the health, which is open to all: who probes a server has no token.
     pub(super) fn before_health<S>(&self, service: S) -> MemoryLimit<Admission<StreamLimit<S>>> {
-        MemoryLimit(self.gate(self.counted(service)).open_to_strangers())
+        MemoryLimit(self.admission(self.counted(service)).admit_without_token())
     }
 
     fn before<S>(&self, service: S) -> MemoryLimit<Admission<S>> {
-        MemoryLimit(self.gate(service))
+        MemoryLimit(self.admission(service))
     }
 
-    fn gate<S>(&self, service: S) -> Admission<S> {
-        Admission::new(service, self.shop.clone(), self.clock.clone(), self.access.clone())
+    fn admission<S>(&self, service: S) -> Admission<S> {
+        Admission::new(service, self.context.clone(), self.clock.clone(), self.access.clone())
     }
 
     fn counted<S>(&self, service: S) -> StreamLimit<S> {
-        StreamLimit::new(service, self.shop.clone(), self.clock.clone(), self.drain.clone())
+        StreamLimit::new(service, self.context.clone(), self.clock.clone(), self.drain.clone())
     }
 }
 
@@ -49,12 +49,12 @@ pub(super) fn routes(coordinator: &Arc<Coordinator>, guard: &LayerStack) -> Rout
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-            // So that grpcurl can show the details of errors.
+            // Lets grpcurl show the details of errors.
             .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
     };
-    let LayerStack { shop, clock, access, .. } = guard;
-    let elicitations = Elicitations::new(coordinator.clone(), clock.clone(), shop.clone(), access.clone());
-    // Whoever may call has a token, and tools send it with their questions for the descriptors too.
+    let LayerStack { context, clock, access, .. } = guard;
+    let elicitations = Elicitations::new(coordinator.clone(), clock.clone(), context.clone(), access.clone());
+    // Reflection needs a token as well, which tools send with their queries for descriptors.
     let v1 = guard.counted(reflection().build_v1().expect("our descriptors are valid"));
     let v1alpha = guard.counted(reflection().build_v1alpha().expect("our descriptors are valid"));
     let mut routes =

@@ -107,7 +107,7 @@ fn with_details(
     Status::with_error_details(code, refusal.to_string(), details)
 }
 
-/// Who calls is not known.
+/// The caller is unknown.
 pub(crate) fn of_denial(denial: &Denial) -> Status {
     let (reason, why) = match denial {
         Denial::Missing => ("TOKEN_MISSING", None),

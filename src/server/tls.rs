@@ -31,7 +31,7 @@ impl TlsFiles {
     }
 }
 
-/// What TLS connections begin with.
+/// The start of TLS connections.
 #[derive(Debug)]
 pub(super) struct Tls {
     files: TlsFiles,

@@ -1,4 +1,4 @@
-//! Who serves connections: one current-thread runtime each.
+//! Workers serve connections: one current-thread runtime each.
 //!
 //! tokio's multi-thread runtime would take two to four times the CPU here: woken streams hop between its threads, so
 //! that their frames are written one by one instead of many at once (`docs/performance.md`). More cores are used by
@@ -26,7 +26,7 @@ use tonic::transport::Server;
 const MAX_STREAMS: u32 = 10_000;
 /// Bytes of headers of one request at most.
 const MAX_HEADERS: u32 = 16 << 10;
-/// A connection that is silent for this long is asked for a sign of life...
+/// A connection without traffic for this long is sent a ping...
 const PING_AFTER: Duration = Duration::from_secs(30);
 /// ...and is closed when there is none: its watches would otherwise stay for ever.
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
@@ -40,7 +40,7 @@ pub(super) struct Worker {
     task: Task,
 }
 
-/// What a worker serves.
+/// The services of a worker.
 #[derive(Clone)]
 pub(super) struct Work {
     pub(super) routes: Routes,
@@ -118,7 +118,7 @@ impl Worker {
     }
 }
 
-/// What every connection is held to.
+/// The settings of every connection.
 pub(super) fn with_limits() -> Server {
     Server::builder()
         .max_concurrent_streams(MAX_STREAMS)

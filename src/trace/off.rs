@@ -16,7 +16,7 @@ impl Parent {
     pub(crate) fn write(&self, _metadata: &mut MetadataMap) {}
 }
 
-/// The span of a hold: somebody waits for a person.
+/// The span of a hold: the wait for a person.
 #[cfg(feature = "client")]
 #[derive(Debug)]
 pub(crate) struct WaitSpan;

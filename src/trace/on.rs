@@ -8,7 +8,7 @@ use opentelemetry::{KeyValue, global};
 #[cfg(feature = "client")]
 use tonic::metadata::MetadataMap;
 
-/// What the tracer of this library is called.
+/// The name of this library's tracer.
 const TRACER: &str = "pausewatch";
 
 /// The span of a context as it goes over the wire. `None`: there is none.
@@ -46,7 +46,7 @@ pub(crate) struct Parent(Context);
 
 #[cfg(feature = "client")]
 impl Parent {
-    /// What is going on where this is called.
+    /// The current context.
     pub(crate) fn current() -> Self {
         Parent(Context::current())
     }
@@ -55,7 +55,7 @@ impl Parent {
         Parent(context)
     }
 
-    /// What the parent process has put into the environment.
+    /// The context in the environment, from the parent process.
     #[cfg(feature = "otlp")]
     pub(crate) fn of_environment() -> Option<Self> {
         let read = read(&std::env::var("TRACEPARENT").ok()?, std::env::var("TRACESTATE").ok().as_deref());
@@ -78,7 +78,7 @@ impl Parent {
     }
 }
 
-/// The span of a hold: somebody waits for a person.
+/// The span of a hold: the wait for a person.
 #[cfg(feature = "client")]
 #[derive(Debug)]
 pub(crate) struct WaitSpan(Context);
@@ -93,7 +93,7 @@ impl WaitSpan {
         WaitSpan(parent.0.with_span(span.start_with_context(&tracer, &parent.0)))
     }
 
-    /// For the calls of the hold. While nobody traces, it is what the hold was opened within.
+    /// The context for the calls of the hold. Without tracing, it is the context in which the hold was opened.
     pub(crate) fn within(&self) -> Parent {
         Parent(self.0.clone())
     }
@@ -141,7 +141,7 @@ impl CallSpan {
         use opentelemetry::trace::Span;
         if let Some(mut span) = self.0.take() {
             span.set_attribute(KeyValue::new("rpc.grpc.status_code", i64::from(code)));
-            // What the server is to blame for: UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS.
+            // The codes of server errors: UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS.
             if matches!(code, 2 | 4 | 12..=15) {
                 span.set_status(opentelemetry::trace::Status::error(""));
             }

@@ -13,7 +13,7 @@ fn a_context_is_written_as_it_was_read() {
 }
 
 #[test]
-fn what_is_no_context_is_none() {
+fn an_invalid_trace_context_is_ignored() {
     let later = PARENT.replacen("00", "01", 1) + "-more";
     assert!(read(&later, None).is_some(), "a later version begins alike");
     for bad in [

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_by_nature_is_compared_by_its_form() {
+    fn variable_output_is_compared_by_its_form() {
         assert!(yes("t  1  3.9s  ask[29620]@laptop", "t  1  12ms  ask[7]@x1\n"));
         assert!(yes("\"591be99a7e3bd406c473d85f894e7eae\",", "\"00000000000000000000000000000000\","));
         assert!(yes("2026-11-22T07:45:25.884+00:00  23h59m", "2027-01-01T00:00:00.000+00:00 2m10s"));

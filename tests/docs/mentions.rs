@@ -161,7 +161,7 @@ fn a_page_names_every_option_of_the_server() {
 }
 
 #[test]
-fn what_does_not_exist_would_be_seen() {
+fn missing_names_are_detected() {
     let options = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
     let program = Program(BTreeMap::from([
         ("serve".to_owned(), options(&["--listen"])),

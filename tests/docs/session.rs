@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_page_starts_ends_with_it() {
+    fn processes_of_a_page_end_with_it() {
         let Some(mut session) = session() else { return };
         let process = session.run("setsid sleep 600 & echo $!").unwrap().printed();
         let state = format!("/proc/{}/stat", process.trim());

@@ -319,7 +319,7 @@ async fn g8_a_token_that_is_taken_back_opens_nothing_and_its_watches_end() {
     };
     let ended = end_of_watch(&mut client, authorization, take_back).await;
     assert_eq!((ended.code(), detail(&ended).0.as_str()), (Code::Unauthenticated, "TOKEN_INVALID"));
-    let refused = call(&mut client, "get", OWN, &[authorization.to_owned()]).await.expect_err("it was taken back");
+    let refused = call(&mut client, "get", OWN, &[authorization.to_owned()]).await.expect_err("it was revoked");
     assert_eq!(detail(&refused).0, "TOKEN_INVALID");
     call(&mut client, "get", OWN, &["Bearer a-secret-that-is-new".to_owned()]).await.unwrap();
 }
@@ -356,7 +356,7 @@ async fn g8_a_token_that_is_taken_back_during_the_start_is_noticed() {
 
 /// The Rust client, over TLS: what each refusal is to it.
 #[tokio::test]
-async fn a_client_is_told_what_its_token_lacks() {
+async fn refusals_name_the_missing_permission() {
     use pausewatch::client::{self, Error, GetPauseStateRequest, Tls};
     let directory = tempfile::tempdir().unwrap();
     let authority = crate::support::certs::Authority::new("one");

@@ -78,7 +78,7 @@ fn run(name: &str) {
 }
 
 #[test]
-fn access_is_given_to_nobody_by_chance() {
+fn random_tokens_grant_no_access() {
     run("access");
 }
 

@@ -9,7 +9,7 @@ fn increment_prints_the_id_that_decrement_takes() {
     assert_eq!((first.code, first.out.lines().count(), second.lines().count()), (Some(0), 1, 1), "{first:?}");
     assert_eq!(
         first.err,
-        "pausewatch increment: nobody watches this thread now: the time limits of its commands may keep running\n"
+        "pausewatch increment: no exec server watches this thread now: the limits of its commands may keep running\n"
     );
 
     let closed = coordinator.answer(["decrement", first.out.trim()]);

@@ -85,12 +85,12 @@ fn g8_a_static_token_is_added_to_the_file_by_its_digest() {
 }
 
 #[test]
-fn what_cannot_be_made_is_refused_with_what_to_do() {
+fn invalid_token_requests_are_refused_with_advice() {
     let site = Site::new();
     site.token(&["key", "k"]);
     let create = |more: &'static [&'static str]| [&["create", "--token-key", "k"], more].concat();
     site.refused(&create(&[]), 2, "--thread-id or --prefix");
-    site.refused(&create(&["--role", "admin", "--thread-id", "t"]), 2, "an admin has every thread");
+    site.refused(&create(&["--role", "admin", "--thread-id", "t"]), 2, "an admin covers every thread");
     site.refused(&create(&["--role", "owner", "--thread-id", "t"]), 2, "expected watcher, holder or admin");
     site.refused(&create(&["--thread-id", "", "--subject", "s"]), 2, "threads[0] is empty");
     site.refused(&["create", "--thread-id", "t"], 2, "PAUSEWATCH_TOKEN_KEY");

@@ -159,7 +159,7 @@ async fn a_client_connects_to_a_unix_socket() {
 }
 
 #[tokio::test]
-async fn a_tcp_port_that_nobody_listens_on_is_unavailable() {
+async fn a_tcp_port_without_a_listener_is_unavailable() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address: Address = listener.local_addr().unwrap().to_string().parse().unwrap();
     drop(listener);

@@ -21,7 +21,7 @@ fn clock() -> Arc<Manual> {
 }
 
 #[tokio::test]
-async fn what_asks_for_no_lease_has_the_one_that_it_was_started_with() {
+async fn an_increment_without_a_lease_gets_the_default_lease() {
     let clock = clock();
     let coordinator = start(clock.clone());
     let increment = Command::Increment { request_id: "".into(), reason: "".into(), holder: "".into(), ttl: None };

@@ -101,7 +101,7 @@ async fn half_call(channel: Channel) -> Result<GetPauseStateResponse, Status> {
 
 /// Nobody is waited for who has nothing to be told any more.
 #[tokio::test]
-async fn what_does_not_speak_or_does_not_end_holds_up_nothing() {
+async fn silent_connections_and_endless_requests_do_not_delay_a_drain() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::serve(directory.path(), "127.0.0.1:0");
     let _silent = TcpStream::connect(&server.address).await.expect("it connects");

@@ -179,7 +179,7 @@ fn g1_a_renewal_that_came_in_time_counts_however_late_it_is_judged() {
 }
 
 #[test]
-fn a_sleep_of_the_machine_begins_every_lease_anew_and_counts_as_paused() {
+fn a_sleep_of_the_machine_restarts_every_lease_and_counts_as_paused() {
     let mut rig = Rig::new(Obedient::default(), clock());
     rig.open("t", Some(30 * SECOND));
     rig.clock.advance(20 * SECOND);
@@ -210,7 +210,7 @@ fn leases_are_moved_only_after_a_standstill_that_was_no_sleep() {
 }
 
 #[test]
-fn a_restart_begins_every_lease_anew_and_counts_as_paused() {
+fn a_restart_restarts_every_lease_and_counts_as_paused() {
     let directory = tempfile::tempdir().expect("a directory");
     let clock = clock();
     let mut rig = Rig::in_directory(directory.path(), clock.clone());
@@ -256,7 +256,7 @@ fn after_a_restart_a_lease_has_the_length_of_its_last_renewal() {
 /// G2: what was opened while there was no default lease has that of the next start: in the index of leases, for watchers, and
 /// for who renews it.
 #[test]
-fn what_was_opened_for_ever_ends_when_the_server_has_a_default_again() {
+fn an_elicitation_without_a_lease_gets_one_when_the_server_has_a_default_again() {
     let directory = tempfile::tempdir().expect("a directory");
     let clock = clock();
     let start = |anonymous_ttl| {

@@ -129,7 +129,7 @@ async fn headers_above_the_limit_are_refused_and_not_kept() {
 }
 
 #[tokio::test]
-async fn pings_and_settings_without_end_hold_up_nobody() {
+async fn endless_pings_and_settings_do_not_delay_other_clients() {
     let server = serve();
     let attack = async {
         for flood in [frame(PING, 0, 0, &[7; 8]), settings(&[(INITIAL_WINDOW_SIZE, 65_535)])] {
@@ -252,7 +252,7 @@ async fn answers_that_are_not_read_take_bounded_memory() {
 
 /// A server with few file descriptors, as a large one with many.
 #[tokio::test]
-async fn silent_connections_give_way_to_those_who_speak() {
+async fn silent_connections_are_closed_for_active_ones() {
     let mut command = Command::new("sh");
     let serve = "ulimit -n 256; exec \"$0\" serve --listen 127.0.0.1:0 --store memory";
     command.args(["-c", serve, env!("CARGO_BIN_EXE_pausewatch")]);
@@ -287,7 +287,7 @@ async fn silent_connections_give_way_to_those_who_speak() {
 
 /// A letter at a time, and none of them the last.
 #[tokio::test]
-async fn requests_that_trickle_in_hold_up_nobody() {
+async fn slow_requests_do_not_delay_other_clients() {
     let server = serve();
     let attack = async {
         let mut connections = Vec::new();

@@ -65,7 +65,7 @@ async fn g2_leases_end_by_themselves_and_not_early_in_an_embedded_store() {
 }
 
 #[tokio::test]
-async fn a_renewed_lease_ends_a_ttl_after_its_renewal_and_watchers_are_not_told() {
+async fn a_renewed_lease_ends_a_ttl_after_its_renewal_without_notifying_watchers() {
     let running = Running::start(config()).await;
     let mut api = running.api().await;
     let opened = api.increment("t", Some(60 * SECOND)).await.elicitation.expect("opened");
@@ -165,7 +165,7 @@ async fn a_call_that_is_repeated_after_a_restart_counts_once() {
 /// G5: what was acknowledged is there after kill -9, and so is what became of each elicitation.
 #[cfg(feature = "exec-server")]
 #[tokio::test]
-async fn what_was_acknowledged_survives_kill_9() {
+async fn acknowledged_changes_survive_kill_9() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::serve(directory.path(), "127.0.0.1:0");
     let mut api = server.api().await;

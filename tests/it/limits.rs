@@ -63,7 +63,7 @@ async fn g7_open_elicitations_are_limited_for_each_caller_and_in_all() {
 }
 
 #[tokio::test]
-async fn g7_the_end_of_a_lease_makes_room_and_a_restart_counts_for_nobody_alone() {
+async fn g7_the_end_of_a_lease_frees_quota_and_after_a_restart_elicitations_count_in_total_only() {
     let limits = Limits { open: most(Some(2), Some(1)), ..Limits::default() };
     let directory = tempfile::tempdir().unwrap();
     let config = || Config { limits, ..embedded(directory.path()) };
@@ -118,7 +118,7 @@ async fn g7_watches_are_limited_for_each_caller_and_in_all() {
 }
 
 #[tokio::test]
-async fn g7_who_calls_too_often_is_told_how_long_to_wait_and_the_others_are_served() {
+async fn g7_a_caller_over_its_rate_gets_a_retry_delay_and_others_are_served() {
     let limits = Limits { calls: most(None, Some(20)), ..Limits::default() };
     let (_running, [mut one, mut other], _socket) = two_callers(limits, config()).await;
     let began = Instant::now();
@@ -163,7 +163,7 @@ async fn g7_questions_for_health_are_calls_too() {
 }
 
 #[tokio::test]
-async fn g7_a_caller_with_its_share_of_connections_is_told_so() {
+async fn g7_a_caller_at_its_limit_of_connections_is_refused_with_the_limit() {
     let limits = Limits { connections: most(Some(4), Some(2)), ..Limits::default() };
     let (running, [mut one, mut other], _socket) = two_callers(limits, config()).await;
     let mut second = running.api().await;

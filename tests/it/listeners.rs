@@ -72,12 +72,12 @@ async fn a_live_socket_is_refused_and_a_dead_one_is_taken_over() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_socket_is_left_alone() {
+async fn a_file_that_is_not_a_socket_is_not_changed() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("notes");
     std::fs::write(&path, "precious").expect("written");
     let refused = refusal(Config { listen: vec![unix(&path)], ..config() }).await;
-    assert!(refused.contains("no socket"), "{refused}");
+    assert!(refused.contains("not a socket"), "{refused}");
     assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "precious");
 }
 
@@ -92,7 +92,7 @@ async fn a_server_that_cannot_listen_gives_the_store_back() {
 
 /// G7: what is no gRPC, or stops half-way, costs nobody else anything.
 #[tokio::test]
-async fn garbage_and_half_requests_hurt_nobody_else() {
+async fn garbage_and_incomplete_requests_do_not_affect_other_clients() {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
     let running = Running::start(config()).await;

@@ -60,7 +60,7 @@ async fn pause(server: &Process, thread: &str, times: usize) {
 }
 
 #[tokio::test]
-async fn what_is_left_out_of_many_pauses_a_second_is_counted() {
+async fn dropped_lines_of_many_pauses_per_second_are_counted() {
     let mut server = serve(&[]);
     server.listen();
     pause(&server, "t", 500).await;
@@ -78,7 +78,7 @@ async fn what_is_left_out_of_many_pauses_a_second_is_counted() {
 
 /// Nobody reads standard error, whose pipe takes 64 KiB.
 #[tokio::test]
-async fn g7_a_log_that_nobody_reads_stops_nobody() {
+async fn g7_an_unread_log_delays_no_call() {
     let server = serve(&["--log-every-pause"]);
     // Some 500 bytes each: with the pipe, 1.1 MB may wait.
     let thread = "t".repeat(250);

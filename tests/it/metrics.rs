@@ -138,7 +138,7 @@ async fn a_drain_ends_watches_as_unavailable_and_can_be_scraped() {
 }
 
 #[tokio::test]
-async fn metrics_are_served_on_loopback_unless_told_otherwise() {
+async fn metrics_are_served_on_loopback_by_default() {
     let off = || Config { metrics: Some("0.0.0.0:0".into()), ..config() };
     let Err(refused) = Server::start(off()).await else { panic!("it listens off loopback") };
     assert!(refused.to_string().contains("--metrics-insecure"), "{refused}");

@@ -171,7 +171,7 @@ fn place(rng: &mut Rng, length: usize) -> usize {
 }
 
 #[test]
-fn g5_damage_is_mended_or_refused_and_never_believed() {
+fn g5_damage_is_repaired_or_refused_and_never_accepted() {
     with_seeds(6, |rng| {
         let clean_end = rng.bool();
         let (intact, expected) = with_history(rng, clean_end);
@@ -369,7 +369,7 @@ fn g5_an_io_error_at_each_operation_of_a_run_loses_nothing() {
 
 /// A disk that fails while a store is opened is no damaged store: it must not be moved away for that.
 #[test]
-fn g5_an_io_error_at_each_operation_of_opening_is_told_from_damage() {
+fn g5_an_io_error_at_each_operation_of_opening_is_distinguished_from_damage() {
     with_seeds(4, |rng| {
         let clean_end = rng.bool();
         let (left, expected) = with_history(rng, clean_end);

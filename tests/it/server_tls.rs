@@ -72,7 +72,7 @@ async fn g8_tls_is_served_off_loopback_and_plain_text_is_not() {
 
 /// Closed with bytes of theirs that were not read, the connection would be reset, and the alert might be lost.
 #[tokio::test]
-async fn who_speaks_no_tls_is_told_by_an_alert_however_much_they_send() {
+async fn a_client_without_tls_gets_an_alert_however_much_it_sends() {
     let files = Files::new();
     let running = Running::start(served(files.tls())).await;
     let address = running.address.strip_prefix("https://").unwrap();
@@ -103,7 +103,7 @@ async fn g8_mutual_tls_lets_in_only_who_has_a_certificate_of_the_authority() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_at_the_start_is_refused_by_its_flag_and_file() {
+async fn invalid_files_prevent_the_start_and_are_named_with_their_option() {
     let files = Files::new();
     Authority::new("other").issue().write(files.directory.path(), "other");
     std::fs::write(files.path("text"), "no PEM").unwrap();
@@ -127,7 +127,7 @@ async fn what_is_wrong_at_the_start_is_refused_by_its_flag_and_file() {
 
 /// G7: whoever does not shake hands costs nobody else anything, and is not waited for.
 #[tokio::test]
-async fn g7_half_handshakes_and_garbage_hurt_nobody_else() {
+async fn g7_incomplete_handshakes_and_garbage_do_not_affect_other_clients() {
     let files = Files::new();
     let running = Running::start(served(files.tls())).await;
     let host = running.address.strip_prefix("https://").unwrap();
@@ -223,12 +223,12 @@ fn the_program_serves_tls_and_reads_its_files_again_on_sighup_and_on_change() {
     assert!(refused.code == Some(1) && refused.err.contains("begins with https://"), "{refused:?}");
     let says = |what: &str| while !process.error_line().contains(what) {};
     process.signal(Signal::HUP);
-    says("read again");
+    says("reloaded");
     std::fs::write(files.path("server.crt"), "half of").unwrap();
-    says("not taken over");
+    says("still using the previous files");
     assert_eq!(crate::program::ended(&mut get).code, Some(0), "the old one stays");
     files.authority.issue().write(files.directory.path(), "server");
-    says("read again");
+    says("reloaded");
     process.signal(Signal::TERM);
     assert_eq!(process.end().code, Some(0));
 }
@@ -240,7 +240,7 @@ fn a_hangup_does_not_end_a_server_that_has_no_files() {
     let process = Process::start(command);
     process.line();
     process.signal(Signal::HUP);
-    while !process.error_line().contains("there are none") {}
+    while !process.error_line().contains("no files to reload") {}
     process.signal(Signal::TERM);
     assert_eq!(process.end().code, Some(0));
 }

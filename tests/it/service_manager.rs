@@ -27,7 +27,7 @@ fn told(socket: &UnixDatagram) -> String {
 }
 
 #[test]
-fn it_is_told_of_the_start_of_every_sign_of_life_and_of_the_end() {
+fn the_service_manager_is_notified_of_start_watchdog_and_stop() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
@@ -69,7 +69,7 @@ fn a_manager_that_is_gone_does_not_keep_it_from_serving() {
 
 /// Who refuses calls is alive: a server that is flooded up to its limit is not to be started anew.
 #[test]
-fn it_is_told_of_signs_of_life_while_calls_are_refused() {
+fn the_watchdog_is_notified_while_calls_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();

@@ -153,7 +153,7 @@ async fn the_context_of_the_environment_is_passed_on() {
 }
 
 #[tokio::test]
-async fn g7_a_collector_that_is_away_or_hangs_holds_up_nobody() {
+async fn g7_an_unreachable_or_hanging_collector_delays_no_call() {
     let hanging = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let hangs = format!("http://{}", hanging.local_addr().unwrap());
     for endpoint in ["http://127.0.0.1:9", &hangs] {

@@ -164,7 +164,7 @@ async fn one_watch_follows_10000_threads() {
 /// G7: readers that never read cost bounded memory, and nobody else waits for them.
 #[cfg(feature = "exec-server")]
 #[tokio::test]
-async fn readers_that_never_read_cost_bounded_memory_and_hold_up_nobody() {
+async fn watches_that_are_never_read_use_bounded_memory_and_delay_no_other() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
     command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory"]);
     let server = Process::start(command);

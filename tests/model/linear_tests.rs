@@ -89,7 +89,7 @@ fn a_call_that_counts_twice_is_refused() {
 }
 
 #[test]
-fn what_was_never_answered_may_have_happened_or_not_but_once_and_not_before_it_began() {
+fn an_unanswered_call_happened_at_most_once_and_not_before_it_began() {
     let unknown = lost(opened(0, (1, 0), 0, 0));
     possible(&[unknown.clone(), got(1, (2, 3), 0, &[])]);
     possible(&[unknown.clone(), got(1, (2, 3), 1, &[0])]);

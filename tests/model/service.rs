@@ -239,7 +239,7 @@ impl Service {
     }
 
     /// After a time in which no holder could renew.
-    pub(crate) fn begin_leases_anew(&mut self) {
+    pub(crate) fn restart_leases(&mut self) {
         for open in self.threads.values_mut().flat_map(|thread| &mut thread.open) {
             open.ends = open.lease.map(|lease| self.now.end_of(lease));
         }

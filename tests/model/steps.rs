@@ -157,7 +157,7 @@ impl<S: System> ReferenceStateMachine for Steps<S> {
             }
             Step::Sleep(by) | Step::Restart(by) | Step::Reboot(by) => {
                 state.pass(by, Service::pass);
-                state.service.begin_leases_anew();
+                state.service.restart_leases();
             }
             Step::SetWall(by) => {
                 state.service.now.wall += by;

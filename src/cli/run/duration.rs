@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused() {
+    fn invalid_durations_are_refused() {
         for text in [
             "", " ", ".", "+", "s", "1S", "1ms", "1ss", "1 ", "1 s", "1e", "1e5x", "1,5", "1_0", "-1", "-1e-400",
             "--1", "+-1", "- 1", "0x", "0xs", "0x1p", "0x1px", "0x1.2.3", "0x-1", "nan", "NaNs", "-nan", "0b1", "infx",

@@ -31,15 +31,15 @@ pub(super) struct Log(
 /// The system has no thread for it.
 pub(super) fn start(format: Format) -> io::Result<Log> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let outlet = Arc::new(BackgroundWriter::start("log", MOST, Stderr)?);
-    let writer = Writer(Arc::downgrade(&outlet));
+    let background_writer = Arc::new(BackgroundWriter::start("log", MOST, Stderr)?);
+    let writer = Writer(Arc::downgrade(&background_writer));
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
-    // Already set: then somebody else sees to it.
+    // Already set by another part of the process.
     let started = match format {
         Format::Text => subscriber.with_ansi(io::stderr().is_terminal()).try_init(),
         Format::Json => subscriber.json().flatten_event(true).try_init(),
     };
-    Ok(Log(started.is_ok().then_some(outlet)))
+    Ok(Log(started.is_ok().then_some(background_writer)))
 }
 
 struct Stderr;
@@ -61,7 +61,7 @@ struct Writer(std::sync::Weak<BackgroundWriter>);
 impl Write for Writer {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         match self.0.upgrade() {
-            Some(outlet) if outlet.push(line) => {}
+            Some(background_writer) if background_writer.push(line) => {}
             Some(_) => LOG_LINES_LOST.add_one(),
             // The process is about to end.
             None => _ = io::stderr().write(line),

@@ -54,13 +54,13 @@ fn serve(config: Config) -> Result<(), String> {
         let reload = server.reload();
         tokio::spawn(async move {
             while hangup.recv().await.is_some() {
-                tracing::info!("SIGHUP: reading files again");
+                tracing::info!("SIGHUP: reloading files");
                 reload.now();
             }
         });
         let mut out = std::io::stdout().lock();
         for address in server.addresses() {
-            // Whoever started us may not care to read it.
+            // The parent process may not read it.
             let _ = writeln!(out, "listening {address}");
         }
         if let Some(address) = server.metrics_address() {
@@ -82,7 +82,7 @@ fn serve(config: Config) -> Result<(), String> {
         server.run(shutdown).await;
         Ok(())
     });
-    // What the drain did not wait for must not hold the process.
+    // Calls that outlast the drain must not delay the exit.
     runtime.shutdown_background();
     served
 }

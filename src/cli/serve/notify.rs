@@ -1,4 +1,4 @@
-//! What a service manager is told: sd_notify(3), without its library. Where none asks, nothing is said.
+//! Notifies the service manager: sd_notify(3), without its library. Without a service manager, this does nothing.
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl Manager {
         if let Some((socket, manager)) = &self.0
             && let Err(error) = socket.send_to_addr(state.as_bytes(), manager)
         {
-            tracing::warn!(%error, state, "tell the service manager");
+            tracing::warn!(%error, state, "notify the service manager");
         }
     }
 

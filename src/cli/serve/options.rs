@@ -94,7 +94,7 @@ impl Args {
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "starting with {}", options.join(", "));
     }
 
-    /// What to serve.
+    /// The configuration of the server.
     ///
     /// # Errors
     /// The options conflict, or a required one is missing.

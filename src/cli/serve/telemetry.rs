@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_has_half_of_what_there_is_unless_told_otherwise() {
+    fn the_default_limit_per_caller_is_half_of_the_total() {
         let limits = |args: &[&str]| Program::parse_from(["x"].iter().chain(args)).limits.limits();
         assert_eq!(limits(&[]), Limits::default());
         assert_eq!(limits(&["--max-streams", "10"]).streams, LimitPair { in_all: Some(10), per_caller: Some(5) });

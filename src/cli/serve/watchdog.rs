@@ -24,7 +24,7 @@ pub(super) async fn keep_alive(manager: &Manager, workers: Vec<InProcessConnecto
         ticks.tick().await;
         match all_answer(&mut workers, patience / SIGNS).await {
             Ok(()) => manager.tell("WATCHDOG=1"),
-            Err(why) => tracing::error!(why, "no sign of life for the service manager"),
+            Err(why) => tracing::error!(why, "the watchdog of the service manager is not notified"),
         }
     }
 }

@@ -87,7 +87,7 @@ fn into_file(directory: &Path, path: &Path) -> Result<Summary, String> {
     name.push(".");
     let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     let mut draft = tempfile::Builder::new();
-    // What the reasons and holders of elicitations say is for nobody else. Dropped, it is removed.
+    // The reasons and holders of elicitations are private. The file is removed when this is dropped.
     let draft = draft.prefix(&name).suffix(".partial").permissions(Permissions::from_mode(0o600)).tempfile_in(parent);
     let draft = draft.map_err(told)?;
     let mut out = BufWriter::with_capacity(256 << 10, draft.as_file());
@@ -99,7 +99,7 @@ fn into_file(directory: &Path, path: &Path) -> Result<Summary, String> {
     let mut reader = io::BufReader::with_capacity(256 << 10, written);
     let read = copy_backup(&mut reader, &mut io::sink()).map_err(told)?;
     if read != summary {
-        return Err(format!("{}: what was read back is not what was written: the disk fails", path.display()));
+        return Err(format!("{}: the data read back differs from the data written: the disk fails", path.display()));
     }
     draft.persist(path).map_err(|error| told(error.error))?;
     File::open(parent).and_then(|parent| parent.sync_all()).map_err(told)?;

@@ -41,7 +41,7 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
     match restore(&mut backup, &directory, args.force, clock.boot_id(), clock.now()) {
         Ok(restored) => {
             println!(
-                "{}: {} and {}, as of {}; revisions go on above {}",
+                "{}: {} and {}, as of {}; revisions continue above {}",
                 directory.display(),
                 count(restored.summary.threads, "thread"),
                 count(restored.summary.elicitations, "open elicitation"),

@@ -40,7 +40,7 @@ pub(super) fn run(args: Args) -> Result<String, Problem> {
     let wrong = |error| failed("write", &args.file, &error);
     let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&args.file).map_err(wrong)?;
     if fs::metadata(&args.file).map_err(wrong)?.len() > 0 {
-        // Also behind a line that somebody has not ended.
+        // Also after a line without a newline.
         entry.insert(0, '\n');
     }
     // In one write: a server that reads meanwhile sees all of it or nothing.

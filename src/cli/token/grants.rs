@@ -1,9 +1,9 @@
-//! What a new token grants, from the command line.
+//! The permissions of a new token, from the command line.
 use super::problem::Problem;
 use crate::server::access::Role;
 use crate::server::access::mint::Token;
 
-/// What a token grants.
+/// The permissions of a token.
 #[derive(Debug, clap::Args)]
 pub(super) struct Grants {
     /// A thread that the token covers. Repeatable.

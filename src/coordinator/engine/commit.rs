@@ -1,4 +1,4 @@
-//! What was judged becomes durable, or is taken back.
+//! Commits or reverts the decided changes.
 use super::Engine;
 use super::staged::{Staged, outlives};
 use crate::coordinator::hub::{Committed, Event};
@@ -37,7 +37,7 @@ impl Engine {
                 }
             }
             writes.extend(change.request.as_ref().map(|request| Write::PutRequest(thread, request)));
-            // Of several changes of a thread only the last header counts; in a batch they mostly stand together.
+            // Of several changes of a thread only the last header counts; in a batch they are usually adjacent.
             if !self.staged.get(i + 1).is_some_and(|next| next.thread == *thread && changed(next)) {
                 writes.push(Write::PutThread(thread, &change.after));
             }
@@ -77,7 +77,7 @@ impl Engine {
                 Effect::Closed { open, closing, .. } => {
                     // The end may have been moved by a renewal of the same batch: the lease is told by what it was then.
                     self.leases.set(&thread, closing.id, open.ends(), None);
-                    self.ledger.close(closing.id);
+                    self.quotas.close(closing.id);
                     Event::Closed(closing.id, closing.how)
                 }
                 Effect::Renewed { id, before, after, .. } => {
@@ -98,14 +98,14 @@ impl Engine {
     pub(super) fn take_back(&mut self) {
         while let Some(Staged { thread, change, .. }) = self.staged.pop() {
             if let Effect::Opened(open) = &change.effect {
-                self.ledger.close(open.elicitation.id);
+                self.quotas.close(open.elicitation.id);
             }
             if let Some(record) = self.records.get_mut(&thread) {
                 record.revert(&change);
             }
         }
         for thread in self.made.drain(..) {
-            self.ledger.forget(&thread);
+            self.quotas.forget(&thread);
             self.records.remove(&thread);
         }
     }

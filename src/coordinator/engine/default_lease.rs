@@ -1,4 +1,4 @@
-//! What was opened without a lease while the server had no default for it.
+//! Elicitations that were opened without a lease, while the server had no default lease.
 use crate::core::{Record, Timestamp};
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What nobody has used for long is forgotten, bit by bit.
+//! Forgets threads that have been idle for long, a few at a time.
 use super::Engine;
 use crate::coordinator::hub::{Committed, Event};
 use crate::core::Timestamp;
@@ -8,14 +8,14 @@ use std::time::Duration;
 pub const IDLE_SPAN: Duration = Duration::from_secs(24 * 60 * 60);
 /// How often all records are looked through for what to forget.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
-/// What one batch forgets at most, so that it holds nobody up.
+/// The most threads that one batch forgets, so that it delays no call.
 const SWEEP_AT_MOST: usize = 2_000;
 
 impl Engine {
     /// Looks through the records for threads and memories to forget.
     pub(super) fn sweep(&mut self, now: Timestamp) {
         let (rows, floor, forgotten) = (&mut self.forgotten_rows, &mut self.floor, &mut self.forgotten);
-        let ledger = &mut self.ledger;
+        let quotas = &mut self.quotas;
         let limit = rows.len() + forgotten.len() + SWEEP_AT_MOST;
         self.records.retain(|thread, record| {
             if rows.len() + forgotten.len() >= limit {
@@ -24,7 +24,7 @@ impl Engine {
             record.memory.forget(now, |row| rows.push(row));
             let idle = record.open.is_empty() && now.since(record.header.changed) >= IDLE_SPAN;
             if idle && record.memory.is_empty() {
-                ledger.forget(thread);
+                quotas.forget(thread);
                 *floor = record.header.revision.max(*floor);
                 let event = Event::Forgotten;
                 forgotten.push(Committed { thread: thread.clone(), header: record.header, event });

@@ -1,4 +1,4 @@
-//! Leases begin anew (E3), or end later (E4), when holders could not renew them.
+//! Restarts (E3) or extends (E4) leases after a time in which holders could not renew them.
 use super::Engine;
 use crate::clock::slept;
 use crate::coordinator::expiry_queue::ExpiryQueue;
@@ -10,7 +10,7 @@ use std::time::Duration;
 const SLEEP_NOTICED: Duration = Duration::from_millis(500);
 
 impl Engine {
-    /// Begins every lease anew.
+    /// Restarts every lease.
     pub(super) fn renew_all(&mut self, now: Timestamp, committed: &mut Vec<Committed>) {
         self.set_all(|length, _| now.after(length), committed);
     }
@@ -18,11 +18,11 @@ impl Engine {
     /// The server stood still, and nobody could renew: every lease ends that much later. To be told before a batch, and
     /// published with it.
     pub fn stood_still(&mut self, time: Duration, committed: &mut Vec<Committed>) {
-        // After a sleep of the machine, they begin anew with the batch.
+        // After a sleep of the machine, they restart with the batch.
         if time.is_zero() || self.sleep_noticed(slept(self.clock.boot(), &*self.clock)) {
             return;
         }
-        tracing::warn!(seconds = time.as_secs_f64(), "the server stood still: leases end that much later");
+        tracing::warn!(seconds = time.as_secs_f64(), "the server stalled: leases end later by the same time");
         self.set_all(|_, ends| ends.after(time), committed);
     }
 
@@ -52,7 +52,7 @@ impl Engine {
         let noticed = self.sleep_noticed(slept);
         self.slept = slept;
         if noticed {
-            tracing::info!("the machine slept: every lease begins anew");
+            tracing::info!("the machine slept: every lease restarts");
             self.renew_all(now, committed);
         }
     }

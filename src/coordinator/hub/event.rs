@@ -1,4 +1,4 @@
-//! What was committed, as the coordinator publishes it.
+//! Committed changes, as the coordinator publishes them.
 use crate::core::types::{ElicitationId, ThreadId};
 use crate::core::{Closing, Elicitation, Header, Timestamp};
 use std::sync::Arc;
@@ -6,22 +6,22 @@ use std::sync::Arc;
 /// Something that was committed.
 #[derive(Clone, Debug)]
 pub struct Committed {
-    /// Of which thread.
+    /// The thread.
     pub thread: ThreadId,
     /// Its header now.
     pub header: Header,
-    /// What has happened.
+    /// The event.
     pub event: Event,
 }
 
-/// What has happened to a thread.
+/// An event of a thread.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// An elicitation was opened, and when its lease ends.
     Opened(Arc<Elicitation>, Option<Timestamp>),
     /// One was closed.
     Closed(ElicitationId, Closing),
-    /// The end of a lease has moved: nothing that watchers are told.
+    /// The end of a lease has moved; watchers are not notified.
     Renewed(ElicitationId, Option<Timestamp>),
     /// The thread was idle for long and is forgotten; the revision in the header is the new floor.
     Forgotten,

@@ -38,7 +38,7 @@ use topic::ThreadState;
 #[derive(Debug, Default)]
 pub struct Hub {
     state: Mutex<State>,
-    horizon: SafeTime,
+    safe_time: SafeTime,
 }
 
 impl Hub {
@@ -67,9 +67,9 @@ impl Hub {
         }
     }
 
-    /// Up to when lengths may be told. Who commits says when a batch begins and when it is published.
-    pub fn horizon(&self) -> &SafeTime {
-        &self.horizon
+    /// The time up to which durations are exact. The writer reports the begin of each batch and its publication.
+    pub fn safe_time(&self) -> &SafeTime {
+        &self.safe_time
     }
 
     /// Shows what was committed, and wakes whom it concerns.

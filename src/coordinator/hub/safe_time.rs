@@ -32,7 +32,7 @@ impl Default for SafeTime {
 }
 
 impl SafeTime {
-    /// `now`, or the latest moment before it up to which all is known. To be asked for before the state is read.
+    /// `now`, or the latest time before it up to which all changes are published. Call this before the state is read.
     pub fn limit(&self, now: Timestamp) -> Timestamp {
         let known = self.committing.load(SeqCst);
         let known = known.min(self.waiting.load(SeqCst));
@@ -41,7 +41,7 @@ impl SafeTime {
         Timestamp { boot: now.boot - unknown, wall: now.wall.saturating_sub(unknown) }
     }
 
-    /// A batch begins, at this moment of the boot-time clock. To be told before the moment is read at which it is judged.
+    /// A batch begins at this boot time. Call this before the time is read at which the batch is decided.
     pub fn begin(&self, now: i64) {
         self.committing.store(now, SeqCst);
     }
@@ -58,7 +58,7 @@ impl SafeTime {
         self.waiting.store(NOTHING, SeqCst);
     }
 
-    /// What was taken is published.
+    /// The batch is published.
     pub fn published(&self) {
         self.publishing.store(NOTHING, SeqCst);
     }
@@ -78,34 +78,34 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sees_beyond_the_beginning_of_what_is_not_published() {
-        let horizon = SafeTime::default();
-        assert_eq!(horizon.limit(at(9)), at(9));
-        horizon.begin(10);
-        assert_eq!((horizon.limit(at(9)), horizon.limit(at(12))), (at(9), at(10)));
-        horizon.wait();
-        horizon.begin(20);
-        assert_eq!(horizon.limit(at(21)), at(10), "the first one waits");
-        horizon.take();
-        horizon.wait();
-        assert_eq!(horizon.limit(at(22)), at(10), "it is being published");
-        horizon.published();
-        assert_eq!(horizon.limit(at(23)), at(20), "the second one waits");
-        horizon.take();
-        horizon.published();
-        assert_eq!(horizon.limit(at(24)), at(24));
-        horizon.begin(30);
-        horizon.end();
-        assert_eq!(horizon.limit(at(31)), at(31));
+    fn readers_see_no_time_after_the_start_of_an_unpublished_batch() {
+        let safe_time = SafeTime::default();
+        assert_eq!(safe_time.limit(at(9)), at(9));
+        safe_time.begin(10);
+        assert_eq!((safe_time.limit(at(9)), safe_time.limit(at(12))), (at(9), at(10)));
+        safe_time.wait();
+        safe_time.begin(20);
+        assert_eq!(safe_time.limit(at(21)), at(10), "the first one waits");
+        safe_time.take();
+        safe_time.wait();
+        assert_eq!(safe_time.limit(at(22)), at(10), "it is being published");
+        safe_time.published();
+        assert_eq!(safe_time.limit(at(23)), at(20), "the second one waits");
+        safe_time.take();
+        safe_time.published();
+        assert_eq!(safe_time.limit(at(24)), at(24));
+        safe_time.begin(30);
+        safe_time.end();
+        assert_eq!(safe_time.limit(at(31)), at(31));
     }
 
     #[test]
     fn of_several_that_wait_the_first_counts() {
-        let horizon = SafeTime::default();
+        let safe_time = SafeTime::default();
         for began in [10, 20] {
-            horizon.begin(began);
-            horizon.wait();
+            safe_time.begin(began);
+            safe_time.wait();
         }
-        assert_eq!(horizon.limit(at(25)), at(10));
+        assert_eq!(safe_time.limit(at(25)), at(10));
     }
 }

@@ -62,7 +62,7 @@ impl State {
         key
     }
 
-    /// Drops a topic that nothing is known of and that nobody watches.
+    /// Drops a topic without state and without watchers.
     pub(super) fn drop_if_unused(&mut self, key: u32) {
         let topic = &self.topics[key as usize];
         if topic.known.is_some() || !topic.subscribers.is_empty() {
@@ -84,7 +84,7 @@ impl State {
         key
     }
 
-    /// Takes over a header, and keeps the list of paused threads.
+    /// Sets a header, and updates the list of paused threads.
     pub(super) fn set_header(&mut self, key: u32, header: Header) {
         let known = self.topics[key as usize].known.as_mut().expect("set only of known threads");
         known.header = header;
@@ -149,7 +149,7 @@ impl State {
         Changed::All(Box::new(All { within, queued: queue.iter().cloned().collect(), queue }))
     }
 
-    /// `in_snapshot`: whether a thread is told at first.
+    /// `in_snapshot`: whether a thread is part of the snapshot.
     pub(super) fn watch_threads(
         &mut self,
         key: u32,
@@ -244,7 +244,7 @@ impl State {
         }
     }
 
-    /// Takes one subscriber out; the last one moves to its place, and is told.
+    /// Removes one subscriber; the last one moves to its place.
     pub(super) fn unsubscribe(&mut self, watched: Watched) {
         let topic = &mut self.topics[watched.topic as usize];
         topic.subscribers.swap_remove(watched.place as usize);

@@ -2,7 +2,7 @@
 use super::Hub;
 use crate::core::Timestamp;
 
-/// Topics looked at while the hub is locked: with a hundred thousand paused threads, nobody waits for all of them.
+/// Topics that are read while the hub is locked: with a hundred thousand paused threads, no call waits for all of them.
 const AT_ONCE: usize = 4_096;
 
 /// How much the hub holds, and what it has done since it was made.

@@ -22,7 +22,7 @@ impl Hub {
         let changed = match interest {
             Interest::All => state.watch_all(key, None),
             Interest::Threads(threads) => state.watch_threads(key, &threads, |_| true),
-            // As cheap for the others as if the threads were asked for, and still only the paused ones come first.
+            // As cheap for other watchers as a list of threads, but with only the paused ones in the snapshot.
             Interest::Within(scope) => match scope.threads() {
                 Some(threads) => state.watch_threads(key, &threads, Topic::is_paused),
                 None => state.watch_all(key, scope.areas().is_some().then_some(scope)),
@@ -59,9 +59,9 @@ impl Hub {
 }
 
 impl Subscription {
-    /// Up to when lengths may be told.
-    pub fn horizon(&self) -> &SafeTime {
-        self.hub.horizon()
+    /// The time up to which durations are exact.
+    pub fn safe_time(&self) -> &SafeTime {
+        self.hub.safe_time()
     }
 
     /// Gives the sink what is due, until it is full. `Ready(true)`: something was given; `Ready(false)`: the hub was

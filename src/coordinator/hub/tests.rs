@@ -310,7 +310,7 @@ fn a_thread_that_was_forgotten_and_named_again_goes_on_above_what_watchers_saw()
 // H3: what is held.
 
 #[test]
-fn what_nobody_watches_and_nothing_is_known_of_leaves_nothing_behind() {
+fn an_unknown_thread_without_watchers_leaves_nothing_behind() {
     let hub = Arc::<Hub>::default();
     let (one, many) = (watch_some(&hub, &["a"]), watch_some(&hub, &["a", "b"]));
     hub.publish([opened("c", 1), closed("c", 2, 1)]);

@@ -1,4 +1,4 @@
-//! What the hub holds of one thread.
+//! The hub's state of one thread.
 use crate::core::types::ThreadId;
 use crate::core::{Elicitation, Header, Timestamp};
 use bytes::Bytes;
@@ -34,7 +34,7 @@ pub(super) struct ThreadState {
 /// An open elicitation as readers see it.
 #[derive(Clone, Debug)]
 pub struct OpenElicitation {
-    /// What it is.
+    /// The elicitation.
     pub elicitation: Arc<Elicitation>,
     /// When its lease ends.
     pub ends: Option<Timestamp>,

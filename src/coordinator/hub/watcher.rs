@@ -9,7 +9,7 @@ use std::task::Waker;
 /// Changed threads that a watcher which has caught up keeps room for.
 const KEPT: usize = 64;
 
-/// What to watch.
+/// The threads to watch.
 #[derive(Clone, Debug)]
 pub enum Interest {
     /// These threads, each once.
@@ -31,7 +31,7 @@ impl Interest {
     }
 }
 
-/// Takes what a watcher is given.
+/// Receives the messages of a watch.
 pub trait Sink {
     /// The state of a thread. `header`: `None` if the thread is not known; its revision is then `floor`.
     fn state(&mut self, thread: &ThreadId, known: Option<(&Header, &[OpenElicitation], &mut Frame)>, floor: u64);

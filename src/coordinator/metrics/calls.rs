@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_threads_count_is_added_up() {
+    fn counts_of_all_threads_are_summed() {
         let calls = Calls::default();
         std::thread::scope(|scope| {
             for _ in 0..40 {

@@ -1,4 +1,4 @@
-//! What a server counts, and how it is shown (`docs/observability.md`).
+//! The metrics of a server, and their text format (`docs/observability.md`).
 //!
 //! Whatever happens at a call is counted where it happens, by relaxed atomics that are part of one structure: no name is
 //! looked up, nothing is locked. What is a state rather than a count is asked for when somebody looks ([`State`]).
@@ -40,15 +40,15 @@ const COMMITS: &[u64] = &[
 /// How long people take, in seconds: from at once to a day.
 const PAUSES: &[u64] = &[1, 3, 10, 30, 60, 180, 600, 1_800, 3_600, 10_800, 43_200, 86_400];
 
-/// Lines of the log that nobody took in time. The log is the process's, not a server's.
+/// Lines of the log that were dropped. The log belongs to the process, not to a server.
 pub(crate) static LOG_LINES_LOST: Counter = Counter::new();
 
-/// What is counted.
+/// The counters of a server.
 #[derive(Debug)]
 pub struct Metrics {
     /// Calls.
     pub calls: Calls,
-    /// What was refused, by limit.
+    /// Refusals, by limit.
     refused: [Counter; Limit::ALL.len()],
     /// Connections that were let in.
     pub connections: Counter,
@@ -93,7 +93,7 @@ impl Default for Metrics {
     }
 }
 
-/// What is at the moment that somebody looks.
+/// The gauges at the time of a scrape.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct State {
     /// Open connections.
@@ -135,7 +135,7 @@ impl Metrics {
         for limit in Limit::ALL {
             text.sample("pausewatch_refused_total", &[("limit", limit.name())], self.refused(limit));
         }
-        let help = "Lines of the log dropped because nobody took them.";
+        let help = "Lines of the log that were dropped because standard error was not read.";
         text.single("pausewatch_log_lines_lost_total", Kind::Counter, help, LOG_LINES_LOST.get());
         let help = "Lines of the audit trail that could not be written.";
         text.single("pausewatch_audit_lines_lost_total", Kind::Counter, help, self.audit_lost.get());

@@ -17,7 +17,7 @@ impl Counter {
         self.add(1);
     }
 
-    /// So many more.
+    /// Adds `more`.
     pub fn add(&self, more: u64) {
         self.0.fetch_add(more, Relaxed);
     }
@@ -37,14 +37,14 @@ pub struct Histogram {
     sum: AtomicU64,
 }
 
-/// What a [`Histogram`] has seen.
+/// The values of a [`Histogram`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Distribution {
     /// Bounds of the buckets.
     pub bounds: &'static [u64],
     /// Values in each bucket; one more than there are bounds.
     pub buckets: Vec<u64>,
-    /// Of all values.
+    /// The sum of all values.
     pub sum: u64,
 }
 
@@ -54,18 +54,18 @@ impl Histogram {
         Histogram { bounds, buckets: (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect(), sum: AtomicU64::new(0) }
     }
 
-    /// Takes a value.
+    /// Records a value.
     pub fn observe(&self, value: u64) {
         self.buckets[self.bounds.partition_point(|&bound| bound < value)].fetch_add(1, Relaxed);
         self.sum.fetch_add(value, Relaxed);
     }
 
-    /// Takes a length of time.
+    /// Records a duration.
     pub fn observe_time(&self, time: Duration) {
         self.observe(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// What it has seen.
+    /// The recorded values.
     pub fn read(&self) -> Distribution {
         let buckets = self.buckets.iter().map(|bucket| bucket.load(Relaxed)).collect();
         Distribution { bounds: self.bounds, buckets, sum: self.sum.load(Relaxed) }

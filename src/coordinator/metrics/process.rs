@@ -1,4 +1,4 @@
-//! What the system says of this process, under the names that the client libraries of Prometheus give it.
+//! Metrics of the process, with the names that the client libraries of Prometheus use.
 use super::text::{Kind, Text};
 use std::time::{SystemTime, UNIX_EPOCH};
 

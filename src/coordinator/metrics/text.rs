@@ -2,10 +2,10 @@
 use super::number::Distribution;
 use std::fmt::{Display, Write};
 
-/// What an answer in this format says of itself.
+/// The content type of the format.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What a family is.
+/// The type of a metric family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Rises, from 0 at the start of the process.

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// When there are more accounts than this, those that nobody uses are dropped.
+/// Above this number of accounts, unused ones are dropped.
 const SWEEP_ABOVE: usize = 1_024;
 
-/// Who calls: as much as is known for sure.
+/// The identity of a caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CallerKey {
     /// The subject of the token.
@@ -21,12 +21,12 @@ pub enum CallerKey {
     User(u32),
     /// The process itself, which looks whether it serves: no limit is for it.
     Itself,
-    /// Who comes over a transport that does not tell.
+    /// A caller over a transport without an identity.
     Unknown,
 }
 
 impl CallerKey {
-    /// Whoever has this address.
+    /// The caller with this address.
     pub fn peer(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V6(address) => {
@@ -58,7 +58,7 @@ impl fmt::Display for CallerKey {
     }
 }
 
-/// What a caller has.
+/// The usage of a caller.
 #[derive(Debug)]
 pub struct Account {
     key: CallerKey,
@@ -74,7 +74,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Whose it is.
+    /// The identity of the caller.
     pub fn key(&self) -> &CallerKey {
         &self.key
     }
@@ -148,7 +148,7 @@ impl Accounts {
     }
 }
 
-/// What a stream counts as.
+/// The weight of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weight {
     /// As so many watches.
@@ -191,7 +191,7 @@ impl StreamCounts {
     }
 }
 
-/// So many more, unless there would be more than are allowed.
+/// Adds `more`, unless that would exceed the limit.
 fn add(count: &AtomicU64, more: u64, (limit, most): (Limit, Option<u64>)) -> Result<(), LimitHit> {
     let was = count.fetch_add(more, Relaxed);
     match most {
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn g7_what_watches_name_is_counted_with_them() {
+    fn g7_the_threads_that_watches_name_are_counted() {
         let accounts = Arc::<Accounts>::default();
         let [greedy, modest] = [1, 2].map(|user| accounts.of(CallerKey::User(user), NOW));
         let limits = Limits { watched: most(10, 7), ..Limits::default() };

@@ -12,17 +12,17 @@ pub(crate) use rate::Rate;
 
 pub(crate) use crate::core::{Exceeded, Limit};
 
-/// What is in all, and what one caller may have of it; `None`: as much as there is.
+/// A limit in total and per caller; `None`: unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitPair {
-    /// Of all callers together.
+    /// All callers together.
     pub in_all: Option<u64>,
-    /// Of each.
+    /// Each caller.
     pub per_caller: Option<u64>,
 }
 
 impl LimitPair {
-    /// So much, half of it for each caller.
+    /// The total, and half of it for each caller.
     pub const fn halves(in_all: u64) -> Self {
         LimitPair { in_all: Some(in_all), per_caller: Some(in_all / 2) }
     }
@@ -46,7 +46,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// So that a fleet works without any option. What each takes at its limit: `docs/limits.md`.
+    /// Suits a fleet without any option. The memory of each resource: `docs/limits.md`.
     fn default() -> Self {
         Limits {
             connections: LimitPair::halves(65_536),

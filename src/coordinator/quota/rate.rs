@@ -1,4 +1,4 @@
-//! So many calls a second, with bursts of as many: the generic cell rate algorithm, one number and no queue.
+//! A rate limit per second, with bursts of the same size: the generic cell rate algorithm, one number and no queue.
 //!
 //! The number is the moment at which all that was let in would be over if each call took its share of the second. It may
 //! lie a second ahead. A call that would push it further is refused, and told when it would not be.
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const SECOND: i64 = 1_000_000_000;
 
-/// What is left of the calls of this second.
+/// The remaining calls of the present second.
 #[derive(Debug)]
 pub struct Rate {
     /// On the clock that the caller reads, in nanoseconds.
@@ -42,7 +42,7 @@ impl Rate {
         }
     }
 
-    /// Whether it is as if nobody had ever called.
+    /// Whether all calls are available again.
     pub fn is_idle(&self, now: Duration) -> bool {
         i128::from(self.over_at.load(Relaxed)) <= now.as_nanos().cast_signed()
     }

@@ -1,6 +1,6 @@
 //! Where the records outlive the process.
 //!
-//! What a [`Store`] promises, and every store is tested for (`tests/it/store_contract.rs`):
+//! The guarantees of a [`Store`], which every store is tested for (`tests/it/store_contract.rs`):
 //!
 //! - S1: when [`Store::commit`] returns `Ok`, the whole batch survives the end of the process and a power loss (of a
 //!   store that [keeps](Store::keeps) anything); when it returns [`CommitError::Refused`], nothing of it does.
@@ -25,7 +25,7 @@ pub trait Store: Send + 'static {
     /// Reads everything, once, before the first commit. Moments are given on the boot-time clock that `now` is of.
     ///
     /// # Errors
-    /// What is stored cannot be read or makes no sense. Nothing was changed.
+    /// The stored data cannot be read, or is invalid. Nothing was changed.
     fn load(&mut self, now: Timestamp) -> Result<Contents, OpenError>;
 
     /// Makes all of `batch` durable, or nothing.
@@ -115,7 +115,7 @@ pub enum CommitError {
     /// Nothing of it was stored. Trying again later may help.
     #[error("commit: {0}")]
     Refused(String),
-    /// What is stored is unknown until the store is opened anew: the process has to end.
+    /// The stored data is unknown until the store is reopened: the process has to end.
     #[error("commit: {0}")]
     Fatal(String),
 }

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn errors_name_their_line_and_column() {
         for (text, line, column, says) in [
             ("prefix_rule(\n", 2, 1, "Parse error"),
             ("\nx = prefix_rule(pattern = [])", 2, 5, "pattern is empty"),
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_for_the_network_is_told_to_have_no_effect() {
+    fn a_network_rule_is_reported_to_have_no_effect() {
         let rules =
             Rules::parse("my.rules", "network_rule(host = 'a.example', protocol = 'https', decision = 'allow')");
         assert!(

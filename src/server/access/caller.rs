@@ -7,7 +7,7 @@ use crate::core::types::ThreadId;
 use std::fmt;
 use std::sync::Arc;
 
-/// Who calls.
+/// The caller of a request, as its token says.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Caller {
     pub(super) grant: Grant,
@@ -15,12 +15,12 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Who it is, for limits, logs and the audit trail: as the token says.
+    /// The name for limits, logs and the audit trail.
     pub fn subject(&self) -> &str {
         self.grant.subject()
     }
 
-    /// What it may do.
+    /// The role.
     pub fn role(&self) -> Role {
         self.grant.role()
     }
@@ -56,7 +56,7 @@ pub enum Denial {
     Expired,
 }
 
-/// What a caller was known by.
+/// How the caller was authenticated.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Origin {
     Static(Digest),

@@ -1,9 +1,9 @@
-//! What a token grants: a role on some threads until some time.
+//! The permissions of a token: a role on some threads until some time.
 use crate::core::scope::Scope;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What may be done. Each role may do what those before it may.
+/// The role of a token. Each role includes the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -26,7 +26,7 @@ impl Role {
     }
 }
 
-/// What a token grants.
+/// The permissions of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     subject: Box<str>,
@@ -57,12 +57,12 @@ impl Grant {
     /// It does not say which threads, or says so of an admin; or a name is none.
     pub(super) fn parse(subject: &str, rights: &Rights, expires: Option<i64>) -> Result<Self, String> {
         if subject.is_empty() || subject.len() > 256 || subject.chars().any(char::is_control) {
-            return Err("the subject is to have 1 to 256 bytes of UTF-8 without control characters".into());
+            return Err("the subject must have 1 to 256 bytes of UTF-8 without control characters".into());
         }
         let scope = match (&rights.threads, &rights.prefixes, rights.role) {
             (None, None, Role::Admin) => Scope::ALL,
             (_, _, Role::Admin) => {
-                return Err("an admin has every thread: leave threads and prefixes out, or make it a holder".into());
+                return Err("an admin covers every thread: remove threads and prefixes, or use the role holder".into());
             }
             (None, None, _) => {
                 return Err("no threads: name them by threads or prefixes; the prefix \"\" is every thread".into());

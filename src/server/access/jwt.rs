@@ -28,7 +28,7 @@ const SECOND: i64 = 1_000_000_000;
 const UNKNOWN: Denial =
     Denial::Invalid("it is none of the tokens of this server, and not signed by a key that it trusts");
 
-/// What a token has to say.
+/// The claims that a token must have.
 #[derive(Clone, Debug)]
 pub(super) struct Expected {
     pub(super) audience: String,
@@ -60,7 +60,7 @@ enum Audience {
     Many(Vec<String>),
 }
 
-/// What `token` grants at `wall`, and the key that says so.
+/// The permissions of `token` at `wall`, and the key that signed it.
 pub(super) fn verify(
     token: &[u8],
     keys: &[Arc<Key>],

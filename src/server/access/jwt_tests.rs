@@ -71,7 +71,7 @@ fn claims(replaced: &str, replacement: &str) -> String {
 }
 
 #[test]
-fn what_openssl_has_signed_by_rsa_verifies() {
+fn rsa_signatures_of_openssl_are_valid() {
     let (grant, _) = verify(RSA_TOKEN.as_bytes(), &keys(RSA_PEM), &expected(), NOW).unwrap();
     assert_eq!((grant.subject(), grant.role()), ("r", Role::Watcher));
     assert_eq!(grant.left(NOW), Duration::from_secs(2_000_000_000 - 1_000));
@@ -173,7 +173,7 @@ fn a_named_key_is_looked_for_by_its_name() {
 }
 
 #[test]
-fn what_we_sign_by_either_kind_of_key_verifies_until_it_ends() {
+fn tokens_signed_by_both_kinds_of_keys_are_valid_until_they_expire() {
     // By `openssl genpkey`.
     const P256: &str = "-----BEGIN PRIVATE KEY-----\n\
         MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgmLiNN5S3BlxRCS5v\n\

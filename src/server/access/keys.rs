@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::pem::{PemObject, SectionKind};
 
 /// Keys of a file at most: a forged token is tried with each that it may be of.
 const MOST: usize = 64;
-/// Of RSA: what ring takes.
+/// The sizes of RSA keys that ring supports.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 
 const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
@@ -78,7 +78,7 @@ impl Material {
     fn p256(point: Vec<u8>) -> Result<Self, String> {
         match point[..] {
             [4, ..] if point.len() == 65 => Ok(Material::P256(point)),
-            _ => Err("a P-256 key is to be an uncompressed point of 65 bytes".into()),
+            _ => Err("a P-256 key must be an uncompressed point of 65 bytes".into()),
         }
     }
 
@@ -87,7 +87,7 @@ impl Material {
         let bits = 8 * n.len() - n.first().map_or(0, |first| first.leading_zeros() as usize);
         match RSA_BITS.contains(&bits) {
             true => Ok(Material::Rsa { n, e }),
-            false => Err(format!("an RSA key is to have 2048 to 8192 bits, and this one has {bits}")),
+            false => Err(format!("an RSA key must have 2048 to 8192 bits; this one has {bits}")),
         }
     }
 
@@ -99,7 +99,7 @@ impl Material {
         match info.algorithm.oid {
             ED25519 => Self::ed25519(key.to_vec()),
             EC if info.algorithm.parameters_oid().is_ok_and(|curve| curve == P256) => Self::p256(key.to_vec()),
-            EC => Err("of elliptic curves only P-256 is taken".into()),
+            EC => Err("the only supported elliptic curve is P-256".into()),
             RSA => {
                 let reader = &mut SliceReader::new(key).map_err(malformed)?;
                 let numbers = reader.sequence(|reader| {
@@ -109,7 +109,7 @@ impl Material {
                 let (n, e) = numbers.map_err(malformed)?;
                 Self::rsa(&n, &e)
             }
-            other => Err(format!("a key for {other}: taken are Ed25519, P-256 and RSA")),
+            other => Err(format!("a key for {other}: supported are Ed25519, P-256 and RSA")),
         }
     }
 }
@@ -119,7 +119,7 @@ struct JwkSet {
     keys: Vec<serde_json::Value>,
 }
 
-/// What we read of a JWK; it may say more.
+/// The members of a JWK that are used; others are ignored.
 #[derive(Deserialize)]
 struct Jwk {
     kty: String,
@@ -158,13 +158,13 @@ impl Jwk {
 }
 
 /// # Errors
-/// What is wrong, and with which key.
+/// The problem, and the key that has it.
 pub(super) fn parse(text: &str) -> Result<Vec<Key>, String> {
     let keys = if text.trim_start().starts_with('{') { parse_jwks(text)? } else { parse_pem(text)? };
     match keys.len() {
-        0 => Err("there is no public key in it that is for signatures by EdDSA, ES256 or RS256".into()),
+        0 => Err("it contains no public key for EdDSA, ES256 or RS256 signatures".into()),
         1..=MOST => Ok(keys),
-        many => Err(format!("there are {many} keys in it; at most {MOST} are taken")),
+        many => Err(format!("it contains {many} keys; at most {MOST} are allowed")),
     }
 }
 
@@ -195,7 +195,7 @@ fn parse_jwks(text: &str) -> Result<Vec<Key>, String> {
     for (i, key) in keys.into_iter().enumerate() {
         let secret = |key: &serde_json::Value| key.get("d").is_some() || key.get("k").is_some();
         if secret(&key) {
-            return Err(format!("key {i} has a secret part, which the server is not to have: leave it out"));
+            return Err(format!("key {i} has a private part, which the server must not have: remove it"));
         }
         let key: Jwk = serde_json::from_value(key).map_err(|error| format!("key {i}: {error}"))?;
         parsed.extend(key.key().map_err(|why| format!("key {i}: {why}"))?);

@@ -75,25 +75,25 @@ fn pem_may_have_several_keys() {
 }
 
 #[test]
-fn what_is_no_key_is_refused_with_what_is_wrong() {
+fn an_invalid_key_is_refused_with_the_reason() {
     let [(ed, ..), (ec, ..), (rsa, ..)] = EXAMPLES;
     let many = format!(r#"{{"keys":[{}]}}"#, vec![ed; MOST + 1].join(","));
     let cases = [
-        (String::new(), "no public key in it"),
-        (r#"{"keys":[]}"#.into(), "no public key in it"),
+        (String::new(), "no public key for EdDSA"),
+        (r#"{"keys":[]}"#.into(), "no public key for EdDSA"),
         (r#"{"keys":7}"#.into(), "it is no JWKS"),
         ("{".into(), "it is no JWKS"),
-        (many, "65 keys in it; at most 64"),
+        (many, "65 keys; at most 64"),
         (ed.replace("aPcHURo", "aPcHUR"), "key 0: "),
         (ed.replace(r#""x""#, r#""z""#), "key 0: x is missing"),
         (ec.replace("f83OJ3", "f83O"), "key 0: "),
-        (rsa.replace("2VU1p6yUkkss69s4", ""), "key 0: an RSA key is to have 2048 to 8192 bits"),
-        (ed.replacen('{', r#"{"d":"secret","#, 1), "key 0 has a secret part"),
-        (r#"{"kty":"oct","k":"c2VjcmV0"}"#.into(), "key 0 has a secret part"),
-        (r#"{"kty":"oct"}"#.into(), "no public key in it"),
+        (rsa.replace("2VU1p6yUkkss69s4", ""), "key 0: an RSA key must have 2048 to 8192 bits"),
+        (ed.replacen('{', r#"{"d":"secret","#, 1), "key 0 has a private part"),
+        (r#"{"kty":"oct","k":"c2VjcmV0"}"#.into(), "key 0 has a private part"),
+        (r#"{"kty":"oct"}"#.into(), "no public key for EdDSA"),
         (ED25519_PEM.replace("PUBLIC", "PRIVATE"), "there is a private key in it"),
         (ED25519_PEM.replace("MCow", "MCov"), "no public key: "),
-        (P384_PEM.into(), "only P-256"),
+        (P384_PEM.into(), "curve is P-256"),
         (RSA_1024_PEM.into(), "this one has 1024"),
     ];
     for (text, why) in cases {

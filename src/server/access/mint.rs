@@ -11,16 +11,16 @@ use std::fmt::Write;
 use std::time::Duration;
 use tokio_rustls::rustls::pki_types::pem::{PemObject, SectionKind};
 
-/// What is before the bytes of an Ed25519 key in its PKCS #8 and SubjectPublicKeyInfo (RFC 8410, 7 and 4).
+/// The prefix of an Ed25519 key in PKCS #8 and SubjectPublicKeyInfo (RFC 8410, 7 and 4).
 const PRIVATE: &[u8] = &[0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 const PUBLIC: &[u8] = &[0x30, 0x2a, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 3, 0x21, 0];
 
-/// What a token is to say.
+/// The content of a new token.
 #[derive(Clone, Debug)]
 pub struct Token {
-    /// Who it is for, as logs will name it.
+    /// The name of the caller in logs.
     pub subject: String,
-    /// What may be done.
+    /// The role.
     pub role: Role,
     /// On which threads.
     pub threads: Vec<String>,
@@ -33,7 +33,7 @@ pub struct Signer {
     key: SigningKey,
     /// The audience that the server expects. Default: `pausewatch`.
     pub audience: String,
-    /// What the server expects as issuer, if it does.
+    /// The issuer that the server expects, if any.
     pub issuer: Option<String>,
 }
 
@@ -44,7 +44,7 @@ enum SigningKey {
 
 /// A new key pair, as PEM.
 pub struct Pair {
-    /// For who makes tokens, and nobody else.
+    /// The private key, as PEM. Keep it secret.
     pub private: String,
     /// For the servers that take them.
     pub public: String,
@@ -77,7 +77,7 @@ impl Token {
 }
 
 impl Signer {
-    /// Takes a private key: Ed25519 or P-256, PEM of PKCS #8.
+    /// Reads a private key: Ed25519 or P-256, PEM of PKCS #8.
     ///
     /// # Errors
     /// It is none.
@@ -113,7 +113,7 @@ impl Signer {
             sub: &token.subject,
             aud: &self.audience,
             iat: seconds(now),
-            // Not before it was asked for.
+            // Valid from the time of signing.
             exp: seconds(now.saturating_add(ttl).saturating_add(Duration::from_nanos(999_999_999))),
             pausewatch: token.rights(),
         };
@@ -152,7 +152,7 @@ impl Pair {
 }
 
 fn pem(label: &str, der: &[u8]) -> String {
-    // Of these lengths one line takes it.
+    // Lengths up to this take one line.
     format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(der))
 }
 
@@ -166,7 +166,7 @@ pub fn secret() -> Result<String, String> {
     Ok(format!("pw_{}", URL_SAFE_NO_PAD.encode(bytes)))
 }
 
-/// What the file of static tokens has to say of `secret`; `expires`: RFC 3339.
+/// The entry of `secret` in the file of static tokens; `expires`: RFC 3339.
 ///
 /// # Errors
 /// No server would take it.

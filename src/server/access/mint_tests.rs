@@ -23,7 +23,7 @@ fn no_two_secrets_are_the_same_and_all_can_be_sent() {
 }
 
 #[test]
-fn what_no_server_would_take_is_not_made() {
+fn tokens_that_every_server_would_refuse_are_not_signed() {
     let signer = Signer::from_pem(&Pair::generate().unwrap().private).unwrap();
     for wrong in [
         Token { threads: vec![], prefixes: vec![], ..token() },
@@ -37,7 +37,7 @@ fn what_no_server_would_take_is_not_made() {
 }
 
 #[test]
-fn what_is_no_signing_key_is_refused_with_what_would_be() {
+fn an_invalid_signing_key_is_refused_with_the_expected_kind() {
     let pair = Pair::generate().unwrap();
     let cut = pair.private.replace("MC4C", "MC4D");
     for (text, why) in [("", "no private key in it"), (&pair.public, "no private key in it"), (&cut, "of another kind")]

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Access control: tokens and their permissions.
 //!
 //! A caller proves who it is by a bearer token, which stands for a [`Grant`]: a role, the threads that it opens, and an end.
 //! Tokens are of two kinds: those of a file, which the server knows by their digest (`tokens.rs`), and JSON web tokens, which
@@ -69,10 +69,10 @@ impl Access {
         Ok(())
     }
 
-    /// Who sends these `authorization` headers.
+    /// The caller with these `authorization` headers.
     ///
     /// # Errors
-    /// Nobody whom the server knows.
+    /// The caller is unknown.
     pub fn authenticate<'a>(&self, headers: impl IntoIterator<Item = &'a [u8]>) -> Result<Arc<Caller>, Denial> {
         let mut headers = headers.into_iter();
         let header = headers.next().ok_or(Denial::Missing)?;
@@ -88,9 +88,9 @@ impl Access {
     pub async fn end_of(self: Arc<Self>, caller: Arc<Caller>) -> Denial {
         let mut rules = self.rules.subscribe();
         loop {
-            // Marked as seen before it is looked at: a change in between is waited for in vain by nobody.
+            // Marked as seen before the check, so that a change in between is noticed.
             if !rules.borrow_and_update().still_accept(&caller) {
-                return Denial::Invalid("it was taken back");
+                return Denial::Invalid("it was revoked");
             }
             let left = caller.grant.left(self.clock.now().wall);
             if left.is_zero() {

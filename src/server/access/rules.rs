@@ -31,18 +31,18 @@ pub struct AccessConfig {
 pub struct JwtConfig {
     /// The public keys.
     pub keys: PublicKeys,
-    /// What `aud` has to be, or to have in it.
+    /// The required `aud`.
     pub audience: String,
-    /// What `iss` has to be, if it matters.
+    /// The required `iss`, if any.
     pub issuer: Option<String>,
 }
 
 /// Where public keys come from: PEM, or a JWKS.
 #[derive(Clone, Debug)]
 pub enum PublicKeys {
-    /// A file, which is read again when it changes: whoever can write it decides who comes in.
+    /// A file, which is reloaded when it changes.
     File(PathBuf),
-    /// Their text, which nobody changes any more.
+    /// The text of keys that never change.
     Text(String),
 }
 
@@ -114,7 +114,7 @@ impl Rules {
         })
     }
 
-    /// Who has this token, at `wall`.
+    /// The caller with this token, at `wall`.
     pub(super) fn caller(&self, token: &[u8], wall: i64) -> Result<Arc<Caller>, Denial> {
         let digest = Digest::of(token);
         let remembered = || self.verified.lock().expect("no panic while locked").get(&digest).cloned();
@@ -158,7 +158,7 @@ fn named(flag: &str, path: &Path, why: &str) -> String {
 fn read(path: &Path) -> Result<String, String> {
     let size = fs::metadata(path).map_err(|error| error.to_string())?.len();
     if size > LARGEST_FILE {
-        return Err(format!("it has {size} bytes, too many for its kind"));
+        return Err(format!("it has {size} bytes, which is too large"));
     }
     fs::read_to_string(path).map_err(|error| error.to_string())
 }

@@ -99,7 +99,7 @@ fn no_caller_shows_its_token() {
 }
 
 #[test]
-fn what_a_file_says_no_more_opens_nothing_more() {
+fn a_token_removed_from_its_file_is_revoked() {
     let site = site();
     let jwt = site.jwt();
     assert!(site.ask(&jwt).is_ok() && site.ask("a-secret-that-is-long").is_ok());

@@ -18,7 +18,7 @@ use subtle::ConstantTimeEq;
 /// A token can be tried out from far away and, by its digest, on a machine of one's own: 16 random letters withstand both.
 const SHORTEST: usize = 16;
 
-/// The digest of a token. Compared in constant time; hashed with a key that nobody outside knows.
+/// The digest of a token. Compared in constant time, and hashed with a random key.
 #[derive(Clone, Copy)]
 pub(super) struct Digest([u8; 32]);
 
@@ -104,14 +104,16 @@ impl Entry {
         let (secret, digest) = (self.secret.as_ref(), self.secret_sha256.as_ref());
         let digest = match (secret.map(toml::Value::as_str), digest.map(toml::Value::as_str)) {
             (Some(Some(secret)), None) if secret.len() < SHORTEST || !secret.bytes().all(|b| b.is_ascii_graphic()) => {
-                return Err(format!("secret is to have {SHORTEST} visible ASCII characters or more, best random ones"));
+                return Err(format!(
+                    "secret must have at least {SHORTEST} visible ASCII characters, preferably random"
+                ));
             }
             (Some(Some(secret)), None) => Digest::of(secret.as_bytes()),
             (None, Some(digits)) => {
                 let digest = digits.and_then(Digest::parse);
                 digest.ok_or("secret_sha256 is to be a string of 64 hexadecimal digits")?
             }
-            (Some(None), None) => return Err("secret is to be a string".into()),
+            (Some(None), None) => return Err("secret must be a string".into()),
             _ => return Err("either secret or secret_sha256 is needed".into()),
         };
         let expires = self.expires.map(|expires| {
@@ -151,22 +153,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_by_its_line_and_without_the_secret() {
+    fn errors_name_the_line_and_not_the_secret() {
         let entry = |more: &str| format!("\n[[token]]\nsubject = \"s\"\nrole = \"holder\"\n{more}");
         let secret = "secret = \"0123456789abcdef\"\n";
         let cases = [
             (entry("threads = [\"t\"]\n"), "line 2: either secret or secret_sha256 is needed"),
             (entry(&format!("{secret}secret_sha256 = \"\"\nthreads = []\n")), "line 2: either secret or secret_sha256"),
-            (entry("threads = [\"t\"]\nsecret = \"hunter2hunter2\"\n"), "line 2: secret is to have 16 visible"),
-            (entry("threads = [\"t\"]\nsecret = 72623859790382856\n"), "line 2: secret is to be a string"),
+            (entry("threads = [\"t\"]\nsecret = \"hunter2hunter2\"\n"), "line 2: secret must have at least 16 visible"),
+            (entry("threads = [\"t\"]\nsecret = 72623859790382856\n"), "line 2: secret must be a string"),
             (entry("threads = [\"t\"]\nsecret_sha256 = \"72623859790382856\"\n"), "line 2: secret_sha256 is to be"),
             (entry(secret), "line 2: no threads"),
             (entry(&format!("{secret}threads = [\"\"]\n")), "line 2: threads[0] is empty"),
             (entry(&format!("{secret}thread = [\"t\"]\n")), "line 6: unknown field `thread`"),
             (entry(&format!("{secret}threads = [\"t\"]\nexpires = 2027-01-01\n")), "line 2: expires is to be a time"),
             (entry(secret).replace("holder", "owner"), "line 4: unknown variant `owner`, expected one of `watcher`"),
-            (entry(&format!("{secret}threads = [\"t\"]\n")).replace("holder", "admin"), "line 2: an admin has every"),
-            (entry(&format!("{secret}threads = [\"t\"]\n")).replace("\"s\"", "\"\""), "line 2: the subject is to"),
+            (
+                entry(&format!("{secret}threads = [\"t\"]\n")).replace("holder", "admin"),
+                "line 2: an admin covers every",
+            ),
+            (entry(&format!("{secret}threads = [\"t\"]\n")).replace("\"s\"", "\"\""), "line 2: the subject must"),
             (entry(&format!("{secret}threads = [\"t\"]\n")).repeat(2), "line 8: a token before has the same secret"),
         ];
         for (text, why) in cases {

@@ -5,8 +5,8 @@
 //! limits of its peer address.
 use super::authorize::admit;
 use super::caller::account;
-use super::context::{PROBE, ServiceContext};
 use super::memory_budget::{ConnectionContext, MemoryReservation};
+use super::service_context::{PROBE, ServiceContext};
 use crate::clock::Clock;
 use crate::coordinator::metrics::Rpc;
 use crate::coordinator::quota::{Account, CallerKey};
@@ -38,55 +38,60 @@ const DELAY_BYTES: usize = 4 << 10;
 #[derive(Clone)]
 pub(crate) struct Admission<S> {
     inner: S,
-    shop: Arc<ServiceContext>,
+    context: Arc<ServiceContext>,
     clock: Arc<dyn Clock>,
     access: Option<Arc<Access>>,
-    lets_strangers_in: bool,
+    admits_without_token: bool,
 }
 
 impl<S> Admission<S> {
-    /// In front of `inner`. Without `access`, everybody may come in.
-    pub(crate) fn new(inner: S, shop: Arc<ServiceContext>, clock: Arc<dyn Clock>, access: Option<Arc<Access>>) -> Self {
-        Admission { inner, shop, clock, access, lets_strangers_in: false }
+    /// Wraps `inner`. Without `access`, no token is required.
+    pub(crate) fn new(
+        inner: S,
+        context: Arc<ServiceContext>,
+        clock: Arc<dyn Clock>,
+        access: Option<Arc<Access>>,
+    ) -> Self {
+        Admission { inner, context, clock, access, admits_without_token: false }
     }
 
-    /// Lets those in too who have no token. They do not count as having asked for anything.
-    pub(crate) fn open_to_strangers(self) -> Self {
-        Admission { lets_strangers_in: true, ..self }
+    /// Also admits calls without a valid token. Such calls do not make their connection an active one.
+    pub(crate) fn admit_without_token(self) -> Self {
+        Admission { admits_without_token: true, ..self }
     }
 
     /// Authenticates the call and checks the limits.
     fn admit(&self, request: &mut http::Request<Body>, now: Duration) -> Result<(), (Status, Option<Delay>)> {
         let admitted = admit(self.access.as_deref(), request);
-        self.check(request, now).map_err(|(exceeded, delay)| (self.shop.refuse(exceeded), delay))?;
+        self.check(request, now).map_err(|(exceeded, delay)| (self.context.refuse(exceeded), delay))?;
         match admitted {
-            Err(denial) if !self.lets_strangers_in => Err((status::of_denial(&denial), None)),
+            Err(denial) if !self.admits_without_token => Err((status::of_denial(&denial), None)),
             _ => Ok(()),
         }
     }
 
     /// Checks the limits of calls per second.
     fn check(&self, request: &http::Request<Body>, now: Duration) -> Result<(), (Exceeded, Option<Delay>)> {
-        let guest = request.extensions().get::<Arc<ConnectionContext>>();
-        if guest.is_some_and(|guest| *guest.account().key() == CallerKey::Itself) {
+        let connection = request.extensions().get::<Arc<ConnectionContext>>();
+        if connection.is_some_and(|connection| *connection.account().key() == CallerKey::Itself) {
             return Ok(());
         }
         let is_probe = request.uri().path() == PROBE;
-        if let Some(refused) = guest.and_then(|guest| guest.refused()).filter(|_| !is_probe) {
+        if let Some(refused) = connection.and_then(|connection| connection.refused()).filter(|_| !is_probe) {
             return Err((refused.clone(), None));
         }
-        let calls = self.shop.limits.calls;
+        let calls = self.context.limits.calls;
         if let Some(per_second) = calls.per_caller
-            && let Some(account) = account(&self.shop.accounts, request.extensions(), &*self.clock)
+            && let Some(account) = account(&self.context.accounts, request.extensions(), &*self.clock)
         {
             account.calls.take(per_second, now).map_err(|retry_after| {
                 let caller = Some(account.key().name());
                 let exceeded = too_often(Limit::CallsPerSecondPerCaller, per_second, caller, retry_after);
-                (exceeded, Some(Delay::begin(account, guest, per_second)))
+                (exceeded, Some(Delay::begin(account, connection, per_second)))
             })?;
         }
         if let Some(per_second) = calls.in_all.filter(|_| !is_probe) {
-            let taken = self.shop.accounts.calls.take(per_second, now);
+            let taken = self.context.accounts.calls.take(per_second, now);
             taken.map_err(|retry_after| (too_often(Limit::CallsPerSecond, per_second, None, retry_after), None))?;
         }
         Ok(())
@@ -105,11 +110,11 @@ struct Delay {
 }
 
 impl Delay {
-    fn begin(account: Arc<Account>, guest: Option<&Arc<ConnectionContext>>, per_second: u64) -> Self {
+    fn begin(account: Arc<Account>, connection: Option<&Arc<ConnectionContext>>, per_second: u64) -> Self {
         let waiting = u32::try_from(account.waiting_refusals.fetch_add(1, Relaxed)).unwrap_or(u32::MAX);
         let per_second = u32::try_from(per_second.saturating_mul(REFUSALS_PER_CALL)).unwrap_or(u32::MAX);
         let time = (Duration::from_secs(1) / per_second.max(1)).saturating_mul(waiting).min(LONGEST_DELAY);
-        let memory = guest.map(|guest| guest.hold(DELAY_BYTES));
+        let memory = connection.map(|connection| connection.hold(DELAY_BYTES));
         Delay { account, over: Box::pin(sleep(time)), _memory: memory }
     }
 }
@@ -139,24 +144,24 @@ where
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
         let began = self.clock.awake();
         let rpc = Rpc::of_path(request.uri().path());
-        self.shop.metrics.calls.begun();
-        let span = CallSpan::begin(self.shop.trace_calls, request.headers(), rpc.name());
+        self.context.metrics.calls.begun();
+        let span = CallSpan::begin(self.context.trace_calls, request.headers(), rpc.name());
         let answer = match self.admit(&mut request, began) {
             Ok(()) => Answer::Coming(self.inner.call(request)),
             Err((status, delay)) => Answer::Refused(Some(status), delay),
         };
-        Passing { answer, rpc, span, began, clock: self.clock.clone(), counted: false, shop: self.shop.clone() }
+        Passing { answer, rpc, span, began, clock: self.clock.clone(), counted: false, context: self.context.clone() }
     }
 }
 
-/// A call that is being answered. Dropped before, it counts as cancelled.
+/// A call that is being answered. If it is dropped before, it counts as cancelled.
 pub(crate) struct Passing<F> {
     answer: Answer<F>,
     rpc: Rpc,
     span: CallSpan,
     began: Duration,
     clock: Arc<dyn Clock>,
-    shop: Arc<ServiceContext>,
+    context: Arc<ServiceContext>,
     counted: bool,
 }
 
@@ -182,13 +187,13 @@ where
             }
         };
         self.counted = true;
-        // An error is told by the headers; what comes with a message ends well.
+        // An error is in the headers; an answer with a message succeeded.
         let status = answer.headers().get(Status::GRPC_STATUS);
         let code = status.map_or(Code::Ok, |status| Code::from_bytes(status.as_bytes()));
         self.span.end(code as i32);
-        self.shop.metrics.calls.took(self.rpc, self.clock.awake().saturating_sub(self.began));
+        self.context.metrics.calls.took(self.rpc, self.clock.awake().saturating_sub(self.began));
         if self.rpc != Rpc::Watch || code != Code::Ok {
-            self.shop.metrics.calls.ended(self.rpc, code as i32);
+            self.context.metrics.calls.ended(self.rpc, code as i32);
         }
         Poll::Ready(Ok(answer))
     }
@@ -198,7 +203,7 @@ impl<F> Drop for Passing<F> {
     fn drop(&mut self) {
         if !self.counted {
             self.span.end(Code::Cancelled as i32);
-            self.shop.metrics.calls.ended(self.rpc, Code::Cancelled as i32);
+            self.context.metrics.calls.ended(self.rpc, Code::Cancelled as i32);
         }
     }
 }
@@ -214,7 +219,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use tokio::time::Instant;
 
-    /// Counts the calls that go on to it.
+    /// Counts the calls that it receives.
     #[derive(Clone, Default)]
     struct Counter(Arc<AtomicUsize>);
 
@@ -239,12 +244,12 @@ mod tests {
     struct Caller(Arc<ConnectionContext>);
 
     impl Caller {
-        fn new(shop: &ServiceContext, user: u32) -> Self {
-            Self::of(shop, CallerKey::User(user), None)
+        fn new(context: &ServiceContext, user: u32) -> Self {
+            Self::of(context, CallerKey::User(user), None)
         }
 
-        fn of(shop: &ServiceContext, key: CallerKey, refused: Option<Exceeded>) -> Self {
-            Caller(Arc::<MemoryBudget>::default().guest(shop.accounts.of(key, Duration::ZERO), refused))
+        fn of(context: &ServiceContext, key: CallerKey, refused: Option<Exceeded>) -> Self {
+            Caller(Arc::<MemoryBudget>::default().connection(context.accounts.of(key, Duration::ZERO), refused))
         }
 
         fn request(&self) -> http::Request<Body> {
@@ -262,62 +267,77 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn g7_calls_over_the_rate_of_their_caller_are_refused_and_other_callers_are_not() {
         let limits = Limits { calls: LimitPair { in_all: None, per_caller: Some(10) }, ..Limits::default() };
-        let shop = Arc::new(ServiceContext { limits, ..ServiceContext::default() });
+        let context = Arc::new(ServiceContext { limits, ..ServiceContext::default() });
         let clock = Arc::new(Manual::new(Timestamp { boot: 0, wall: 0 }, 1));
         clock.advance(Duration::from_secs(1));
         let counter = Counter::default();
-        let mut gate = Admission::new(counter.clone(), shop.clone(), clock.clone(), None);
-        let [hostile, honest] = [1, 2].map(|user| Caller::new(&shop, user));
+        let mut admission = Admission::new(counter.clone(), context.clone(), clock.clone(), None);
+        let [hostile, honest] = [1, 2].map(|user| Caller::new(&context, user));
         let admitted = || counter.0.load(Relaxed);
 
         for _ in 0..18 {
-            gate.call(hostile.request()).await.unwrap();
+            admission.call(hostile.request()).await.unwrap();
         }
         assert_eq!(admitted(), 10);
         let began = Instant::now();
-        let refused: Vec<_> = (0..21).map(|_| gate.call(hostile.request())).collect();
+        let refused: Vec<_> = (0..21).map(|_| admission.call(hostile.request())).collect();
         for (n, refused) in refused.into_iter().enumerate() {
             refused.await.unwrap();
             // Two refusals for each of 10 calls a second, so one in 50 ms, and none later than a second.
             assert_eq!(began.elapsed().as_millis(), 50 * n as u128);
         }
-        gate.call(hostile.request()).await.unwrap();
+        admission.call(hostile.request()).await.unwrap();
         assert_eq!(began.elapsed().as_secs(), 1, "nothing waits any more, so this refusal does not");
-        gate.call(honest.request()).await.unwrap();
+        admission.call(honest.request()).await.unwrap();
         assert_eq!(admitted(), 11);
 
         clock.advance(Duration::from_millis(100));
         for _ in 0..2 {
-            gate.call(hostile.request()).await.unwrap();
+            admission.call(hostile.request()).await.unwrap();
         }
         assert_eq!(admitted(), 12, "refused calls do not count against the rate");
     }
 
-    /// Else a server would be started anew because others call it too often.
+    #[tokio::test(start_paused = true)]
+    async fn g7_the_connection_with_the_most_delayed_refusals_is_closed_when_they_hold_too_much_memory() {
+        let limits = Limits { calls: LimitPair { in_all: None, per_caller: Some(1) }, ..Limits::default() };
+        let context = Arc::new(ServiceContext { limits, ..ServiceContext::default() });
+        let clock = Arc::new(Manual::new(Timestamp { boot: 0, wall: 0 }, 1));
+        let mut admission = Admission::new(Counter::default(), context.clone(), clock, None);
+        let hostile = Caller::new(&context, 1);
+        let mut waiting = Vec::new();
+        while !hostile.0.closing().is_cancelled() {
+            waiting.push(admission.call(hostile.request()));
+            assert!(waiting.len() <= 40_000, "the memory of delayed refusals is bounded");
+        }
+        assert!(waiting.len() > 10_000, "a connection may have 10,000 calls at once");
+    }
+
+    /// Otherwise a server under a flood would be restarted by its probes.
     #[tokio::test]
-    async fn g7_who_looks_whether_it_is_alive_is_answered_while_others_are_refused() {
+    async fn g7_liveness_probes_are_answered_while_other_calls_are_refused() {
         let calls = LimitPair { in_all: Some(3), per_caller: Some(2) };
-        let shop =
+        let context =
             Arc::new(ServiceContext { limits: Limits { calls, ..Limits::default() }, ..ServiceContext::default() });
         let clock = Arc::new(Manual::new(Timestamp { boot: 0, wall: 0 }, 1));
-        let mut gate = Admission::new(Counter::default(), shop.clone(), clock, None);
+        let mut admission = Admission::new(Counter::default(), context.clone(), clock, None);
         let mut is_refused = async |caller: &Caller, path: &str| {
-            let answer = gate.call(caller.request_for(path)).await.unwrap();
+            let answer = admission.call(caller.request_for(path)).await.unwrap();
             answer.headers().contains_key(Status::GRPC_STATUS)
         };
         for user in 1..=3 {
-            assert!(!is_refused(&Caller::new(&shop, user), "/x/Call").await);
+            assert!(!is_refused(&Caller::new(&context, user), "/x/Call").await);
         }
-        let prober = Caller::new(&shop, 4);
+        let prober = Caller::new(&context, 4);
         assert!(is_refused(&prober, "/x/Call").await, "there are no calls left");
         assert!(!is_refused(&prober, PROBE).await);
         assert!(is_refused(&prober, PROBE).await, "it has had its own share");
 
         let met = too_often(Limit::Connections, 1, None, Duration::ZERO);
-        let told_why = Caller::of(&shop, CallerKey::User(5), Some(met));
+        let told_why = Caller::of(&context, CallerKey::User(5), Some(met));
         assert!(is_refused(&told_why, "/x/Call").await && !is_refused(&told_why, PROBE).await);
 
-        let itself = Caller::of(&shop, CallerKey::Itself, None);
+        let itself = Caller::of(&context, CallerKey::Itself, None);
         for _ in 0..9 {
             assert!(!is_refused(&itself, PROBE).await);
         }

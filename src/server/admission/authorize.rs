@@ -1,8 +1,9 @@
-//! Who calls, and whether they may: before a call is decoded, and again when its thread is known.
+//! Authentication and authorization of calls: before a call is decoded, and again when its thread is known.
 //!
-//! [`admit`] reads the token, and puts the [`Caller`] among the extensions of the request for all that comes behind it; who has no
-//! right to be there does not count as somebody who has asked ([`ConnectionContext::asks`]). [`Rights`] are what a call then has. A thread is
-//! judged by its id alone, before anything looks whether it is there, so that the answer is the same either way.
+//! [`admit`] reads the token and adds the [`Caller`] to the extensions of the request, for the later layers. A call without a
+//! valid token does not mark its connection as active ([`ConnectionContext::mark_active`]). [`Rights`] are the permissions
+//! of an admitted call. A thread is checked by its id alone, before its state is read, so the answer does not reveal whether
+//! it exists.
 use super::memory_budget::ConnectionContext;
 use crate::coordinator::hub::Interest;
 use crate::core::scope::Scope;
@@ -14,25 +15,25 @@ use tonic::body::Body;
 use tonic::codegen::http;
 use tonic::{Extensions, Status};
 
-/// Has the caller's name put to the request, if it may come in.
+/// Authenticates the request, and adds the caller to its extensions.
 pub(crate) fn admit(access: Option<&Access>, request: &mut http::Request<Body>) -> Result<(), Denial> {
     if let Some(access) = access {
         let headers = request.headers().get_all(http::header::AUTHORIZATION).iter();
         let caller = access.authenticate(headers.map(http::HeaderValue::as_bytes))?;
         request.extensions_mut().insert(caller);
     }
-    if let Some(guest) = request.extensions().get::<Arc<ConnectionContext>>() {
-        guest.asks();
+    if let Some(connection) = request.extensions().get::<Arc<ConnectionContext>>() {
+        connection.mark_active();
     }
     Ok(())
 }
 
-/// What a call may do.
+/// The permissions of a call.
 #[derive(Debug)]
 pub(crate) struct Rights(Option<Arc<Caller>>);
 
 impl Rights {
-    /// Of the call with these extensions, which needs `role`. `is_open`: everybody may do everything.
+    /// The permissions of the call with these extensions, which needs `role`. `is_open`: the server requires no tokens.
     pub(crate) fn of(extensions: &Extensions, is_open: bool, role: Role) -> Result<Self, Status> {
         if is_open {
             return Ok(Rights(None));
@@ -48,7 +49,7 @@ impl Rights {
         self.0.clone()
     }
 
-    /// Fails unless they extend to this thread.
+    /// Fails unless the permissions cover this thread.
     pub(crate) fn open(&self, thread: &ThreadId) -> Result<(), Status> {
         match &self.0 {
             Some(caller) if !caller.opens(thread) => Err(status::forbidden_thread(thread)),
@@ -56,12 +57,12 @@ impl Rights {
         }
     }
 
-    /// The threads that they extend to.
+    /// The threads that the permissions cover.
     pub(crate) fn scope(&self) -> &Scope {
         self.0.as_ref().map_or(&Scope::ALL, |caller| caller.scope())
     }
 
-    /// What may be watched of what was asked for: each thread that was named, or of all those that may be seen.
+    /// What the call may watch: the requested threads, or without any, all threads that it may see.
     pub(crate) fn within(&self, interest: Interest) -> Result<Interest, Status> {
         Ok(match (interest, &self.0) {
             (Interest::Threads(threads), _) => {
@@ -84,23 +85,23 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn only_who_is_let_in_has_asked() {
+    fn only_an_admitted_call_makes_its_connection_active() {
         let given = vec![("a-token".to_owned(), Grant::new("s", Role::Watcher, Scope::ALL))];
         let config = AccessConfig { given, ..AccessConfig::default() };
         let access = Access::load(config, Arc::new(System::new())).unwrap();
         for (token, is_in) in [("Bearer a-token", true), ("Bearer another", false)] {
             let account = Accounts::default().of(CallerKey::Unknown, Duration::ZERO);
-            let guest = Arc::<MemoryBudget>::default().guest(account, None);
-            let request = http::Request::builder().header("authorization", token).extension(guest.clone());
+            let connection = Arc::<MemoryBudget>::default().connection(account, None);
+            let request = http::Request::builder().header("authorization", token).extension(connection.clone());
             let mut request = request.body(Body::empty()).unwrap();
             assert_eq!(admit(Some(&access), &mut request).is_ok(), is_in);
             let caller = request.extensions().get::<Arc<Caller>>().map(|caller| caller.subject());
-            assert_eq!((caller, guest.has_asked()), (is_in.then_some("s"), is_in));
+            assert_eq!((caller, connection.is_active()), (is_in.then_some("s"), is_in));
         }
     }
 
     #[test]
-    fn a_call_that_nobody_has_looked_at_may_do_nothing() {
+    fn a_call_without_authentication_has_no_rights() {
         let unguarded = Rights::of(&Extensions::new(), false, Role::Watcher).unwrap_err();
         assert_eq!(unguarded.code(), tonic::Code::Internal);
         assert!(Rights::of(&Extensions::new(), true, Role::Admin).is_ok());

@@ -1,4 +1,4 @@
-//! Who calls, and what is booked to whom.
+//! The account that a call counts against.
 use super::memory_budget::ConnectionContext;
 use crate::clock::Clock;
 use crate::coordinator::quota::{Account, Accounts, CallerKey};
@@ -6,17 +6,16 @@ use crate::server::access::Caller;
 use std::sync::Arc;
 use tonic::codegen::http::Extensions;
 
-/// The name that a token gives to who has made a request.
+/// The subject of the token of a request.
 fn subject(extensions: &Extensions) -> Option<&str> {
     Some(extensions.get::<Arc<Caller>>()?.subject())
 }
 
-/// The account of who has made a request: the subject of its token, else the other side of its connection. `None`: nobody
-/// knows.
+/// The account of the caller: the subject of its token, else the peer of its connection. `None`: unknown.
 pub(crate) fn account(accounts: &Accounts, extensions: &Extensions, clock: &dyn Clock) -> Option<Arc<Account>> {
     match subject(extensions) {
         Some(subject) => Some(accounts.of(CallerKey::Subject(subject.into()), clock.awake())),
-        // The usual case, without a lookup.
-        None => extensions.get::<Arc<ConnectionContext>>().map(|guest| guest.account().clone()),
+        // The usual case needs no lookup.
+        None => extensions.get::<Arc<ConnectionContext>>().map(|connection| connection.account().clone()),
     }
 }

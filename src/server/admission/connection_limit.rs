@@ -1,14 +1,14 @@
-//! How many connections there are at once, and who gives way when there is room for no more.
+//! Limits the number of connections, in total and per caller.
 //!
-//! Whoever connects and never asks for anything costs a file descriptor and some memory. Such a connection is closed, the
-//! oldest first, when it is in the way of a new one: of the same caller if that has its share, of anybody if the server is
-//! full. Those that have made a request stay. When there is none but these, the new one is let in only to be told why
-//! its calls are refused, and is the next to give way; there are a few places for such.
+//! A connection without a request costs a file descriptor and some memory. At a limit, the oldest connection that has
+//! never made a request is closed to admit a new one: a connection of the same caller at the limit per caller, any
+//! connection at the total limit. Active connections stay. If all are active, the new connection is accepted only to refuse
+//! its calls with a reason; at most [`REFUSED`] such connections exist, and the oldest is closed for the next.
 //!
-//! Who comes in has a moment to speak before it is its turn to give way: where somebody had to, the next is let in a
-//! little later ([`ConnectionPermit::pause`]).
-use super::context::ServiceContext;
+//! A new connection gets some time for its first request before it can be closed: while connections are being closed for new ones,
+//! the next one is accepted a little later ([`ConnectionPermit::pause`]).
 use super::memory_budget::{ConnectionContext, MemoryBudget};
+use super::service_context::ServiceContext;
 use crate::clock::Clock;
 use crate::coordinator::quota::{CallerKey, LimitPair};
 use crate::core::{Exceeded, Limit};
@@ -25,20 +25,19 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
-/// File descriptors that are not for connections: the store, listeners, runtimes, and connections that are on their way
-/// out.
+/// File descriptors reserved for other purposes: the store, listeners, runtimes, and connections that are being closed.
 const OTHER_FILES: u64 = 64;
-/// Connections that are told why they are refused, at once.
+/// The maximum number of connections whose calls are refused.
 const REFUSED: usize = 64;
-/// What a newcomer has to speak, while others crowd in: a request is there within a round trip.
-pub(crate) const TO_SPEAK: Duration = Duration::from_millis(250);
-/// When one that was refused may try again.
+/// The time for the first request of a new connection, under a flood of connections: a request arrives within a round trip.
+pub(crate) const FIRST_REQUEST_TIME: Duration = Duration::from_millis(250);
+/// The retry delay that refused connections are given.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Lets connections in.
+/// Admits connections.
 pub(crate) struct ConnectionLimiter {
-    room: Arc<MemoryBudget>,
-    shop: Arc<ServiceContext>,
+    budget: Arc<MemoryBudget>,
+    context: Arc<ServiceContext>,
     clock: Arc<dyn Clock>,
     most: LimitPair,
     entered: AtomicU64,
@@ -48,10 +47,10 @@ pub(crate) struct ConnectionLimiter {
 #[derive(Debug, Default)]
 struct Connections {
     connections: u64,
-    /// Those that may not have made a request yet, in the order of their coming.
+    /// Connections that may not have made a request yet, oldest first.
     silent: BTreeMap<u64, Arc<ConnectionContext>>,
     of: HashMap<CallerKey, CallerConnections>,
-    /// Those that are only told why, in the order of their coming.
+    /// Connections whose calls are refused, oldest first.
     refused: BTreeMap<u64, Arc<ConnectionContext>>,
 }
 
@@ -59,33 +58,33 @@ struct Connections {
 #[derive(Debug, Default)]
 struct CallerConnections {
     connections: u64,
-    /// Their numbers among the silent ones.
+    /// The numbers of those that may not have made a request yet.
     silent: BTreeSet<u64>,
 }
 
-/// A place inside. Dropped, it is free.
+/// The permission for one connection; dropping it frees the slot.
 pub(crate) struct ConnectionPermit {
-    door: Arc<ConnectionLimiter>,
+    limiter: Arc<ConnectionLimiter>,
     number: u64,
-    guest: Arc<ConnectionContext>,
+    connection: Arc<ConnectionContext>,
     pause: Option<Duration>,
 }
 
 impl ConnectionLimiter {
-    /// A door for so many as the limits say, where the process may have as many files.
-    pub(crate) fn new(shop: Arc<ServiceContext>, clock: Arc<dyn Clock>) -> Arc<Self> {
-        let most = shop.limits.connections;
+    /// A limiter with the limits of `context`, or lower ones if the process may open fewer files.
+    pub(crate) fn new(context: Arc<ServiceContext>, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let most = context.limits.connections;
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        // A process that may have very few, such as one that a shell with `ulimit -n 64` started, still serves.
-        let places = (files - OTHER_FILES.min(files / 4)).max(1);
-        let in_all = most.in_all.unwrap_or(u64::MAX).min(places);
-        // A caller that may have half of what was meant has half of what there is.
+        // A process that may open very few files, such as one started with `ulimit -n 64`, still serves.
+        let slots = (files - OTHER_FILES.min(files / 4)).max(1);
+        let in_all = most.in_all.unwrap_or(u64::MAX).min(slots);
+        // If the total is lowered, the limit per caller is lowered to half of it.
         let fits =
-            |own: u64| if most.in_all.is_some_and(|most| most > places) { own.min(in_all / 2).max(1) } else { own };
+            |own: u64| if most.in_all.is_some_and(|most| most > slots) { own.min(in_all / 2).max(1) } else { own };
         let most = LimitPair { in_all: Some(in_all), per_caller: most.per_caller.map(fits) };
         Arc::new(ConnectionLimiter {
-            room: Arc::default(),
-            shop,
+            budget: Arc::default(),
+            context,
             clock,
             most,
             entered: AtomicU64::default(),
@@ -97,33 +96,33 @@ impl ConnectionLimiter {
         self.inside.lock().expect("no panic while locked")
     }
 
-    /// Open connections.
+    /// The number of open connections.
     pub(crate) fn connections(&self) -> u64 {
         self.lock().connections
     }
 
-    /// A place for a connection of this caller.
+    /// Admits a connection of this caller, at the cost of another one if a limit is reached.
     pub(crate) fn enter(self: &Arc<Self>, key: CallerKey) -> ConnectionPermit {
-        self.shop.metrics.connections.add_one();
-        let account = self.shop.accounts.of(key.clone(), self.clock.awake());
+        self.context.metrics.connections.add_one();
+        let account = self.context.accounts.of(key.clone(), self.clock.awake());
         let number = self.entered.fetch_add(1, Relaxed);
         let mut inside = self.lock();
         let (pause, refused) = match inside.make_room(self.most, &key) {
             Ok(pause) => (pause, None),
             Err(exceeded) => (None, Some(exceeded)),
         };
-        let guest = self.room.guest(account, refused);
-        match guest.refused() {
+        let connection = self.budget.connection(account, refused);
+        match connection.refused() {
             None => {
                 inside.connections += 1;
-                inside.silent.insert(number, guest.clone());
+                inside.silent.insert(number, connection.clone());
                 let own = inside.of.entry(key).or_default();
                 own.connections += 1;
                 own.silent.insert(number);
             }
             Some(exceeded) => {
-                self.shop.metrics.refuse(exceeded.limit);
-                inside.refused.insert(number, guest.clone());
+                self.context.metrics.refuse(exceeded.limit);
+                inside.refused.insert(number, connection.clone());
                 if inside.refused.len() > REFUSED
                     && let Some((_, oldest)) = inside.refused.pop_first()
                 {
@@ -131,22 +130,22 @@ impl ConnectionLimiter {
                 }
             }
         }
-        ConnectionPermit { door: self.clone(), number, guest, pause }
+        ConnectionPermit { limiter: self.clone(), number, connection, pause }
     }
 
-    /// Has all go who have not asked for anything, and waits no longer for requests that have not come whole.
+    /// Closes all connections that have not made a request, and stops waiting for incomplete requests.
     pub(crate) fn close_up(&self) {
-        self.room.wait_no_longer();
+        self.budget.wait_no_longer();
         let inside = self.lock();
-        let silent = inside.silent.values().filter(|guest| !guest.has_asked());
-        silent.chain(inside.refused.values()).for_each(|guest| guest.closing().cancel());
+        let silent = inside.silent.values().filter(|connection| !connection.is_active());
+        silent.chain(inside.refused.values()).for_each(|connection| connection.closing().cancel());
     }
 }
 
 impl Connections {
-    /// Has a silent connection give way if there is no place for one more. Returns how long the next had best wait then.
+    /// Closes a silent connection if a limit is reached, and then returns how long to wait before the next accept.
     fn make_room(&mut self, most: LimitPair, key: &CallerKey) -> Result<Option<Duration>, Exceeded> {
-        let turn = |places: u64| Some(TO_SPEAK / u32::try_from(places).unwrap_or(u32::MAX).max(1));
+        let turn = |slots: u64| Some(FIRST_REQUEST_TIME / u32::try_from(slots).unwrap_or(u32::MAX).max(1));
         let has = self.of.get(key).map_or(0, |own| own.connections);
         if let Some(allowed) = most.per_caller.filter(|&allowed| has >= allowed) {
             let oldest = self.oldest_silent(|inside| inside.of.get_mut(key)?.silent.pop_first());
@@ -163,16 +162,17 @@ impl Connections {
         Ok(None)
     }
 
-    /// The first that `next` names and that has not asked for anything. Who has is looked at once, and never again.
+    /// The first connection from `next` that has not made a request. Active ones are removed from the list, so that each is
+    /// checked once.
     fn oldest_silent(&mut self, next: impl Fn(&mut Connections) -> Option<u64>) -> Option<Arc<ConnectionContext>> {
         loop {
             let number = next(self)?;
-            let guest = self.silent.remove(&number);
-            if let Some(own) = guest.as_ref().and_then(|guest| self.of.get_mut(guest.account().key())) {
+            let connection = self.silent.remove(&number);
+            if let Some(own) = connection.as_ref().and_then(|connection| self.of.get_mut(connection.account().key())) {
                 own.silent.remove(&number);
             }
-            if guest.as_ref().is_some_and(|guest| !guest.has_asked()) {
-                return guest;
+            if connection.as_ref().is_some_and(|connection| !connection.is_active()) {
+                return connection;
             }
         }
     }
@@ -184,14 +184,14 @@ fn exceeded(limit: Limit, was: u64, allowed: u64, caller: Option<Box<str>>) -> E
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut inside = self.door.lock();
-        if self.guest.refused().is_some() {
+        let mut inside = self.limiter.lock();
+        if self.connection.refused().is_some() {
             inside.refused.remove(&self.number);
             return;
         }
         inside.connections -= 1;
         inside.silent.remove(&self.number);
-        let key = self.guest.account().key();
+        let key = self.connection.account().key();
         if let Some(own) = inside.of.get_mut(key) {
             own.connections -= 1;
             own.silent.remove(&self.number);
@@ -203,34 +203,36 @@ impl Drop for ConnectionPermit {
 }
 
 impl ConnectionPermit {
-    /// Somebody had to give way: the next had best be let in only after this.
+    /// Set if another connection was closed: how long to wait before the next accept.
     pub(crate) fn pause(&self) -> Option<Duration> {
         self.pause
     }
 
-    /// Cancelled when the connection has to go.
+    /// Cancelled when the connection must be closed.
     pub(crate) fn closing(&self) -> CancellationToken {
-        self.guest.closing().clone()
+        self.connection.closing().clone()
     }
 }
 
 /// The stream of a connection that the server can close.
 pub(crate) struct AdmittedStream<S> {
     stream: S,
-    place: ConnectionPermit,
+    permit: ConnectionPermit,
     closing: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 impl<S> AdmittedStream<S> {
-    pub(crate) fn new(stream: S, place: ConnectionPermit) -> Self {
-        let closing = Box::pin(place.guest.closing().clone().cancelled_owned());
-        AdmittedStream { stream, place, closing }
+    pub(crate) fn new(stream: S, permit: ConnectionPermit) -> Self {
+        let closing = Box::pin(permit.connection.closing().clone().cancelled_owned());
+        AdmittedStream { stream, permit, closing }
     }
 
-    /// An error when it is to be closed; else the task is woken when it is.
+    /// An error if the connection must be closed; otherwise the task is woken when that happens.
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         match self.closing.as_mut().poll(cx) {
-            Poll::Ready(()) => Err(io::Error::new(io::ErrorKind::ConnectionAborted, "it has to give way to others")),
+            Poll::Ready(()) => {
+                Err(io::Error::new(io::ErrorKind::ConnectionAborted, "it was closed in favour of other connections"))
+            }
             Poll::Pending => Ok(()),
         }
     }
@@ -240,7 +242,7 @@ impl<S> Connected for AdmittedStream<S> {
     type ConnectInfo = Arc<ConnectionContext>;
 
     fn connect_info(&self) -> Arc<ConnectionContext> {
-        self.place.guest.clone()
+        self.permit.connection.clone()
     }
 }
 
@@ -289,70 +291,70 @@ mod tests {
     const HOST: CallerKey = CallerKey::User(1);
     const OTHER: CallerKey = CallerKey::User(2);
 
-    fn door(in_all: u64, per_caller: u64) -> Arc<ConnectionLimiter> {
+    fn limiter(in_all: u64, per_caller: u64) -> Arc<ConnectionLimiter> {
         let connections = LimitPair { in_all: Some(in_all), per_caller: Some(per_caller) };
         let limits = Limits { connections, ..Limits::default() };
-        let shop = ServiceContext { limits, ..ServiceContext::default() };
-        ConnectionLimiter::new(Arc::new(shop), Arc::new(System::new()))
+        let context = ServiceContext { limits, ..ServiceContext::default() };
+        ConnectionLimiter::new(Arc::new(context), Arc::new(System::new()))
     }
 
-    fn limit(place: &ConnectionPermit) -> Option<Limit> {
-        place.guest.refused().map(|refused| refused.limit)
+    fn limit(permit: &ConnectionPermit) -> Option<Limit> {
+        permit.connection.refused().map(|refused| refused.limit)
     }
 
     #[tokio::test]
-    async fn g7_the_oldest_silent_connection_gives_way_to_a_new_one() {
-        let door = door(2, 2);
-        let enter = |key| AdmittedStream::new(tokio::io::empty(), door.enter(key));
+    async fn g7_the_oldest_silent_connection_is_closed_for_a_new_one() {
+        let limiter = limiter(2, 2);
+        let enter = |key| AdmittedStream::new(tokio::io::empty(), limiter.enter(key));
         let (first, second) = (enter(HOST), enter(OTHER));
-        assert!(!first.place.guest.closing().is_cancelled());
+        assert!(!first.permit.connection.closing().is_cancelled());
         let mut third = enter(OTHER);
-        assert!(first.place.guest.closing().is_cancelled() && !second.place.guest.closing().is_cancelled());
+        assert!(first.permit.connection.closing().is_cancelled() && !second.permit.connection.closing().is_cancelled());
         let (mut stream, _other) = tokio::io::duplex(1);
-        let mut waiting = AdmittedStream::new(&mut stream, first.place);
+        let mut waiting = AdmittedStream::new(&mut stream, first.permit);
         let closed = waiting.read_u8().await.expect_err("it was closed");
         assert_eq!(closed.kind(), io::ErrorKind::ConnectionAborted);
         assert_eq!(third.read(&mut [0; 8]).await.expect("it is open"), 0);
     }
 
     #[tokio::test]
-    async fn g7_where_somebody_has_to_give_way_the_next_comes_a_little_later() {
-        let door = door(100, 50);
-        let places: Vec<_> = (0..51).map(|_| door.enter(HOST)).collect();
-        let pauses: Vec<_> = places.iter().filter_map(ConnectionPermit::pause).collect();
+    async fn g7_after_a_connection_was_closed_for_a_new_one_the_next_is_accepted_later() {
+        let limiter = limiter(100, 50);
+        let permits: Vec<_> = (0..51).map(|_| limiter.enter(HOST)).collect();
+        let pauses: Vec<_> = permits.iter().filter_map(ConnectionPermit::pause).collect();
         assert_eq!(
             (pauses[..].len(), pauses[0] * 50),
-            (1, TO_SPEAK),
-            "each has the time to speak until it is its turn"
+            (1, FIRST_REQUEST_TIME),
+            "each has the time for a first request before it can be closed"
         );
     }
 
     #[tokio::test]
-    async fn who_has_asked_stays_and_who_leaves_makes_room() {
-        let door = door(1, 1);
-        let place = door.enter(HOST);
-        place.guest.asks();
-        assert_eq!(limit(&door.enter(OTHER)), Some(Limit::Connections));
-        assert!(!place.guest.closing().is_cancelled());
-        drop(place);
-        assert_eq!(limit(&door.enter(OTHER)), None);
-        assert_eq!(door.connections(), 0);
-        assert!(door.lock().of.is_empty() && door.lock().refused.is_empty());
+    async fn active_connections_stay_and_closed_ones_free_their_slot() {
+        let limiter = limiter(1, 1);
+        let permit = limiter.enter(HOST);
+        permit.connection.mark_active();
+        assert_eq!(limit(&limiter.enter(OTHER)), Some(Limit::Connections));
+        assert!(!permit.connection.closing().is_cancelled());
+        drop(permit);
+        assert_eq!(limit(&limiter.enter(OTHER)), None);
+        assert_eq!(limiter.connections(), 0);
+        assert!(limiter.lock().of.is_empty() && limiter.lock().refused.is_empty());
     }
 
     #[tokio::test]
-    async fn g7_a_caller_with_its_share_of_connections_is_in_nobodys_way() {
-        let door = door(4, 2);
-        let of_other = door.enter(OTHER);
-        let own: Vec<_> = (0..3).map(|_| door.enter(HOST)).collect();
-        assert!(own[0].guest.closing().is_cancelled() && own.iter().all(|place| limit(place).is_none()));
+    async fn g7_a_caller_at_its_limit_of_connections_does_not_affect_others() {
+        let limiter = limiter(4, 2);
+        let of_other = limiter.enter(OTHER);
+        let own: Vec<_> = (0..3).map(|_| limiter.enter(HOST)).collect();
+        assert!(own[0].connection.closing().is_cancelled() && own.iter().all(|permit| limit(permit).is_none()));
         drop(own);
-        let own = [door.enter(HOST), door.enter(HOST)];
-        own.iter().for_each(|place| place.guest.asks());
-        let refused: Vec<_> = (0..=REFUSED).map(|_| door.enter(HOST)).collect();
-        assert!(refused.iter().all(|place| limit(place) == Some(Limit::ConnectionsPerCaller)));
-        assert!(refused[0].guest.closing().is_cancelled() && !refused[1].guest.closing().is_cancelled());
-        assert!(limit(&door.enter(OTHER)).is_none() && !of_other.guest.closing().is_cancelled());
-        assert_eq!(door.shop.metrics.refused(Limit::ConnectionsPerCaller), REFUSED as u64 + 1);
+        let own = [limiter.enter(HOST), limiter.enter(HOST)];
+        own.iter().for_each(|permit| permit.connection.mark_active());
+        let refused: Vec<_> = (0..=REFUSED).map(|_| limiter.enter(HOST)).collect();
+        assert!(refused.iter().all(|permit| limit(permit) == Some(Limit::ConnectionsPerCaller)));
+        assert!(refused[0].connection.closing().is_cancelled() && !refused[1].connection.closing().is_cancelled());
+        assert!(limit(&limiter.enter(OTHER)).is_none() && !of_other.connection.closing().is_cancelled());
+        assert_eq!(limiter.context.metrics.refused(Limit::ConnectionsPerCaller), REFUSED as u64 + 1);
     }
 }

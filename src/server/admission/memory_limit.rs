@@ -1,4 +1,4 @@
-//! A service whose half requests and unread answers are counted in the [`MemoryBudget`](super::Room) of their connection.
+//! Counts incomplete requests and unread answers in the [`MemoryBudget`](super::memory_budget::MemoryBudget).
 use super::memory_budget::{ConnectionContext, MemoryReservation};
 use crate::server::status;
 use bytes::Bytes;
@@ -14,25 +14,25 @@ use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
 
-/// What a request that has not come whole takes beside its bytes, at most: most of it is the buffer for its message.
+/// The maximum overhead of an incomplete request, in bytes: mostly the buffer for its message.
 const HALF_REQUEST: usize = 16 << 10;
 
-/// What an answer takes beside its bytes, about.
+/// The approximate overhead of an answer, in bytes.
 const ANSWER: usize = 1 << 10;
 
-/// What the buffer of a message that has not come whole takes for each of its bytes, at most: it grows ahead of them.
+/// The maximum size of the buffer of an incomplete message per received byte: it grows ahead of them.
 const BUFFERS: usize = 4;
 
-/// Counts what the requests and answers of `S` take while they are on their way. The connection is a
-/// [`ConnectionContext`] among the extensions of the request; without one, nothing is counted.
+/// Counts the memory of requests and answers of `S` in flight. The connection is a
+/// [`ConnectionContext`] in the extensions of the request; without one, nothing is counted.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryLimit<S>(pub S);
 
-/// Among the extensions of an answer: the bytes of its message. Else they are taken to be few.
+/// An extension of an answer: the size of its message in bytes. Without it, the message counts as small.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size(pub(crate) usize);
 
-/// Among the extensions of an answer: it counts for itself.
+/// An extension of an answer that counts its own memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counts;
 
@@ -53,21 +53,21 @@ where
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let Some(guest) = request.extensions().get::<Arc<ConnectionContext>>().cloned() else {
-            return Answering { answer: self.0.call(request), guest: None };
+        let Some(connection) = request.extensions().get::<Arc<ConnectionContext>>().cloned() else {
+            return Answering { answer: self.0.call(request), connection: None };
         };
         let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
         let size = HALF_REQUEST + headers.sum::<usize>();
-        let receiving = |body| Body::new(Receiving { body, size, guest: guest.clone(), waiting: None });
-        Answering { answer: self.0.call(request.map(receiving)), guest: Some(guest) }
+        let receiving = |body| Body::new(Receiving { body, size, connection: connection.clone(), waiting: None });
+        Answering { answer: self.0.call(request.map(receiving)), connection: Some(connection) }
     }
 }
 
-/// The body of a request. It is counted while its rest has to be waited for: most requests come whole.
+/// The body of a request. It is counted only while the rest is awaited: most requests arrive complete.
 struct Receiving {
     body: Body,
     size: usize,
-    guest: Arc<ConnectionContext>,
+    connection: Arc<ConnectionContext>,
     waiting: Option<Waiting>,
 }
 
@@ -77,9 +77,9 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn of(guest: &Arc<ConnectionContext>, size: usize) -> Self {
-        let too_late = Box::pin(guest.too_late().clone().cancelled_owned());
-        Waiting { held: guest.hold(size), too_late }
+    fn of(connection: &Arc<ConnectionContext>, size: usize) -> Self {
+        let too_late = Box::pin(connection.too_late().clone().cancelled_owned());
+        Waiting { held: connection.hold(size), too_late }
     }
 }
 
@@ -98,7 +98,7 @@ impl http_body::Body for Receiving {
             }
             Poll::Ready(_) => this.waiting = None,
             Poll::Pending => {
-                let waiting = this.waiting.get_or_insert_with(|| Waiting::of(&this.guest, this.size));
+                let waiting = this.waiting.get_or_insert_with(|| Waiting::of(&this.connection, this.size));
                 ready!(waiting.too_late.as_mut().poll(cx));
                 return Poll::Ready(Some(Err(status::draining())));
             }
@@ -118,10 +118,10 @@ impl http_body::Body for Receiving {
     }
 }
 
-/// The answer that is being made.
+/// The answer in preparation.
 pub(crate) struct Answering<F> {
     answer: F,
-    guest: Option<Arc<ConnectionContext>>,
+    connection: Option<Arc<ConnectionContext>>,
 }
 
 impl<F> Future for Answering<F>
@@ -131,25 +131,25 @@ where
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        // Its other requests may have been read already: none of them is to make the room any tighter.
-        if self.guest.as_ref().is_some_and(|guest| guest.closing().is_cancelled()) {
-            // What it asked for may be done already: it must not be taken for a refusal.
+        // The connection's other requests may have been read already; they must not use more of the budget.
+        if self.connection.as_ref().is_some_and(|connection| connection.closing().is_cancelled()) {
+            // The change may have been made already, so this must not look like a refusal.
             let status = Status::unavailable("the connection holds too much of the server's memory");
             return Poll::Ready(Ok(status.into_http()));
         }
         let answer = ready!(Pin::new(&mut self.answer).poll(cx))?;
-        let Some(guest) = self.guest.take().filter(|_| answer.extensions().get::<Counts>().is_none()) else {
+        let Some(connection) = self.connection.take().filter(|_| answer.extensions().get::<Counts>().is_none()) else {
             return Poll::Ready(Ok(answer));
         };
         let size = answer.extensions().get::<Size>().map_or(0, |size| size.0);
-        // Twice: as a message and encoded.
-        let held = guest.hold(ANSWER + 2 * size);
+        // Counted twice: as a message and encoded.
+        let held = connection.hold(ANSWER + 2 * size);
         Poll::Ready(Ok(answer.map(|body| Body::new(Delivering { body, held: Some(held) }))))
     }
 }
 
-/// The body of an answer. What it holds goes over to its message: HTTP/2 takes that whole as soon as the other side takes
-/// one byte, lets go of the body, and keeps the message until the last byte is sent.
+/// The body of an answer. Its reservation moves to its message: HTTP/2 takes the whole message as soon as the client reads
+/// one byte, drops the body, and keeps the message until the last byte is sent.
 struct Delivering {
     body: Body,
     held: Option<MemoryReservation>,
@@ -178,7 +178,7 @@ impl http_body::Body for Delivering {
     }
 }
 
-/// `bytes`, counted as `held` until the connection has sent the last of them.
+/// `bytes`, counted as `held` until the connection has sent the last one.
 pub(crate) fn counted(bytes: Bytes, held: MemoryReservation) -> Bytes {
     struct Counted(Bytes, #[expect(dead_code, reason = "it counts until it is dropped")] MemoryReservation);
     impl AsRef<[u8]> for Counted {
@@ -197,17 +197,18 @@ mod tests {
     use std::time::Duration;
     use tonic::Code;
 
-    /// Its change may be made already: a refusal would have its caller believe that nothing is open.
+    /// The change may have been made already: a refusal would make the caller believe that nothing is open.
     #[tokio::test]
-    async fn g4_whose_connection_is_closed_for_what_it_holds_is_not_told_that_its_call_was_refused() {
+    async fn g4_a_call_on_a_connection_closed_for_its_memory_is_not_reported_as_refused() {
         let answered = tower::service_fn(|_| std::future::ready(Ok(http::Response::new(Body::empty()))));
-        let guest =
-            Arc::<MemoryBudget>::default().guest(Accounts::default().of(CallerKey::Unknown, Duration::ZERO), None);
+        let connection =
+            Arc::<MemoryBudget>::default().connection(Accounts::default().of(CallerKey::Unknown, Duration::ZERO), None);
         let call = || {
-            MemoryLimit(answered).call(http::Request::builder().extension(guest.clone()).body(Body::empty()).unwrap())
+            MemoryLimit(answered)
+                .call(http::Request::builder().extension(connection.clone()).body(Body::empty()).unwrap())
         };
         assert_eq!(Status::from_header_map(call().await.unwrap().headers()).map(|status| status.code()), None);
-        guest.closing().cancel();
+        connection.closing().cancel();
         let told = Status::from_header_map(call().await.unwrap().headers());
         assert_eq!(told.map(|status| status.code()), Some(Code::Unavailable));
     }

@@ -1,6 +1,6 @@
-//! The streams that are no watches: those of health and reflection. They count with the watches, by what they take, and end when the server drains.
+//! Limits the streams of health and reflection. They count like watches, weighted by their memory, and end when the server drains.
 use super::caller::account;
-use super::context::{PROBE, ServiceContext};
+use super::service_context::{PROBE, ServiceContext};
 use crate::clock::Clock;
 use crate::coordinator::quota::{StreamPermit, Weight};
 use crate::server::status;
@@ -17,31 +17,31 @@ use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
 
-/// A watch of ours takes 1.4 kB; one of these takes about 10, most of it a buffer that the generated code keeps for each.
+/// A watch takes 1.4 kB; such a stream takes about 10 kB, mostly a buffer of the generated code.
 const WEIGHT: Weight = Weight { streams: 8, watched: 0 };
 
 /// Counts the streams of `S`, and ends them when `drain` is cancelled.
 #[derive(Clone)]
 pub(crate) struct StreamLimit<S> {
     inner: S,
-    shop: Arc<ServiceContext>,
+    context: Arc<ServiceContext>,
     clock: Arc<dyn Clock>,
     drain: CancellationToken,
 }
 
 impl<S> StreamLimit<S> {
-    /// In front of `inner`.
-    pub(crate) fn new(inner: S, shop: Arc<ServiceContext>, clock: Arc<dyn Clock>, drain: CancellationToken) -> Self {
-        StreamLimit { inner, shop, clock, drain }
+    /// Wraps `inner`.
+    pub(crate) fn new(inner: S, context: Arc<ServiceContext>, clock: Arc<dyn Clock>, drain: CancellationToken) -> Self {
+        StreamLimit { inner, context, clock, drain }
     }
 
     fn share(&self, request: &http::Request<Body>) -> Result<Option<StreamPermit>, Status> {
         if request.uri().path() == PROBE {
             return Ok(None);
         }
-        let account = account(&self.shop.accounts, request.extensions(), &*self.clock);
-        let share = self.shop.accounts.stream(account, &self.shop.limits, WEIGHT);
-        share.map(Some).map_err(|exceeded| self.shop.refuse(exceeded))
+        let account = account(&self.context.accounts, request.extensions(), &*self.clock);
+        let share = self.context.accounts.stream(account, &self.context.limits, WEIGHT);
+        share.map(Some).map_err(|exceeded| self.context.refuse(exceeded))
     }
 }
 
@@ -73,18 +73,18 @@ where
     }
 }
 
-/// A stream that is being opened, or a call.
+/// A stream that is being opened, or a unary call.
 pub(crate) enum Opening<F> {
-    /// What is no stream.
+    /// A unary call.
     Call(F),
-    /// A stream, and what it counts as.
+    /// A stream, with its weight.
     Stream {
-        /// The service's.
+        /// The future of the service.
         answer: F,
-        /// Until it is open.
+        /// Released if it does not open.
         stream: Option<(StreamPermit, CancellationToken)>,
     },
-    /// There are too many.
+    /// Refused, because there are too many streams.
     Refused(Option<Status>),
 }
 
@@ -112,9 +112,9 @@ where
     }
 }
 
-/// What a stream sends.
+/// The messages of a stream.
 struct Stream {
-    /// `None` after the end.
+    /// `None` after the end of the stream.
     body: Option<Body>,
     drain: Pin<Box<WaitForCancellationFutureOwned>>,
     _share: StreamPermit,
@@ -127,7 +127,7 @@ impl http_body::Body for Stream {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = self.get_mut();
         let Some(body) = &mut this.body else { return Poll::Ready(None) };
-        // First what there is: whoever watches the health is told that it ends before the watch does.
+        // Pending messages first: a health watch reports NOT_SERVING before it ends.
         if let Poll::Ready(frame) = Pin::new(body).poll_frame(cx) {
             return Poll::Ready(frame);
         }

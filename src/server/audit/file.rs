@@ -23,7 +23,7 @@ impl Config {
     /// Whether a trail could be opened and rotated, without a change to any file.
     ///
     /// # Errors
-    /// What is in the way.
+    /// The obstacle.
     pub fn check(&self) -> Result<(), String> {
         check(&self.path)
     }
@@ -49,7 +49,7 @@ impl Files {
         let full_at = config.max_size;
         let config = config.clone();
         let mut files = Files { config, file, size, full_at, stuck: false, mid_line: false, failing: false };
-        // What a process left that ended in the middle of a line.
+        // Left by a process that ended in the middle of a line.
         if size > 0 && !ends_with_a_line(&files.config.path)? {
             files.append(b"\n")?;
         }
@@ -71,7 +71,7 @@ impl Files {
         path.into()
     }
 
-    /// Takes another file if ours was moved away (logrotate) or is full.
+    /// Switches to another file if the present one was moved away (logrotate) or is full.
     fn turn(&mut self, more: u64) -> io::Result<()> {
         if self.mid_line {
             return Ok(());
@@ -79,7 +79,7 @@ impl Files {
         let ours = self.file.metadata()?;
         let there = fs::metadata(&self.config.path);
         let moved = there.as_ref().map_or(true, |there| (there.dev(), there.ino()) != (ours.dev(), ours.ino()));
-        // Cut by somebody else, it is smaller than we know.
+        // The file is smaller than expected if another process truncated it.
         self.size = ours.len();
         if self.size <= self.config.max_size {
             self.full_at = self.config.max_size;
@@ -175,9 +175,9 @@ impl Sink for Files {
         let path = self.config.path.display();
         match (&outcome, self.failing) {
             (Err(error), false) => {
-                tracing::error!(%path, %error, "the audit trail cannot be written: its lines wait; make room, or make it writable");
+                tracing::error!(%path, %error, "the audit trail cannot be written: its lines are buffered; free space, or make the file writable");
             }
-            (Ok(()), true) => tracing::info!(%path, "the audit trail is written again"),
+            (Ok(()), true) => tracing::info!(%path, "the audit trail can be written again"),
             _ => {}
         }
         self.failing = outcome.is_err();
@@ -206,7 +206,7 @@ pub(super) fn check(path: &Path) -> Result<(), String> {
 
 /// Whether a full file can be renamed, as far as the directory tells.
 fn can_be_put_aside(path: &Path) -> io::Result<()> {
-    // Such as /dev/full, which nobody puts aside.
+    // Such as /dev/full, which is not rotated.
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return Ok(());
     }
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_logrotate_has_moved_away_is_left_alone_and_what_it_has_cut_goes_on() {
+    fn a_file_moved_by_logrotate_is_left_and_a_truncated_one_is_continued() {
         let directory = tempfile::tempdir().unwrap();
         let mut files = files(directory.path(), 1_000, 2);
         write(&mut files, "one\n");

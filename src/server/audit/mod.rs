@@ -24,7 +24,7 @@ const MOST: usize = 4 << 20;
 
 /// Writes the trail.
 pub(crate) struct Trail {
-    outlet: BackgroundWriter,
+    writer: BackgroundWriter,
     metrics: Arc<Metrics>,
     line: Vec<u8>,
     /// Lines that the trail lacks since the last one that was taken.
@@ -92,8 +92,8 @@ impl Trail {
     /// # Errors
     /// The file cannot be opened or written.
     pub(crate) fn open(config: &Config, metrics: Arc<Metrics>, now: Timestamp) -> io::Result<Self> {
-        let outlet = BackgroundWriter::start("audit", MOST, Files::open(config)?)?;
-        let mut trail = Trail { outlet, metrics, line: Vec::new(), missing: 0 };
+        let writer = BackgroundWriter::start("audit", MOST, Files::open(config)?)?;
+        let mut trail = Trail { writer, metrics, line: Vec::new(), missing: 0 };
         trail.write(&Line { version: Some(env!("CARGO_PKG_VERSION")), ..Line::new(now, "server_started") });
         Ok(trail)
     }
@@ -116,7 +116,7 @@ impl Trail {
 
     fn miss(&mut self) {
         if self.missing == 0 {
-            tracing::error!("the audit trail lacks lines: its file cannot be written, and no more can wait");
+            tracing::error!("the audit trail lacks lines: its file cannot be written, and the buffer is full");
         }
         self.missing += 1;
         self.metrics.audit_lost.add_one();
@@ -126,7 +126,7 @@ impl Trail {
         self.line.clear();
         serde_json::to_writer(&mut self.line, line).expect("a line is made of text and numbers");
         self.line.push(b'\n');
-        self.outlet.push(&self.line)
+        self.writer.push(&self.line)
     }
 }
 
@@ -176,6 +176,6 @@ impl ChangeObserver for Trail {
     }
 
     fn is_full(&self) -> bool {
-        self.outlet.is_nearly_full()
+        self.writer.is_nearly_full()
     }
 }

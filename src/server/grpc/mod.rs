@@ -1,4 +1,4 @@
-//! The gRPC face: decodes and checks calls at the door, hands them to the coordinator, encodes what comes back.
+//! The gRPC service: decodes and checks calls, passes them to the coordinator, and encodes the results.
 //!
 //! Unary calls go through tonic's generated server. `WatchPauseState` is served beside it (`watch.rs`): its messages
 //! are framed once and shared by all streams, where the generated code would encode them and keep a buffer per stream.
@@ -42,16 +42,16 @@ pub struct Elicitations {
 }
 
 impl Elicitations {
-    /// Serves what `coordinator` keeps. With `access`, it has to be behind a [`Admission`](super::admission::Gate) that knows the same.
+    /// Serves the threads of `coordinator`. With `access`, the layer [`Admission`](super::admission::Admission) must come first.
     pub fn new(
         coordinator: Arc<Coordinator>,
         clock: Arc<dyn Clock>,
-        shop: Arc<ServiceContext>,
+        context: Arc<ServiceContext>,
         access: Option<Arc<Access>>,
     ) -> Self {
         let is_open = access.is_none();
-        let watch = watch::Watches::new(coordinator.hub().clone(), clock.clone(), shop.clone(), access);
-        let calls = Calls { coordinator, clock, shop, is_open };
+        let watch = watch::Watches::new(coordinator.hub().clone(), clock.clone(), context.clone(), access);
+        let calls = Calls { coordinator, clock, context, is_open };
         Elicitations { unary: ElicitationServiceServer::new(calls).max_decoding_message_size(MAX_UNARY_REQUEST), watch }
     }
 }
@@ -89,14 +89,14 @@ fn sized<M: Message>(message: M) -> Response<M> {
 struct Calls {
     coordinator: Arc<Coordinator>,
     clock: Arc<dyn Clock>,
-    shop: Arc<ServiceContext>,
+    context: Arc<ServiceContext>,
     /// Everybody may do everything.
     is_open: bool,
 }
 
 impl Calls {
     async fn call(&self, caller: &http::Extensions, thread: ThreadId, command: Command) -> Result<Answer, Status> {
-        let by = admission::account(&self.shop.accounts, caller, &*self.clock);
+        let by = admission::account(&self.context.accounts, caller, &*self.clock);
         let outcome = self.coordinator.call_by(Call { by, ..Call::from((thread, command)) }).await;
         outcome.map_err(|refusal| status::of(&refusal))
     }
@@ -105,9 +105,9 @@ impl Calls {
         Rights::of(request.extensions(), self.is_open, role)
     }
 
-    /// Up to when lengths are told. To be asked for before the state is read.
+    /// The time up to which durations are exact. Call this before the state is read.
     fn now(&self) -> Timestamp {
-        self.coordinator.hub().horizon().limit(self.clock.now())
+        self.coordinator.hub().safe_time().limit(self.clock.now())
     }
 }
 

@@ -14,7 +14,7 @@ const MAX_SIZE: usize = 1_000;
 /// 4 MiB by default.
 const MAX_BYTES: usize = 2 << 20;
 
-/// What to list.
+/// The listing.
 pub(super) struct Page {
     after: Option<String>,
     size: usize,

@@ -35,21 +35,21 @@ const MAX_WATCH_REQUEST: usize = 3 << 20;
 pub(super) struct Watches {
     hub: Arc<Hub>,
     clock: Arc<dyn Clock>,
-    shop: Arc<ServiceContext>,
+    context: Arc<ServiceContext>,
     access: Option<Arc<Access>>,
 }
 
-/// Is there when a caller has no right to its watch any more.
+/// Completes when the caller loses its permission for the watch.
 type End = Pin<Box<dyn Future<Output = Denial> + Send>>;
 
 impl Watches {
     pub(super) fn new(
         hub: Arc<Hub>,
         clock: Arc<dyn Clock>,
-        shop: Arc<ServiceContext>,
+        context: Arc<ServiceContext>,
         access: Option<Arc<Access>>,
     ) -> Self {
-        Watches { hub, clock, shop, access }
+        Watches { hub, clock, context, access }
     }
 
     pub(super) async fn serve(self, request: http::Request<Body>) -> Result<http::Response<Body>, Infallible> {
@@ -57,18 +57,19 @@ impl Watches {
     }
 
     async fn open(self, request: http::Request<Body>) -> Result<http::Response<Body>, Status> {
-        let guest = request.extensions().get::<Arc<ConnectionContext>>().cloned();
-        let account = account(&self.shop.accounts, request.extensions(), &*self.clock);
+        let connection = request.extensions().get::<Arc<ConnectionContext>>().cloned();
+        let account = account(&self.context.accounts, request.extensions(), &*self.clock);
         let rights = Rights::of(request.extensions(), self.access.is_none(), Role::Watcher)?;
         let request = read(request).await?;
         let (interest, include_elicitations) = wire::watch(request).map_err(status::of_field)?;
         let interest = rights.within(interest)?;
         let end = self.access.zip(rights.caller()).map(|(access, caller)| Box::pin(access.end_of(caller)) as End);
-        let share = self.shop.accounts.stream(account, &self.shop.limits, Weight::watch(interest.named()));
-        let share = share.map_err(|exceeded| self.shop.refuse(exceeded))?;
+        let share = self.context.accounts.stream(account, &self.context.limits, Weight::watch(interest.named()));
+        let share = share.map_err(|exceeded| self.context.refuse(exceeded))?;
         let subscription = Some(self.hub.watch(interest));
-        let ends = Ends { shop: self.shop, code: Code::Cancelled };
-        let states = States { subscription, include_elicitations, clock: self.clock, guest, end, ends, _share: share };
+        let ends = Ends { context: self.context, code: Code::Cancelled };
+        let states =
+            States { subscription, include_elicitations, clock: self.clock, connection, end, ends, _share: share };
         let mut response = http::Response::new(Body::new(states));
         response.extensions_mut().insert(Counts);
         response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/grpc"));
@@ -89,12 +90,12 @@ async fn read(request: http::Request<Body>) -> Result<v1::WatchPauseStateRequest
     messages.message().await?.ok_or_else(|| Status::invalid_argument("the call has no request message"))
 }
 
-/// What a stream sends. `subscription`: `None` after the end.
+/// The messages of a stream. `subscription`: `None` after the end.
 struct States {
     subscription: Option<Subscription>,
     include_elicitations: bool,
     clock: Arc<dyn Clock>,
-    guest: Option<Arc<ConnectionContext>>,
+    connection: Option<Arc<ConnectionContext>>,
     end: Option<End>,
     ends: Ends,
     _share: StreamPermit,
@@ -102,13 +103,13 @@ struct States {
 
 /// Counts the end of a stream when it is dropped.
 struct Ends {
-    shop: Arc<ServiceContext>,
+    context: Arc<ServiceContext>,
     code: Code,
 }
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        self.shop.metrics.calls.ended(Rpc::Watch, self.code as i32);
+        self.context.metrics.calls.ended(Rpc::Watch, self.code as i32);
     }
 }
 
@@ -125,9 +126,9 @@ impl States {
 
     /// Small ones are not worth counting, and most are shared.
     fn counted(&self, bytes: Bytes) -> Bytes {
-        match &self.guest {
-            Some(guest) if bytes.len() > LARGE => {
-                let held = guest.hold(bytes.len());
+        match &self.connection {
+            Some(connection) if bytes.len() > LARGE => {
+                let held = connection.hold(bytes.len());
                 counted(bytes, held)
             }
             _ => bytes,
@@ -148,7 +149,7 @@ impl http_body::Body for States {
         }
         loop {
             let Some(subscription) = &mut this.subscription else { return Poll::Ready(None) };
-            let now = subscription.horizon().limit(this.clock.now());
+            let now = subscription.safe_time().limit(this.clock.now());
             let mut batch = Batch::new(now, this.include_elicitations);
             match subscription.poll_next(cx, &mut batch) {
                 Poll::Pending => return Poll::Pending,

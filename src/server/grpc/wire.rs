@@ -49,7 +49,7 @@ pub(crate) fn renew(request: v1::RenewElicitationRequest) -> Parsed<(ThreadId, C
     Ok((thread, Command::Renew { elicitation: named(request.elicitation_id)?, ttl: ttl(request.ttl)? }))
 }
 
-/// What to watch, and whether with elicitations.
+/// The threads to watch, and whether with elicitations.
 pub(crate) fn watch(request: v1::WatchPauseStateRequest) -> Parsed<(Interest, bool)> {
     let ids = request.thread_ids;
     if ids.len() > MAX_WATCHED {
@@ -66,10 +66,7 @@ pub(crate) fn watch(request: v1::WatchPauseStateRequest) -> Parsed<(Interest, bo
 }
 
 fn duration(duration: Duration) -> prost_types::Duration {
-    prost_types::Duration {
-        seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
-        nanos: i32::try_from(duration.subsec_nanos()).expect("below a billion"),
-    }
+    duration.try_into().expect("durations are differences of 64-bit nanoseconds")
 }
 
 fn timestamp(moment: Timestamp) -> prost_types::Timestamp {

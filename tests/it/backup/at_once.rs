@@ -117,7 +117,7 @@ fn a_journal_that_goes_round_while_it_is_copied_takes_nothing_from_the_copy() {
 
 /// Who is slow to read a copy holds up no commit, and gets the moment that was asked for.
 #[test]
-fn a_copy_that_nobody_reads_holds_up_nothing() {
+fn an_unread_copy_delays_nothing() {
     let mut store = Embedded::on(Arc::new(FakeDisk::default()), "the disk of the test", BOOT).unwrap();
     store.load(NOW).unwrap();
     (1..=OPEN).for_each(|n| commit(&mut store, n));

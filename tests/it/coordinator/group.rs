@@ -233,7 +233,7 @@ async fn a_call_is_taken_when_it_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_nothing_to_do_rests() {
+async fn an_idle_coordinator_does_not_wake_up() {
     let disk = Disk::new();
     let coordinator = disk.start();
     // On the runtime, and the slow one too; by the thread.
@@ -264,7 +264,7 @@ async fn dropped_it_has_closed_its_store() {
 
 /// Nobody may have been told, but who was told nothing had better find it done than half of it.
 #[tokio::test(start_paused = true)]
-async fn what_was_taken_is_committed_before_the_store_is_closed() {
+async fn accepted_calls_are_committed_before_the_store_is_closed() {
     let disk = Disk::new();
     let coordinator = disk.start();
     // Taken, and nothing more: the task has its turn when this test awaits.

@@ -33,7 +33,7 @@ fn a_thread_is_forgotten_after_24_h_and_goes_on_above_what_any_forgotten_one_had
 }
 
 #[test]
-fn many_idle_threads_are_forgotten_bit_by_bit_and_hold_nobody_up() {
+fn many_idle_threads_are_forgotten_a_few_at_a_time_without_delaying_calls() {
     let store = Obedient::default();
     let mut rig = Rig::new(store.clone(), clock());
     for i in 0..5_000 {
@@ -75,7 +75,7 @@ fn a_thread_that_is_named_again_by_the_batch_that_forgets_it_is_kept() {
 }
 
 #[test]
-fn what_is_remembered_is_deleted_from_the_store_after_10_minutes() {
+fn remembered_calls_are_deleted_from_the_store_after_10_minutes() {
     let store = Obedient::default();
     let mut rig = Rig::new(store.clone(), clock());
     rig.call("t", increment("r", None)).expect("opens");

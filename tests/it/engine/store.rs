@@ -28,7 +28,7 @@ fn while_the_store_refuses_changes_are_refused_and_renewals_and_reads_go_on() {
 
 /// G2: leases do not end while their holders cannot be served, and each has a full ttl afterwards.
 #[test]
-fn an_outage_of_the_store_begins_every_lease_anew() {
+fn an_outage_of_the_store_restarts_every_lease() {
     let store = Obedient::default();
     let mut rig = Rig::new(store.clone(), clock());
     rig.open("t", Some(30 * SECOND));
@@ -164,7 +164,7 @@ fn a_store_that_may_take_long_says_so() {
 }
 
 #[test]
-fn what_is_committed_is_counted() {
+fn commits_are_counted() {
     let (clock, hub, metrics) = (clock(), Arc::<Hub>::default(), Arc::<Metrics>::default());
     let settings = Settings { metrics: metrics.clone(), ..Settings::default() };
     let store = Obedient::default();
@@ -187,7 +187,7 @@ fn what_is_committed_is_counted() {
 }
 
 #[test]
-fn what_nobody_could_witness_is_not_opened_and_all_else_goes_on() {
+fn increments_are_refused_while_the_observer_is_full_and_other_calls_continue() {
     /// An audit trail that can take no more.
     struct Full(Arc<AtomicBool>);
     impl ChangeObserver for Full {
@@ -207,7 +207,7 @@ fn what_nobody_could_witness_is_not_opened_and_all_else_goes_on() {
 }
 
 #[test]
-fn what_changes_nothing_that_lasts_is_answered_without_the_disk() {
+fn calls_without_a_lasting_change_are_answered_without_the_disk() {
     let store = Obedient::default();
     let mut rig = Rig::new(store.clone(), clock());
     let (id, _) = rig.open("t", Some(20 * SECOND));
@@ -222,7 +222,7 @@ fn what_changes_nothing_that_lasts_is_answered_without_the_disk() {
 }
 
 #[test]
-fn nobody_is_answered_and_nothing_is_published_by_a_store_that_is_broken() {
+fn a_broken_store_answers_no_call_and_publishes_nothing() {
     let store = Obedient::default();
     let mut rig = Rig::new(store.clone(), clock());
     store.orders().fatal = true;

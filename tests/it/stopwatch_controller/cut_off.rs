@@ -3,7 +3,7 @@ use super::*;
 use tonic::Status;
 
 #[tokio::test(start_paused = true)]
-async fn g1_what_runs_out_while_cut_off_waits_for_the_link_and_is_not_killed() {
+async fn g1_a_stopwatch_that_runs_out_while_disconnected_waits_for_the_connection() {
     let fake = Fake::start();
     let command = Command::start(&connected(&fake).await, s(3));
     command.until(s(1)).await;
@@ -41,7 +41,7 @@ async fn g1_waiting_in_small_steps_asks_again_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g2_what_runs_out_while_cut_off_waits_at_most_the_grace() {
+async fn g2_a_stopwatch_that_runs_out_while_disconnected_waits_at_most_the_grace() {
     let fake = Fake::start();
     let command = Command::start(&connected(&fake).await, s(3));
     command.until(s(1)).await;
@@ -109,7 +109,7 @@ async fn waiting_in_small_steps_does_not_renew_the_grace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_registers_while_cut_off_is_credited_from_its_own_beginning() {
+async fn a_stopwatch_registered_while_disconnected_is_credited_from_its_own_start() {
     let fake = Fake::start();
     let controller = connected(&fake).await;
     let old = Command::start(&controller, s(300));
@@ -131,7 +131,7 @@ async fn who_registers_while_cut_off_is_credited_from_its_own_beginning() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g1_who_registers_while_cut_off_is_not_charged_what_was_assumed_before() {
+async fn g1_a_stopwatch_registered_while_disconnected_is_not_charged_earlier_assumptions() {
     let fake = Fake::start();
     let controller = connected(&fake).await;
     fake.pause("t");
@@ -149,7 +149,7 @@ async fn g1_who_registers_while_cut_off_is_not_charged_what_was_assumed_before()
 }
 
 #[tokio::test(start_paused = true)]
-async fn g1_who_registers_on_a_dead_link_is_not_charged_what_was_assumed_before() {
+async fn g1_a_stopwatch_registered_on_a_dead_connection_is_not_charged_earlier_assumptions() {
     let fake = Fake::start();
     let controller = connected(&fake).await;
     fake.pause("t");

@@ -2,7 +2,7 @@
 use super::*;
 
 #[test]
-fn what_is_given_and_what_is_overtaken_is_counted() {
+fn deliveries_and_conflations_are_counted() {
     let hub = Arc::<Hub>::default();
     hub.publish([opened("a", 1)]);
     let mut watching = [

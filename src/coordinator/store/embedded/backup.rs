@@ -24,7 +24,7 @@ const HEADER: u8 = b'h';
 const ROWS: u8 = b'r';
 const END: u8 = b'e';
 
-/// What is in a backup.
+/// The content of a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// When it was taken: nanoseconds of the wall clock since 1970.

@@ -186,7 +186,7 @@ impl Checkpoints {
     }
 }
 
-/// Takes views of the database, from any thread.
+/// Creates views of the database, from any thread.
 #[derive(Clone)]
 pub(super) struct Viewer(Arc<Shared>);
 
@@ -268,14 +268,14 @@ impl Checkpointer {
                 self.health.full.store(true, Relaxed);
             }
             self.shared.changed.notify_all();
-            // What could not be carried over, the journal keeps for the next process.
+            // The journal keeps what could not be transferred, for the next process.
             if is_broken || finishing && state.out_of_space {
                 return;
             }
         }
     }
 
-    /// Takes up the files in one transaction. A database that has run out of space is closed: it must be opened anew.
+    /// Transfers the files in one transaction. A database without space is closed: it must be reopened.
     fn carry(&self, base: Option<Database>, full: &[Segment]) -> (Option<Database>, Result<(), ApplyError>) {
         let base = match base {
             Some(base) => base,

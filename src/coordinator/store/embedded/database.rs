@@ -39,7 +39,7 @@ pub(super) struct Database {
     database: redb::Database,
     /// The number of the last journal entry that was in it when it was opened.
     pub(super) applied: u64,
-    /// Of the journal's checksums.
+    /// The seed of the journal's checksums.
     pub(super) seed: u64,
 }
 
@@ -58,7 +58,7 @@ impl From<OpenError> for Unopened {
 
 /// Why the database did not take up changes.
 pub(super) enum ApplyError {
-    /// There is no space, even with the reserve; the database has to be opened anew.
+    /// There is no space, even with the reserve; the database must be reopened.
     NoSpace,
     /// It cannot be trusted any more.
     Broken(String),
@@ -168,7 +168,7 @@ impl Database {
         Ok(transaction.commit()?)
     }
 
-    /// Takes up what the journal has up to entry `applied`, durably.
+    /// Applies the journal up to entry `applied`, durably.
     pub(super) fn apply(&self, changes: &Changes<'_>, applied: u64) -> Result<(), ApplyError> {
         self.write(changes, applied).map_err(|error| match error.downcast_ref::<redb::Error>() {
             Some(redb::Error::Io(cause)) if is_no_space(cause) => ApplyError::NoSpace,
@@ -268,11 +268,11 @@ pub(super) struct View {
     pub(super) applied: u64,
 }
 
-/// Takes a row: its table, key and value.
+/// Receives a row: its table, key and value.
 type PutRow<'a> = dyn FnMut(Table, &[u8], &[u8]) -> io::Result<()> + 'a;
 
 impl Database {
-    /// What is committed now.
+    /// The committed rows.
     pub(super) fn view(&self, name: &str) -> Result<View, OpenError> {
         let view = || -> Result<View, redb::Error> {
             let transaction = self.database.begin_read()?;
@@ -336,7 +336,7 @@ fn merge(
 
 /// Runs `work`, in which redb may panic over what it reads. The error is what the panic said.
 pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    // What it leaves half-changed is not used again: the database is closed.
+    // A half-changed database is not used again: it is closed.
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|&text| text.to_owned());
         text.or_else(|| panic.downcast_ref().cloned()).unwrap_or_else(|| "a panic".into())
@@ -354,7 +354,7 @@ impl ReadError {
     }
 }
 
-/// What is read is not what was written.
+/// The data read differs from the data written.
 pub(super) fn damaged(name: &str, error: &(impl Display + ?Sized)) -> OpenError {
     OpenError::Corrupt(format!(
         "{name}: {error}. The store is damaged or not of pausewatch, and was left as it is. Restore a backup (`pausewatch restore`) \

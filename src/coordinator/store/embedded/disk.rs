@@ -35,7 +35,7 @@ pub(super) struct Health {
     pub(super) failure: OnceLock<String>,
 }
 
-/// What the store reads and writes through: files, or in tests something that loses, tears and refuses writes.
+/// The storage under the store: files, or in tests a disk that loses, tears and refuses writes.
 pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// Whether there is a database.
     ///
@@ -118,7 +118,7 @@ pub(super) struct Directory {
 impl Directory {
     pub(super) fn new(path: &Path) -> Self {
         let directory = Directory { path: path.to_owned() };
-        // What a process left that ended while it made a file.
+        // Left by a process that ended while it created a file.
         for draft in [DATABASE_DRAFT, SEGMENT_DRAFT] {
             let _ = std::fs::remove_file(directory.path.join(draft));
         }

@@ -1,4 +1,4 @@
-//! One entry of the journal, written so that a torn write and a damaged one can be told apart.
+//! One entry of the journal, in a format that distinguishes torn writes from damage.
 //!
 //! ```text
 //! header  payload  zeros up to the next sector of the file  header again  payload again
@@ -13,7 +13,7 @@
 //! written over: without a seed, a caller could send what looks like an entry.
 use twox_hash::XxHash3_64;
 
-/// What a disk writes whole or not at all, and loses together.
+/// The unit that a disk writes completely or not at all, in bytes.
 const SECTOR: usize = 512;
 const HEADER: usize = 28;
 

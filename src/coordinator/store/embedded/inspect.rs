@@ -8,7 +8,7 @@ use crate::core::Timestamp;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a sound store holds.
+/// The content of a sound store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Inspection {
     /// Threads that are known.
@@ -30,11 +30,11 @@ pub(crate) struct Inspection {
 /// There is none, a server has it open, or a server would not start on it.
 pub(crate) fn look_at(directory: &Path, boot_id: u64) -> Result<Embedded, OpenError> {
     let name = directory.display().to_string();
-    let glass = ReadOnlyOverlay::before(directory);
-    match glass.has_database() {
+    let overlay = ReadOnlyOverlay::before(directory);
+    match overlay.has_database() {
         Ok(true) => {}
         Ok(false) if !directory.is_dir() => return Err(OpenError::Io(format!("{name}: there is no such directory"))),
-        Ok(false) if glass.has_segment(0).unwrap_or(false) => {
+        Ok(false) if overlay.has_segment(0).unwrap_or(false) => {
             return Err(super::damaged(&name, "there is a journal, and the database is gone"));
         }
         Ok(false) => return Err(OpenError::Io(format!("{name}: there is no store in it, no {DATABASE}"))),
@@ -42,7 +42,7 @@ pub(crate) fn look_at(directory: &Path, boot_id: u64) -> Result<Embedded, OpenEr
     }
     let lock = lock::look(directory)?;
     restore::none_unfinished(directory)?;
-    let mut store = Embedded::on(Arc::new(glass), &name, boot_id)?;
+    let mut store = Embedded::on(Arc::new(overlay), &name, boot_id)?;
     store._lock = lock;
     Ok(store)
 }

@@ -38,7 +38,7 @@ impl From<io::Error> for ReadError {
     }
 }
 
-/// What the database does not hold yet: the payloads in their order, and the number of the last entry. Changes nothing.
+/// The payloads that the database does not contain yet, in order, and the number of the last entry. Changes nothing.
 /// `applied`: the number of the last entry that the database holds.
 pub(super) fn read(disk: &dyn Disk, seed: u64, applied: u64) -> Result<(Vec<Vec<u8>>, u64), ReadError> {
     if let Some(which) = segments::missing(disk)? {
@@ -76,7 +76,7 @@ pub(super) fn read(disk: &dyn Disk, seed: u64, applied: u64) -> Result<(Vec<Vec<
     Ok((payloads, last))
 }
 
-/// What is in the files at this moment, while others write to them.
+/// The present content of the files, while other threads write to them.
 pub(super) fn files(disk: &dyn Disk) -> io::Result<Vec<Vec<u8>>> {
     let contents = |number| {
         for _ in 0..TRIES_OF_A_FILE {
@@ -122,7 +122,7 @@ pub(super) fn payloads(segment: &Segment, seed: u64) -> Result<Vec<Vec<u8>>, Rea
     }
 }
 
-/// What payloads together make of each key. `None`: one is no payload.
+/// The result of all payloads for each key. `None`: a payload is invalid.
 pub(super) fn changes<'a>(payloads: impl IntoIterator<Item = &'a [u8]>) -> Option<Changes<'a>> {
     let mut changes = Changes::new();
     payloads.into_iter().try_for_each(|payload| ops::decode(payload, &mut changes))?;

@@ -13,7 +13,7 @@ use std::time::Duration;
 const TRIES: u32 = 50;
 const TRY_EVERY: Duration = Duration::from_millis(10);
 
-/// Takes the directory for this process. The lock ends with the file that is returned, however the process ends.
+/// Locks the directory for this process. The lock ends with the returned file, however the process ends.
 pub(super) fn take(directory: &Path) -> Result<File, OpenError> {
     let path = directory.join(LOCK);
     let failed = |error: io::Error| OpenError::Io(format!("lock {}: {error}", path.display()));

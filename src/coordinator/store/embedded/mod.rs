@@ -129,7 +129,7 @@ impl Embedded {
         })
     }
 
-    /// What makes copies of it while it is in use.
+    /// Makes copies of the store while it is in use.
     pub fn snapshots(&self) -> Snapshots {
         self.snapshots.clone()
     }
@@ -143,7 +143,7 @@ impl Embedded {
     }
 }
 
-/// Nobody is to move a store away because its disk cannot be read today.
+/// An unreadable disk must not be mistaken for a damaged store.
 fn told_from_damage(error: OpenError, health: &Health, name: &str) -> OpenError {
     match (error, health.failure.get()) {
         (OpenError::Corrupt(_), Some(why)) => OpenError::Io(format!(
@@ -228,7 +228,7 @@ impl Store for Embedded {
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        // A process that was told that the disk is broken must not write to it once more.
+        // After an error of the disk, the process must not write to it again.
         if let Some(journal) = self.journal.take() {
             self.checkpoints.finish(journal);
         }

@@ -19,7 +19,7 @@ pub(super) enum Table {
 /// The key of the floor in [`Table::Meta`].
 pub(super) const FLOOR_KEY: &str = "revision floor";
 
-/// What each key is to be: the latest of all changes to it. `None`: deleted. In the order of the tables.
+/// The final value of each key after all changes. `None`: deleted. In the order of the tables.
 pub(super) type Changes<'a> = BTreeMap<(Table, &'a [u8]), Option<&'a [u8]>>;
 
 /// Appends `batch` to `out`.

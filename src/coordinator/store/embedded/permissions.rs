@@ -1,6 +1,6 @@
 //! A store is for its owner alone: it has what people are asked, and by whom; and whoever can open its lock can hold it.
 //!
-//! - P1: what the store makes nobody else can open, whatever the umask is.
+//! - P1: other users cannot open anything that the store creates, whatever the umask is.
 //! - P2: what an earlier version has left open to others is closed to them when the store is opened. Its directory may be
 //!   the work of somebody else, who is told.
 use super::file_names::{DATABASE, LOCK, REPLACED, RESERVE, SEGMENT};
@@ -9,9 +9,9 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// What the owner may do, of a mode.
+/// The permissions of the owner in a mode.
 const OWNER: u32 = 0o700;
-/// What all may do who are neither the owner nor of the group, of a mode.
+/// The permissions of all other users in a mode.
 const OTHERS: u32 = 0o007;
 
 /// Opens files; those that it makes are for their owner alone.
@@ -31,12 +31,12 @@ pub(super) fn close_to_others(directory: &Path) {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     for path in entries.filter(|entry| is_of_a_store(&entry.file_name().to_string_lossy())).map(|entry| entry.path()) {
         if let Err(error) = close(&path) {
-            tracing::warn!("{}: other users of this machine may open it; chmod go= it: {error}", path.display());
+            tracing::warn!("{}: other users of this machine may open it; run chmod go=: {error}", path.display());
         }
     }
     if fs::metadata(directory).is_ok_and(|metadata| metadata.permissions().mode() & OTHERS != 0) {
         tracing::warn!(
-            "the data directory {}: every user of this machine can see into it; chmod 700 it",
+            "the data directory {}: every user of this machine can list it; run chmod 700",
             directory.display()
         );
     }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_store_makes_is_for_its_owner_alone() {
+    fn files_of_a_store_are_accessible_to_their_owner_only() {
         let place = tempfile::tempdir().unwrap();
         make(&place.path().join("data"));
         assert_eq!(open_to_others(place.path()), []);

@@ -1,4 +1,4 @@
-//! A store behind glass: it can be looked at, opened as a server would open it, and nothing of it changes.
+//! A read-only view of a store: it can be inspected, opened as a server would open it, and nothing of it changes.
 //!
 //! Opening a store writes to it: the journal is taken up, the database repairs what a crash has left. Here all that is
 //! written stays in memory, above the files.
@@ -14,7 +14,7 @@ use std::sync::Mutex;
 
 const BLOCK: u64 = 4_096;
 
-/// The files in a directory, which nobody changes meanwhile.
+/// The files in a directory that no process changes meanwhile.
 #[derive(Debug)]
 pub(super) struct ReadOnlyOverlay {
     path: PathBuf,
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_the_file_stays_as_it_was() {
+    fn writes_are_read_back_and_the_file_does_not_change() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(DATABASE);
         let before: Vec<u8> = (0..10_000_u32).map(|byte| byte as u8).collect();

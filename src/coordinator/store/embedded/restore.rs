@@ -27,10 +27,10 @@ const STAGING: &str = "restoring";
 const REVISIONS_A_SECOND: u64 = 1 << 20;
 const NANOS_A_SECOND: i64 = 1_000_000_000;
 
-/// What was restored.
+/// The result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// What the backup had.
+    /// The content of the backup.
     pub summary: Summary,
     /// The revision that every thread has now.
     pub revision: u64,
@@ -51,7 +51,7 @@ pub(super) fn none_unfinished(directory: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Makes the store in `directory` anew from `backup`. `replace`: also where there is a store.
+/// Creates the store in `directory` from `backup`. `replace`: also if a store exists.
 ///
 /// # Errors
 /// The backup is not whole (nothing was changed), there is a store, or a server has it open; or the file system refuses.

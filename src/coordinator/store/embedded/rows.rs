@@ -100,7 +100,7 @@ struct RequestRow {
     ends: Option<Stamp>,
 }
 
-/// What a remembered row was.
+/// The kind of a remembered row.
 pub(super) enum Remembered {
     Closing(RememberedClosing),
     Request(RememberedRequest),
@@ -175,7 +175,7 @@ impl RowCodec {
         put_number(7, open.anonymous.into(), out);
     }
 
-    /// Its lease begins anew, now: nobody could renew it while the server was down.
+    /// Its lease restarts now, because no holder could renew it while the server was down.
     pub(super) fn open(&self, row: u64, stored: ElicitationRow) -> Option<Open> {
         let lease = stored.lease_ns.map(Duration::from_nanos).map(|length| (length, self.now.after(length)));
         let elicitation = Elicitation {

@@ -124,7 +124,7 @@ impl Segment {
         self.length
     }
 
-    /// What was written since it was taken for free.
+    /// Bytes written since the file was free.
     pub(super) fn read(&self) -> io::Result<Vec<u8>> {
         read(&*self.file, self.end)
     }

@@ -31,7 +31,7 @@ pub struct Snapshots {
     pub(super) name: String,
 }
 
-/// What a store was at one moment. While there is one, the database cannot use the space again that its rows had.
+/// A consistent snapshot of a store. While one exists, the database cannot reuse the space of its rows.
 pub struct Snapshot {
     view: View,
     payloads: Vec<Vec<u8>>,

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_become_other_words_is_seen() {
+    fn words_that_may_expand_are_detected() {
         for (source, globs) in [
             ("a*", true),
             (r"a\*", false),

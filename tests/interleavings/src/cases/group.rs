@@ -192,10 +192,10 @@ fn every_call_is_answered_while_the_store_refuses() {
 }
 
 pub(super) const STOPPED: Case =
-    Case { name: "what_was_taken_is_finished_at_the_stop", run: what_was_taken_is_finished_at_the_stop, share: 2 };
+    Case { name: "accepted_calls_are_finished_at_the_stop", run: accepted_calls_are_finished_at_the_stop, share: 2 };
 
 /// Callers go away with their calls handed in, and the coordinator is dropped at any moment of what follows.
-fn what_was_taken_is_finished_at_the_stop() {
+fn accepted_calls_are_finished_at_the_stop() {
     let done = Arc::<Done>::default();
     let coordinator = start(&done, 0);
     let callers = [(); 2].map(|()| {

@@ -1,4 +1,4 @@
-//! What all calls share.
+//! The state that all calls share.
 use crate::coordinator::metrics::Metrics;
 use crate::coordinator::quota::{Accounts, Limits};
 use crate::core::Exceeded;
@@ -6,25 +6,25 @@ use crate::server::status;
 use std::sync::Arc;
 use tonic::Status;
 
-/// Whoever asks this wants to know whether to start the server anew. An answer costs no more than a refusal, and a refusal
-/// would have a server killed that does what it should.
+/// The call of liveness probes. An answer costs no more than a refusal, and a refusal could get a healthy server
+/// restarted.
 pub(crate) const PROBE: &str = "/grpc.health.v1.Health/Check";
 
-/// What all calls share: where they are counted, and what they may have.
+/// The state that all calls share: metrics, accounts and limits.
 #[derive(Debug, Default)]
 pub struct ServiceContext {
-    /// Where they are counted.
+    /// Counts the calls.
     pub metrics: Arc<Metrics>,
-    /// Who has what.
+    /// The accounts of all callers.
     pub accounts: Arc<Accounts>,
-    /// How much there may be.
+    /// The limits.
     pub limits: Limits,
-    /// Whether each has a span.
+    /// Whether each call gets a span.
     pub trace_calls: bool,
 }
 
 impl ServiceContext {
-    /// Counts what is refused; the answer to it.
+    /// Counts a refusal, and returns its status.
     pub(crate) fn refuse(&self, exceeded: Exceeded) -> Status {
         self.metrics.refuse(exceeded.limit);
         status::of_limit(exceeded)
