@@ -1,16 +1,19 @@
-//! `hostile`: what a caller that calls as fast as it can costs one that calls now and then.
+//! `hostile`: what a caller that calls as fast as it can costs one that calls now and then, and the memory of watches that
+//! nobody reads.
 //!
 //! The server lets each caller make 1,000 calls a second. The hostile one has 16 connections with 64 calls on each at any
 //! time, from 127.0.0.1; the honest one calls 500 times a second over one connection, from 127.0.0.2. On a network they would
 //! have their own processors: here the hostile one takes only what the others leave (`nice` 19).
-use crate::measure::{Latencies, cpu_seconds};
+use crate::measure::{Latencies, cpu_seconds, resident};
 use crate::process::Process;
 use crate::result::Result;
 use crate::settings::Settings;
 use crate::table::Table;
 use crate::target;
 use pausewatch::proto::v1::elicitation_service_client::ElicitationServiceClient;
-use pausewatch::proto::v1::{DecrementElicitationRequest, IncrementElicitationRequest};
+use pausewatch::proto::v1::{
+    DecrementElicitationRequest, GetPauseStateRequest, IncrementElicitationRequest, WatchPauseStateRequest,
+};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,6 +25,9 @@ const LIMIT: &str = "1000";
 const HONEST_EVERY: Duration = Duration::from_millis(2);
 const CONNECTIONS: usize = 16;
 const CALLS_AT_ONCE: usize = 64;
+const UNREAD_CONNECTIONS: usize = 10;
+/// Watches of each of these connections.
+const UNREAD_WATCHES: usize = 500;
 const WARM_UP: Duration = Duration::from_secs(1);
 const ALONE: &str = "alone";
 const BESIDE: &str = "beside a hostile caller";
@@ -36,7 +42,12 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
         for column in [ALONE, BESIDE] {
             measure(column, settings, &mut table)?;
         }
+        for (case, threads) in [("1 paused thread", 1), ("10,000 paused threads", 10_000)] {
+            table.add((case, "memory of an unread watch, bytes", ALONE), unread_watches(settings, threads)?);
+        }
     }
+    let unread = ("10,000 paused threads", "memory of an unread watch, bytes", ALONE);
+    table.goal_at_most("memory of a watch of all threads that nobody reads", unread, 8_000.0, "bytes");
     table.goal_at_most_times("p99 of the honest caller", ("honest", "p99, us", BESIDE), 1.5, ALONE);
     Ok(table)
 }
@@ -73,6 +84,30 @@ fn measure(column: &str, settings: &Settings, table: &mut Table) -> Result<()> {
         table.add(("hostile", "refused/s", column), refused.load(Relaxed) as f64 / seconds);
     }
     Ok(())
+}
+
+/// Memory of a watch of all threads whose client takes no data, in bytes.
+fn unread_watches(settings: &Settings, threads: usize) -> Result<f64> {
+    let server = Process::listening(target::serve(&settings.program, &["--store", "memory"]))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut honest = connect(&server.address, [127, 0, 0, 2]).await?;
+        for thread in 0..threads {
+            let thread_id = format!("thread {thread}");
+            honest.increment_elicitation(IncrementElicitationRequest { thread_id, ..Default::default() }).await?;
+        }
+        let before = resident(server.pid())?;
+        let mut unread = Vec::new();
+        for _ in 0..UNREAD_CONNECTIONS {
+            let endpoint = Endpoint::from_shared(format!("http://{}", server.address))?.initial_stream_window_size(0);
+            let mut stub = Stub::new(endpoint.connect().await?);
+            for _ in 0..UNREAD_WATCHES {
+                unread.push(stub.watch_pause_state(WatchPauseStateRequest::default()).await?);
+            }
+        }
+        honest.get_pause_state(GetPauseStateRequest { thread_id: "thread 0".into() }).await?;
+        Ok((resident(server.pid())? - before) / unread.len() as f64)
+    })
 }
 
 async fn connect(address: &str, from: [u8; 4]) -> Result<Stub> {

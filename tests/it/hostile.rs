@@ -250,6 +250,41 @@ async fn answers_that_are_not_read_take_bounded_memory() {
     assert_bounded(&report, 256 * MIB);
 }
 
+/// A watch of all threads that nobody reads needs no memory for each paused thread.
+#[tokio::test]
+async fn unread_watches_of_all_threads_take_bounded_memory() {
+    let server = serve();
+    let mut opening = tokio::task::JoinSet::new();
+    for part in 0..8 {
+        let mut api = server.api().await;
+        opening.spawn(async move {
+            for thread in 0..500 {
+                api.increment(&format!("{part} {thread}"), None).await;
+            }
+        });
+    }
+    opening.join_all().await;
+    let attack = async {
+        let mut connections = Vec::new();
+        for _ in 0..4 {
+            let mut raw = Raw::open(&server.address, &[(INITIAL_WINDOW_SIZE, 0)]).await.unwrap();
+            for numbers in streams().take(1_000).collect::<Vec<_>>().chunks(100) {
+                let open = |&stream: &u32| {
+                    let ask = frame(DATA, END_STREAM, stream, &message(0, b""));
+                    [frame(HEADERS, END_HEADERS, stream, &call("WatchPauseState")), ask].concat()
+                };
+                raw.send(&numbers.iter().flat_map(open).collect::<Vec<_>>()).await.unwrap();
+            }
+            raw.wait_for_pong().await.expect("the connection goes on");
+            connections.push(raw);
+        }
+        let watchers = server.api().await.increment("t", None).await.watchers;
+        assert_eq!(watchers, 4_000, "all are open");
+    };
+    let (report, ()) = beside("4,000 unread watches of 4,000 paused threads", &server, attack).await;
+    assert_bounded(&report, 64 * MIB);
+}
+
 /// A server with few file descriptors, as a large one with many.
 #[tokio::test]
 async fn silent_connections_are_closed_for_active_ones() {

@@ -51,7 +51,7 @@ impl State {
             return later.filter(|thread| self.is_paused(thread)).take(size).collect();
         }
         let mut smallest = BinaryHeap::with_capacity(size + 1);
-        for &key in &self.paused {
+        for &key in self.paused.values() {
             let thread = &self.topics[key as usize].thread;
             let wanted = after.is_none_or(|after| thread.as_str() > after);
             if wanted

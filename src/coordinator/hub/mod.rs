@@ -1,13 +1,13 @@
 //! The latest committed state of every thread, for readers and watchers.
 //!
-//! The coordinator publishes what it has committed, and only that; reads and watches see nothing else. A watcher does
-//! not queue events: it remembers which of its threads have changed since it looked, and reads their state when its
-//! connection can take more. So what a slow reader costs is bounded by the number of threads it watches, and it always
-//! catches up with the latest state.
+//! The coordinator publishes committed changes only; reads and watches see nothing else. A watcher does not queue events:
+//! it remembers which of its threads have changed since it looked, and reads their state when its connection can take
+//! more. So a slow reader needs no more memory than a fast one, and it always catches up with the latest state.
 //!
 //! - H1: of one thread, a watcher is given rising revisions, and the last one published.
 //! - H2: a watcher is first given each of its threads once, then the end of the snapshot, then changes.
-//! - H3: what a watcher holds is bounded by its threads; waking it needs no memory.
+//! - H3: a watcher of named threads holds a few bytes for each, a watcher of all threads only the number of the last change
+//!   that it has read; waking it needs no memory.
 //!
 //! One lock, held for short and never while a waker runs.
 mod event;
@@ -17,6 +17,7 @@ mod state;
 mod stats;
 mod subscription;
 mod topic;
+mod watch_all;
 mod watcher;
 
 pub(crate) use event::{Committed, Event};
@@ -33,6 +34,7 @@ use crate::sync::{Mutex, MutexGuard};
 use state::State;
 use std::task::Waker;
 use topic::ThreadState;
+use watcher::Changed;
 
 /// All threads, and who watches them.
 #[derive(Debug, Default)]
@@ -85,7 +87,8 @@ impl Hub {
     pub fn watchers(&self, thread: &ThreadId) -> u32 {
         let state = self.lock();
         let own = state.find(thread).map_or(0, |key| state.topics[key as usize].subscribers.len());
-        let within = state.watch_within.iter().filter(|&&key| state.watchers[key as usize].sees(thread)).count();
+        let sees = |key: u32| matches!(&state.watchers[key as usize].changed, Changed::All(all) if all.sees(thread));
+        let within = state.watch_within.iter().filter(|&&key| sees(key)).count();
         u32::try_from(own + state.watch_all.len() + within).unwrap_or(u32::MAX)
     }
 

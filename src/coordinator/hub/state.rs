@@ -1,14 +1,16 @@
 //! The threads and the watchers of a hub, behind its lock.
 use super::event::{Committed, Event};
-use super::topic::{Frame, OpenElicitation, Subscriber, ThreadState, Topic};
-use super::watcher::{All, Changed, Many, Sink, Watched, Watcher};
+use super::topic::{Change, Frame, OpenElicitation, Subscriber, ThreadState, Topic};
+use super::watch_all::{All, Phase};
+use super::watcher::{Changed, Many, Sink, Watched, Watcher};
 use crate::core::Header;
 use crate::core::scope::Scope;
 use crate::core::types::ThreadId;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use slab::Slab;
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::BuildHasher;
+use std::ops::Bound;
 use std::task::Waker;
 
 #[derive(Debug, Default)]
@@ -24,8 +26,13 @@ pub(super) struct State {
     pub(super) watch_within: Vec<u32>,
     /// The known threads, in the order in which they are listed.
     pub(super) known: BTreeSet<ThreadId>,
-    /// Keys of the topics that are paused, in no order.
-    pub(super) paused: Vec<u32>,
+    /// The number of the last change: every change of a thread has the next one.
+    pub(super) last_change: u64,
+    /// Keys of the known topics, by the number of their last change. A watcher of all threads remembers only up to which
+    /// number it has read.
+    pub(super) changes: BTreeMap<u64, u32>,
+    /// Keys of the paused topics, by the number of the change that began their pause.
+    pub(super) paused: BTreeMap<u64, u32>,
     /// The revision of threads that are not known.
     pub(super) floor: u64,
     /// Open elicitations.
@@ -84,27 +91,25 @@ impl State {
         key
     }
 
-    /// Sets a header, and updates the list of paused threads.
-    pub(super) fn set_header(&mut self, key: u32, header: Header) {
+    /// Sets a header, which is a change of the thread. Returns the change before it.
+    pub(super) fn set_header(&mut self, key: u32, header: Header) -> Change {
+        self.last_change += 1;
+        let number = self.last_change;
         let known = self.topics[key as usize].known.as_mut().expect("set only of known threads");
+        let pause = match (header.pause.since.is_some(), known.change.pause) {
+            (true, pause) => Some(pause.unwrap_or(number)),
+            (false, _) => None,
+        };
         known.header = header;
         known.frame = Frame::default();
-        let (is, was) = (header.pause.since.is_some(), known.paused_place);
-        match (is, was) {
-            (true, None) => {
-                known.paused_place = Some(small(self.paused.len()));
-                self.paused.push(key);
-            }
-            (false, Some(place)) => {
-                known.paused_place = None;
-                self.paused.swap_remove(place as usize);
-                if let Some(&moved) = self.paused.get(place as usize) {
-                    let moved = self.topics[moved as usize].known.as_mut().expect("paused threads are known");
-                    moved.paused_place = Some(place);
-                }
-            }
-            _ => {}
+        let before = std::mem::replace(&mut known.change, Change { number, pause });
+        self.changes.remove(&before.number);
+        self.changes.insert(number, key);
+        if before.pause != pause {
+            before.pause.map(|ended| self.paused.remove(&ended));
+            pause.map(|begun| self.paused.insert(begun, key));
         }
+        before
     }
 
     pub(super) fn publish(&mut self, committed: Committed, wakers: &mut Vec<Waker>) {
@@ -126,13 +131,16 @@ impl State {
             Event::Forgotten => {}
         }
         self.open = self.open + known.open.len() as u64 - before as u64;
-        self.set_header(key, header);
-        self.mark_changed(key, wakers);
+        let before = self.set_header(key, header);
+        self.mark_changed(key, before, wakers);
     }
 
     pub(super) fn forget(&mut self, thread: &ThreadId) {
         if let Some(key) = self.find(thread) {
-            self.topics[key as usize].known = None;
+            if let Some(known) = self.topics[key as usize].known.take() {
+                self.changes.remove(&known.change.number);
+                known.change.pause.map(|pause| self.paused.remove(&pause));
+            }
             self.known.remove(thread);
             self.drop_if_unused(key);
         }
@@ -143,10 +151,7 @@ impl State {
     pub(super) fn watch_all(&mut self, key: u32, within: Option<Scope>) -> Changed {
         let keys = if within.is_none() { &mut self.watch_all } else { &mut self.watch_within };
         keys.push(key);
-        let paused = self.paused.iter().map(|&topic| &self.topics[topic as usize].thread);
-        let seen = paused.filter(|thread| within.as_ref().is_none_or(|scope| scope.contains(thread)));
-        let queue: VecDeque<_> = seen.cloned().collect();
-        Changed::All(Box::new(All { within, queued: queue.iter().cloned().collect(), queue }))
+        Changed::All(Box::new(All::new(within, self.last_change)))
     }
 
     /// `in_snapshot`: whether a thread is part of the snapshot.
@@ -179,7 +184,7 @@ impl State {
     }
 
     /// Tells the subscribers of a topic, and the watchers of every thread, that it has changed.
-    pub(super) fn mark_changed(&mut self, key: u32, wakers: &mut Vec<Waker>) {
+    fn mark_changed(&mut self, key: u32, before: Change, wakers: &mut Vec<Waker>) {
         let topic = &self.topics[key as usize];
         let mut overtaken = 0;
         wakers.reserve(topic.subscribers.len() + self.watch_all.len());
@@ -194,15 +199,12 @@ impl State {
         }
         for &key in self.watch_all.iter().chain(&self.watch_within) {
             let watcher = &mut self.watchers[key as usize];
-            if !watcher.sees(&topic.thread) {
+            let Changed::All(all) = &mut watcher.changed else { continue };
+            if !all.sees(&topic.thread) {
+                all.skip(self.last_change);
                 continue;
             }
-            if let Changed::All(all) = &mut watcher.changed {
-                match all.queued.insert(topic.thread.clone()) {
-                    true => all.queue.push_back(topic.thread.clone()),
-                    false => overtaken += 1,
-                }
-            }
+            overtaken += u64::from(all.is_due(before));
             wakers.extend(watcher.waker.take());
         }
         self.conflations += overtaken;
@@ -216,19 +218,42 @@ impl State {
         sink.state(&topic.thread, known.map(|known| (&known.header, &known.open[..], &mut known.frame)), self.floor);
     }
 
+    /// Gives the sink the next message of a watcher of all threads. `false`: there is none.
+    fn give_next_of_all(&mut self, key: u32, sink: &mut impl Sink) -> bool {
+        let Changed::All(all) = &mut self.watchers[key as usize].changed else { return false };
+        let topics = &self.topics;
+        match all.phase {
+            Phase::Snapshot { until } => {
+                let unread = self.paused.range((Bound::Excluded(all.read_to), Bound::Included(until)));
+                match { unread }.find(|&(_, &topic)| all.sees(&topics[topic as usize].thread)) {
+                    Some((&pause, &topic)) => {
+                        all.read_pause(pause, self.last_change);
+                        self.give(topic, sink);
+                    }
+                    None => {
+                        (all.read_to, all.phase) = (until, Phase::Changes);
+                        sink.snapshot_complete();
+                    }
+                }
+                true
+            }
+            Phase::Changes => {
+                let unread = self.changes.range((Bound::Excluded(all.read_to), Bound::Unbounded));
+                let is_due = |topic: &Topic| all.sees(&topic.thread) && !all.was_in_snapshot(topic.change());
+                let next = { unread }.find(|&(_, &topic)| is_due(&topics[topic as usize]));
+                let next = next.map(|(&number, &topic)| (number, topic));
+                all.read_changes(next.map_or(self.last_change, |(number, _)| number));
+                next.map(|(_, topic)| self.give(topic, sink)).is_some()
+            }
+        }
+    }
+
     /// Takes the next changed thread of a watcher, and gives it to the sink. `false`: none has changed.
     pub(super) fn give_next(&mut self, key: u32, sink: &mut impl Sink) -> bool {
         let topic = match &mut self.watchers[key as usize].changed {
             Changed::One { thread, queued } => std::mem::take(queued).then_some(thread.topic),
             Changed::Many(many) => many.next(),
-            Changed::All(all) => match all.next() {
-                // Forgotten since it was queued: what it was is of no use to anyone.
-                Some(thread) => match self.find(&thread) {
-                    Some(topic) => Some(topic),
-                    None => return true,
-                },
-                None => None,
-            },
+            Changed::All(_) => return self.give_next_of_all(key, sink),
         };
         topic.map(|topic| self.give(topic, sink)).is_some()
     }

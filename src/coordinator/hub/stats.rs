@@ -1,6 +1,7 @@
 //! How much there is, for those who look after the server.
 use super::Hub;
 use crate::core::Timestamp;
+use std::ops::Bound;
 
 /// Topics that are read while the hub is locked: with a hundred thousand paused threads, no call waits for all of them.
 const AT_ONCE: usize = 4_096;
@@ -39,21 +40,19 @@ impl Hub {
     /// When the pause began that has been open for the longest.
     pub fn oldest_pause(&self) -> Option<Timestamp> {
         let mut oldest: Option<Timestamp> = None;
-        // From the end: a thread that resumes leaves its place to the last one, which then is looked at once more rather
-        // than never. What comes meanwhile is younger.
-        let mut end = usize::MAX;
+        // In the order of their last changes: a thread that changes meanwhile is read again, or has resumed.
+        let mut read_to = 0;
         loop {
             let state = self.lock();
-            end = end.min(state.paused.len());
-            let begin = end.saturating_sub(AT_ONCE);
-            for &key in &state.paused[begin..end] {
+            let (mut count, after) = (0, (Bound::Excluded(read_to), Bound::Unbounded));
+            for (&number, &key) in state.paused.range(after).take(AT_ONCE) {
                 let since = state.topics[key as usize].known.as_ref().and_then(|known| known.header.pause.since);
                 oldest = since.into_iter().chain(oldest).min_by_key(|moment| moment.boot);
+                (count, read_to) = (count + 1, number);
             }
-            if begin == 0 {
+            if count < AT_ONCE {
                 return oldest;
             }
-            end = begin;
         }
     }
 }

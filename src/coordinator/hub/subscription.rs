@@ -28,12 +28,12 @@ impl Hub {
                 None => state.watch_all(key, scope.areas().is_some().then_some(scope)),
             },
         };
-        let snapshot_left = small(changed.queue_len());
+        let queued = changed.queue_len().map(small);
         let watcher = Watcher {
             waker: None,
             changed,
-            snapshot_left,
-            snapshot_end_due: snapshot_left == 0,
+            snapshot_left: queued.unwrap_or(0),
+            snapshot_end_due: queued == Some(0),
             heartbeat_due: false,
             quiet: false,
         };

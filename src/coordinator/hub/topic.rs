@@ -26,9 +26,17 @@ pub(super) struct Subscriber {
 pub(super) struct ThreadState {
     pub(super) header: Header,
     pub(super) open: Vec<OpenElicitation>,
-    /// Where it stands in the list of paused threads.
-    pub(super) paused_place: Option<u32>,
+    pub(super) change: Change,
     pub(super) frame: Frame,
+}
+
+/// The last change of a thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Change {
+    /// Its number; 0: there was none.
+    pub(super) number: u64,
+    /// The number of the change that began the pause; `None`: the thread is not paused.
+    pub(super) pause: Option<u64>,
 }
 
 /// An open elicitation as readers see it.
@@ -64,13 +72,17 @@ impl Topic {
     }
 
     pub(super) fn is_paused(&self) -> bool {
-        self.known.as_ref().is_some_and(|known| known.paused_place.is_some())
+        self.known.as_ref().is_some_and(|known| known.change.pause.is_some())
+    }
+
+    pub(super) fn change(&self) -> Change {
+        self.known.as_ref().map(|known| known.change).unwrap_or_default()
     }
 }
 
 impl ThreadState {
     pub(super) fn new(header: Header) -> Self {
-        ThreadState { header, open: Vec::new(), paused_place: None, frame: Frame::default() }
+        ThreadState { header, open: Vec::new(), change: Change::default(), frame: Frame::default() }
     }
 }
 

@@ -1,9 +1,10 @@
 //! A watcher: which of its threads have changed since it looked, and how it is woken.
 use super::topic::{Frame, OpenElicitation};
+use super::watch_all::All;
 use crate::core::Header;
 use crate::core::scope::Scope;
 use crate::core::types::ThreadId;
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::task::Waker;
 
 /// Changed threads that a watcher which has caught up keeps room for.
@@ -48,7 +49,7 @@ pub trait Sink {
 pub(super) struct Watcher {
     pub(super) waker: Option<Waker>,
     pub(super) changed: Changed,
-    /// Entries of the queue that belong to the snapshot; when they are out, its end is due.
+    /// Of a watch of named threads: entries of the queue that belong to the snapshot; when they are out, its end is due.
     pub(super) snapshot_left: u32,
     pub(super) snapshot_end_due: bool,
     pub(super) heartbeat_due: bool,
@@ -71,29 +72,11 @@ pub(super) struct Many {
     pub(super) queue: VecDeque<u32>,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct All {
-    /// `None`: every thread.
-    pub(super) within: Option<Scope>,
-    pub(super) queued: HashSet<ThreadId>,
-    pub(super) queue: VecDeque<ThreadId>,
-}
-
 /// A watched thread, and the watcher's place among its subscribers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watched {
     pub(super) topic: u32,
     pub(super) place: u32,
-}
-
-impl Watcher {
-    /// Whether the thread is among all those that it watches.
-    pub(super) fn sees(&self, thread: &ThreadId) -> bool {
-        match &self.changed {
-            Changed::All(all) => all.within.as_ref().is_none_or(|scope| scope.contains(thread)),
-            _ => true,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -103,7 +86,7 @@ impl Watcher {
         match &self.changed {
             Changed::One { .. } => 1,
             Changed::Many(many) => many.queue.capacity(),
-            Changed::All(all) => all.queue.capacity() + all.queued.capacity(),
+            Changed::All(all) => all.room(),
         }
     }
 
@@ -119,11 +102,12 @@ impl Watcher {
 }
 
 impl Changed {
-    pub(super) fn queue_len(&self) -> usize {
+    /// The length of the queue; `None`: nothing is queued, the hub's lists are read.
+    pub(super) fn queue_len(&self) -> Option<usize> {
         match self {
-            Changed::One { queued, .. } => usize::from(*queued),
-            Changed::Many(many) => many.queue.len(),
-            Changed::All(all) => all.queue.len(),
+            Changed::One { queued, .. } => Some(usize::from(*queued)),
+            Changed::Many(many) => Some(many.queue.len()),
+            Changed::All(_) => None,
         }
     }
 }
@@ -145,17 +129,5 @@ impl Many {
         };
         self.queued[place as usize] = false;
         Some(self.threads[place as usize].topic)
-    }
-}
-
-impl All {
-    pub(super) fn next(&mut self) -> Option<ThreadId> {
-        let Some(thread) = self.queue.pop_front() else {
-            self.queue.shrink_to(KEPT);
-            self.queued.shrink_to(KEPT);
-            return None;
-        };
-        self.queued.remove(&thread);
-        Some(thread)
     }
 }

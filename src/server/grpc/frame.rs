@@ -8,8 +8,21 @@ use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 use v1::watch_pause_state_response::Event;
 
-/// A batch of messages is closed at this size: the default of an HTTP/2 frame.
-const FULL: usize = 16 << 10;
+/// The size at which a batch is closed, in bytes: small at first, and doubled while the client takes more. hyper takes one
+/// batch of every stream, also of a client that reads nothing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BatchSize(usize);
+
+impl BatchSize {
+    pub(super) const FIRST: BatchSize = BatchSize(1 << 10);
+    /// A message less than the default of an HTTP/2 frame, so that the buffer does not double for the last one.
+    const LARGEST: usize = 15 << 10;
+
+    pub(super) fn next(self) -> Self {
+        BatchSize((2 * self.0).min(Self::LARGEST))
+    }
+}
+
 /// How old a shared frame of a paused thread may be, in nanoseconds: its lengths are those of the moment it was made.
 /// A fifth of what the clock of a stopwatch may be off.
 const FRESH_FOR: i64 = 1_000_000;
@@ -27,13 +40,14 @@ fn framed(event: Event) -> Bytes {
 pub(super) struct Batch {
     now: Timestamp,
     include_elicitations: bool,
+    size: BatchSize,
     first: Bytes,
     more: BytesMut,
 }
 
 impl Batch {
-    pub(super) fn new(now: Timestamp, include_elicitations: bool) -> Self {
-        Batch { now, include_elicitations, first: Bytes::new(), more: BytesMut::new() }
+    pub(super) fn new(now: Timestamp, include_elicitations: bool, size: BatchSize) -> Self {
+        Batch { now, include_elicitations, size, first: Bytes::new(), more: BytesMut::new() }
     }
 
     /// The messages; empty if there were none. A single one is not copied.
@@ -83,6 +97,6 @@ impl Sink for Batch {
     }
 
     fn is_full(&self) -> bool {
-        self.more.len() >= FULL || self.first.len() >= FULL
+        self.more.len() >= self.size.0 || self.first.len() >= self.size.0
     }
 }

@@ -3,7 +3,7 @@
 //! The body holds nothing but its subscription. It is polled only when the connection can take more, so that a client
 //! that does not read costs what its threads cost, and no more.
 use super::codec::RequestCodec;
-use super::frame::Batch;
+use super::frame::{Batch, BatchSize};
 use super::wire;
 use crate::clock::Clock;
 use crate::coordinator::hub::{Hub, Subscription};
@@ -68,8 +68,10 @@ impl Watches {
         let share = share.map_err(|exceeded| self.context.refuse(exceeded))?;
         let subscription = Some(self.hub.watch(interest));
         let ends = Ends { context: self.context, code: Code::Cancelled };
+        let batch_size = BatchSize::FIRST;
+        let clock = self.clock;
         let states =
-            States { subscription, include_elicitations, clock: self.clock, connection, end, ends, _share: share };
+            States { subscription, include_elicitations, batch_size, clock, connection, end, ends, _share: share };
         let mut response = http::Response::new(Body::new(states));
         response.extensions_mut().insert(Counts);
         response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/grpc"));
@@ -94,6 +96,7 @@ async fn read(request: http::Request<Body>) -> Result<v1::WatchPauseStateRequest
 struct States {
     subscription: Option<Subscription>,
     include_elicitations: bool,
+    batch_size: BatchSize,
     clock: Arc<dyn Clock>,
     connection: Option<Arc<ConnectionContext>>,
     end: Option<End>,
@@ -150,13 +153,19 @@ impl http_body::Body for States {
         loop {
             let Some(subscription) = &mut this.subscription else { return Poll::Ready(None) };
             let now = subscription.safe_time().limit(this.clock.now());
-            let mut batch = Batch::new(now, this.include_elicitations);
+            let mut batch = Batch::new(now, this.include_elicitations, this.batch_size);
             match subscription.poll_next(cx, &mut batch) {
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    this.batch_size = BatchSize::FIRST;
+                    return Poll::Pending;
+                }
                 Poll::Ready(true) => match batch.finish() {
                     // Only threads that were forgotten meanwhile.
                     empty if empty.is_empty() => {}
-                    bytes => return Poll::Ready(Some(Ok(Frame::data(this.counted(bytes))))),
+                    bytes => {
+                        this.batch_size = this.batch_size.next();
+                        return Poll::Ready(Some(Ok(Frame::data(this.counted(bytes)))));
+                    }
                 },
                 Poll::Ready(false) => return Poll::Ready(Some(this.end_with(&status::draining()))),
             }
