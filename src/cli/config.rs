@@ -1,9 +1,9 @@
 //! `pausewatch config check`: reports every problem of the configuration, where a server or a client stops at the first.
 use super::config_file::ConfigFile;
 use super::option_value::OptionValue;
-use super::output::print;
+use super::output::finish;
 use super::{config_sources, exit, failure, serve};
-use crate::client::{Address, Settings};
+use crate::client::Settings;
 use crate::server;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ struct Check {
 pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
     let Command::Check(args) = args.command;
     match check(&args, serve) {
-        Ok(text) => failure::exit_code("config", &Address::default(), print(text.as_bytes())),
+        Ok(text) => finish("config", &text),
         Err(problems) => {
             problems.iter().for_each(|problem| failure::say("config", problem));
             ExitCode::from(exit::FAILED)

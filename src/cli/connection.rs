@@ -2,7 +2,7 @@
 //! file.
 use crate::client::{Address, Client, Config, ConfigError, Settings, Token};
 use crate::trace::Parent;
-use std::path::PathBuf;
+use std::{convert::Infallible, fmt, path::PathBuf};
 
 /// Retries after a refused connection: enough for a server that restarts within half a second, and a person who forgot to
 /// start one does not wait longer.
@@ -20,8 +20,8 @@ pub(crate) struct Connection {
     address: Option<Address>,
     /// The token that authenticates this program to the coordinator. Other users can see it in the process list: prefer
     /// the environment or the config file [env: PAUSEWATCH_TOKEN].
-    #[arg(long, value_name = "TOKEN", value_parser = Token::new)]
-    token: Option<Token>,
+    #[arg(long, value_name = "TOKEN", value_parser = UncheckedToken::new)]
+    token: Option<UncheckedToken>,
     /// The certificate authorities to trust instead of the system's, a PEM file [env: PAUSEWATCH_TLS_CA].
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
@@ -35,6 +35,22 @@ pub(crate) struct Connection {
     /// [default: $XDG_CONFIG_HOME/pausewatch/config.toml, else ~/.config/pausewatch/config.toml].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+}
+
+/// A token as it was given. clap checks nothing, because its errors would print the value.
+#[derive(Clone)]
+struct UncheckedToken(String);
+
+impl UncheckedToken {
+    fn new(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Debug for UncheckedToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("UncheckedToken(..)")
+    }
 }
 
 /// The option that names the thread.
@@ -55,6 +71,7 @@ impl Thread {
 impl Connection {
     pub(crate) fn settings(&self) -> Result<Settings, ConfigError> {
         let Self { address, token, tls_ca, tls_cert, tls_key, config } = self.clone();
+        let token = token.map(|token| Token::new(&token.0)).transpose()?;
         let flags = Settings { address, thread_id: None, token, tls_ca, tls_cert, tls_key };
         Ok(flags.or(Settings::from_env_and(config.as_deref())?))
     }

@@ -5,7 +5,7 @@
 use super::{
     connection::{Connection, Thread},
     coordinator::Coordinator,
-    exit, failure,
+    exit, failure, output, stderr,
     token::Key,
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     exec::sandbox::Sandbox,
 };
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal},
     path::PathBuf,
     process::ExitCode,
     sync::Arc,
@@ -189,8 +189,7 @@ async fn listen(address: &str, args: &Args) -> Result<(TcpListener, Http), Strin
              --http-token-file behind a TLS proxy"
         ));
     }
-    // Standard output may be closed.
-    let _ = writeln!(io::stdout(), "listening http://{bound}{PATH}");
+    output::print_in_background(format!("listening http://{bound}{PATH}\n"));
     Ok((listener, Http { token, any_host: args.insecure }))
 }
 
@@ -217,10 +216,10 @@ fn always_writable(policy: &Policy) -> Vec<PathBuf> {
 fn log() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env();
     let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,rmcp=error"));
-    let out = std::io::stderr;
+    let is_terminal = io::stderr().is_terminal();
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr::Log).with_ansi(is_terminal);
     // Fails only if a subscriber is already set.
-    let _ =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(out).with_ansi(out().is_terminal()).try_init();
+    let _ = subscriber.try_init();
 }
 
 fn fail(why: &str) -> ExitCode {

@@ -1,8 +1,9 @@
 //! Failures of commands, and their messages: `pausewatch COMMAND: message (CODE REASON)`.
-use super::{connection::NO_THREAD, escape::escaped, exit};
+use super::{connection::NO_THREAD, exit, stderr};
 use crate::client::{Address, ConfigError, Error};
 use crate::coordinator::metrics::CODES;
-use std::{io, io::Write, process::ExitCode};
+use crate::core::escape::escaped;
+use std::{io, process::ExitCode};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -32,8 +33,7 @@ pub(crate) fn exit_code(command: &str, address: &Address, result: Result<(), Fai
 
 /// Prints one line on standard error, in one write: a command that we run writes there too. A failed write is ignored.
 pub(crate) fn say(command: &str, message: &str) {
-    let line = format!("pausewatch {command}: {}\n", escaped(message));
-    let _ = io::stderr().write_all(line.as_bytes());
+    stderr::write_line(format!("pausewatch {command}: {}\n", escaped(message)).as_bytes());
 }
 
 /// The message for a failed call of the coordinator at `address`, with the code and the reason that scripts look for.

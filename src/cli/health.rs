@@ -1,8 +1,10 @@
 //! `pausewatch health`: an exit code for health checks of containers, and for scripts that wait for a coordinator.
 use super::connection::Connection;
-use super::escape::escaped;
+use super::failure::Failure;
+use super::output::print;
 use super::{exit, failure};
 use crate::client::{self, Address, Settings};
+use crate::core::escape::escaped;
 use std::process::ExitCode;
 use std::time::Duration;
 use tonic::{Code, Request, Status};
@@ -44,6 +46,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
     match asked {
         Ok(()) => ExitCode::SUCCESS,
         Err(Unhealthy::Settings(why)) => usage(&why),
+        Err(Unhealthy::Output(why)) => refused(&why.to_string()),
         Err(Unhealthy::Status(status)) => refused(&explained(&status, &address)),
         Err(Unhealthy::NotServing(what)) => refused(&format!("the coordinator at {address} {what}")),
     }
@@ -63,6 +66,7 @@ enum Unhealthy {
     Settings(String),
     Status(Status),
     NotServing(&'static str),
+    Output(Failure),
 }
 
 impl From<Status> for Unhealthy {
@@ -82,18 +86,22 @@ async fn ask(args: &Args, settings: &Settings) -> Result<(), Unhealthy> {
         let mut request = Request::new(question);
         request.set_timeout(args.timeout);
         let answer = tokio::time::timeout(args.timeout, health.check(request)).await.map_err(late)??;
-        return said(answer.into_inner().status()).map(|text| println!("{text}"));
+        return show(said(answer.into_inner().status())?);
     }
     let changes = tokio::time::timeout(args.timeout, health.watch(question)).await.map_err(late)??;
     let mut changes = changes.into_inner();
     while let Some(change) = changes.message().await? {
         match said(change.status()) {
-            Ok(text) => println!("{text}"),
-            Err(Unhealthy::NotServing(_)) => println!("not serving"),
+            Ok(text) => show(text)?,
+            Err(Unhealthy::NotServing(_)) => show("not serving")?,
             Err(other) => return Err(other),
         }
     }
     Err(Status::unavailable("the connection ended").into())
+}
+
+fn show(text: &str) -> Result<(), Unhealthy> {
+    print(format!("{text}\n").as_bytes()).map_err(Unhealthy::Output)
 }
 
 fn said(status: tonic_health::pb::health_check_response::ServingStatus) -> Result<&'static str, Unhealthy> {

@@ -1,7 +1,7 @@
 //! `pausewatch completions` and `pausewatch man`: completion scripts and manual pages, generated from the definition of
 //! the command line.
 use super::failure::{Failure, exit_code};
-use super::output::print;
+use super::output::{finish, print};
 use crate::client::Address;
 use clap::Command;
 use clap_complete::Shell;
@@ -29,7 +29,7 @@ pub struct ManArgs {
 pub(crate) fn completions(args: CompletionsArgs, mut program: Command) -> ExitCode {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut program, "pausewatch", &mut script);
-    exit_code("completions", &Address::default(), print(&script))
+    finish("completions", &String::from_utf8_lossy(&script))
 }
 
 pub(crate) fn man(args: ManArgs, program: Command) -> ExitCode {

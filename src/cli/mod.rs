@@ -12,7 +12,6 @@ mod coordinator;
 mod data_dir;
 mod decrement;
 pub(crate) mod duration;
-mod escape;
 #[cfg(feature = "exec-server")]
 mod exec_child;
 #[cfg(feature = "exec-server")]
@@ -33,6 +32,7 @@ mod output;
 mod renew;
 pub(crate) mod run;
 mod serve;
+mod stderr;
 mod store;
 mod table;
 mod token;
@@ -102,6 +102,12 @@ pub enum Command {
 
 /// Parses the arguments, runs the command, and returns its exit code.
 pub fn main() -> ExitCode {
+    let code = run_command();
+    stderr::flush();
+    code
+}
+
+fn run_command() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     let usage = match arguments.get(1).and_then(|name| name.to_str()) {
         Some("run" | "hold") => exit::OWN_FAILURE,

@@ -2,11 +2,14 @@
 //!
 //! 1. A reader that has gone away is no error: the command ends quietly.
 //! 2. Text output does not pay for the descriptors that JSON needs.
-use super::{escape::escaped_json, failure::Failure};
+use super::failure::{Failure, exit_code};
+use crate::client::Address;
+use crate::core::escape::escaped_json;
 use crate::proto;
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Output {
@@ -60,10 +63,21 @@ impl Json {
         let message = DynamicMessage::decode(self.0.clone(), message.encode_to_vec().as_slice());
         let message = message.expect("the name is that of the message's own type");
         match to_json(&message) {
-            Ok(json) => Ok(escaped_json(&json) + "\n"),
+            Ok(json) => Ok(escaped_json(&json).into_owned() + "\n"),
             Err(error) => Err(Failure::System("format the response as JSON".into(), error.into())),
         }
     }
+}
+
+/// Writes the result of a command to standard output, and returns the exit code.
+pub(crate) fn finish(command: &str, text: &str) -> ExitCode {
+    exit_code(command, &Address::default(), print(text.as_bytes()))
+}
+
+/// Writes what a server says at its start to standard output, by a thread: its parent process may not read it.
+pub(crate) fn print_in_background(text: String) {
+    // A server without a thread for it still serves.
+    let _ = std::thread::Builder::new().spawn(move || print(text.as_bytes()));
 }
 
 /// Writes all of it to standard output, at once.

@@ -2,9 +2,10 @@
 //!
 //! 1. The first connection must succeed. A later one that is lost is reported on standard error, and reconnected.
 //! 2. It ends with 0 on INT and TERM, and when standard output is closed, even if no thread changes.
-use super::{call, connection::Connection, escape::escaped, failure, failure::Failure, format, output::Output};
+use super::{call, connection::Connection, failure, failure::Failure, format, output::Output};
 use crate::client::{Client, Event, Settings, Watch, WatchPauseStateResponse};
 use crate::clock::{Clock, System};
+use crate::core::escape::escaped;
 use crate::proto::v1::{SnapshotComplete, watch_pause_state_response::Event as ResponseEvent};
 use std::{io, io::ErrorKind, os::fd::AsFd, process::ExitCode, time::Duration};
 use tokio::io::{AsyncWriteExt, Interest};

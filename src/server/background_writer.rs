@@ -1,8 +1,7 @@
-//! Lines on their way out, to where writing may take long: a terminal that somebody has stopped, a pipe that nobody reads, a
-//! disk. Who has a line leaves it here and goes on; a thread writes.
+//! A thread that writes lines to where writing may take long: a stopped terminal, a pipe that nobody reads, a disk.
 //!
-//! - O1: pushing never waits for what the thread waits for.
-//! - O2: lines go out whole and in their order. What there is no room for is not taken, and who pushes is told.
+//! - O1: adding a line never waits for the write.
+//! - O2: lines are written whole and in their order. A line that exceeds the buffer is not taken, and the caller is told.
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
@@ -46,6 +45,12 @@ struct State {
     ended: bool,
 }
 
+impl State {
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.taken == 0
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("nothing panics while it holds the lines")
@@ -77,6 +82,17 @@ impl BackgroundWriter {
             self.shared.changed.notify_all();
         }
         true
+    }
+
+    /// Whether all lines are written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shared.lock().is_empty()
+    }
+
+    /// Waits until all lines are written, at most this long.
+    pub(crate) fn wait_until_written(&self, at_most: Duration) {
+        let state = self.shared.lock();
+        drop(self.shared.changed.wait_timeout_while(state, at_most, |state| !state.is_empty()));
     }
 
     /// Whether there is room for less than a quarter of what may wait.
@@ -121,6 +137,9 @@ fn write(shared: &Shared, mut sink: impl Sink) {
         }
         let mut state = shared.lock();
         state.taken = lines.len();
+        if state.is_empty() {
+            shared.changed.notify_all();
+        }
         if !lines.is_empty() {
             if state.stopping {
                 state.ended = true;

@@ -66,6 +66,8 @@ use worker::{Work, Worker};
 const DRAIN: Duration = Duration::from_secs(4);
 /// A stream is silent for twice this at most: under the 15 s that the contract allows.
 const BEAT_ROUND: u64 = 7;
+/// How long a process that must end waits until its message is printed.
+const TIME_FOR_LAST_MESSAGE: Duration = Duration::from_millis(500);
 
 /// The configuration of a server.
 #[derive(Clone, Debug)]
@@ -426,8 +428,16 @@ async fn beat(hub: Arc<Hub>) {
 /// The contents of the disk are unknown: no call may be answered. A new process starts from the store.
 fn end_process(fatal: Fatal) {
     tracing::error!(error = %fatal, "stopping at once");
-    eprintln!(
-        "pausewatch: {fatal}. Stopping at once; start again when the disk is sound: nothing that was acknowledged is lost"
-    );
+    let (printed, is_printed) = std::sync::mpsc::channel::<()>();
+    // Not by this thread: standard error may be a pipe that nobody reads.
+    let print = move || {
+        eprintln!(
+            "pausewatch: {fatal}. Stopping at once; start again when the disk is sound: nothing that was acknowledged is \
+             lost"
+        );
+        drop(printed);
+    };
+    let _ = std::thread::Builder::new().spawn(print);
+    let _ = is_printed.recv_timeout(TIME_FOR_LAST_MESSAGE);
     std::process::exit(1);
 }

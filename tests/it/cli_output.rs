@@ -121,10 +121,105 @@ fn hostile_reason_cannot_control_the_terminal() {
     assert!(!shown.contains("\nt  0  running"), "{shown}");
 }
 
+/// The audit trail and the log are read on terminals too.
+#[test]
+fn hostile_reason_is_escaped_in_the_audit_trail_and_in_the_log() {
+    let hostile = "\u{9b}31m\u{85}\u{202e}\u{2028}\u{e0041}end";
+    let directory = tempfile::tempdir().unwrap();
+    for form in ["text", "json"] {
+        let trail = directory.path().join(form);
+        let mut serve = program();
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory", "--log-format", form, "--audit-log"]);
+        let server = crate::program::Process::start({
+            serve.arg(&trail);
+            serve
+        });
+        let address = server.line().strip_prefix("listening ").unwrap().to_owned();
+        let mut increment = program();
+        increment.args([
+            "increment",
+            "--address",
+            &address,
+            "--thread-id",
+            "t",
+            "--reason",
+            hostile,
+            "--holder",
+            hostile,
+        ]);
+        assert_eq!(ended(&mut increment).code, Some(0));
+        server.signal(rustix::process::Signal::TERM);
+        let log = server.end().err;
+        let trail = std::fs::read_to_string(&trail).unwrap();
+        for text in [&log, &trail] {
+            assert!(text.contains("end"), "{text:?}");
+            let is_hostile = |c: &char| (c.is_control() && *c != '\n') || hostile.contains(*c) && !c.is_ascii();
+            assert_eq!(text.chars().find(is_hostile), None, "{form}: {text:?}");
+        }
+        let opened: serde_json::Value = serde_json::from_str(trail.lines().nth(1).unwrap()).unwrap();
+        assert_eq!((opened["reason"].as_str(), opened["holder"].as_str()), (Some(hostile), Some(hostile)));
+    }
+}
+
+#[test]
+fn invalid_token_is_refused_and_never_printed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config.toml");
+    let invalid = "a bSECRET";
+    let commands = [
+        "get",
+        "list",
+        "increment",
+        "decrement",
+        "renew id",
+        "watch",
+        "health",
+        "run 1 true",
+        "hold true",
+        "exec-server",
+    ];
+    for command in commands {
+        let usage = if ["run 1 true", "hold true"].contains(&command) { 125 } else { 2 };
+        let (name, operands) = command.split_once(' ').unwrap_or((command, ""));
+        let start = || {
+            let mut start = program();
+            start.arg(name);
+            start
+        };
+        let mut option = start();
+        option.args(["--token", invalid]);
+        let mut variable = start();
+        variable.env("PAUSEWATCH_TOKEN", invalid);
+        let mut starts = vec![option, variable];
+        for text in ["token = \"a bSECRET\"", "token = \"aSECRET", "token = [\"aSECRET\"]", "tokne = \"aSECRET\""] {
+            let path = directory.path().join(format!("{}.toml", starts.len()));
+            std::fs::write(&path, text).unwrap();
+            let mut config = start();
+            config.env("PAUSEWATCH_CONFIG", path);
+            starts.push(config);
+        }
+        for mut start in starts {
+            let ended = ended(start.args(operands.split_whitespace()));
+            let code = if name == "exec-server" { 1 } else { usage };
+            assert_eq!(ended.code, Some(code), "{start:?} {ended:?}");
+            assert!(["token", "tokne", "line 1"].iter().any(|place| ended.err.contains(place)), "{ended:?}");
+            assert!(!ended.err.contains("SECRET") && !ended.out.contains("SECRET"), "{start:?} {ended:?}");
+        }
+    }
+    std::fs::write(&file, "token = \"a bSECRET\"").unwrap();
+    let check = ended(program().args(["config", "check", "--print"]).arg(&file));
+    assert!(check.code == Some(1) && !(check.err + &check.out).contains("SECRET"));
+}
+
 #[test]
 fn closed_output_is_no_error_and_a_full_disk_is_one() {
     let coordinator = Coordinator::start();
-    for args in [["list", "--output", "text"], ["get", "--output", "json"], ["increment", "--output", "text"]] {
+    for args in [
+        ["list", "--output", "text"],
+        ["get", "--output", "json"],
+        ["increment", "--output", "text"],
+        ["health", "--timeout", "5s"],
+    ] {
         let (reader, writer) = pipe().unwrap();
         drop(reader);
         // Standard error goes to a file: output() would also capture standard output.

@@ -51,6 +51,7 @@ mod exec_server;
 mod fake;
 #[cfg(feature = "exec-server")]
 mod full_disk;
+mod full_pipes;
 #[cfg(feature = "exec-server")]
 mod hostile;
 mod leases;

@@ -8,26 +8,19 @@ mod watchdog;
 
 pub(crate) use options::Args;
 
-use super::exit;
+use super::{exit, failure, output};
 use crate::server::{Config, Server};
-use std::io::Write;
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Serves until SIGTERM or SIGINT; reads its files again on SIGHUP.
 pub(crate) fn run(args: Args) -> ExitCode {
-    let _log = match log::start(args.telemetry.log_format) {
-        Ok(log) => log,
-        Err(error) => {
-            eprintln!("pausewatch serve: start the log: {error}");
-            return ExitCode::from(exit::FAILED);
-        }
-    };
+    log::start(args.telemetry.log_format);
     args.log();
     let traces = match args.telemetry.start_traces() {
         Ok(traces) => traces,
         Err(why) => {
-            eprintln!("pausewatch serve: {why}");
+            failure::say("serve", &why);
             return ExitCode::from(exit::USAGE);
         }
     };
@@ -37,7 +30,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Ok(Err(why)) => (why, exit::FAILED),
         Err(why) => (why, exit::USAGE),
     };
-    eprintln!("pausewatch serve: {why}");
+    failure::say("serve", &why);
     ExitCode::from(code)
 }
 
@@ -58,16 +51,11 @@ fn serve(config: Config) -> Result<(), String> {
                 reload.now();
             }
         });
-        let mut out = std::io::stdout().lock();
-        for address in server.addresses() {
-            // The parent process may not read it.
-            let _ = writeln!(out, "listening {address}");
-        }
+        let mut listening: String = server.addresses().iter().map(|address| format!("listening {address}\n")).collect();
         if let Some(address) = server.metrics_address() {
-            let _ = writeln!(out, "metrics {address}");
+            listening += &format!("metrics {address}\n");
         }
-        let _ = out.flush();
-        drop(out);
+        output::print_in_background(listening);
         let manager = notify::Manager::find();
         manager.tell(&format!("READY=1\nSTATUS=Serving at {}", server.addresses().join(", ")));
         let workers = server.inside();

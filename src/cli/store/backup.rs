@@ -7,6 +7,7 @@
 use super::{count, directory, failed, moment};
 use crate::cli::data_dir::DataDir;
 use crate::cli::failure;
+use crate::cli::output::finish;
 use crate::clock::{Clock, System};
 use crate::coordinator::store::{OpenError, Summary, copy_backup, look_at};
 use crate::server::ask_for_backup;
@@ -50,11 +51,11 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
                 count(threads, "thread"),
                 count(elicitations, "open elicitation")
             );
-            match to_stdout {
-                true => failure::say("backup", &told),
-                false => println!("{told}"),
+            if to_stdout {
+                failure::say("backup", &told);
+                return ExitCode::SUCCESS;
             }
-            ExitCode::SUCCESS
+            finish("backup", &format!("{told}\n"))
         }
         Err(why) => failed("backup", &why),
     }

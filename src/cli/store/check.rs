@@ -1,6 +1,7 @@
 //! `pausewatch check`: whether a server could start from what is there, and what it would find.
 use super::{count, directory, failed, moment};
 use crate::cli::data_dir::DataDir;
+use crate::cli::output::finish;
 use crate::clock::{Clock, System};
 use crate::coordinator::store::{FORMAT, copy_backup, inspect};
 use std::fs::File;
@@ -33,8 +34,8 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
     let clock = System::new();
     match inspect(&directory, clock.boot_id(), clock.now()) {
         Ok(found) => {
-            println!(
-                "{}: sound. Format {FORMAT}; {}, {} paused; {}; revisions up to {}; {} bytes",
+            let told = format!(
+                "{}: sound. Format {FORMAT}; {}, {} paused; {}; revisions up to {}; {} bytes\n",
                 directory.display(),
                 count(found.threads as u64, "thread"),
                 found.paused,
@@ -42,7 +43,7 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
                 found.revision,
                 found.database_bytes
             );
-            ExitCode::SUCCESS
+            finish("check", &told)
         }
         Err(why) => failed("check", &why.to_string()),
     }
@@ -54,8 +55,8 @@ fn check_backup(path: &Path) -> ExitCode {
     match read {
         Ok(summary) => {
             let (threads, open) = (count(summary.threads, "thread"), count(summary.elicitations, "open elicitation"));
-            println!("{}: sound. Backup of {}; {threads}; {open}", path.display(), moment(summary.taken));
-            ExitCode::SUCCESS
+            let taken = moment(summary.taken);
+            finish("check", &format!("{}: sound. Backup of {taken}; {threads}; {open}\n", path.display()))
         }
         Err(error) => failed("check", &format!("{}: {error}", path.display())),
     }

@@ -1,6 +1,7 @@
 //! `pausewatch restore`: a store made of a backup.
 use super::{count, directory, failed, moment};
 use crate::cli::data_dir::DataDir;
+use crate::cli::output::finish;
 use crate::clock::{Clock, System};
 use crate::coordinator::store::restore;
 use std::fs::File;
@@ -40,8 +41,8 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
     let clock = System::new();
     match restore(&mut backup, &directory, args.force, clock.boot_id(), clock.now()) {
         Ok(restored) => {
-            println!(
-                "{}: {} and {}, as of {}; revisions continue above {}",
+            let mut told = format!(
+                "{}: {} and {}, as of {}; revisions continue above {}\n",
                 directory.display(),
                 count(restored.summary.threads, "thread"),
                 count(restored.summary.elicitations, "open elicitation"),
@@ -49,9 +50,9 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
                 restored.revision
             );
             if let Some(replaced) = restored.replaced {
-                println!("what was there before is in {}", replaced.display());
+                told += &format!("what was there before is in {}\n", replaced.display());
             }
-            ExitCode::SUCCESS
+            finish("restore", &told)
         }
         Err(why) => failed("restore", &why.to_string()),
     }

@@ -8,6 +8,7 @@
 use super::scope::Context;
 use crate::{
     client::stopwatch::Stopwatch,
+    core::escape::escaped_lines,
     exec::policy::{Action, Asker, Question},
 };
 use async_trait::async_trait;
@@ -170,31 +171,12 @@ fn message(question: &Question<'_>) -> String {
         argv => &argv.join(" "),
     };
     let mut text = "Run this command?\n\n".to_owned();
-    for line in escaped(line).lines() {
+    for line in escaped_lines(line).lines() {
         let _ = writeln!(text, "    {line}");
     }
-    let _ = write!(text, "\nin {}\n\n", escaped(&question.workdir.display().to_string()));
-    let _ = write!(text, "{}", escaped(&question.judgement.to_string()));
+    let _ = write!(text, "\nin {}\n\n", escaped_lines(&question.workdir.display().to_string()));
+    let _ = write!(text, "{}", escaped_lines(&question.judgement.to_string()));
     text
-}
-
-/// Escapes control, bidirectional and invisible characters, which could disguise the command.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' => escaped.push(c),
-            '\u{AD}' | '\u{61C}' | '\u{115F}' | '\u{1160}' | '\u{3164}' | '\u{FEFF}' => {
-                escaped.extend(c.escape_unicode())
-            }
-            '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{E0000}'..='\u{E0FFF}' => {
-                escaped.extend(c.escape_unicode());
-            }
-            c if c.is_control() => escaped.extend(c.escape_default()),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

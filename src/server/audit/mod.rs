@@ -12,6 +12,7 @@ pub use file::Config;
 
 use crate::coordinator::metrics::Metrics;
 use crate::coordinator::{ChangeObserver, Changed};
+use crate::core::escape::escaped_json;
 use crate::core::{Closing, Effect, Timestamp};
 use crate::server::background_writer::BackgroundWriter;
 use file::Files;
@@ -26,7 +27,6 @@ const MOST: usize = 4 << 20;
 pub(crate) struct Trail {
     writer: BackgroundWriter,
     metrics: Arc<Metrics>,
-    line: Vec<u8>,
     /// Lines that the trail lacks since the last one that was taken.
     missing: u64,
 }
@@ -93,7 +93,7 @@ impl Trail {
     /// The file cannot be opened or written.
     pub(crate) fn open(config: &Config, metrics: Arc<Metrics>, now: Timestamp) -> io::Result<Self> {
         let writer = BackgroundWriter::start("audit", MOST, Files::open(config)?)?;
-        let mut trail = Trail { writer, metrics, line: Vec::new(), missing: 0 };
+        let mut trail = Trail { writer, metrics, missing: 0 };
         trail.write(&Line { version: Some(env!("CARGO_PKG_VERSION")), ..Line::new(now, "server_started") });
         Ok(trail)
     }
@@ -123,10 +123,8 @@ impl Trail {
     }
 
     fn push(&mut self, line: &Line<'_>) -> bool {
-        self.line.clear();
-        serde_json::to_writer(&mut self.line, line).expect("a line is made of text and numbers");
-        self.line.push(b'\n');
-        self.writer.push(&self.line)
+        let line = serde_json::to_string(line).expect("a line is made of text and numbers") + "\n";
+        self.writer.push(escaped_json(&line).as_bytes())
     }
 }
 

@@ -1,5 +1,5 @@
 //! `pausewatch exec-server`, as an MCP client sees it.
-mod client;
+pub(crate) mod client;
 mod commands;
 mod http;
 mod load;

@@ -1,0 +1,88 @@
+//! Standard error, which a thread writes: a pipe that nobody reads, or a terminal that was stopped, must not stop a clock.
+//!
+//! 1. A line waits at most [`PATIENCE`] for being written, so that messages and the output of a command keep their order. If
+//!    the lines before it are not written yet, it does not wait.
+//! 2. What exceeds the buffer is dropped.
+use crate::coordinator::metrics::LOG_LINES_LOST;
+use crate::core::escape::escaped_json;
+use crate::server::background_writer::{BackgroundWriter, Sink};
+use std::io::{self, Write};
+use std::sync::OnceLock;
+use std::time::Duration;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// The size of the buffer, in bytes.
+const BUFFER: usize = 1 << 20;
+/// How long a message waits until it is written.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// How long the end of the process waits until everything is written.
+const PATIENCE_AT_END: Duration = Duration::from_millis(500);
+
+/// `None`: the system has no thread for it.
+static WRITER: OnceLock<Option<BackgroundWriter>> = OnceLock::new();
+
+/// Writes a line, including its newline.
+pub(crate) fn write_line(line: &[u8]) {
+    match writer() {
+        Some(writer) => {
+            if writer.is_empty() && writer.push(line) {
+                writer.wait_until_written(PATIENCE);
+            } else {
+                writer.push(line);
+            }
+        }
+        None => _ = io::stderr().write_all(line),
+    }
+}
+
+/// Waits shortly until everything is written.
+pub(crate) fn flush() {
+    if let Some(Some(writer)) = WRITER.get() {
+        writer.wait_until_written(PATIENCE_AT_END);
+    }
+}
+
+fn writer() -> Option<&'static BackgroundWriter> {
+    WRITER.get_or_init(|| BackgroundWriter::start("stderr", BUFFER, Stderr).ok()).as_ref()
+}
+
+struct Stderr;
+
+impl Sink for Stderr {
+    fn write(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
+        io::stderr().write_all(lines)
+    }
+
+    fn is_patient(&self) -> bool {
+        false
+    }
+}
+
+/// The writer of a log: a write is a whole line, and waits for nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Log;
+
+impl Write for Log {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        let safe = escaped_json(&text);
+        match writer() {
+            Some(writer) if writer.push(safe.as_bytes()) => {}
+            Some(_) => LOG_LINES_LOST.add_one(),
+            None => _ = io::stderr().write(safe.as_bytes()),
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        *self
+    }
+}

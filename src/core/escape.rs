@@ -1,0 +1,87 @@
+//! Makes text from other programs safe to show: on a terminal, in a question to a person, in a log, in the audit trail.
+//!
+//! 1. The result moves no cursor: control characters (Unicode Cc) and line and paragraph separators are escaped.
+//! 2. The result does not change the order or the look of the text beside it, and hides nothing: characters that set the
+//!    direction of text or have no width are escaped, with the tags U+E0000 to U+E0FFF.
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Characters without width that join others, as in emoji and in Persian.
+const JOINERS: [char; 2] = ['\u{200c}', '\u{200d}'];
+
+/// One line of text.
+pub(crate) fn escaped(text: &str) -> String {
+    escape(text, |c| JOINERS.contains(&c))
+}
+
+/// Lines of text in which every character must be seen, such as a command.
+#[cfg(feature = "exec-server")]
+pub(crate) fn escaped_lines(text: &str) -> String {
+    escape(text, |c| c == '\n')
+}
+
+fn escape(text: &str, is_kept: impl Fn(char) -> bool) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_hostile(c) && !is_kept(c) {
+            true => safe.extend(c.escape_default()),
+            false => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// Replaces the same characters in JSON by `\u` escapes, which do not change its meaning. Line breaks, tabs and the escape
+/// character (which starts a color) stay: serde_json has escaped those within strings, and a text log has no others.
+pub(crate) fn escaped_json(json: &str) -> Cow<'_, str> {
+    let is_kept = |c| matches!(c, '\n' | '\t' | '\u{1b}') || JOINERS.contains(&c);
+    if !json.chars().any(|c| is_hostile(c) && !is_kept(c)) {
+        return Cow::Borrowed(json);
+    }
+    let mut safe = String::with_capacity(json.len() + 6);
+    for c in json.chars() {
+        match is_hostile(c) && !is_kept(c) {
+            true => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| _ = write!(safe, "\\u{unit:04x}")),
+            false => safe.push(c),
+        }
+    }
+    Cow::Owned(safe)
+}
+
+fn is_hostile(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
+        )
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+        || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_characters_that_could_control_a_terminal_or_hide_text_are_escaped() {
+        for (text, printed) in [
+            ("approve C:\\x \"é\" 請求書 👩‍💻?", "approve C:\\x \"é\" 請求書 👩‍💻?"),
+            ("\u{1b}[2Jgone", "\\u{1b}[2Jgone"),
+            ("a\nb\tc\r", "a\\nb\\tc\\r"),
+            ("\u{9b}31m\u{7f}\u{85}", "\\u{9b}31m\\u{7f}\\u{85}"),
+            ("pay \u{202e}001$\u{2028}", "pay \\u{202e}001$\\u{2028}"),
+            ("tag\u{e0041}", "tag\\u{e0041}"),
+        ] {
+            assert_eq!(escaped(text), printed);
+        }
+    }
+
+    #[test]
+    fn escaped_json_has_the_same_meaning() {
+        let text = "a\n\u{1b}\u{9b}\u{85}\u{7f}\u{202e}\u{2028}\u{e0041}é👩";
+        let json = serde_json::to_string_pretty(&[text]).unwrap();
+        let safe = escaped_json(&json);
+        assert!(safe.chars().all(|c| c == '\n' || !is_hostile(c)), "{safe}");
+        assert_eq!(serde_json::from_str::<Vec<String>>(&safe).unwrap(), [text]);
+    }
+}
