@@ -34,6 +34,8 @@ mod coordinator;
 mod core;
 #[cfg(all(feature = "supervise", unix))]
 pub mod exec;
+#[cfg(any(feature = "server", feature = "exec-server"))]
+mod http_connections;
 pub mod proto;
 #[cfg(all(feature = "server", unix))]
 pub mod server;

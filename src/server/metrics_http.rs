@@ -3,6 +3,7 @@
 //! It is served by the runtime of the first worker. A connection is for one request, and there are a few at a time, so that
 //! nobody there is in the way of those who ask for pauses.
 use super::listen::{ListenError, bind, resolve};
+use crate::http_connections::{HttpConnection, HttpConnections};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{ALLOW, CONTENT_TYPE};
@@ -14,11 +15,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-/// Scrapes at once; more wait in the queue of the listener.
-const AT_ONCE: usize = 8;
+/// Connections at once. One that has not asked yet gives way to a new one.
+const AT_ONCE: usize = 64;
 /// A scrape that takes longer is hung up on, and one that has not even asked much sooner.
 const LONGEST: Duration = Duration::from_secs(10);
 const LONGEST_REQUEST: Duration = Duration::from_secs(1);
@@ -58,15 +58,17 @@ impl Listener {
 
     /// Answers for ever.
     pub(super) async fn serve(self, source: impl Source) {
-        let (source, places) = (Arc::new(source), Arc::new(Semaphore::new(AT_ONCE)));
+        let (source, connections) = (Arc::new(source), HttpConnections::new(AT_ONCE));
         loop {
-            let place = places.clone().acquire_owned().await.expect("it is never closed");
+            connections.wait_for_room().await;
             match self.0.accept().await {
                 Ok((stream, _)) => {
-                    let source = source.clone();
+                    let (source, place) = (source.clone(), connections.enter());
                     tokio::spawn(async move {
-                        let _ = timeout(LONGEST, answer(stream, source)).await;
-                        drop(place);
+                        tokio::select! {
+                            _ = timeout(LONGEST, answer(stream, &place, &*source)) => {}
+                            () = place.closing() => {}
+                        }
                     });
                 }
                 Err(error) => {
@@ -78,9 +80,11 @@ impl Listener {
     }
 }
 
-async fn answer(stream: TcpStream, source: Arc<impl Source>) {
+async fn answer(stream: TcpStream, connection: &Arc<HttpConnection>, source: &impl Source) {
     let service = service_fn(|request: Request<hyper::body::Incoming>| {
-        let answer = of(request.method(), request.uri().path(), &*source);
+        let answer = of(request.method(), request.uri().path(), source);
+        let counted = connection.request();
+        let answer = answer.map(|body| counted.until_sent(body));
         async { Ok::<_, Infallible>(answer) }
     });
     let mut http = hyper::server::conn::http1::Builder::new();

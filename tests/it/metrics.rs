@@ -4,6 +4,7 @@ use crate::support::{Running, Samples, ask, call_path, channel, config, embedded
 use pausewatch::server::{Config, Server};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tonic::Code;
 
@@ -152,9 +153,12 @@ async fn g7_whoever_holds_connections_to_the_metrics_is_hung_up_on() {
     let (_server, url) = start(config()).await;
     let host = url.strip_prefix("http://").and_then(|url| url.split('/').next()).unwrap();
     let mut silent = Vec::new();
-    for _ in 0..30 {
-        silent.push(TcpStream::connect(host).await.unwrap());
+    for _ in 0..600 {
+        let mut connection = TcpStream::connect(host).await.unwrap();
+        connection.write_all(b"GET /metrics HTTP/1.1\r\nHost: ").await.unwrap();
+        silent.push(connection);
     }
+    // Each is given a second for its request, but gives way to those after it: a few seconds for all of them.
     scrape(&url).await;
     for (method, path, status) in
         [("GET", "", 404), ("GET", "metrics/x", 404), ("POST", "metrics", 405), ("HEAD", "metrics", 200)]

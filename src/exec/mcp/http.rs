@@ -8,6 +8,7 @@ use super::{
     Caller, ExecServer,
     deletions::{Deletions, SESSION_HEADER},
 };
+use crate::http_connections::{HttpConnection, HttpConnections};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, combinators::BoxBody};
@@ -17,13 +18,13 @@ use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
 };
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::net::TcpListener;
 
 /// The path of the MCP endpoint.
 pub(crate) const PATH: &str = "/mcp";
 /// How long a session without requests is kept: a person may take long to answer.
 const SESSION_TTL: Duration = Duration::from_secs(24 * 60 * 60);
-/// The maximum number of connections. Each may have a request in flight.
+/// The maximum number of connections. Each may have a request in flight; without one, it gives way to a new connection.
 const MAX_CONNECTIONS: usize = 512;
 /// The maximum size of a request, in bytes: a command line, or input for a command.
 const MAX_REQUEST: usize = 1024 * 1024;
@@ -72,9 +73,9 @@ pub(crate) async fn serve_http(server: &Arc<ExecServer>, listener: TcpListener, 
     };
     let service = Service::new(call, Arc::new(sessions), config);
     let token: Option<Arc<str>> = http.token.map(Into::into);
-    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let connections = HttpConnections::new(MAX_CONNECTIONS);
     loop {
-        let permit = connections.clone().acquire_owned().await.map_err(io::Error::other)?;
+        connections.wait_for_room().await;
         let connection = match listener.accept().await {
             Ok((connection, _)) => connection,
             // The connection has closed already, or no file descriptor is free: later connections may succeed.
@@ -85,9 +86,9 @@ pub(crate) async fn serve_http(server: &Arc<ExecServer>, listener: TcpListener, 
             }
         };
         let (service, token, shutdown) = (service.clone(), token.clone(), server.shutdown.clone());
-        let deleted = deleted.clone();
+        let (deleted, place) = (deleted.clone(), connections.enter());
         tokio::spawn(async move {
-            let respond = service_fn(|request| respond(&service, token.as_deref(), &deleted, request));
+            let respond = service_fn(|request| respond(&service, token.as_deref(), &deleted, &place, request));
             let mut served = http1::Builder::new();
             let served = served
                 .timer(TokioTimer::new())
@@ -99,9 +100,9 @@ pub(crate) async fn serve_http(server: &Arc<ExecServer>, listener: TcpListener, 
                         tracing::debug!(%error, "a connection ended");
                     }
                 }
+                () = place.closing() => {}
                 () = shutdown.cancelled() => {}
             }
-            drop(permit);
         });
     }
 }
@@ -110,6 +111,7 @@ async fn respond(
     service: &Service,
     token: Option<&str>,
     deletions: &Deletions,
+    connection: &Arc<HttpConnection>,
     request: Request<Incoming>,
 ) -> Result<HttpResponse, Infallible> {
     if let Some(token) = token
@@ -121,7 +123,11 @@ async fn respond(
         return Ok(refused);
     }
     Ok(match request.uri().path() {
-        PATH => handle(service, deletions, request).await,
+        PATH => {
+            let counted = connection.request();
+            let response = handle(service, deletions, request).await;
+            response.map(|body| counted.until_sent(body).boxed())
+        }
         _ => plain(StatusCode::NOT_FOUND, "MCP is served at /mcp\n"),
     })
 }

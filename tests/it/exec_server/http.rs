@@ -206,6 +206,38 @@ fn the_bound_address_is_an_allowed_host() {
 }
 
 #[test]
+fn g7_connections_without_an_accepted_request_give_way_to_new_ones() {
+    let directory = tempfile::tempdir().unwrap();
+    let token = directory.path().join("token");
+    std::fs::write(&token, "0123456789abcdef").unwrap();
+    let server = Server::start(&["--http-token-file", token.to_str().unwrap()]);
+    let mut attacks = Vec::new();
+    for i in 0..620 {
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        let half = match i % 3 {
+            // The second one has an answer, which is a refusal; the connection is kept alive.
+            0 => "POST /mcp HTTP/1.1\r\nHost: ",
+            1 => "GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            _ => "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf",
+        };
+        stream.write_all(half.as_bytes()).unwrap();
+        attacks.push(stream);
+    }
+    let authorization = [("Authorization", "Bearer 0123456789abcdef")];
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let honest = server.send(&authorization, &ping);
+    // Half requests are given up after 30 s: that is too late.
+    honest.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    assert_ne!(Answer::of(honest).status, 401);
+    let mut oldest = attacks.swap_remove(0);
+    oldest.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    assert_eq!(oldest.read(&mut [0; 1]).unwrap_or(0), 0);
+    let youngest = &mut attacks[618];
+    youngest.set_nonblocking(true).unwrap();
+    assert!(youngest.read(&mut [0; 1]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
+}
+
+#[test]
 fn web_pages_foreign_hosts_and_missing_tokens_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("token");
