@@ -1,9 +1,10 @@
 //! Failures of commands, and their messages: `pausewatch COMMAND: message (CODE REASON)`.
-use super::{connection::NO_THREAD, exit, stderr};
+use super::{connection::NO_THREAD, exit, quote::quoted, stderr};
 use crate::client::{Address, ConfigError, Error};
 use crate::coordinator::metrics::CODES;
 use crate::core::escape::escaped;
-use std::{io, process::ExitCode};
+use crate::exec::supervise::SpawnError;
+use std::{ffi::OsStr, io, process::ExitCode};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -34,6 +35,13 @@ pub(crate) fn exit_code(command: &str, address: &Address, result: Result<(), Fai
 /// Prints one line on standard error, in one write: a command that we run writes there too. A failed write is ignored.
 pub(crate) fn say(command: &str, message: &str) {
     stderr::write_line(format!("pausewatch {command}: {}\n", escaped(message)).as_bytes());
+}
+
+/// Reports that a command was not started, in the words of GNU `timeout`, and returns the exit code for that.
+pub(crate) fn cannot_run(caller: &str, program: &OsStr, error: &SpawnError) -> ExitCode {
+    let cause = error.cause().to_string();
+    say(caller, &format!("failed to run command {}: {}", quoted(program), without_number(&cause)));
+    ExitCode::from(error.exit_code())
 }
 
 /// The message for a failed call of the coordinator at `address`, with the code and the reason that scripts look for.

@@ -29,8 +29,10 @@ mod list;
 mod manual;
 mod option_value;
 mod output;
+mod quote;
 mod renew;
 pub(crate) mod run;
+mod run_child;
 mod serve;
 mod stderr;
 mod store;
@@ -38,6 +40,8 @@ mod table;
 mod token;
 mod traces;
 mod watch;
+
+pub use crate::exec::supervise::record_ignored_signals;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::PathBuf;
@@ -68,6 +72,9 @@ pub enum Command {
     #[cfg(feature = "exec-server")]
     #[command(hide = true)]
     ExecReaper,
+    /// Become the command of `run` or `hold`.
+    #[command(hide = true)]
+    RunChild(run_child::Args),
     /// Run a command, and pause its thread until the command has ended.
     Hold(hold::Args),
     /// Open an elicitation: its thread is paused until it is closed.
@@ -128,6 +135,7 @@ fn run_command() -> ExitCode {
         Command::ExecChild(args) => exec_child::run(args),
         #[cfg(feature = "exec-server")]
         Command::ExecReaper => exec_reaper::run(),
+        Command::RunChild(args) => run_child::run(args),
         Command::Hold(args) => hold::run(args),
         Command::Increment(args) => increment::run(args),
         Command::Decrement(args) => decrement::run(args),

@@ -105,6 +105,56 @@ fn the_command_starts_with_default_signals() {
     assert_eq!(ours, report(&mut plain("timeout")));
 }
 
+#[test]
+fn an_ignored_pipe_signal_stays_ignored_for_the_command() {
+    let report = |program: &[&str]| {
+        let mut command = plain("env");
+        command.arg("--ignore-signal=PIPE").args(program).args(["grep", "-E", "Sig(Blk|Ign)", "/proc/self/status"]);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let program = env!("CARGO_BIN_EXE_pausewatch");
+    let theirs = report(&["timeout", "60"]);
+    assert_eq!(theirs, report(&["env"]), "timeout changes nothing");
+    assert_eq!(report(&[program, "run", "60"]), theirs);
+    assert_eq!(report(&[program, "run", "60", program, "run", "60"]), theirs, "within another");
+    assert_eq!(report(&[program, "hold"]), theirs);
+    // A file without an interpreter is the shell's then too, and what cannot be run has the same codes and words.
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("script");
+    std::fs::write(&script, "exit 5").unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for (command, code, error) in [
+        (script.to_str().unwrap(), 5, ""),
+        ("/no/such", 127, "No such file or directory"),
+        ("/", 126, "Permission denied"),
+    ] {
+        for ours in [&["run", "60"][..], &["hold"]] {
+            let output = plain("env").args(["--ignore-signal=PIPE", program]).args(ours).arg(command).output().unwrap();
+            assert_eq!(output.status.code(), Some(code), "{ours:?} {command}");
+            let said = String::from_utf8(output.stderr).unwrap();
+            let failed = said.lines().find(|line| line.contains("failed to run"));
+            let expected = format!("pausewatch {}: failed to run command ‘{command}’: {error}", ours[0]);
+            assert_eq!(failed, (!error.is_empty()).then_some(&*expected));
+        }
+    }
+}
+
+#[test]
+fn the_command_ends_when_run_itself_is_killed() {
+    for (options, script, said) in [
+        (&[][..], "trap 'echo caught; exit' TERM; echo ready; while :; do sleep .1; done", "caught\n"),
+        (&["-s", "INT"], "trap 'echo caught; exit' INT; echo ready; while :; do sleep .1; done", "caught\n"),
+        (&["-f"], "echo ready; exec sleep 1000", ""),
+        (&["-s", "KILL"], "echo ready; exec sleep 1000", ""),
+    ] {
+        let mut run = Run::start(&[options, &["60", "sh", "-c", script]].concat());
+        run.expect("ready");
+        run.signal("KILL");
+        assert_eq!(run.ended(), End::Signal(KILL));
+        assert_eq!(run.rest(), said, "{options:?}: the command holds standard output until it ends");
+    }
+}
+
 /// A script at a terminal: `run` is in a group of its own, so its command may not read from there; with `-f` it may.
 #[test]
 fn only_in_the_foreground_the_command_reads_from_the_terminal() {

@@ -10,7 +10,7 @@ mod command;
 mod lease;
 
 use super::connection::{self, Connection, NO_THREAD, Thread};
-use super::failure::{call_error, say, without_number};
+use super::failure::{call_error, cannot_run, say};
 use super::{exit, traces};
 use crate::client::{Error, Hold, Settings};
 use crate::exec::supervise::{ExitAction, Program};
@@ -105,12 +105,8 @@ async fn run_under(hold: Option<&Hold>, args: Args, traced: bool) -> Result<Exit
     // The spans of COMMAND become children of the hold's span.
     let traceparent = hold.filter(|_| traced).and_then(Hold::traceparent);
     let env = traceparent.map(|parent| ("TRACEPARENT".into(), parent.into())).into_iter().collect();
-    let program = Program { name: name.clone(), args: command.collect(), env };
-    let running = Running::start(&program).map_err(|error| {
-        let cause = error.cause().to_string();
-        say("hold", &format!("failed to run {}: {}", name.display(), without_number(&cause)));
-        ExitCode::from(error.exit_code())
-    })?;
+    let program = Program { name, args: command.collect(), env, caller: "hold", death_signal: None };
+    let running = Running::start(&program).map_err(|error| cannot_run("hold", &program.name, &error))?;
     let ttl = args.ttl;
     let lost = async {
         match hold {

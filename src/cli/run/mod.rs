@@ -11,12 +11,11 @@
 //! 4. A problem with the coordinator is only a warning; the command runs, and its time limit holds.
 mod duration;
 pub use duration::parse as parse_duration;
-mod quote;
 
 use super::{
     connection::{Connection, Thread},
     coordinator::{self, Coordinator},
-    exit, failure,
+    exit, failure, quote,
     token::Key,
 };
 use crate::{
@@ -130,7 +129,8 @@ struct Plan {
 
 impl Plan {
     fn new(args: Args) -> Result<Self, String> {
-        let (limit, program) = operands(&args.operands)?;
+        let (limit, mut program) = operands(&args.operands)?;
+        program.death_signal = Some(args.signal);
         let settings = args.connection.settings().map_err(|why| why.to_string())?;
         let thread_id = args.thread.or(&settings).unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
         ThreadId::parse("thread_id", &thread_id).map_err(|error| error.to_string())?;
@@ -164,10 +164,8 @@ impl Plan {
         if let Some(coordinator) = &coordinator {
             self.program.env = coordinator.environment(&self.thread_id);
         }
-        let job = supervisor.start(&self.program).map_err(|error| {
-            say(&format!("failed to run command {command}: {}", failure::without_number(&error.cause().to_string())));
-            ExitCode::from(error.exit_code())
-        })?;
+        let job =
+            supervisor.start(&self.program).map_err(|error| failure::cannot_run("run", &self.program.name, &error))?;
         let stopwatch = match self.limit {
             Duration::ZERO => Stopwatch::unlimited(),
             limit => Stopwatch::new(limit),
@@ -227,7 +225,8 @@ fn operands(operands: &[OsString]) -> Result<(Duration, Program), String> {
         _ => rest,
     };
     let (name, args) = rest.split_first().ok_or("COMMAND is missing")?;
-    Ok((limit, Program { name: name.clone(), args: args.to_vec(), env: Vec::new() }))
+    let (name, args) = (name.clone(), args.to_vec());
+    Ok((limit, Program { name, args, env: Vec::new(), caller: "run", death_signal: None }))
 }
 
 fn usage_error(problem: &str) -> clap::Error {

@@ -10,7 +10,8 @@
 //! 3. Nothing here stops or kills this process before [`ExitAction::carry_out`], so the caller can clean up. (`-s STOP`
 //!    stops it, as it does GNU `timeout`.)
 //! 4. The command starts with the signal dispositions and the mask that this process was started with, as with GNU
-//!    `timeout`: HUP, INT, QUIT and TERM are at their defaults. See below for what differs.
+//!    `timeout`: HUP, INT, QUIT and TERM are at their defaults. See below for what differs. (PIPE: on Linux.)
+//! 5. If this process ends without ending the command (KILL), the command gets the signal of the time limit. Linux only.
 //!
 //! Where this differs from GNU `timeout` 9.1, on purpose:
 //!
@@ -21,9 +22,9 @@
 //! - HUP, and those further signals, stay ignored if they were ignored at the start (`nohup`).
 //! - GNU treats a limit that is too small for a `double` as no limit; here it expires at once.
 //!
-//! A limit of safe Rust: the standard library ignores SIGPIPE before `main`, so the inherited disposition is unknown and the
-//! command starts with the default. Standard streams that were closed are `/dev/null`.
+//! Standard streams that were closed are `/dev/null`.
 mod exit_action;
+mod inherited;
 #[cfg(feature = "exec-server")]
 pub(crate) mod reaper;
 #[cfg(feature = "exec-server")]
@@ -36,7 +37,8 @@ mod spawn;
 mod supervisor;
 
 pub(crate) use exit_action::ExitAction;
+pub use inherited::record_ignored_signals;
 pub(crate) use signal::Signal;
 pub(crate) use signal_listener::SignalListener;
-pub(crate) use spawn::{Program, SpawnError};
+pub(crate) use spawn::{Program, SpawnError, die_with_parent};
 pub(crate) use supervisor::{Policy, Supervisor};

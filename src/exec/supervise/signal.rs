@@ -78,6 +78,11 @@ impl Signal {
         (raw == 0 || system_signal(raw).is_some()).then_some(Self(raw))
     }
 
+    /// `None` for 0.
+    pub(super) fn system(self) -> Option<SystemSignal> {
+        system_signal(self.0)
+    }
+
     /// Sends it to one process. A process that has ended is no error.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 //! 2. A signal that we send to our own process group reaches us too; [`SignalListener::expect_echo`] drops exactly that one.
 //! 3. Signals are caught, not ignored: `exec` resets a caught signal to its default, so the command starts with it.
 //! 4. A signal that was ignored at the start stays ignored, for the command too (`nohup`), unless it is in [`ALWAYS`].
-use super::signal::Signal;
+use super::{inherited::was_ignored, signal::Signal};
 use rustix::process::Signal as SystemSignal;
 use std::{
     future::poll_fn,
@@ -59,13 +59,12 @@ impl SignalListener {
         Ok(listener)
     }
 
-    /// Catches `always`, and those of `unless_ignored` that are not ignored now. Needs a tokio runtime.
+    /// Catches `always`, and those of `unless_ignored` that were not ignored at the start. Needs a tokio runtime.
     pub(crate) fn catching(always: &[SystemSignal], unless_ignored: &[SystemSignal]) -> io::Result<Self> {
         // If CHLD is ignored, the kernel discards the exit status of the command.
         drop(stream(Signal::of(SystemSignal::CHILD))?);
         let mut listener = Self { caught: Vec::new() };
-        let ignored = ignored_signals();
-        let unless_ignored = unless_ignored.iter().filter(|signal| ignored & (1 << (signal.as_raw() - 1)) == 0);
+        let unless_ignored = unless_ignored.iter().filter(|signal| !was_ignored(**signal));
         for signal in always.iter().chain(unless_ignored) {
             listener.catch(Signal::of(*signal))?;
         }
@@ -130,11 +129,4 @@ fn can_be_caught(signal: Signal) -> bool {
         SystemSignal::TTOU,
     ];
     signal.as_raw() != 0 && !NEVER.iter().any(|never| Signal::of(*never) == signal)
-}
-
-/// The signals that are ignored now, signal n as bit n - 1; 0 where the system has no `/proc`.
-fn ignored_signals() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

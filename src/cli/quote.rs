@@ -2,7 +2,7 @@
 use std::{ffi::OsStr, fmt::Write};
 
 /// The quoted name on one line: typographic quotes in a UTF-8 locale, else apostrophes.
-pub(super) fn quoted(name: &OsStr) -> String {
+pub(crate) fn quoted(name: &OsStr) -> String {
     quote(name, locale_has_utf8())
 }
 
