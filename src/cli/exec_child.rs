@@ -1,7 +1,7 @@
 //! `pausewatch exec-child` (hidden): the exec server starts it; it sets up session and sandbox, then executes the command.
 use super::{exit, failure};
 use crate::{
-    exec::sandbox::Sandbox,
+    exec::sandbox::{self, Sandbox},
     exec::supervise::{SpawnError, session},
 };
 use rustix::process::Pid;
@@ -21,6 +21,9 @@ pub struct Args {
     /// Make standard input the terminal of the new session.
     #[arg(long)]
     terminal: bool,
+    /// The directory to execute the command in, without symbolic links.
+    #[arg(long)]
+    workdir: Option<PathBuf>,
     /// Allow the command to change only the writable files.
     #[arg(long)]
     sandbox: bool,
@@ -35,6 +38,12 @@ pub struct Args {
 pub(crate) fn run(args: Args) -> ExitCode {
     if let Err(error) = session::lead(Pid::from_raw(args.parent), args.terminal) {
         failure::say("exec-child", &format!("cannot start a session: {error}"));
+        return ExitCode::from(exit::OWN_FAILURE);
+    }
+    if let Some(directory) = &args.workdir
+        && let Err(error) = sandbox::enter(directory)
+    {
+        failure::say("exec-child", &format!("cannot enter the working directory {}: {error}", directory.display()));
         return ExitCode::from(exit::OWN_FAILURE);
     }
     if args.sandbox

@@ -198,18 +198,17 @@ fn policy(args: &Args) -> Result<Policy, String> {
     for warning in rules.warnings() {
         failure::say("exec-server", &format!("warning: {warning}"));
     }
-    let sandbox =
-        (!args.no_sandbox).then(|| SandboxPolicy { writable: args.writable.clone(), enforcement: Sandbox::probe() });
-    for root in &args.writable {
-        std::fs::metadata(root).map_err(|error| format!("--writable {}: {error}", root.display()))?;
-    }
+    let sandbox = match args.no_sandbox {
+        true => None,
+        false => Some(SandboxPolicy::new(&args.writable, Sandbox::probe())?),
+    };
     Ok(Policy { rules: Arc::new(rules), when_unable: args.when_unable, sandbox })
 }
 
 /// The paths that every sandboxed command can write, whatever its working directory.
 fn always_writable(policy: &Policy) -> Vec<PathBuf> {
-    let paths = |sandbox: &SandboxPolicy| Sandbox::temporary_directories().chain(sandbox.writable.clone()).collect();
-    policy.sandbox.as_ref().filter(|sandbox| sandbox.enforcement.is_any()).map(paths).unwrap_or_default()
+    let sandbox = policy.sandbox.as_ref().filter(|sandbox| sandbox.enforcement.is_any());
+    sandbox.map(|sandbox| sandbox.writable().to_vec()).unwrap_or_default()
 }
 
 /// Logs to standard error, as RUST_LOG says, else warnings only: clients show standard error to people.

@@ -69,7 +69,7 @@ fn only_files_below_the_writable_roots_can_be_changed() {
 
 #[test]
 fn the_sandbox_keeps_the_exit_status() {
-    let sandbox = Sandbox::for_workdir(&std::env::temp_dir());
+    let sandbox = Sandbox::new([std::env::temp_dir()]);
     let end = |command: &[&str]| {
         let output = run(&sandbox, command);
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())

@@ -34,7 +34,7 @@ pub(super) struct ExecRequest {
     answered: Option<Option<ElicitResult>>,
     /// The thread that the call names.
     thread: Option<String>,
-    /// The tool, thread and arguments in a canonical form: an answer is valid for the same request only.
+    /// The tool, thread, arguments and directory in a canonical form: an answer is valid for the same request only.
     canonical: Vec<u8>,
 }
 
@@ -59,7 +59,9 @@ impl ExecRequest {
         // Sorts the arguments.
         let arguments: BTreeMap<_, _> = arguments.iter().collect();
         let thread = named_thread(context)?;
-        let canonical = serde_json::to_vec(&(&request.name, &thread, arguments))?;
+        // The directory itself, because the path that the call names may lead elsewhere later.
+        let workdir = spec.workdir.as_os_str().as_encoded_bytes();
+        let canonical = serde_json::to_vec(&(&request.name, &thread, arguments, workdir))?;
         let (clock, answered) = match request.request_state.take() {
             None => (start()?, None),
             Some(state) => {
@@ -82,14 +84,17 @@ impl Caller {
         let stopwatches = stopwatches.map(|clock| clock.stopwatch().clone()).collect();
         let method = AskMethod::of(context, request.answered.take());
         let asker = CallAsker::new(method, config.policy.when_unable, stopwatches);
+        let sandbox = config.policy.sandbox.as_ref();
+        let objection = sandbox.and_then(|sandbox| sandbox.objection(&request.spec.workdir));
         let policy = AskingPolicy::new(config.policy.rules.clone(), asker.clone()).for_lines_of(&shell);
+        let policy = policy.with_objection(objection);
         let argv = [&*shell, if request.login { "-lc" } else { "-c" }, &request.spec.line].map(str::to_owned);
         let decided = policy.determine_action(&shell, &argv, &request.spec.workdir);
         let clock = request.until.as_ref().unwrap_or(&request.clock);
         let action = progress::notify_during(context, clock, decided).await;
         let sandbox = match action {
             Action::Escalate => None,
-            Action::Run => config.policy.sandbox.as_ref().map(|sandbox| sandbox.sandbox_for(&request.spec)),
+            Action::Run => sandbox.map(|sandbox| sandbox.sandbox_for(&request.spec)),
             Action::Deny { reason } => return Ok(self.withhold(request, reason, asker.take_unasked())),
         };
         Ok(Approval::Granted { request: Box::new(request), sandbox })

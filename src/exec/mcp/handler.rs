@@ -104,13 +104,11 @@ pub(super) fn named_thread(context: &Context) -> Result<Option<String>, Refusal>
     }
 }
 
-/// The absolute path of the directory to run a command in. `named`: `None` means the server's own.
+/// The path of the directory to run a command in, without symbolic links. `named`: `None` means the server's own.
 pub(super) fn workdir(named: Option<&str>) -> Result<PathBuf, Refusal> {
     let named = named.unwrap_or(".");
-    let directory =
-        std::path::absolute(Path::new(named)).map_err(|error| Refusal(format!("workdir {named:?}: {error}")))?;
-    match std::fs::metadata(&directory) {
-        Ok(metadata) if metadata.is_dir() => Ok(directory),
+    match Path::new(named).canonicalize() {
+        Ok(directory) if directory.is_dir() => Ok(directory),
         Ok(_) => Err(Refusal(format!("workdir {named:?} is not a directory"))),
         Err(error) => Err(Refusal(format!("workdir {named:?}: {error}"))),
     }

@@ -1,7 +1,7 @@
 //! Starting a command: its streams and its terminal.
 //!
 //! The hidden command `exec-child` of this program does the rest in the child process (session, death with the server,
-//! sandbox) and then executes the shell. Code between `fork` and `exec` would have to be unsafe; code after `exec` need not.
+//! working directory, sandbox) and then executes the shell. Code between `fork` and `exec` would have to be unsafe; code after `exec` need not.
 //!
 //! 1. Standard output and standard error share one pipe or terminal, so their order is preserved.
 //! 2. This process keeps no copy of the write end, so it sees the end of the output.
@@ -72,8 +72,9 @@ impl Launcher {
             command.arg("--sandbox");
             sandbox.writable().iter().for_each(|root| _ = command.arg("--writable").arg(root));
         }
+        command.arg("--workdir").arg(launch.workdir);
         command.arg("--").arg(&self.shell).arg(if launch.login { "-lc" } else { "-c" }).arg(launch.line);
-        command.current_dir(launch.workdir).envs(launch.env);
+        command.envs(launch.env);
         let (reader, writer) = match launch.streams {
             Streams::Terminal => {
                 let (ours, theirs) = open_terminal()?;

@@ -64,12 +64,14 @@ pub struct AskingPolicy {
     asker: Arc<dyn Asker>,
     /// Command lines are for this shell.
     shell: Option<String>,
+    /// Why a person is asked about a command that would otherwise run inside the sandbox.
+    objection: Option<String>,
 }
 
 impl AskingPolicy {
     /// Judges by `rules` and asks by `asker`.
     pub fn new(rules: Arc<Rules>, asker: Arc<dyn Asker>) -> Self {
-        Self { rules, asker, shell: None }
+        Self { rules, asker, shell: None, objection: None }
     }
 
     /// For a caller that has each command line run by `shell`, with `-c` or `-lc`: what is judged then is the line alone. That
@@ -79,13 +81,26 @@ impl AskingPolicy {
         Self { shell: Some(shell.to_owned()), ..self }
     }
 
+    /// With an objection, a person is asked before anything runs inside the sandbox.
+    #[must_use]
+    pub fn with_objection(self, objection: Option<String>) -> Self {
+        Self { objection, ..self }
+    }
+
     fn judge(&self, program: &str, argv: &[String]) -> Judgement {
-        match argv {
+        let mut judgement = match argv {
             [_, option, line] if self.shell.as_deref() == Some(program) && matches!(&**option, "-c" | "-lc") => {
                 self.rules.judge_for(program, line)
             }
             argv => self.rules.judge_argv(program, argv),
+        };
+        if let Some(objection) = &self.objection
+            && matches!(judgement.decision, None | Some(Decision::Prompt))
+        {
+            judgement.decision = Some(Decision::Prompt);
+            judgement.objection = Some(objection.clone());
         }
+        judgement
     }
 }
 

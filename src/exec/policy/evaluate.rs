@@ -14,7 +14,7 @@ pub struct Rules {
 }
 
 /// What the rules say about a command line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Judgement {
     /// The strictest decision on any command in the line. `None`: no rule decides, and it runs inside the sandbox.
     pub decision: Option<Decision>,
@@ -28,6 +28,8 @@ pub struct Judgement {
     pub decided_by: Option<String>,
     /// Why the line could not be judged with certainty.
     pub uncertain: Option<String>,
+    /// Why a person is asked, whatever the rules say.
+    pub objection: Option<String>,
 }
 
 impl Rules {
@@ -54,8 +56,7 @@ impl Rules {
 
     fn decide(&self, line: Line) -> Judgement {
         let commands = line.commands.iter().map(|words| shell::show(words)).collect();
-        let mut judgement =
-            Judgement { decision: None, rule: None, justification: None, commands, decided_by: None, uncertain: None };
+        let mut judgement = Judgement { commands, ..Judgement::default() };
         let mut doubts = line.doubts;
         let mut strictest: Option<(Decision, &Rule, usize)> = None;
         let mut all_allowed = !line.commands.is_empty() && !line.beyond_allow;
@@ -111,11 +112,13 @@ impl fmt::Display for Judgement {
                     Decision::Forbidden => "is forbidden",
                 };
                 write!(f, "`{command}` {is} by the rule {rule}")?;
-                self.justification.iter().try_for_each(|why| write!(f, ": {why}"))
+                self.justification.iter().try_for_each(|why| write!(f, ": {why}"))?;
+                self.objection.iter().try_for_each(|why| write!(f, "; {why}"))
             }
             (Some(_), ..) => {
-                write!(f, "this cannot be judged with certainty")?;
-                self.uncertain.iter().try_for_each(|why| write!(f, ": {why}"))
+                let uncertain = self.uncertain.iter().map(|why| format!("this cannot be judged with certainty: {why}"));
+                let reasons: Vec<_> = uncertain.chain(self.objection.clone()).collect();
+                f.write_str(&reasons.join("; "))
             }
             (None, ..) => write!(f, "no rule decides; it runs inside the sandbox"),
         }

@@ -2,14 +2,12 @@
 //!
 //! A Landlock ruleset restricts only the rights that it names, so reading needs no exception.
 use super::enforcement::{Enforcement, Missing, SandboxError};
+use super::resolved::open_resolved;
 use landlock::{
-    ABI, AccessFs, BitFlags, LandlockStatus, PathBeneath, PathFd, PathFdError, Ruleset, RulesetAttr,
-    RulesetCreatedAttr, RulesetError, RulesetStatus, path_beneath_rules,
+    ABI, AccessFs, BitFlags, LandlockStatus, PathBeneath, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
+    RulesetStatus, path_beneath_rules,
 };
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
+use std::{os::fd::OwnedFd, path::PathBuf};
 
 /// The version that has all rights to write, create, remove, rename and truncate files. Later versions add only rights that do
 /// not concern files.
@@ -22,22 +20,14 @@ pub(super) fn enforce(writable: &[PathBuf]) -> Result<Enforcement, SandboxError>
     let rights = AccessFs::from_write(RIGHTS);
     let mut roots = Vec::new();
     for path in writable {
-        let directory = PathFd::new(path).map_err(|error| cannot_open(path, error))?;
+        let directory = open_resolved(path).map_err(|cause| SandboxError::Writable { path: path.clone(), cause })?;
         let rights = if path.is_dir() { rights } else { rights & AccessFs::from_file(RIGHTS) };
         roots.push(PathBeneath::new(directory, rights));
     }
     restrict(rights, roots).map_err(|error| SandboxError::Refused(error.to_string()))
 }
 
-fn cannot_open(path: &Path, error: PathFdError) -> SandboxError {
-    let cause = match error {
-        PathFdError::OpenCall { source, .. } => source,
-        other => io::Error::other(other),
-    };
-    SandboxError::Writable { path: path.to_owned(), cause }
-}
-
-fn restrict(rights: BitFlags<AccessFs>, roots: Vec<PathBeneath<PathFd>>) -> Result<Enforcement, RulesetError> {
+fn restrict(rights: BitFlags<AccessFs>, roots: Vec<PathBeneath<OwnedFd>>) -> Result<Enforcement, RulesetError> {
     let status = Ruleset::default()
         .handle_access(rights)?
         .create()?

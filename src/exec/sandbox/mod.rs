@@ -13,11 +13,14 @@
 mod enforcement;
 #[cfg(target_os = "linux")]
 mod kernel;
+mod resolved;
 
 pub use enforcement::Enforcement;
 use enforcement::{Missing, SandboxError};
+#[cfg(feature = "cli")]
+pub(crate) use resolved::enter;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The paths that a command may write, besides devices that store nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,23 +29,13 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Makes exactly these files and directories writable, with everything below the directories.
+    /// Makes exactly these files and directories writable, with everything below the directories. Their paths must have no
+    /// symbolic links: see `resolved`.
     pub fn new(writable: impl IntoIterator<Item = PathBuf>) -> Self {
         Self { writable: writable.into_iter().collect() }
     }
 
-    /// The default for a command in `workdir`: that directory, and those for temporary files, which most compilers need.
-    pub fn for_workdir(workdir: &Path) -> Self {
-        let mut writable = vec![workdir.to_owned()];
-        for directory in Self::temporary_directories() {
-            if !writable.contains(&directory) {
-                writable.push(directory);
-            }
-        }
-        Self { writable }
-    }
-
-    /// The directories for temporary files, which every sandboxed command can write.
+    /// The directories for temporary files, which every sandboxed command of the exec server can write.
     pub fn temporary_directories() -> impl Iterator<Item = PathBuf> {
         let all = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into(), "/dev/shm".into()];
         all.into_iter().filter(|directory| directory.is_dir())

@@ -24,10 +24,11 @@ pub(crate) struct Client {
     meta: Value,
 }
 
-/// The program with these arguments. What it leaves when it is killed is in the target directory.
+/// The program with these arguments, for commands in every directory. What it leaves when it is killed is in the target directory.
 pub(crate) fn exec_server<const N: usize>(args: [&str; N]) -> Command {
     let mut command = program();
     command.arg("exec-server").args(args).env("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"));
+    command.current_dir("/");
     command
 }
 

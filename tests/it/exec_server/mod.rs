@@ -5,3 +5,4 @@ mod http;
 mod load;
 mod pauses;
 mod prompts;
+mod workdir;

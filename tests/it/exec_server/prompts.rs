@@ -269,7 +269,7 @@ fn no_unwritable_directory() {
 
 /// A new directory that sandboxed commands cannot write, with a path short enough for a socket; `None`: this user has none.
 /// The clone may be below /tmp, which is writable.
-fn unwritable_directory() -> Option<TempDir> {
+pub(super) fn unwritable_directory() -> Option<TempDir> {
     let writable: Vec<_> = Sandbox::temporary_directories().filter_map(|path| path.canonicalize().ok()).collect();
     let named = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let bases =

@@ -1,0 +1,137 @@
+//! The working directory of a command: where it leads to counts, and outside of the server's directories a person is asked.
+use super::client::{Client, exec_server};
+use super::prompts::unwritable_directory;
+use crate::support::skipped;
+use pausewatch::test_support::sandbox::Sandbox;
+use serde_json::{Value, json};
+use std::{fs, os::unix::fs::symlink, path::PathBuf, process::Command};
+use tempfile::TempDir;
+
+/// A project with a directory `sub`, beside another directory, where sandboxed commands cannot write.
+struct Project {
+    _base: TempDir,
+    project: PathBuf,
+    outside: PathBuf,
+}
+
+impl Project {
+    fn new() -> Option<Self> {
+        let Some(base) = unwritable_directory() else {
+            skipped("directory", "sandboxed commands can write every directory that this user can write");
+            return None;
+        };
+        let path = base.path().canonicalize().unwrap();
+        let (project, outside) = (path.join("project"), path.join("outside"));
+        fs::create_dir_all(project.join("sub")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        Some(Self { _base: base, project, outside })
+    }
+
+    fn server<const N: usize>(&self, options: [&str; N]) -> Command {
+        let mut server = exec_server(options);
+        server.current_dir(&self.project);
+        server
+    }
+
+    fn write(&self, workdir: &str) -> Value {
+        json!({"command": "echo x > new", "workdir": self.project.join(workdir)})
+    }
+}
+
+/// Replaces the directory as a command in the sandbox can.
+fn replace(client: &mut Client, project: &Project, name: &str) {
+    let line = format!("rmdir {name} && ln -s {} {name}", project.outside.display());
+    let answer = client.call("shell", json!({"command": line, "workdir": project.project}));
+    assert_eq!(answer["exit_code"], 0, "{answer}");
+}
+
+#[test]
+fn a_directory_that_was_replaced_by_a_link_to_outside_is_not_writable() {
+    let Some(project) = Project::new() else { return };
+    let mut client = Client::with(project.server([]), "2025-06-18", json!({}));
+    assert_eq!(client.call("shell", project.write("sub"))["exit_code"], 0);
+    fs::remove_file(project.project.join("sub/new")).unwrap();
+    replace(&mut client, &project, "sub");
+    for arguments in [project.write("sub"), project.write("sub/../outside"), project.write("../outside")] {
+        let answer = client.call("shell", arguments);
+        let reason = answer["denied_reason"].as_str().unwrap_or_else(|| panic!("{answer}"));
+        assert!(reason.contains("no person could be asked") && reason.contains("outside"), "{reason}");
+    }
+    let answer = client.call("exec_command", json!({"command": "echo x > new", "workdir": "sub"}));
+    assert_eq!(answer["denied"], true, "{answer}");
+    assert!(!project.outside.join("new").exists());
+    // Those that the server was started for need no question.
+    let named = project.outside.to_str().unwrap();
+    let mut client = Client::with(project.server(["--writable", named]), "2025-06-18", json!({}));
+    assert_eq!(client.call("shell", project.write("sub"))["exit_code"], 0);
+    assert!(project.outside.join("new").exists());
+    let mut client = Client::with(project.server(["--no-sandbox"]), "2025-06-18", json!({}));
+    assert_eq!(client.call("shell", project.write("sub"))["exit_code"], 0, "nothing is protected");
+}
+
+#[test]
+fn a_person_is_asked_about_a_working_directory_outside() {
+    let Some(project) = Project::new() else { return };
+    let mut client = Client::start(project.server([]));
+    replace(&mut client, &project, "sub");
+    for (reply, runs) in [("decline", false), ("accept", true)] {
+        let id = client.begin("shell", "t", project.write("sub"));
+        let asked = client.wait_for("question", |message| message["method"] == "elicitation/create");
+        let text = asked["params"]["message"].as_str().unwrap();
+        assert!(text.contains(&format!("\nin {}\n", project.outside.display())), "where it leads to: {text}");
+        client.respond(&asked, json!({"action": reply, "content": {}}));
+        let answer = client.answer(id);
+        assert_eq!((answer["denied"] == false, project.outside.join("new").exists()), (runs, runs), "{answer}");
+        assert!(!runs || answer["sandbox"].is_string(), "inside the sandbox: {answer}");
+    }
+}
+
+#[test]
+fn an_answer_about_one_directory_is_not_valid_for_another() {
+    let Some(project) = Project::new() else { return };
+    let mut client = Client::with(project.server([]), "2026-07-28", json!({"elicitation": {"form": {}}}));
+    let mut call = |mut params: Value| {
+        params["name"] = json!("shell");
+        params["arguments"] = project.write("link");
+        let id = client.request("tools/call", params);
+        client.result(id)
+    };
+    let (link, other) = (project.project.join("link"), project.outside.join("other"));
+    fs::create_dir(&other).unwrap();
+    symlink(&other, &link).unwrap();
+    let asked = call(json!({}));
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    fs::remove_file(&link).unwrap();
+    symlink(&project.outside, &link).unwrap();
+    let answers = json!({"approval": {"action": "accept", "content": {}}});
+    let answer = call(json!({"requestState": asked["requestState"], "inputResponses": answers}));
+    assert_eq!(answer["isError"], true, "{answer}");
+    assert!(!project.outside.join("new").exists());
+}
+
+/// Between the check and the start of the command, a part of the path becomes a link.
+#[test]
+fn a_link_in_a_path_that_was_checked_is_refused() {
+    let Some(project) = Project::new() else { return };
+    let program = env!("CARGO_BIN_EXE_pausewatch");
+    symlink(&project.outside, project.project.join("link")).unwrap();
+    let child = |options: &[&str], line: &str| {
+        let mut command = Command::new(program);
+        command.args(["exec-child", "--parent", &std::process::id().to_string(), "--sandbox"]).args(options);
+        command.args(["--", "sh", "-c", line]).current_dir(&project.project).output().unwrap()
+    };
+    let sub = project.project.join("sub");
+    let link = project.project.join("link");
+    let (sub, link) = (sub.to_str().unwrap(), link.to_str().unwrap());
+    let output = child(&["--workdir", sub, "--writable", sub], "pwd");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{sub}\n"), "{output:?}");
+    for options in [&["--workdir", link][..], &["--workdir", &format!("{link}/.")]] {
+        let output = child(options, "echo ran");
+        assert!(output.stdout.is_empty() && output.status.code() == Some(125), "{output:?}");
+    }
+    if !Sandbox::probe().is_any() {
+        return skipped("landlock", "the kernel has none");
+    }
+    let output = child(&["--writable", link], "echo ran");
+    assert!(output.stdout.is_empty() && output.status.code() == Some(125), "{output:?}");
+}
