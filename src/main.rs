@@ -5,12 +5,12 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Runs before Rust's runtime, which ignores SIGPIPE (docs/decisions/0003-signals-before-main.md).
+/// Runs before Rust's runtime, which ignores SIGPIPE and opens closed standard streams (docs/decisions/0003-record-before-main.md).
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "the attribute promises that the section holds such functions")]
 #[unsafe(link_section = ".init_array")]
 #[used]
-static RECORD_IGNORED_SIGNALS: extern "C" fn() = pausewatch::cli::record_ignored_signals;
+static RECORD_START: extern "C" fn() = pausewatch::cli::record_start;
 
 fn main() -> ExitCode {
     pausewatch::cli::main()

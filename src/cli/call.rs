@@ -1,7 +1,7 @@
 //! The commands that call a coordinator: options, settings, runtime, client and exit code, once for all of them.
 use super::connection::{self, Connection, Thread};
 use super::failure::{Failure, exit_code};
-use super::output::Output;
+use super::output::{Output, check_open};
 use crate::client::{Address, Client, Error, Settings};
 use prost::Message;
 use std::process::ExitCode;
@@ -45,7 +45,9 @@ pub(crate) fn run(
         Err(error) => return exit_code(command, &Address::default(), Err(error.into())),
     };
     let address = settings.address.clone().unwrap_or_default();
-    exit_code(command, &address, block_on(async { body(connection::client(&settings)?, &settings).await }))
+    // Before a call whose answer nobody gets.
+    let result = check_open().and_then(|()| block_on(async { body(connection::client(&settings)?, &settings).await }));
+    exit_code(command, &address, result)
 }
 
 fn block_on(body: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {

@@ -162,7 +162,10 @@ fn or_none(limit: Duration) -> Option<Duration> {
 async fn serve_clients(server: &Arc<ExecServer>, http: Option<(TcpListener, Http)>) -> io::Result<()> {
     match http {
         Some((listener, http)) => serve_http(server, listener, http).await,
-        None => serve_stdio(server).await,
+        None => {
+            output::check_open().map_err(io::Error::other)?;
+            serve_stdio(server).await
+        }
     }
 }
 

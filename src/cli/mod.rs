@@ -39,9 +39,8 @@ mod store;
 mod table;
 mod token;
 mod traces;
+mod usage;
 mod watch;
-
-pub use crate::exec::supervise::record_ignored_signals;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::PathBuf;
@@ -107,6 +106,12 @@ pub enum Command {
     Man(manual::ManArgs),
 }
 
+/// Records how this process was started. It runs before Rust's runtime, so it does not allocate and cannot panic.
+pub extern "C" fn record_start() {
+    crate::exec::supervise::record_ignored_signals();
+    output::record_if_closed();
+}
+
 /// Parses the arguments, runs the command, and returns its exit code.
 pub fn main() -> ExitCode {
     let code = run_command();
@@ -116,7 +121,7 @@ pub fn main() -> ExitCode {
 
 fn run_command() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
-    let usage = match arguments.get(1).and_then(|name| name.to_str()) {
+    let usage_code = match arguments.get(1).and_then(|name| name.to_str()) {
         Some("run" | "hold") => exit::OWN_FAILURE,
         _ => exit::USAGE,
     };
@@ -124,7 +129,7 @@ fn run_command() -> ExitCode {
     let serve = program.find_subcommand("serve").expect("it is one of the commands");
     let matches = match program.clone().try_get_matches_from(arguments) {
         Ok(matches) => matches,
-        Err(error) => return exit::usage(&error, usage),
+        Err(error) => return usage::exit_code(&error, usage_code),
     };
     match Program::from_arg_matches(&matches).expect("clap accepted them").command {
         Command::Run(args) => run::run(args),

@@ -10,6 +10,7 @@ use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Output {
@@ -80,8 +81,25 @@ pub(crate) fn print_in_background(text: String) {
     let _ = std::thread::Builder::new().spawn(move || print(text.as_bytes()));
 }
 
+/// Whether this process was started without standard output (`>&-`). Rust's runtime opens /dev/null in its place.
+static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// To be called before Rust's runtime starts.
+pub(super) fn record_if_closed() {
+    WAS_CLOSED.store(rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_err(), Relaxed);
+}
+
+/// Fails if there is no standard output.
+pub(crate) fn check_open() -> Result<(), Failure> {
+    match WAS_CLOSED.load(Relaxed) {
+        true => Err(Failure::System("write to standard output".into(), rustix::io::Errno::BADF.into())),
+        false => Ok(()),
+    }
+}
+
 /// Writes all of it to standard output, at once.
 pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
+    check_open()?;
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

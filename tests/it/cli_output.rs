@@ -211,6 +211,65 @@ fn invalid_token_is_refused_and_never_printed() {
     assert!(check.code == Some(1) && !(check.err + &check.out).contains("SECRET"));
 }
 
+/// `command >&-`, as daemons and some CI systems start programs.
+#[test]
+fn every_command_without_standard_output_fails_and_says_so() {
+    let coordinator = Coordinator::start();
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let store = || {
+        crate::program::Process::start({
+            let mut serve = program();
+            serve.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
+            serve
+        })
+    };
+    store().line();
+    let backup = directory.path().join("backup");
+    assert_eq!(ended(program().args(["backup", "--data-dir"]).args([&data, &backup])).code, Some(0));
+    let (data, backup) = (data.display(), backup.display());
+    for line in [
+        "get".to_owned(),
+        "get --output json".into(),
+        "list".into(),
+        "increment".into(),
+        "decrement".into(),
+        "watch".into(),
+        "health".into(),
+        "config check /dev/null".into(),
+        "completions bash".into(),
+        "man".into(),
+        format!("backup --data-dir {data} -"),
+        format!("check --data-dir {data}"),
+        format!("check {backup}"),
+        format!("restore --data-dir {data}-2 {backup}"),
+        "token add --prefix a tokens".into(),
+        "exec-server".into(),
+        "--help".into(),
+        "get --help".into(),
+        "--version".into(),
+    ] {
+        let mut command = std::process::Command::new("sh");
+        let script = format!("exec \"$0\" {line} >&-");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_pausewatch")]).current_dir(&directory);
+        command.env("PAUSEWATCH_ADDRESS", &coordinator.address).env("PAUSEWATCH_THREAD_ID", "t");
+        command.env("HOME", "/nonexistent").env_remove("XDG_CONFIG_HOME").stdin(std::process::Stdio::null());
+        let ended = ended(&mut command);
+        assert_eq!(ended.code, Some(1), "{line}: {ended:?}");
+        assert!(ended.err.contains("Bad file descriptor"), "{line}: {ended:?}");
+    }
+    assert!(!directory.path().join("tokens").exists(), "no token is added that nobody gets");
+    assert_eq!(coordinator.count(), 0, "nothing is opened whose id nobody gets");
+    // /dev/null is no closed output, however it was opened.
+    for redirection in [">/dev/null", "<>/dev/null 1>&0"] {
+        let script = format!("exec \"$0\" get {redirection}");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_pausewatch")]);
+        command.env("PAUSEWATCH_ADDRESS", &coordinator.address).env("PAUSEWATCH_THREAD_ID", "t");
+        assert_eq!(ended(&mut command).code, Some(0), "{redirection}");
+    }
+}
+
 #[test]
 fn closed_output_is_no_error_and_a_full_disk_is_one() {
     let coordinator = Coordinator::start();

@@ -17,6 +17,7 @@ use super::{
     coordinator::{self, Coordinator},
     exit, failure, quote,
     token::Key,
+    usage,
 };
 use crate::{
     client::stopwatch::{Link, Stopwatch, StopwatchController},
@@ -94,7 +95,7 @@ Exit status:
 pub(crate) fn run(args: Args) -> ExitCode {
     let plan = match Plan::new(args) {
         Ok(plan) => plan,
-        Err(problem) => return exit::usage(&usage_error(&problem), exit::OWN_FAILURE),
+        Err(problem) => return usage::exit_code(&usage_error(&problem), exit::OWN_FAILURE),
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,

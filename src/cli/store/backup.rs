@@ -7,7 +7,7 @@
 use super::{count, directory, failed, moment};
 use crate::cli::data_dir::DataDir;
 use crate::cli::failure;
-use crate::cli::output::finish;
+use crate::cli::output::{check_open, finish};
 use crate::clock::{Clock, System};
 use crate::coordinator::store::{OpenError, Summary, copy_backup, look_at};
 use crate::server::ask_for_backup;
@@ -37,6 +37,9 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
         Err(code) => return code,
     };
     let to_stdout = args.out == Path::new("-");
+    if to_stdout && let Err(why) = check_open() {
+        return failed("backup", &why.to_string());
+    }
     let made = match to_stdout {
         true => copy(&directory, &mut io::stdout().lock()),
         false => into_file(&directory, &args.out),

@@ -9,6 +9,7 @@ mod key;
 mod problem;
 mod signing_key;
 
+use super::output::check_open;
 use super::{exit, failure};
 use clap::Subcommand;
 use problem::Problem;
@@ -35,11 +36,13 @@ enum Command {
 
 /// Runs the command.
 pub(crate) fn run(args: Args) -> ExitCode {
-    let made = match args.command {
+    // Before a file is changed for a token that nobody gets.
+    let open = check_open().map_err(|why| Problem::Failed(why.to_string()));
+    let made = open.and_then(|()| match args.command {
         Command::Create(args) => create::run(args),
         Command::Key(args) => key::run(&args),
         Command::Add(args) => add::run(args),
-    };
+    });
     let (why, code) = match made.and_then(print) {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Problem::Usage(why)) => (why, exit::USAGE),

@@ -1,7 +1,7 @@
 //! The signals that this process was started with as ignored.
 //!
 //! Rust's runtime ignores SIGPIPE before `main`, so afterwards nothing shows whether it was ignored before. The program
-//! therefore calls [`record_ignored_signals`] before the runtime starts (docs/decisions/0003-signals-before-main.md).
+//! therefore calls [`record_ignored_signals`] before the runtime starts (docs/decisions/0003-record-before-main.md).
 //! Linux only: elsewhere no signal counts as ignored.
 use rustix::process::Signal;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 static IGNORED: AtomicU32 = AtomicU32::new(0);
 
 /// Records which signals are ignored. It runs before Rust's runtime, so it does not allocate and cannot panic.
-pub extern "C" fn record_ignored_signals() {
+pub(crate) fn record_ignored_signals() {
     #[cfg(target_os = "linux")]
     IGNORED.store(currently_ignored().unwrap_or(0), Relaxed);
 }
