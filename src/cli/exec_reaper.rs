@@ -3,7 +3,14 @@ use super::exit;
 use crate::exec::supervise::reaper::run_reaper;
 use std::process::ExitCode;
 
+/// The arguments of `exec-reaper`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The sessions that run at its start.
+    sessions: Vec<i32>,
+}
+
 /// Waits until the exec server has ended.
-pub(crate) fn run() -> ExitCode {
-    run_reaper().map_or(ExitCode::from(exit::FAILED), |()| ExitCode::SUCCESS)
+pub(crate) fn run(args: Args) -> ExitCode {
+    run_reaper(args.sessions).map_or(ExitCode::from(exit::FAILED), |()| ExitCode::SUCCESS)
 }

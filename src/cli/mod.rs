@@ -70,7 +70,7 @@ pub enum Command {
     /// Kill the remaining commands of an exec server that was killed.
     #[cfg(feature = "exec-server")]
     #[command(hide = true)]
-    ExecReaper,
+    ExecReaper(exec_reaper::Args),
     /// Become the command of `run` or `hold`.
     #[command(hide = true)]
     RunChild(run_child::Args),
@@ -139,7 +139,7 @@ fn run_command() -> ExitCode {
         #[cfg(feature = "exec-server")]
         Command::ExecChild(args) => exec_child::run(args),
         #[cfg(feature = "exec-server")]
-        Command::ExecReaper => exec_reaper::run(),
+        Command::ExecReaper(args) => exec_reaper::run(args),
         Command::RunChild(args) => run_child::run(args),
         Command::Hold(args) => hold::run(args),
         Command::Increment(args) => increment::run(args),

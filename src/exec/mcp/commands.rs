@@ -29,7 +29,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
 pub(super) struct Commands {
     config: Config,
     session_killer: SessionKiller,
-    reaper: Option<Reaper>,
+    reaper: Reaper,
     running: TaskTracker,
     table: Mutex<Table>,
 }
@@ -65,12 +65,10 @@ pub(super) enum StartError {
 
 impl Commands {
     pub(super) fn new(config: Config) -> Arc<Self> {
-        let reaper = Reaper::start(&config.launcher.program);
-        let reaper = reaper.inspect_err(|error| tracing::warn!(%error, "commands outlive this server if it is killed"));
         Arc::new(Self {
+            reaper: Reaper::start(&config.launcher.program),
             config,
             session_killer: SessionKiller::start(),
-            reaper: reaper.ok(),
             running: TaskTracker::new(),
             table: Mutex::default(),
         })
@@ -89,7 +87,7 @@ impl Commands {
         let launch = Launch { line, login, workdir, env, streams, sandbox: sandbox.as_ref() };
         let mut launched = self.config.launcher.launch(launch)?;
         let session = launched.session;
-        self.reaper.iter().for_each(|reaper| reaper.add(session));
+        self.reaper.add(session);
         let limits = self.config.limits;
         let idle = Idle::new(self.config.controller.clone(), clock.thread_id().to_owned(), limits.idle);
         let output = Output::new(limits.output);
@@ -101,7 +99,7 @@ impl Commands {
         let (commands, supervised, session_killer) = (self.clone(), command.clone(), self.session_killer.clone());
         self.running.spawn(async move {
             supervised.supervise(launched, limits.kill_after, session_killer).await;
-            commands.reaper.iter().for_each(|reaper| reaper.remove(session));
+            commands.reaper.remove(session);
             commands.on_end(&supervised);
         });
         Ok(command)

@@ -273,6 +273,42 @@ fn no_process_remains_when_the_server_is_killed() {
     until_gone(&mark);
 }
 
+/// A command can do that to it: the sandbox does not restrict signals.
+#[test]
+fn a_reaper_that_was_killed_or_stopped_is_replaced() {
+    let (mut client, mark) = (client(), mark());
+    let line = format!("(trap '' TERM HUP; sleep {mark} >/dev/null 2>&1) & sleep {mark}; true");
+    client.call("exec_command", json!({"command": line, "yield_time_ms": 0}));
+    let mut reaper = reaper_of(client.pid(), None);
+    for signal in ["KILL", "STOP", "KILL"] {
+        assert_eq!(client.call("shell", shell(&format!("kill -{signal} {reaper}")))["exit_code"], 0);
+        reaper = reaper_of(client.pid(), Some(reaper));
+        assert!(process_with(&mark).is_some(), "the end of the old one ends no command");
+    }
+    let last = format!("9{mark}");
+    client.call("exec_command", json!({"command": line.replace(&mark, &last), "yield_time_ms": 0}));
+    until_there(&last);
+    drop(client);
+    until_gone(&mark);
+}
+
+/// The reaper of a server, once it is another than `before`.
+fn reaper_of(server: u32, before: Option<u32>) -> u32 {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let children = std::fs::read_to_string(format!("/proc/{server}/task/{server}/children")).unwrap();
+        let is_reaper = |pid: &u32| {
+            let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            Some(*pid) != before && line.split('\0').nth(1) == Some("exec-reaper")
+        };
+        if let Some(reaper) = children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(is_reaper) {
+            return reaper;
+        }
+        assert!(Instant::now() < end, "no reaper but {before:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn requests_before_the_end_of_input_get_responses() {
     let mut client = client();
