@@ -57,7 +57,8 @@ pub struct Update {
     pub state: PauseState,
     /// Changes may have been missed before this state: it is the first of its thread, or the first after a disconnect.
     pub gap: bool,
-    /// The revision differs from the last reported one. `false` only after a gap in which nothing changed.
+    /// The revision or the store's epoch differs from the last reported one. `false` only after a gap in which nothing
+    /// changed.
     pub changed: bool,
 }
 
@@ -98,18 +99,27 @@ struct Thread {
     gap: bool,
 }
 
-/// The last reported revision, and when it was received.
+/// The last reported revision with its epoch, and when it was received.
 #[derive(Debug, Clone, Copy)]
 struct Reported {
+    epoch: u64,
     revision: u64,
     received: Instant,
 }
 
 impl Reported {
-    /// Whether this state has overtaken one of `revision`: that is older, and its stream was opened before this state was
-    /// received. On a stream opened later, a lower revision means that the server lost its state.
-    fn has_overtaken(&self, revision: u64, times: Times) -> bool {
-        revision < self.revision && times.opened <= self.received
+    fn of(state: &PauseState, times: Times) -> Self {
+        Self { epoch: state.store_epoch, revision: state.revision, received: times.received }
+    }
+
+    fn is_same(&self, state: &PauseState) -> bool {
+        (self.epoch, self.revision) == (state.store_epoch, state.revision)
+    }
+
+    /// Whether this state has overtaken `state`: that is older, and its stream was opened before this state was received.
+    /// On a stream opened later, a lower revision means that the server lost its state, and so does another epoch.
+    fn has_overtaken(&self, state: &PauseState, times: Times) -> bool {
+        self.epoch == state.store_epoch && state.revision < self.revision && times.opened <= self.received
     }
 }
 
@@ -325,16 +335,16 @@ impl Watch {
     /// Reports a state of a thread in the set, unless it is already known. Returns whether it was not overtaken.
     fn report(&mut self, state: PauseState, times: Times) -> bool {
         let Some(thread) = self.threads.get_mut(state.thread_id.as_str()) else { return true };
-        let (gap, revision) = (thread.gap, state.revision);
-        let changed = thread.reported.is_none_or(|reported| reported.revision != revision);
+        let gap = thread.gap;
+        let changed = thread.reported.is_none_or(|reported| !reported.is_same(&state));
         // A new stream may be behind the one that it replaces, and any stream behind a query.
-        if thread.reported.is_some_and(|reported| reported.has_overtaken(revision, times)) {
+        if thread.reported.is_some_and(|reported| reported.has_overtaken(&state, times)) {
             return false;
         }
         if !gap && !changed {
             return true;
         }
-        (thread.gap, thread.reported) = (false, Some(Reported { revision, received: times.received }));
+        (thread.gap, thread.reported) = (false, Some(Reported::of(&state, times)));
         self.ready.push_back(Event::State(Update { state, gap, changed }));
         true
     }
@@ -343,7 +353,7 @@ impl Watch {
     fn report_any(&mut self, stream: u64, state: PauseState, times: Times) {
         let snapshot = self.streams.get(&stream).is_some_and(|stream| !stream.complete);
         if let Some(queried) = self.queried.get(state.thread_id.as_str())
-            && (queried.has_overtaken(state.revision, times) || queried.revision == state.revision)
+            && (queried.has_overtaken(&state, times) || queried.is_same(&state))
         {
             return;
         }
@@ -451,12 +461,12 @@ impl Watch {
         if !self.threads.get(&thread_id).is_some_and(|thread| thread.gap) {
             return;
         }
-        let (paused, revision) = (state.paused, state.revision);
+        let (paused, reported) = (state.paused, Reported::of(&state, times));
         let elicitations = if self.elicitations { state.elicitations } else { Vec::new() };
         self.report(PauseState { elicitations, ..state }, times);
         if !paused {
             self.threads.remove(&thread_id);
-            self.queried.insert(thread_id, Reported { revision, received: times.received });
+            self.queried.insert(thread_id, reported);
         }
     }
 }

@@ -192,6 +192,7 @@ fn kind(message: &DescriptorProto, field: &FieldDescriptorProto) -> String {
         Type::Int32 => "int32".to_owned(),
         Type::Uint32 => "uint32".to_owned(),
         Type::Uint64 => "uint64".to_owned(),
+        Type::Fixed64 => "fixed64".to_owned(),
         other => panic!("teach this generator {other:?}"),
     };
     let oneof = field.oneof_index.filter(|_| !field.proto3_optional());

@@ -57,6 +57,7 @@ fn masked(json: &str) -> String {
             "createTime" | "expireTime" | "pauseStartTime" => "TIME",
             "pausedTotal" | "pausedFor" => "LENGTH",
             "revision" => "REVISION",
+            "storeEpoch" => "EPOCH",
             _ => return line.to_owned(),
         };
         format!("{key}\": \"{kind}\"{}", if value.ends_with(',') { "," } else { "" })

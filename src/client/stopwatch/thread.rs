@@ -108,7 +108,8 @@ impl ThreadClock {
     pub(super) fn apply(&self, state: &PauseState, source: Source) {
         // Our servers always send a total >= 0; anything else credits nothing.
         let total = state.paused_total.and_then(|total| Duration::try_from(total).ok()).unwrap_or_default();
-        let state = ObservedState { revision: state.revision, paused: state.paused, total };
+        let PauseState { store_epoch: epoch, revision, paused, .. } = *state;
+        let state = ObservedState { epoch, revision, paused, total };
         let slept = (self.config.machine_sleep)();
         let wake = {
             let mut tracker = self.tracker();
@@ -145,12 +146,12 @@ impl ThreadClock {
     }
 
     async fn run_query(self: Arc<Self>, client: Client) {
-        let known_revision = self.tracker().revision();
+        let known = self.tracker().version();
         let request = GetPauseStateRequest { thread_id: self.thread_id.to_string() };
         let response = client.get_pause_state(request).await;
         let state = response.map(|response| response.pause_state);
         if let Ok(Some(state)) = &state {
-            self.apply(state, Source::Query { known_revision });
+            self.apply(state, Source::Query { known });
         } else {
             tracing::debug!(thread_id = &*self.thread_id, ?state, "the query before an expiry failed");
         }

@@ -102,3 +102,15 @@ async fn lower_revisions_on_a_new_stream_are_reported() {
     scripted.receive(3, 4, StreamEvent::State(state(1)));
     assert_eq!(scripted.reported(), [7, 1]);
 }
+
+#[tokio::test]
+async fn states_of_another_epoch_are_changes_whatever_their_revision() {
+    let mut scripted = missing();
+    scripted.answer_query(4, 9, state(4));
+    scripted.receive(2, 5, disconnected());
+    // The stream was opened before the response came, but the server has lost its state meanwhile.
+    let of_another_epoch = |revision| StreamEvent::State(PauseState { store_epoch: 2, ..state(revision) });
+    scripted.receive(6, 10, of_another_epoch(3));
+    scripted.receive(6, 10, of_another_epoch(4));
+    assert_eq!(scripted.reported(), [4, 3, 4]);
+}

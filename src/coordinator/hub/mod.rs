@@ -32,6 +32,7 @@ use crate::core::Record;
 use crate::core::types::ThreadId;
 use crate::sync::{Mutex, MutexGuard};
 use state::State;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 use topic::ThreadState;
 use watcher::Changed;
@@ -41,6 +42,8 @@ use watcher::Changed;
 pub struct Hub {
     state: Mutex<State>,
     safe_time: SafeTime,
+    /// Set once, before anyone looks.
+    epoch: AtomicU64,
 }
 
 impl Hub {
@@ -49,7 +52,8 @@ impl Hub {
     }
 
     /// Shows what a store held, before anyone looks.
-    pub fn load(&self, records: &[Record], floor: u64) {
+    pub fn load(&self, records: &[Record], floor: u64, epoch: u64) {
+        self.epoch.store(epoch, Relaxed);
         let mut state = self.lock();
         state.floor = floor;
         // All at once: growing step by step would cost a start with many threads as much again.
@@ -72,6 +76,11 @@ impl Hub {
     /// The time up to which durations are exact. The writer reports the begin of each batch and its publication.
     pub fn safe_time(&self) -> &SafeTime {
         &self.safe_time
+    }
+
+    /// The epoch of the store that the states come from.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Relaxed)
     }
 
     /// Shows what was committed, and wakes whom it concerns.

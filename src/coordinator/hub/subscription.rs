@@ -1,6 +1,5 @@
 //! A watch of one client: what it is given, and how it is woken.
 use super::Hub;
-use super::SafeTime;
 use super::state::small;
 use super::topic::Topic;
 use super::watcher::{Interest, Sink, Watcher};
@@ -59,9 +58,9 @@ impl Hub {
 }
 
 impl Subscription {
-    /// The time up to which durations are exact.
-    pub fn safe_time(&self) -> &SafeTime {
-        self.hub.safe_time()
+    /// The hub that it is a watch of.
+    pub fn hub(&self) -> &Hub {
+        &self.hub
     }
 
     /// Gives the sink what is due, until it is full. `Ready(true)`: something was given; `Ready(false)`: the hub was

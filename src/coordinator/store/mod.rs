@@ -69,6 +69,8 @@ pub struct Contents {
     pub floor: u64,
     /// The first row number that was never used.
     pub next_row: u64,
+    /// Identifies the history of the store; never 0. Revisions and paused totals can be compared only within one epoch.
+    pub epoch: u64,
 }
 
 /// One change of a store.
@@ -118,4 +120,10 @@ pub enum CommitError {
     /// The stored data is unknown until the store is reopened: the process has to end.
     #[error("commit: {0}")]
     Fatal(String),
+}
+
+/// Draws an epoch for a new history.
+fn new_epoch() -> std::io::Result<u64> {
+    // 0 means that a server has no epoch.
+    Ok(getrandom::u64().map_err(std::io::Error::other)? | 1)
 }

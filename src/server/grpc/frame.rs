@@ -1,8 +1,8 @@
 //! gRPC message framing (a flag byte, the length in 4 bytes, the message) and the frames that watches share.
-use super::wire;
+use super::wire::{self, Moment};
 use crate::coordinator::hub::{Frame, OpenElicitation, Sink};
+use crate::core::Header;
 use crate::core::types::ThreadId;
-use crate::core::{Header, Timestamp};
 use crate::proto::v1;
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
@@ -38,7 +38,7 @@ fn framed(event: Event) -> Bytes {
 
 /// Collects the messages that a stream sends at once.
 pub(super) struct Batch {
-    now: Timestamp,
+    moment: Moment,
     include_elicitations: bool,
     size: BatchSize,
     first: Bytes,
@@ -46,8 +46,8 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub(super) fn new(now: Timestamp, include_elicitations: bool, size: BatchSize) -> Self {
-        Batch { now, include_elicitations, size, first: Bytes::new(), more: BytesMut::new() }
+    pub(super) fn new(moment: Moment, include_elicitations: bool, size: BatchSize) -> Self {
+        Batch { moment, include_elicitations, size, first: Bytes::new(), more: BytesMut::new() }
     }
 
     /// The messages; empty if there were none. A single one is not copied.
@@ -69,22 +69,22 @@ impl Batch {
 
 impl Sink for Batch {
     fn state(&mut self, thread: &ThreadId, known: Option<(&Header, &[OpenElicitation], &mut Frame)>, floor: u64) {
-        let now = self.now;
+        let moment = self.moment;
         let Some((header, open, cache)) = known else {
-            return self.push(framed(Event::PauseState(wire::pause_state(thread, None, floor, &[], now))));
+            return self.push(framed(Event::PauseState(wire::pause_state(thread, None, floor, &[], moment))));
         };
         let count = Some((header, open.len()));
         if self.include_elicitations {
-            return self.push(framed(Event::PauseState(wire::pause_state(thread, count, floor, open, now))));
+            return self.push(framed(Event::PauseState(wire::pause_state(thread, count, floor, open, moment))));
         }
         let paused = header.pause.since.is_some();
         if let Some((made, frame)) = &cache.0
-            && (!paused || now.boot.saturating_sub(*made) <= FRESH_FOR)
+            && (!paused || moment.now.boot.saturating_sub(*made) <= FRESH_FOR)
         {
             return self.push(frame.clone());
         }
-        let frame = framed(Event::PauseState(wire::pause_state(thread, count, floor, &[], now)));
-        cache.0 = Some((now.boot, frame.clone()));
+        let frame = framed(Event::PauseState(wire::pause_state(thread, count, floor, &[], moment)));
+        cache.0 = Some((moment.now.boot, frame.clone()));
         self.push(frame);
     }
 

@@ -13,7 +13,7 @@ pub(crate) use codec::RequestCodec;
 use crate::clock::Clock;
 use crate::coordinator::{Call, Coordinator};
 use crate::core::types::ThreadId;
-use crate::core::{Answer, Command, Timestamp};
+use crate::core::{Answer, Command};
 use crate::proto::v1;
 use crate::server::access::{Access, Role};
 use crate::server::admission::{self, Rights, ServiceContext, Size};
@@ -29,6 +29,7 @@ use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
 use tonic::{Request, Response, Status};
 use v1::elicitation_service_server::{ElicitationService, ElicitationServiceServer, SERVICE_NAME};
+use wire::Moment;
 
 /// The largest unary request: every field at its limit takes under 2 KiB; what is larger can still be told which field
 /// is too long.
@@ -105,9 +106,8 @@ impl Calls {
         Rights::of(request.extensions(), self.is_open, role)
     }
 
-    /// The time up to which durations are exact. Call this before the state is read.
-    fn now(&self) -> Timestamp {
-        self.coordinator.hub().safe_time().limit(self.clock.now())
+    fn moment(&self) -> Moment {
+        Moment::of(self.coordinator.hub(), &*self.clock)
     }
 }
 
@@ -177,8 +177,8 @@ impl ElicitationService for Calls {
         let rights = self.rights(&request, Role::Watcher)?;
         let thread = wire::thread_id(&request.get_ref().thread_id).map_err(status::of_field)?;
         rights.open(&thread)?;
-        let now = self.now();
-        let pause_state = Some(wire::view(&self.coordinator.hub().get(&thread), now));
+        let moment = self.moment();
+        let pause_state = Some(wire::view(&self.coordinator.hub().get(&thread), moment));
         Ok(sized(v1::GetPauseStateResponse { pause_state }))
     }
 
@@ -188,7 +188,7 @@ impl ElicitationService for Calls {
     ) -> Result<Response<v1::ListPauseStatesResponse>, Status> {
         let rights = self.rights(&request, Role::Watcher)?;
         let page = page::Page::parse(request.into_inner()).map_err(status::of_field)?;
-        Ok(sized(page.read(self.coordinator.hub(), rights.scope(), self.now())))
+        Ok(sized(page.read(self.coordinator.hub(), rights.scope(), self.moment())))
     }
 
     type WatchPauseStateStream = tokio_stream::Empty<Result<v1::WatchPauseStateResponse, Status>>;

@@ -1,7 +1,6 @@
 //! A page of `ListPauseStates` (AIP-158), and its token: which listing it goes on with, and after which thread.
-use super::wire;
+use super::wire::{self, Moment};
 use crate::coordinator::hub::Hub;
-use crate::core::Timestamp;
 use crate::core::scope::Scope;
 use crate::core::types::InvalidField;
 use crate::proto::v1;
@@ -40,12 +39,12 @@ impl Page {
         Ok(Page { after, size, include_running })
     }
 
-    pub(super) fn read(&self, hub: &Hub, scope: &Scope, now: Timestamp) -> v1::ListPauseStatesResponse {
+    pub(super) fn read(&self, hub: &Hub, scope: &Scope, moment: Moment) -> v1::ListPauseStatesResponse {
         let (views, mut more) = hub.list(self.after.as_deref(), self.size, self.include_running, scope);
         let mut bytes = 0;
         let mut pause_states = Vec::with_capacity(views.len());
         for view in &views {
-            let state = wire::view(view, now);
+            let state = wire::view(view, moment);
             bytes += prost::Message::encoded_len(&state);
             if bytes > MAX_BYTES && !pause_states.is_empty() {
                 more = true;

@@ -4,7 +4,7 @@
 //! that does not read costs what its threads cost, and no more.
 use super::codec::RequestCodec;
 use super::frame::{Batch, BatchSize};
-use super::wire;
+use super::wire::{self, Moment};
 use crate::clock::Clock;
 use crate::coordinator::hub::{Hub, Subscription};
 use crate::coordinator::metrics::Rpc;
@@ -152,8 +152,8 @@ impl http_body::Body for States {
         }
         loop {
             let Some(subscription) = &mut this.subscription else { return Poll::Ready(None) };
-            let now = subscription.safe_time().limit(this.clock.now());
-            let mut batch = Batch::new(now, this.include_elicitations, this.batch_size);
+            let moment = Moment::of(subscription.hub(), &*this.clock);
+            let mut batch = Batch::new(moment, this.include_elicitations, this.batch_size);
             match subscription.poll_next(cx, &mut batch) {
                 Poll::Pending => {
                     this.batch_size = BatchSize::FIRST;

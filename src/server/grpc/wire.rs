@@ -1,5 +1,6 @@
 //! Proto to core and back. A request becomes valid values, or the first field that is not.
-use crate::coordinator::hub::{Interest, OpenElicitation, View};
+use crate::clock::Clock;
+use crate::coordinator::hub::{Hub, Interest, OpenElicitation, View};
 use crate::core::types::{InvalidField, MAX_WATCHED, ThreadId, Ttl, text};
 use crate::core::{Command, Elicitation, ElicitationRef, Header, Timestamp};
 use crate::proto::v1;
@@ -88,18 +89,33 @@ pub(crate) fn elicitation(thread: &ThreadId, elicitation: &Elicitation, ends: Op
     }
 }
 
-/// A thread's state, at `now`. `open`: the elicitations to fill in.
+/// When and of which epoch states are sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) now: Timestamp,
+    pub(crate) epoch: u64,
+}
+
+impl Moment {
+    /// With the time up to which durations are exact. Call this before the state is read.
+    pub(super) fn of(hub: &Hub, clock: &dyn Clock) -> Self {
+        Moment { now: hub.safe_time().limit(clock.now()), epoch: hub.epoch() }
+    }
+}
+
+/// A thread's state. `open`: the elicitations to fill in.
 pub(crate) fn pause_state(
     thread: &ThreadId,
     known: Option<(&Header, usize)>,
     floor: u64,
     open: &[OpenElicitation],
-    now: Timestamp,
+    Moment { now, epoch }: Moment,
 ) -> v1::PauseState {
     let Some((header, count)) = known else {
         let zero = Some(duration(Duration::ZERO));
         let thread_id = thread.as_str().to_owned();
-        return v1::PauseState { thread_id, revision: floor, paused_total: zero, ..Default::default() };
+        let state = v1::PauseState { thread_id, revision: floor, paused_total: zero, ..Default::default() };
+        return v1::PauseState { store_epoch: epoch, ..state };
     };
     v1::PauseState {
         thread_id: thread.as_str().to_owned(),
@@ -110,10 +126,11 @@ pub(crate) fn pause_state(
         paused_for: header.pause.open_for(now).map(duration),
         pause_start_time: header.pause.since.map(timestamp),
         elicitations: open.iter().map(|shown| elicitation(thread, &shown.elicitation, shown.ends)).collect(),
+        store_epoch: epoch,
     }
 }
 
-pub(crate) fn view(view: &View, now: Timestamp) -> v1::PauseState {
+pub(crate) fn view(view: &View, moment: Moment) -> v1::PauseState {
     let known = view.header.as_ref().map(|header| (header, view.open.len()));
-    pause_state(&view.thread, known, view.floor, &view.open, now)
+    pause_state(&view.thread, known, view.floor, &view.open, moment)
 }

@@ -103,6 +103,11 @@ async fn a_store_of_format_1_is_read() {
     let mut api = server.api().await;
     assert_eq!(api.get("paused").await.revision, 2);
     holds_what_it_should(&mut api).await;
+    // It was made before stores had an epoch: it was given one, for good.
+    let epoch = api.get("paused").await.store_epoch;
+    assert_ne!(epoch, 0);
+    server.kill();
+    assert_eq!(serve(&data).await.api().await.get("paused").await.store_epoch, epoch);
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! `backup`, `restore` and `check`: a copy of one moment, of a store in use; and nothing is lost by a bad one.
 mod at_once;
+mod epoch;
 mod fixture;
 
 use crate::program::{Ended, ended, program};

@@ -111,6 +111,7 @@ impl World {
             paused_total: Some((thread.total + open_for.unwrap_or_default()).try_into().unwrap()),
             paused_for: open_for.map(|open_for| open_for.try_into().unwrap()),
             pause_start_time: None,
+            store_epoch: 0,
             elicitations: elicitations.collect(),
         }
     }

@@ -111,7 +111,7 @@ impl Model {
         };
         let rows = self.elicitations.keys().chain(self.memory.keys());
         let next_row = rows.max().map_or(0, |row| row + 1);
-        Contents { records: self.threads.iter().map(record).collect(), floor: self.floor, next_row }
+        Contents { records: self.threads.iter().map(record).collect(), floor: self.floor, next_row, epoch: 0 }
     }
 
     /// Whether `loaded` at `now` is exactly this.

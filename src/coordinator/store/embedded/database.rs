@@ -9,7 +9,7 @@ use super::journal::ReadError;
 use super::ops::{Changes, FLOOR_KEY, Table};
 use super::rows::{ElicitationRow, MemoryRow, Remembered, RowCodec, ThreadRow};
 use super::segments;
-use crate::coordinator::store::{Contents, OpenError};
+use crate::coordinator::store::{Contents, OpenError, new_epoch};
 use crate::core::Record;
 use crate::core::types::ThreadId;
 use prost::Message;
@@ -29,6 +29,8 @@ const FORMAT_KEY: &str = "pausewatch format";
 const APPLIED_KEY: &str = "journal applied";
 /// The seed of the journal's checksums.
 const SEED_KEY: &str = "journal seed";
+/// The epoch of the store: see [`Contents::epoch`].
+const EPOCH_KEY: &str = "store epoch";
 /// The format that this version writes, and the latest that it reads.
 pub const FORMAT: u64 = 1;
 /// Pages that redb may keep in memory: the records are in the coordinator's memory too, so this serves writes only.
@@ -85,6 +87,10 @@ impl Database {
         }
         let mut base = Self::on(file, disk, health, name)?;
         base.read_format(name)?;
+        base.add_epoch().map_err(|error| match error {
+            redb::Error::Io(error) => io(error),
+            error => damaged(name, &error).into(),
+        })?;
         Ok(base)
     }
 
@@ -161,10 +167,21 @@ impl Database {
             let mut meta = transaction.open_table(META)?;
             meta.insert(FORMAT_KEY, FORMAT)?;
             meta.insert(SEED_KEY, self.seed)?;
+            meta.insert(EPOCH_KEY, new_epoch()?)?;
         }
         transaction.open_table(THREADS)?;
         transaction.open_table(ELICITATIONS)?;
         transaction.open_table(MEMORY)?;
+        Ok(transaction.commit()?)
+    }
+
+    /// Gives a store that an earlier version made its epoch.
+    fn add_epoch(&self) -> Result<(), redb::Error> {
+        if self.database.begin_read()?.open_table(META)?.get(EPOCH_KEY)?.is_some() {
+            return Ok(());
+        }
+        let transaction = self.database.begin_write()?;
+        transaction.open_table(META)?.insert(EPOCH_KEY, new_epoch()?)?;
         Ok(transaction.commit()?)
     }
 
@@ -256,8 +273,10 @@ impl Database {
         if records.iter().any(|record| record.header.pause.since.is_some() == record.open.is_empty()) {
             return Err("a thread is paused without elicitations, or the reverse".into());
         }
-        let floor = transaction.open_table(META)?.get(FLOOR_KEY)?.map_or(0, |floor| floor.value());
-        Ok(Contents { records, floor, next_row })
+        let meta = transaction.open_table(META)?;
+        let floor = meta.get(FLOOR_KEY)?.map_or(0, |floor| floor.value());
+        let epoch = meta.get(EPOCH_KEY)?.ok_or("the store has no epoch")?.value();
+        Ok(Contents { records, floor, next_row, epoch })
     }
 }
 

@@ -6,6 +6,9 @@
 //! - R3: revisions go on above all that any client can have seen of this store, also of the time after the backup: clients
 //!   ignore what is older than what they know (G6). They begin at the second of the restore, times 2^20: no server makes a
 //!   million changes of a thread in a second, so that no earlier life of the store has come as far.
+//! - R4: it is a new epoch: the store is a new one, so it draws its own. A client cannot know which part of the backup's paused
+//!   totals it has seen already. So what had ended by the backup does not count any more; a pause that is open does, from its
+//!   start.
 use super::database::{Database, damaged};
 use super::disk::{Directory, Disk, Health, create_directory};
 use super::file_names::{DATABASE, REPLACED};
@@ -159,7 +162,8 @@ impl Raised {
         }
         let seconds = u64::try_from(now.wall / NANOS_A_SECOND).unwrap_or(0);
         let revision = seconds.saturating_mul(REVISIONS_A_SECOND).max(highest.saturating_add(1));
-        let threads = threads.into_iter().map(|(thread, row)| (thread, row.at(revision).encode_to_vec())).collect();
+        let threads =
+            threads.into_iter().map(|(thread, row)| (thread, row.begin_epoch(revision).encode_to_vec())).collect();
         Some(Raised { threads, revision, floor: revision.to_be_bytes() })
     }
 

@@ -38,9 +38,9 @@ impl ThreadRow {
         self.revision
     }
 
-    /// The row with another revision.
-    pub(super) fn at(self, revision: u64) -> Self {
-        Self { revision, ..self }
+    /// The row as it begins a new epoch: with another revision, and without the pauses that have ended.
+    pub(super) fn begin_epoch(self, revision: u64) -> Self {
+        Self { revision, accrued_ns: 0, ..self }
     }
 }
 

@@ -8,7 +8,8 @@ use crate::coordinator::store::Memory;
 use crate::core::types::ThreadId;
 use crate::core::{Answer, Header};
 use crate::proto::v1;
-use crate::server::{status, wire};
+use crate::server::status;
+use crate::server::wire::{self, Moment};
 use std::sync::{Arc, atomic::AtomicUsize, atomic::Ordering::SeqCst};
 use tonic::Status;
 
@@ -78,7 +79,7 @@ impl Server {
 
     pub(super) async fn get(&self, request: v1::GetPauseStateRequest) -> Result<v1::GetPauseStateResponse, Status> {
         let thread = wire::thread_id(&request.thread_id).map_err(status::of_field)?;
-        let pause_state = Some(wire::view(&self.hub().get(&thread), Moved.now()));
+        let pause_state = Some(wire::view(&self.hub().get(&thread), Moment { now: Moved.now(), epoch: self.hub().epoch() }));
         Ok(v1::GetPauseStateResponse { pause_state })
     }
 }
@@ -86,7 +87,7 @@ impl Server {
 /// A state as a stream tells it.
 pub(super) fn told(thread: &ThreadId, known: Option<(&Header, &[OpenElicitation])>, floor: u64) -> v1::PauseState {
     let known = known.map(|(header, open)| (header, open.len()));
-    wire::pause_state(thread, known, floor, &[], Moved.now())
+    wire::pause_state(thread, known, floor, &[], Moment { now: Moved.now(), epoch: 1 })
 }
 
 pub(crate) fn id(text: &str) -> ThreadId {
