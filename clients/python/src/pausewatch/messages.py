@@ -59,7 +59,7 @@ class PauseState:
     paused: bool
     """Whether `count` is above 0."""
     revision: int
-    """Rises with every change of the thread and never falls."""
+    """Rises with every change of the thread and never falls within one `store_epoch`."""
     paused_total: timedelta
     """All the time that the thread has been paused, the open pause included."""
     paused_for: timedelta | None
@@ -68,6 +68,9 @@ class PauseState:
     """When the open pause began, by the server's wall clock: for people; None while the thread runs."""
     elicitations: tuple[Elicitation, ...]
     """The open elicitations, oldest first; of a watch only when it asked for them."""
+    store_epoch: int
+    """Identifies the history of the server's store: `revision` and `paused_total` can be compared only within one epoch. A
+    restored or new store and a restarted memory store have another. 0: the server is older than this field."""
 
     @classmethod
     def read(cls, message: pb.PauseState) -> PauseState:
@@ -81,6 +84,7 @@ class PauseState:
             _length(message.paused_for) if message.HasField("paused_for") else None,
             _moment(message.pause_start_time) if message.HasField("pause_start_time") else None,
             tuple(map(Elicitation.read, message.elicitations)),
+            message.store_epoch,
         )
 
 

@@ -63,8 +63,8 @@ class Stream:
     def go_on(self) -> None:
         self.held = False
 
-    def state(self, thread_id: str, revision: int, count: int = 0, total: float = 0) -> None:
-        self.heard(pb.WatchPauseStateResponse(pause_state=wire_state(thread_id, revision, count, total)))
+    def state(self, thread_id: str, revision: int, count: int = 0, total: float = 0, epoch: int = 1) -> None:
+        self.heard(pb.WatchPauseStateResponse(pause_state=wire_state(thread_id, revision, count, total, epoch)))
 
     def complete(self) -> None:
         self.heard(pb.WatchPauseStateResponse(snapshot_complete=pb.SnapshotComplete()))
@@ -148,8 +148,8 @@ class FakeRuntime:
         return (self._now - self._start) / SECOND
 
 
-def wire_state(thread_id: str, revision: int, count: int = 0, total: float = 0) -> pb.PauseState:
-    state = pb.PauseState(thread_id=thread_id, revision=revision, count=count, paused=count > 0)
+def wire_state(thread_id: str, revision: int, count: int = 0, total: float = 0, epoch: int = 1) -> pb.PauseState:
+    state = pb.PauseState(thread_id=thread_id, revision=revision, count=count, paused=count > 0, store_epoch=epoch)
     state.paused_total.FromNanoseconds(round(total * SECOND))
     return state
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pausewatch._io.durations import SECOND
-from pausewatch._stopwatch.paused_time import Asked, Moment, PausedTimeTracker, Seen, Watched
+from pausewatch._stopwatch.paused_time import Asked, Moment, PausedTimeTracker, Seen, Version, Watched
 
 WATCH = Watched(gap=False)
 GAP = Watched(gap=True)
 HOUR = 3_600
+EPOCH = 1
+
+
+def asked(revision: int) -> Asked:
+    """By a question that was put when this revision was known."""
+    return Asked(Version(EPOCH, revision))
 
 
 class Thread:
@@ -15,9 +21,11 @@ class Thread:
 
     def __init__(self) -> None:
         self.tracker = PausedTimeTracker(0, 30 * SECOND)
+        # Of the states that are applied next.
+        self.epoch = EPOCH
 
     def apply(self, at: int, revision: int, paused: bool, total: int, via: Watched | Asked, slept: int = 0) -> bool:
-        seen = Seen(revision, paused, total * SECOND)
+        seen = Seen(Version(self.epoch, revision), paused, total * SECOND)
         return self.tracker.apply(Moment(at * SECOND, slept * SECOND), seen, via)
 
     def disconnect(self, at: int) -> bool:
@@ -80,7 +88,7 @@ def test_g3_a_snapshot_that_an_answer_has_overtaken_changes_nothing() -> None:
     thread = Thread()
     thread.apply(0, 1, False, 0, GAP)
     thread.disconnect(10)
-    assert thread.apply(20, 3, False, 4, Asked(known=1))
+    assert thread.apply(20, 3, False, 4, asked(1))
     # Its stream was opened before the answer was given.
     assert thread.apply(25, 2, True, 3, GAP), "the link is up again: waiters look again"
     assert (thread.paused_time(26), thread.paused(26), thread.tracker.valid_until) == (4, False, None)
@@ -101,10 +109,10 @@ def test_g3_of_two_views_of_one_pause_the_older_changes_nothing() -> None:
     thread = Thread()
     thread.apply(0, 1, False, 0, GAP)
     thread.apply(10, 2, True, 6, WATCH)
-    thread.apply(11, 2, True, 3, Asked(known=1))
+    thread.apply(11, 2, True, 3, asked(1))
     assert (thread.paused_time(12), thread.paused(12)) == (8, True), "the answer was on its way for long"
     thread.disconnect(12)
-    thread.apply(14, 2, True, 10, Asked(known=2))
+    thread.apply(14, 2, True, 10, asked(2))
     thread.apply(15, 2, True, 8, GAP)
     assert (thread.paused_time(15), thread.tracker.valid_until) == (11, None), "so was the snapshot"
     thread.apply(16, 3, False, 12, WATCH)
@@ -115,7 +123,7 @@ def test_a_revision_below_what_the_watch_has_told_means_lost_state_whatever_was_
     thread = Thread()
     thread.apply(0, 7, False, 0, GAP)
     thread.disconnect(10)
-    thread.apply(12, 9, False, 2, Asked(known=7))
+    thread.apply(12, 9, False, 2, asked(7))
     thread.apply(20, 1, True, 0, GAP)
     assert (thread.paused_time(23), thread.paused(23)) == (5, True), "what was credited stays, and counts on"
 
@@ -124,7 +132,7 @@ def test_g2_an_answer_while_the_watch_is_cut_counts_for_one_more_grace() -> None
     thread = Thread()
     thread.apply(0, 1, False, 0, GAP)
     thread.disconnect(10)
-    thread.apply(20, 2, True, 5, Asked(known=1))
+    thread.apply(20, 2, True, 5, asked(1))
     assert (thread.paused(49), thread.paused(50), thread.paused_time(60)) == (True, False, 35)
 
 
@@ -142,14 +150,14 @@ def test_a_server_that_lost_its_state_takes_no_paused_time_back() -> None:
 def test_states_that_are_overtaken_are_ignored_and_lost_state_is_not() -> None:
     thread = Thread()
     thread.apply(0, 5, False, 0, GAP)
-    thread.apply(1, 7, True, 0, Asked(known=5))
+    thread.apply(1, 7, True, 0, asked(5))
     assert not thread.apply(1, 6, False, 0, WATCH)
     assert thread.paused(1), "revision 6 was on its way when 7 was asked for"
-    thread.apply(2, 6, False, 0, Asked(known=5))
+    thread.apply(2, 6, False, 0, asked(5))
     assert thread.paused(2), "so was this answer"
     thread.apply(2, 6, False, 0, Asked(known=None))
     assert thread.paused(2), "and this one, asked for when nothing was known"
-    thread.apply(3, 1, False, 0, Asked(known=7))
+    thread.apply(3, 1, False, 0, asked(7))
     assert not thread.paused(3), "an answer below what was known before the question is of another life"
 
 
@@ -192,3 +200,83 @@ def test_who_joins_gets_its_place_with_the_next_state() -> None:
     assert joined.place == (20 * SECOND, 10 * SECOND)
     _, later = thread.tracker.join(21 * SECOND)
     assert later.place is None, "who joins later waits for a state of its own, though the link seems to be up"
+
+
+def test_g3_a_lost_total_that_is_exceeded_meanwhile_is_credited_in_full() -> None:
+    thread = Thread()
+    thread.apply(0, 1, False, 0, GAP)
+    thread.apply(10, 2, True, 0, WATCH)
+    thread.apply(12, 3, False, 2, WATCH)
+    thread.disconnect(20)
+    # Lost 2 s; a pause began 4 s ago, so that the total exceeds the lost one.
+    thread.epoch = 2
+    thread.apply(25, 900, True, 4, GAP)
+    assert (thread.paused_time(25), thread.paused_time(33)) == (6, 14)
+    thread.apply(34, 901, False, 13, WATCH)
+    assert thread.paused_time(40) == 15
+
+
+def test_g3_a_pause_on_both_sides_of_a_loss_is_credited_beyond_the_grace() -> None:
+    thread = Thread()
+    thread.apply(0, 1, False, 0, GAP)
+    thread.apply(10, 2, True, 0, WATCH)
+    thread.disconnect(20)
+    thread.epoch = 2
+    # Paused for 10 s until the disconnect, again since 25.
+    thread.apply(100, 900, True, 75, GAP)
+    assert (thread.paused_time(100), thread.paused_time(101)) == (85, 86)
+
+
+def test_a_pause_that_a_loss_ended_keeps_what_was_assumed() -> None:
+    thread = Thread()
+    thread.apply(0, 1, True, 0, GAP)
+    thread.disconnect(10)
+    thread.epoch = 2
+    assert thread.apply(15, 900, False, 0, GAP), "waiters for the resume look again"
+    assert (thread.paused_time(15), thread.paused_time(30)) == (15, 15)
+
+
+def test_an_epoch_that_was_left_does_not_come_back_by_late_states() -> None:
+    thread = Thread()
+    thread.apply(0, 7, True, 0, GAP)
+    thread.epoch = 2
+    thread.apply(4, 900, False, 0, asked(7))
+    assert (thread.paused_time(9), thread.paused(9)) == (4, False)
+    thread.epoch = EPOCH
+    thread.apply(5, 8, True, 5, WATCH)
+    assert not thread.paused(5), "this state was on its way when the answer came"
+    thread.apply(5, 8, True, 5, asked(7))
+    assert not thread.paused(5), "this answer was on its way too"
+    thread.epoch = 3
+    thread.apply(6, 1_000, True, 0, asked(7))
+    assert thread.paused(6), "the server lost its state twice while this question was open"
+    # The operator went back to the first store, and the watch says so.
+    thread.epoch = EPOCH
+    thread.disconnect(8)
+    thread.apply(9, 8, False, 5, GAP)
+    assert (thread.paused(9), thread.paused_time(12)) == (False, 7)
+
+
+def test_revisions_are_bounds_within_their_epoch_only() -> None:
+    thread = Thread()
+    thread.apply(0, 900, False, 0, GAP)
+    thread.disconnect(1)
+    thread.epoch = 2
+    thread.apply(2, 7, True, 0, asked(900))
+    # Its stream was opened before the answer; that its revision is lower says nothing.
+    thread.apply(3, 6, False, 0, GAP)
+    assert thread.paused(3), "the snapshot is older than the answer"
+    thread.apply(4, 8, False, 2, WATCH)
+    assert thread.paused_time(9) == 2
+
+
+def test_states_without_an_epoch_are_compared_by_total_and_revision() -> None:
+    thread = Thread()
+    thread.epoch = 0
+    thread.apply(0, 5, False, 0, GAP)
+    thread.apply(5, 6, True, 0, WATCH)
+    thread.disconnect(6)
+    # The server was upgraded, and kept its store.
+    thread.epoch = 2
+    thread.apply(10, 7, False, 3, GAP)
+    assert thread.paused_time(20) == 3

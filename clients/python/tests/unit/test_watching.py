@@ -383,3 +383,22 @@ def test_closed_it_leaves_nothing_under_way() -> None:
         watcher.watching.close()
         runtime = watcher.runtime
         assert (runtime.streams, runtime.calls, runtime.timers) == ([], [], 0)
+
+
+def test_a_state_of_another_epoch_is_a_change_whatever_its_revision() -> None:
+    watcher = Watcher("a")
+    watcher.serve(watcher.stream, revision=5)
+    watcher.stream.end(LOST)
+    watcher.reconnect()
+    watcher.tell()
+    watcher.stream.state("a", 5, epoch=2)
+    watcher.stream.complete()
+    assert watcher.tell() == [("a", 5, True, True), ("complete",)]
+
+
+def test_of_everything_an_answer_does_not_hide_states_of_another_epoch() -> None:
+    watcher = missing_after_a_break()
+    watcher.runtime.calls[0].answer(state("a", 6))
+    watcher.tell()
+    watcher.stream.state("a", 3, count=1, epoch=2)
+    assert watcher.tell() == [("a", 3, False, True)]

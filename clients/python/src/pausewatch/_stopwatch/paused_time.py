@@ -13,10 +13,13 @@ and a pause that began or ended unseen is in the difference of two totals. Pure:
    milliseconds, unless the link was down).
 2. Cut off, a paused thread counts as paused for `grace`, then as running: the leases that would end its pause cannot be
    seen. The next state corrects what was assumed, both ways.
-3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the paused time so far stays,
-   and counts on from there. But an answer may overtake a state that is on its way: a reopened stream shows at
-   least what the one before has told, not what was asked for meanwhile.
-4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out,
+3. Another epoch, or a total or a revision that fell, means that the server lost its state (or forgot an idle thread). The new
+   total has nothing in common with the old one: the paused time so far stays, and grows by the new total, by the time since the
+   last state at most. A server without epochs sends 0, which is compared by total and revision.
+4. An answer may overtake a state that is on its way: a reopened stream shows at least what the one before has told, not what was
+   asked for meanwhile. Of another epoch, an answer was overtaken if that was the known epoch when the question was put, and a
+   state if the watch has delivered that epoch on the same stream: the epoch has been left since.
+5. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out,
    so that it cannot pay for time that was charged. A state that was sent before the sleep and came after it does not have it
    in its total yet, so that nothing is left out there, but of the next.
 """
@@ -34,10 +37,22 @@ _LONGEST_WAY: Nanos = 15_000 * MILLISECOND
 
 
 @dataclass(frozen=True, slots=True)
+class Version:
+    """The revision of a state, and the epoch in which it counts."""
+
+    epoch: int
+    revision: int
+
+    def is_comparable_to(self, other: Version) -> bool:
+        """Whether the revisions and totals can be compared. Epoch 0: the server has none."""
+        return self.epoch == other.epoch or 0 in (self.epoch, other.epoch)
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """What a state says, as far as it matters here."""
 
-    revision: int
+    version: Version
     paused: bool
     total: Nanos
 
@@ -51,9 +66,9 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A state came by asking, when `known` was the latest revision: linearizable, so a lower one means lost state."""
+    """A state came by asking, when `known` was the latest version: linearizable, so a lower one means lost state."""
 
-    known: int | None
+    known: Version | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +106,16 @@ class PausedTimeTracker:
         self._began = now
         self._grace = grace
         self._last: _Last | None = None
-        # The latest revision that the watch has delivered.
-        self._heard: int | None = None
+        # The latest version that the watch has delivered.
+        self._heard: Version | None = None
         # When the watch was disconnected, or when the state was last requested instead.
         self._disconnected_at: Nanos | None = now
         self._joined: Joined | None = None
 
     @property
-    def revision(self) -> int | None:
-        """The latest revision; None: nothing is known."""
-        return None if self._last is None else self._last.seen.revision
+    def version(self) -> Version | None:
+        """The latest version; None: nothing is known."""
+        return None if self._last is None else self._last.seen.version
 
     @property
     def valid_until(self) -> Nanos | None:
@@ -140,7 +155,7 @@ class PausedTimeTracker:
         """Takes a state. Says whether waiters must look again: after a resume, and when an assumption is corrected."""
         stale = self._is_stale(seen, via)
         if isinstance(via, Watched):
-            self._heard = seen.revision
+            self._heard = seen.version
         if stale:
             return isinstance(via, Watched) and self._heard_again(now.at)
         assumed, was_paused = self._disconnected_at, self.is_paused(now.at)
@@ -165,26 +180,47 @@ class PausedTimeTracker:
 
     def _is_stale(self, seen: Seen, via: Watched | Asked) -> bool:
         """Whether a later state overtook it on its way."""
-        last = self._last
+        last, version = self._last, seen.version
+        if last is None:
+            return False
+        if not version.is_comparable_to(last.seen.version):
+            match via:
+                case Watched(gap):
+                    # A new stream: if this state is outdated as well, the end of the stream follows.
+                    left = None if gap else self._heard
+                case Asked(asked):
+                    left = asked
+            return left is not None and left.epoch == version.epoch
         # Revisions rise, and within one pause the total grows.
-        if last is None or (seen.revision, seen.total) >= (last.seen.revision, last.seen.total):
+        if (version.revision, seen.total) >= (last.seen.version.revision, last.seen.total):
             return False
         match via:
             case Watched(gap):
-                return not gap or self._heard is None or seen.revision >= self._heard
+                bound = self._heard if gap else None
             case Asked(asked):
-                return asked is None or seen.revision >= asked
+                bound = asked
+        return bound is None or not bound.is_comparable_to(version) or version.revision >= bound.revision
 
     def _paused_time_after(self, now: Moment, seen: Seen) -> tuple[Nanos, Nanos]:
         """What is paused_time with this state, and what the machine slept that may be in the next total."""
         last = self._last
         if last is None:
             return seen.total, 0
-        if seen.revision < last.seen.revision or seen.total < last.seen.total:
-            since_last = max(0, now.at - last.moment.at)
-            return max(self.paused_time(now.at), last.paused_time + min(seen.total, since_last)), 0
+        if _is_lost(last.seen, seen):
+            # A pause was seen until the disconnect; the new total can be in addition to it.
+            seen_until = last.moment.at
+            if last.seen.paused:
+                seen_until = now.at if self._disconnected_at is None else self._disconnected_at
+            since = max(0, now.at - seen_until)
+            return max(self.paused_time(now.at), self.paused_time(seen_until) + min(seen.total, since)), 0
         awake, unsettled = _awake(last, now, seen.total - last.seen.total)
         return last.paused_time + awake, unsettled
+
+
+def _is_lost(last: Seen, seen: Seen) -> bool:
+    """Whether the server lost `last` before it sent `seen`."""
+    is_comparable = seen.version.is_comparable_to(last.version)
+    return not is_comparable or seen.version.revision < last.version.revision or seen.total < last.total
 
 
 def _awake(last: _Last, now: Moment, growth: Nanos) -> tuple[Nanos, Nanos]:

@@ -13,7 +13,7 @@ from .._io import calls
 from .._io.durations import Nanos, to_nanos
 from ..errors import CallError
 from .asks import Asks, Outcome
-from .paused_time import Asked, Joined, Moment, PausedTimeTracker, Seen, Watched
+from .paused_time import Asked, Joined, Moment, PausedTimeTracker, Seen, Version, Watched
 from .sleep import slept
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class ThreadClock:
 
     def apply(self, state: PauseState, via: Watched | Asked) -> None:
         """Takes a state."""
-        seen = Seen(state.revision, state.paused, max(0, to_nanos(state.paused_total)))
+        seen = Seen(Version(state.store_epoch, state.revision), state.paused, max(0, to_nanos(state.paused_total)))
         moment = Moment(self._runtime.now(), slept())
         if self._tracker.apply(moment, seen, via):
             self._tell_change()
@@ -95,10 +95,10 @@ class ThreadClock:
             self._put_question()
 
     def _put_question(self) -> None:
-        known = self._tracker.revision
+        known = self._tracker.version
         self._runtime.unary(self._call, self._deadline, lambda answer: self._answered(known, answer))
 
-    def _answered(self, known: int | None, answer: PauseState | CallError) -> None:
+    def _answered(self, known: Version | None, answer: PauseState | CallError) -> None:
         answered = not isinstance(answer, CallError)
         if not isinstance(answer, CallError):
             self.apply(answer, Asked(known))

@@ -19,7 +19,7 @@ class State:
     gap: bool
     """Changes may have been missed before this state: it is the first of its thread, or the first after a break."""
     changed: bool
-    """Whether the revision differs from the last delivered state. False only after a gap in which nothing changed."""
+    """Whether the revision or the epoch differs from the last delivered one. False only after a gap in which nothing changed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,14 @@ _SMALL = 32
 """A stream with more removed threads than live ones is replaced, unless it names no more than this many."""
 
 
+_Version = tuple[int, int]
+"""The epoch and the revision of a state."""
+
+
 @dataclass(slots=True)
 class _Thread:
     stream: int | None
-    revision: int | None = None
+    told: _Version | None = None
     gap: bool = True
 
 
@@ -67,8 +71,8 @@ class StreamSet:
         self.events: deque[Event] = deque()
         self.missing: list[str] = []
         self._threads: dict[str, _Thread] = {}
-        # Of everything: the revisions that asking has brought since the last break.
-        self._asked: dict[str, int] = {}
+        # Of everything: the versions that asking has brought since the last break.
+        self._asked: dict[str, _Version] = {}
         self._streams: dict[int, _Stream] = {}
         self._last_stream = 0
         # One at a time: what is added meanwhile shares the next.
@@ -186,7 +190,7 @@ class StreamSet:
         # Without a gap, or removed: the stream has delivered a newer state and continues.
         if state is not None and thread is not None and thread.gap:
             self._tell(state)
-            self._asked[thread_id] = state.revision
+            self._asked[thread_id] = _version(state)
             if not state.paused:
                 del self._threads[thread_id]
         self._tell_complete()
@@ -215,16 +219,17 @@ class StreamSet:
         thread = self._threads.get(state.thread_id)
         if thread is None:
             return
-        gap, changed = thread.gap, thread.revision != state.revision
+        gap, told = thread.gap, thread.told
+        changed = told != _version(state)
         # A new stream may be behind the old one that it takes over.
-        if not gap and thread.revision is not None and state.revision <= thread.revision:
+        if not gap and _is_no_news(state, told):
             return
-        thread.gap, thread.revision = False, state.revision
+        thread.gap, thread.told = False, _version(state)
         self.events.append(State(state, gap, changed))
 
     def _tell_any(self, number: int, stream: _Stream, state: PauseState) -> None:
         """Of everything: tells a state, and remembers the thread only while it is paused."""
-        if state.revision <= self._asked.get(state.thread_id, -1):
+        if _is_no_news(state, self._asked.get(state.thread_id)):
             return
         self._threads.setdefault(state.thread_id, _Thread(stream=number, gap=not stream.complete))
         self._tell(state)
@@ -237,3 +242,12 @@ class StreamSet:
         if not self._told_complete and not self._waiting and not self.missing and streams_complete:
             self._told_complete = True
             self.events.append(SnapshotComplete())
+
+
+def _version(state: PauseState) -> _Version:
+    return state.store_epoch, state.revision
+
+
+def _is_no_news(state: PauseState, told: _Version | None) -> bool:
+    """Whether what was told is as new as `state`. Another epoch is news: the server lost what it told before."""
+    return told is not None and told[0] == state.store_epoch and state.revision <= told[1]

@@ -483,6 +483,7 @@ class PauseState(_message.Message):
     PAUSED_FOR_FIELD_NUMBER: _builtins.int
     PAUSE_START_TIME_FIELD_NUMBER: _builtins.int
     ELICITATIONS_FIELD_NUMBER: _builtins.int
+    STORE_EPOCH_FIELD_NUMBER: _builtins.int
     thread_id: _builtins.str
     """The thread."""
     count: _builtins.int
@@ -490,15 +491,20 @@ class PauseState(_message.Message):
     paused: _builtins.bool
     """Whether the thread is paused: `count` is above 0."""
     revision: _builtins.int
-    """Rises with every change of the thread and never falls, across restarts of the server too. Of a thread that is not
-    known: the highest revision of any thread that was forgotten (idle for 24 h), 0 if there was none; so a thread that
+    """Rises with every change of the thread and never falls, across restarts of the server too, within one `store_epoch`.
+    Of a thread that is not known: the highest revision of any thread that was forgotten (idle for 24 h), 0 if there was none; so a thread that
     is forgotten does not fall either, and when it is named again it starts above.
+    """
+    store_epoch: _builtins.int
+    """Identifies the history of the server's store. `revision` and `paused_total` can be compared only between states with
+    the same epoch. A restart of a durable store keeps it. A new store, a restored backup and each start of a memory
+    store have a new one, drawn at random. 0: the server is older than this field.
     """
     @_builtins.property
     def paused_total(self) -> _duration_pb2.Duration:
         """All the time that the thread has been paused, the open pause included. Between two states of a thread it grows by
         exactly the time that was paused in between, however many pauses that were and whether or not they were seen.
-        A thread that was forgotten starts again at 0.
+        A thread that was forgotten starts again at 0. After a restore, pauses that ended before the backup no longer count.
         """
 
     @_builtins.property
@@ -524,10 +530,11 @@ class PauseState(_message.Message):
         paused_for: _duration_pb2.Duration | None = ...,
         pause_start_time: _timestamp_pb2.Timestamp | None = ...,
         elicitations: _abc.Iterable[Global___Elicitation] | None = ...,
+        store_epoch: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pause_start_time", b"pause_start_time", "paused_for", b"paused_for", "paused_total", b"paused_total"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "elicitations", b"elicitations", "pause_start_time", b"pause_start_time", "paused", b"paused", "paused_for", b"paused_for", "paused_total", b"paused_total", "revision", b"revision", "thread_id", b"thread_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "elicitations", b"elicitations", "pause_start_time", b"pause_start_time", "paused", b"paused", "paused_for", b"paused_for", "paused_total", b"paused_total", "revision", b"revision", "store_epoch", b"store_epoch", "thread_id", b"thread_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
