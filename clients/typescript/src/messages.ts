@@ -31,7 +31,7 @@ export interface PauseState {
   readonly count: number;
   /** Whether the thread is paused: `count` is above 0. */
   readonly paused: boolean;
-  /** Rises with every change of the thread and never falls. */
+  /** Rises with every change of the thread and never falls within one `storeEpoch`. */
   readonly revision: bigint;
   /** All the time that the thread has been paused, the open pause included. */
   readonly pausedTotalMs: number;
@@ -41,6 +41,11 @@ export interface PauseState {
   readonly pauseStartTime?: Date;
   /** The open elicitations, oldest first; of a watch only on request. */
   readonly elicitations: readonly Elicitation[];
+  /**
+   * Identifies the history of the server's store: `revision` and `pausedTotalMs` can be compared only within one epoch. A restored or new
+   * store and a restarted memory store have another. 0: the server is older than this field.
+   */
+  readonly storeEpoch: bigint;
 }
 
 export interface IncrementRequest {
@@ -109,7 +114,7 @@ export interface ListResponse {
 }
 
 export function pauseStateOf(wire: WireState): PauseState {
-  const { threadId, count, paused, revision, pausedTotal, pausedFor, pauseStartTime, elicitations } = wire;
+  const { threadId, count, paused, revision, pausedTotal, pausedFor, pauseStartTime, elicitations, storeEpoch } = wire;
   return {
     threadId,
     count,
@@ -119,6 +124,7 @@ export function pauseStateOf(wire: WireState): PauseState {
     ...(pausedFor === undefined ? {} : { pausedForMs: durationOf(pausedFor) }),
     ...(pauseStartTime === undefined ? {} : { pauseStartTime: timestampDate(pauseStartTime) }),
     elicitations: elicitations.map(elicitationOf),
+    storeEpoch,
   };
 }
 

@@ -12,13 +12,18 @@
  *    down).
  * 2. Cut off, a paused thread counts as paused for `grace`, then as running: the leases that would end its pause cannot be seen. The next
  *    state corrects what was assumed, both ways.
- * 3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the paused time so far stays, and counts on
- *    from there. But an answer may overtake a state that is on its way: a reopened stream shows at least what the one before has
- *    told, not what was asked for meanwhile.
- * 4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out, so that it
+ * 3. Another epoch, or a total or a revision that fell, means that the server lost its state (or forgot an idle thread). The new total has
+ *    nothing in common with the old one: the paused time so far stays, and grows by the new total, by the time since the last state at most.
+ *    A server without epochs sends 0, which is compared by total and revision.
+ * 4. An answer may overtake a state that is on its way: a reopened stream shows at least what the one before has told, not what was asked
+ *    for meanwhile. Of another epoch, an answer was overtaken if that was the known epoch when the question was put, and a state if the watch
+ *    has delivered that epoch on the same stream: the epoch has been left since.
+ * 5. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out, so that it
  *    cannot pay for time that was charged. A state that was sent before the sleep and came after it does not have it in its total yet, so
  *    that nothing is left out there, but of the next.
  */
+
+import type { Version } from "../version.js";
 
 /** A sleep of the machine shorter than this is noise between two clocks. */
 const SHORTEST_SLEEP = 100;
@@ -27,7 +32,7 @@ const LONGEST_WAY = 15_000;
 
 /** What a state says, as far as it matters here. */
 export interface Seen {
-  readonly revision: bigint;
+  readonly version: Version;
   readonly paused: boolean;
   readonly total: number;
 }
@@ -36,8 +41,8 @@ export interface Seen {
 export type Via =
   /** By the watch; `gap`: the first one, or the first one after a break. */
   | { readonly by: "watch"; readonly gap: boolean }
-  /** By asking, when `known` was the latest revision: linearizable, so a lower one means lost state. */
-  | { readonly by: "asking"; readonly known: bigint | undefined };
+  /** By asking, when `known` was the latest version: linearizable, so a lower one means lost state. */
+  | { readonly by: "asking"; readonly known: Version | undefined };
 
 /** The moment, and how long the machine has slept until then. */
 export interface Now {
@@ -62,8 +67,8 @@ export class PausedTimeTracker {
   readonly #began: number;
   readonly #grace: number;
   #last: Last | undefined;
-  /** The latest revision that the watch has delivered. */
-  #heard: bigint | undefined;
+  /** The latest version that the watch has delivered. */
+  #heard: Version | undefined;
   /** When the watch was disconnected, or when the state was last requested instead. */
   #disconnectedAt: number | undefined;
   #joined: Joined | undefined;
@@ -92,8 +97,8 @@ export class PausedTimeTracker {
     return this.#disconnectedAt === undefined ? undefined : this.#disconnectedAt + this.#grace;
   }
 
-  get revision(): bigint | undefined {
-    return this.#last?.seen.revision;
+  get version(): Version | undefined {
+    return this.#last?.seen.version;
   }
 
   /**
@@ -114,7 +119,7 @@ export class PausedTimeTracker {
   /** Takes a state. Says whether waiters must look again: after a resume, and when what was assumed is corrected. */
   apply(now: Now, seen: Seen, via: Via): boolean {
     const stale = this.#isStale(seen, via);
-    if (via.by === "watch") this.#heard = seen.revision;
+    if (via.by === "watch") this.#heard = seen.version;
     if (stale) return via.by === "watch" && this.#heardAgain(now.at);
     const assumed = this.#disconnectedAt;
     const wasPaused = this.isPaused(now.at);
@@ -143,27 +148,47 @@ export class PausedTimeTracker {
 
   #isStale(seen: Seen, via: Via): boolean {
     const known = this.#last?.seen;
+    if (known === undefined) return false;
+    const { version } = seen;
+    if (!areComparable(version, known.version)) {
+      // A new stream: if its state is outdated as well, the end of the stream follows.
+      const left = via.by === "asking" ? via.known : via.gap ? undefined : this.#heard;
+      return left?.epoch === version.epoch;
+    }
     // Revisions rise, and within one pause the total grows.
-    if (known === undefined || seen.revision > known.revision) return false;
-    if (seen.revision === known.revision && seen.total >= known.total) return false;
-    if (via.by === "watch") return !via.gap || this.#heard === undefined || seen.revision >= this.#heard;
-    return via.known === undefined || seen.revision >= via.known;
+    if (version.revision > known.version.revision) return false;
+    if (version.revision === known.version.revision && seen.total >= known.total) return false;
+    const bound = via.by === "asking" ? via.known : via.gap ? this.#heard : undefined;
+    return bound === undefined || !areComparable(bound, version) || version.revision >= bound.revision;
   }
 
   /** What is pausedTime with this state, and what the machine slept that may be in the next total. */
   #pausedTimeAt(now: Now, seen: Seen): { pausedTime: number; unsettled: number } {
     const last = this.#last;
     if (last === undefined) return { pausedTime: seen.total, unsettled: 0 };
-    if (seen.revision >= last.seen.revision && seen.total >= last.seen.total) {
+    if (!isLost(last.seen, seen)) {
       const { credited, unsettled } = awake(last, now, seen.total - last.seen.total);
       return { pausedTime: last.pausedTime + credited, unsettled };
     }
-    const sinceLast = Math.max(now.at - last.now.at, 0);
+    // A pause was seen until the disconnect; the new total can be in addition to it.
+    const seenUntil = last.seen.paused ? (this.#disconnectedAt ?? now.at) : last.now.at;
+    const since = Math.max(now.at - seenUntil, 0);
     return {
-      pausedTime: Math.max(this.pausedTime(now.at), last.pausedTime + Math.min(seen.total, sinceLast)),
+      pausedTime: Math.max(this.pausedTime(now.at), this.pausedTime(seenUntil) + Math.min(seen.total, since)),
       unsettled: 0,
     };
   }
+}
+
+/** Whether the revisions and totals can be compared. Epoch 0: the server has none. */
+function areComparable(one: Version, other: Version): boolean {
+  return one.epoch === other.epoch || one.epoch === 0n || other.epoch === 0n;
+}
+
+/** Whether the server lost `last` before it sent `seen`. */
+function isLost(last: Seen, seen: Seen): boolean {
+  if (!areComparable(last.version, seen.version)) return true;
+  return seen.version.revision < last.version.revision || seen.total < last.total;
 }
 
 /**

@@ -9,6 +9,7 @@
  * 3. A question is answered also when the one who asked has gone.
  */
 import type { PauseState } from "../messages.js";
+import { versionOf } from "../version.js";
 import type { Clock } from "./clock.js";
 import { type Joined, PausedTimeTracker, type Via } from "./paused-time.js";
 
@@ -93,7 +94,7 @@ export class ThreadClock {
   apply(state: PauseState, via: Via): void {
     const now = { at: this.#clock.now(), slept: this.#clock.slept() };
     // A negative total is no server of ours; it credits nothing.
-    const seen = { revision: state.revision, paused: state.paused, total: Math.max(state.pausedTotalMs, 0) };
+    const seen = { version: versionOf(state), paused: state.paused, total: Math.max(state.pausedTotalMs, 0) };
     if (this.#tracker.apply(now, seen, via)) wake(this.#waiting);
   }
 
@@ -132,7 +133,7 @@ export class ThreadClock {
     this.#underWay = this.#clock.now();
     while (this.#underWay !== undefined) {
       const began: number = this.#underWay;
-      const known = this.#tracker.revision;
+      const known = this.#tracker.version;
       const state = await this.#coordinator.ask(this.threadId).catch(() => undefined);
       if (state !== undefined) this.apply(state, { by: "asking", known });
       this.#last = { began, answered: state !== undefined };

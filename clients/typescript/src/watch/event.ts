@@ -18,7 +18,7 @@ export interface StateEvent {
   readonly state: PauseState;
   /** Changes may have been missed before this state: it is the first of its thread, or the first after a break. */
   readonly gap: boolean;
-  /** Whether the revision differs from the last delivered state. `false` only after a gap in which nothing changed. */
+  /** Whether the revision or the epoch differs from the last delivered one. `false` only after a gap in which nothing changed. */
   readonly changed: boolean;
 }
 

@@ -7,11 +7,12 @@
  */
 import type { CallError } from "../errors.js";
 import type { PauseState } from "../messages.js";
+import { type Version, versionOf } from "../version.js";
 import type { WatchEvent } from "./event.js";
 
 /** What the reader was last told of a thread. */
 export interface Told {
-  revision: bigint | undefined;
+  version: Version | undefined;
 }
 
 interface StateEntry {
@@ -76,8 +77,8 @@ export class EventQueue {
       if (entry === "snapshotComplete") return { type: "snapshotComplete" };
       if ("error" in entry) return { type: "disconnected", threadIds: entry.threadIds, error: entry.error };
       const { state, gap, told } = entry;
-      const changed = told.revision !== state.revision;
-      told.revision = state.revision;
+      const changed = told.version?.epoch !== state.storeEpoch || told.version.revision !== state.revision;
+      told.version = versionOf(state);
       return { type: "state", state, gap, changed };
     }
     return undefined;

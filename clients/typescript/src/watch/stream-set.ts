@@ -14,6 +14,7 @@
 import type { Calls } from "../calls.js";
 import { CallError } from "../errors.js";
 import type { PauseState } from "../messages.js";
+import { isNoNews, type Version, versionOf } from "../version.js";
 import type { EventQueue, Told } from "./queue.js";
 import { type Listener, runStream } from "./stream.js";
 
@@ -26,7 +27,7 @@ const SETTLE_MS = 2_000;
 
 interface Thread {
   stream: WatchStream | undefined;
-  revision: bigint | undefined;
+  version: Version | undefined;
   gap: boolean;
   readonly told: Told;
 }
@@ -76,8 +77,8 @@ export class StreamSet {
   /** Of all threads: paused when the stream broke, and not in the new snapshot. To be asked for one by one. */
   #missing: string[] = [];
   #asking = false;
-  /** Of all threads: the revisions that asking has brought since the last break. */
-  readonly #asked = new Map<string, bigint>();
+  /** Of all threads: the versions that asking has brought since the last break. */
+  readonly #asked = new Map<string, Version>();
   #toldComplete = false;
   #state: "new" | "running" | "stopped" = "new";
   #planned = false;
@@ -102,7 +103,7 @@ export class StreamSet {
   /** Adds a thread, whose id is valid, unless it is there. */
   add(threadId: string): void {
     if (this.#options.all || this.#threads.has(threadId)) return;
-    this.#threads.set(threadId, { stream: undefined, revision: undefined, gap: true, told: { revision: undefined } });
+    this.#threads.set(threadId, { stream: undefined, version: undefined, gap: true, told: { version: undefined } });
     this.#waiting.add(threadId);
     this.#toldComplete = false;
     this.#settling?.refresh();
@@ -195,24 +196,24 @@ export class StreamSet {
     const thread = this.#threads.get(state.threadId);
     if (thread === undefined) return;
     // A new stream may be behind the old one that it takes over.
-    if (!thread.gap && thread.revision !== undefined && thread.revision >= state.revision) return;
+    const version = versionOf(state);
+    if (!thread.gap && isNoNews(version, thread.version)) return;
     this.#options.queue.state(state, thread.gap, thread.told);
     thread.gap = false;
-    thread.revision = state.revision;
+    thread.version = version;
   }
 
   /** In a watch of all: tells a state, and remembers the thread only while it is paused. */
   #tellAny(stream: WatchStream, state: PauseState): void {
     stream.broken = false;
-    const { threadId, paused, revision } = state;
-    const asked = this.#asked.get(threadId);
-    if (asked !== undefined && revision <= asked) return;
+    const { threadId, paused } = state;
+    if (isNoNews(versionOf(state), this.#asked.get(threadId))) return;
     if (!this.#threads.has(threadId)) {
       this.#threads.set(threadId, {
         stream,
-        revision: undefined,
+        version: undefined,
         gap: !stream.complete,
-        told: { revision: undefined },
+        told: { version: undefined },
       });
     }
     this.#tell(state);
@@ -307,7 +308,7 @@ export class StreamSet {
       missing.pop();
       // Without a gap, or removed: the stream has delivered a newer state and continues.
       if (answer instanceof CallError || !this.#threads.get(threadId)?.gap) continue;
-      this.#asked.set(threadId, answer.revision);
+      this.#asked.set(threadId, versionOf(answer));
       this.#tell(this.#options.includeElicitations ? answer : { ...answer, elicitations: [] });
       if (!answer.paused) this.#threads.delete(threadId);
     }

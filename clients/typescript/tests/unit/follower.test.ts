@@ -54,7 +54,7 @@ class Scene implements States {
 
 function state(threadId: string, paused: boolean, revision: bigint, pausedTotalMs = 0): WatchEvent {
   const count = paused ? 1 : 0;
-  const told = { threadId, count, paused, revision, pausedTotalMs, elicitations: [] };
+  const told = { threadId, count, paused, revision, pausedTotalMs, elicitations: [], storeEpoch: 1n };
   return { type: "state", state: told, gap: revision === 1n, changed: true };
 }
 

@@ -5,14 +5,22 @@ import { PausedTimeTracker, type Via } from "../../src/stopwatch/paused-time.js"
 const GRACE = 30_000;
 const WATCH: Via = { by: "watch", gap: false };
 const GAP: Via = { by: "watch", gap: true };
-const ask = (known: bigint | undefined): Via => ({ by: "asking", known });
+/** Of the states that a test gives no other. */
+const EPOCH = 1n;
+/** By a question that was put when this revision was known. */
+const ask = (revision: bigint | undefined): Via => ({
+  by: "asking",
+  known: revision === undefined ? undefined : { epoch: EPOCH, revision },
+});
 
 /** Times are seconds from the beginning. */
 class Thread {
   readonly tracker = new PausedTimeTracker(0, GRACE);
+  /** Of the states that are applied next. */
+  epoch = EPOCH;
 
   apply(at: number, revision: bigint, paused: boolean, total: number, via: Via, slept = 0): boolean {
-    const seen = { revision, paused, total: total * 1_000 };
+    const seen = { version: { epoch: this.epoch, revision }, paused, total: total * 1_000 };
     return this.tracker.apply({ at: at * 1_000, slept: slept * 1_000 }, seen, via);
   }
 
@@ -199,4 +207,84 @@ test("who joins gets its place with the next state", () => {
   thread.apply(20, 3n, false, 10, GAP);
   assert.deepEqual(joined.place, { at: 20_000, pausedTime: 10_000 });
   assert.equal(thread.tracker.join(21_000).joined.place, undefined, "who joins later waits for a state of its own");
+});
+
+test("g3: a lost total that is exceeded meanwhile is credited in full", () => {
+  const thread = new Thread();
+  thread.apply(0, 1n, false, 0, GAP);
+  thread.apply(10, 2n, true, 0, WATCH);
+  thread.apply(12, 3n, false, 2, WATCH);
+  thread.disconnect(20);
+  // Lost 2 s; a pause began 4 s ago, so that the total exceeds the lost one.
+  thread.epoch = 2n;
+  thread.apply(25, 900n, true, 4, GAP);
+  assert.deepEqual([thread.pausedTime(25), thread.pausedTime(33)], [6, 14]);
+  thread.apply(34, 901n, false, 13, WATCH);
+  assert.equal(thread.pausedTime(40), 15);
+});
+
+test("g3: a pause on both sides of a loss is credited beyond the grace", () => {
+  const thread = new Thread();
+  thread.apply(0, 1n, false, 0, GAP);
+  thread.apply(10, 2n, true, 0, WATCH);
+  thread.disconnect(20);
+  thread.epoch = 2n;
+  // Paused for 10 s until the disconnect, again since 25.
+  thread.apply(100, 900n, true, 75, GAP);
+  assert.deepEqual([thread.pausedTime(100), thread.pausedTime(101)], [85, 86]);
+});
+
+test("a pause that a loss ended keeps what was assumed", () => {
+  const thread = new Thread();
+  thread.apply(0, 1n, true, 0, GAP);
+  thread.disconnect(10);
+  thread.epoch = 2n;
+  assert.ok(thread.apply(15, 900n, false, 0, GAP), "waiters for the resume look again");
+  assert.deepEqual([thread.pausedTime(15), thread.pausedTime(30)], [15, 15]);
+});
+
+test("an epoch that was left does not come back by late states", () => {
+  const thread = new Thread();
+  thread.apply(0, 7n, true, 0, GAP);
+  thread.epoch = 2n;
+  thread.apply(4, 900n, false, 0, ask(7n));
+  assert.deepEqual([thread.pausedTime(9), thread.paused(9)], [4, false]);
+  thread.epoch = EPOCH;
+  thread.apply(5, 8n, true, 5, WATCH);
+  assert.ok(!thread.paused(5), "this state was on its way when the answer came");
+  thread.apply(5, 8n, true, 5, ask(7n));
+  assert.ok(!thread.paused(5), "this answer was on its way too");
+  thread.epoch = 3n;
+  thread.apply(6, 1_000n, true, 0, ask(7n));
+  assert.ok(thread.paused(6), "the server lost its state twice while this question was open");
+  // The operator went back to the first store, and the watch says so.
+  thread.epoch = EPOCH;
+  thread.disconnect(8);
+  thread.apply(9, 8n, false, 5, GAP);
+  assert.deepEqual([thread.paused(9), thread.pausedTime(12)], [false, 7]);
+});
+
+test("revisions are bounds within their epoch only", () => {
+  const thread = new Thread();
+  thread.apply(0, 900n, false, 0, GAP);
+  thread.disconnect(1);
+  thread.epoch = 2n;
+  thread.apply(2, 7n, true, 0, ask(900n));
+  // Its stream was opened before the answer; that its revision is lower says nothing.
+  thread.apply(3, 6n, false, 0, GAP);
+  assert.ok(thread.paused(3), "the snapshot is older than the answer");
+  thread.apply(4, 8n, false, 2, WATCH);
+  assert.equal(thread.pausedTime(9), 2);
+});
+
+test("states without an epoch are compared by total and revision", () => {
+  const thread = new Thread();
+  thread.epoch = 0n;
+  thread.apply(0, 5n, false, 0, GAP);
+  thread.apply(5, 6n, true, 0, WATCH);
+  thread.disconnect(6);
+  // The server was upgraded, and kept its store.
+  thread.epoch = 2n;
+  thread.apply(10, 7n, false, 3, GAP);
+  assert.equal(thread.pausedTime(20), 3);
 });

@@ -8,7 +8,7 @@ import { EventQueue, type Told } from "../../src/watch/queue.js";
 const ERROR = unavailable("cut");
 
 function state(threadId: string, revision: bigint): PauseState {
-  return { threadId, count: 0, paused: false, revision, pausedTotalMs: 0, elicitations: [] };
+  return { threadId, count: 0, paused: false, revision, pausedTotalMs: 0, elicitations: [], storeEpoch: 1n };
 }
 
 /** Events in short: `a1` is revision 1 of thread a, with `+` after a gap and `=` if nothing has changed. */
@@ -24,7 +24,7 @@ function drain(queue: EventQueue): string[] {
   return events;
 }
 
-const told = (): Told => ({ revision: undefined });
+const told = (): Told => ({ version: undefined });
 
 test("g7: a slow reader gets the latest state of each thread", () => {
   const queue = new EventQueue();
@@ -82,6 +82,16 @@ test("breaks that were not read are one, of the threads that are not heard of", 
   assert.deepEqual(drain(queue), ["a1+", "cut(c,b)", "c1+", "complete"]);
   queue.state(state("b", 1n), true, b);
   assert.deepEqual(drain(queue), ["b1+"]);
+});
+
+test("a state of another epoch is a change whatever its revision", () => {
+  const queue = new EventQueue();
+  const a = told();
+  queue.state(state("a", 1n), true, a);
+  assert.deepEqual(drain(queue), ["a1+"]);
+  queue.state({ ...state("a", 1n), storeEpoch: 2n }, true, a);
+  const event = queue.shift();
+  assert.ok(event?.type === "state" && event.changed);
 });
 
 test("no thread id is taken for another kind of event", () => {

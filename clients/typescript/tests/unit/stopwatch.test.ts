@@ -38,7 +38,7 @@ class Scene {
 }
 
 function state(revision: bigint, paused: boolean, pausedTotalMs: number): PauseState {
-  return { threadId: "t", count: paused ? 1 : 0, paused, revision, pausedTotalMs, elicitations: [] };
+  return { threadId: "t", count: paused ? 1 : 0, paused, revision, pausedTotalMs, elicitations: [], storeEpoch: 1n };
 }
 
 test("g1: it expires only after an answer that the thread runs", async () => {
