@@ -4,6 +4,7 @@ import (
 	"time"
 
 	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
+	"pausewatch.dev/clients/go/internal/charge"
 )
 
 // PauseState is the state of one thread, at the moment of sending.
@@ -13,7 +14,7 @@ type PauseState struct {
 	Count uint32
 	// Paused: Count is above 0.
 	Paused bool
-	// Revision rises with every change of the thread and never falls, across restarts of the server too.
+	// Revision rises with every change of the thread and never falls within one StoreEpoch, across restarts of the server too.
 	Revision uint64
 	// PausedTotal is all time that the thread has been paused, the open pause included. Between two states it grows by
 	// exactly the time that was paused in between.
@@ -24,6 +25,9 @@ type PauseState struct {
 	PauseStartTime time.Time
 	// Elicitations that are open, oldest first. A watch has them if it asked for them.
 	Elicitations []Elicitation
+	// StoreEpoch identifies the history of the server's store: Revision and PausedTotal can be compared only within one epoch.
+	// A restored or new store and a restarted memory store have another. 0: the server is older than this field.
+	StoreEpoch uint64
 }
 
 // Elicitation is one open question to a person.
@@ -41,6 +45,16 @@ type Elicitation struct {
 	ExpireTime time.Time
 }
 
+// version is the revision of a state, and the epoch in which it counts.
+type version charge.Version
+
+func (s PauseState) version() version { return version{Epoch: s.StoreEpoch, Revision: s.Revision} }
+
+// isNoNews: what was told is as new. Another epoch is news: the server lost what it told before.
+func (v version) isNoNews(told version) bool {
+	return v.Epoch == told.Epoch && v.Revision <= told.Revision
+}
+
 func stateFromWire(wire *pausewatchv1.PauseState) PauseState {
 	state := PauseState{
 		ThreadID:    wire.GetThreadId(),
@@ -49,6 +63,7 @@ func stateFromWire(wire *pausewatchv1.PauseState) PauseState {
 		Revision:    wire.GetRevision(),
 		PausedTotal: wire.GetPausedTotal().AsDuration(),
 		PausedFor:   wire.GetPausedFor().AsDuration(),
+		StoreEpoch:  wire.GetStoreEpoch(),
 	}
 	if start := wire.GetPauseStartTime(); start != nil {
 		state.PauseStartTime = start.AsTime()

@@ -147,7 +147,7 @@ func (t *threadClock) question() {
 			t.mu.Unlock()
 			return
 		}
-		known, _ := t.tracker.Revision()
+		known := t.tracker.Version()
 		t.mu.Unlock()
 
 		began := time.Now()
@@ -173,5 +173,5 @@ func (t *threadClock) question() {
 
 func seen(state PauseState) charge.Seen {
 	// A negative total is no server of ours; it credits nothing.
-	return charge.Seen{Revision: state.Revision, Paused: state.Paused, Total: max(0, state.PausedTotal)}
+	return charge.Seen{Version: charge.Version(state.version()), Paused: state.Paused, Total: max(0, state.PausedTotal)}
 }

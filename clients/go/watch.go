@@ -16,7 +16,7 @@ type StateEvent struct {
 	State PauseState
 	// Gap: changes may have been missed before this state: it is the first of its thread, or the first after a break.
 	Gap bool
-	// Changed: the revision differs from the one told last. False only after a gap: nothing happened in it.
+	// Changed: the revision or the epoch differs from what was told last. False only after a gap: nothing happened in it.
 	Changed bool
 }
 

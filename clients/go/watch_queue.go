@@ -26,8 +26,8 @@ type eventQueue struct {
 	// Both are nil, or neither.
 	broken *Disconnected
 	after  *section
-	// The revision of each thread that was told last.
-	told map[string]uint64
+	// The version of each thread that was told last.
+	told map[string]version
 	// Has a token when there may be something new.
 	ready chan struct{}
 	// Has a token when there may be room again.
@@ -46,7 +46,7 @@ func newEventQueue(all bool) *eventQueue {
 	return &eventQueue{
 		all:    all,
 		before: newSection(),
-		told:   make(map[string]uint64),
+		told:   make(map[string]version),
 		ready:  make(chan struct{}, 1),
 		freed:  make(chan struct{}, 1),
 	}
@@ -157,11 +157,11 @@ func (q *eventQueue) pop() Event {
 func (q *eventQueue) note(event *StateEvent) {
 	id := event.State.ThreadID
 	told, known := q.told[id]
-	event.Changed = !known || told != event.State.Revision
+	event.Changed = !known || told != event.State.version()
 	if q.all && !event.State.Paused {
 		delete(q.told, id)
 	} else {
-		q.told[id] = event.State.Revision
+		q.told[id] = event.State.version()
 	}
 }
 

@@ -110,3 +110,19 @@ func events(q *eventQueue) func(yield func(Event) bool) {
 		}
 	}
 }
+
+func TestAStateOfAnotherEpochIsAChangeWhateverItsRevision(t *testing.T) {
+	q := newEventQueue(false)
+	q.state(at("a", 1), true)
+	q.state(at("b", 1), true)
+	if told := told(q); told != "a@1? b@1?" {
+		t.Fatal(told)
+	}
+	lost := at("a", 1)
+	lost.StoreEpoch = 2
+	q.state(lost, true)
+	q.state(at("b", 1), true)
+	if told := told(q); told != "a@1? b@1?=" {
+		t.Fatal(told)
+	}
+}

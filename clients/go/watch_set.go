@@ -54,16 +54,16 @@ type watchSet struct {
 	// Counts the breaks, so that answers from before one are not told.
 	asking bool
 	breaks int
-	// With all: the revisions that asking has brought since the last break.
-	asked map[string]uint64
+	// With all: the versions that asking has brought since the last break.
+	asked map[string]version
 }
 
 // watched is one thread of the set.
 type watched struct {
-	stream   *watchStream
-	known    bool
-	revision uint64
-	gap      bool
+	stream *watchStream
+	known  bool
+	told   version
+	gap    bool
 }
 
 // newWatchSet is an empty set, for as long as ctx lasts.
@@ -75,7 +75,7 @@ func newWatchSet(ctx context.Context, client *Client, queue *eventQueue, elicita
 		elicitations: elicitations,
 		threads:      make(map[string]*watched),
 		streams:      make(map[*watchStream]struct{}),
-		asked:        make(map[string]uint64),
+		asked:        make(map[string]version),
 	}
 }
 
@@ -226,16 +226,16 @@ func (s *watchSet) state(l *watchStream, state PauseState) {
 // tell queues a state, unless it is no news.
 func (s *watchSet) tell(thread *watched, state PauseState) {
 	// A new stream may be behind the old one that it takes over.
-	if !thread.gap && thread.known && state.Revision <= thread.revision {
+	if !thread.gap && thread.known && state.version().isNoNews(thread.told) {
 		return
 	}
 	s.queue.state(state, thread.gap)
-	thread.known, thread.revision, thread.gap = true, state.Revision, false
+	thread.known, thread.told, thread.gap = true, state.version(), false
 }
 
 // tellAny queues a state of any thread, and remembers the thread only while it is paused.
 func (s *watchSet) tellAny(state PauseState, snapshot bool) {
-	if asked, was := s.asked[state.ThreadID]; was && state.Revision <= asked {
+	if asked, was := s.asked[state.ThreadID]; was && state.version().isNoNews(asked) {
 		return
 	}
 	thread := s.threads[state.ThreadID]
@@ -380,7 +380,7 @@ func (s *watchSet) answered(state PauseState, breaks int) (current bool) {
 			state.Elicitations = nil
 		}
 		s.tellAny(state, true)
-		s.asked[state.ThreadID] = state.Revision
+		s.asked[state.ThreadID] = state.version()
 	}
 	return true
 }

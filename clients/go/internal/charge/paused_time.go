@@ -11,17 +11,30 @@ const shortestSleep = 100 * time.Millisecond
 // A state that is on its way for longer has had its connection given up.
 const longestWay = 15 * time.Second
 
+// Version is the revision of a state, and the epoch of the server's store in which it counts.
+type Version struct{ Epoch, Revision uint64 }
+
+// comparable: whether the revisions and totals can be compared. Epoch 0: the server has none.
+func (v Version) comparable(other Version) bool {
+	return v.Epoch == other.Epoch || v.Epoch == 0 || other.Epoch == 0
+}
+
 // Seen is what a state of a thread says, as far as it matters here.
 type Seen struct {
-	Revision uint64
-	Paused   bool
+	Version Version
+	Paused  bool
 	// The server's paused_total: all time that the thread has been paused.
 	Total time.Duration
 }
 
-// olderThan orders the states of a thread: revisions rise, and within one pause the total grows.
+// olderThan orders the states of a thread in one epoch: revisions rise, and within one pause the total grows.
 func (s Seen) olderThan(other Seen) bool {
-	return s.Revision < other.Revision || s.Revision == other.Revision && s.Total < other.Total
+	return s.Version.Revision < other.Version.Revision || s.Version.Revision == other.Version.Revision && s.Total < other.Total
+}
+
+// lost: whether the server lost this state before it sent the other one.
+func (s Seen) lost(other Seen) bool {
+	return !s.Version.comparable(other.Version) || other.Version.Revision < s.Version.Revision || other.Total < s.Total
 }
 
 // Now is this process's clock: the moment, and how long the machine has slept since it started.
@@ -50,10 +63,14 @@ type Place struct {
 //     state is milliseconds, unless the link was down).
 //  2. Cut off, a paused thread counts as paused for a grace, then as running: the leases that would end its pause
 //     cannot be seen. The next state corrects what was assumed, both ways.
-//  3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the paused time so
-//     far stays, and counts on from there. But an answer may overtake a state that is on its way: a stream that was
-//     opened anew shows at least what the one before has told, not what was asked for meanwhile.
-//  4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is
+//  3. Another epoch, or a total or a revision that fell, means that the server lost its state (or forgot an idle thread).
+//     The new total has nothing in common with the old one: the paused time so far stays, and grows by the new total, by
+//     the time since the last state at most. A server without epochs sends 0, which is compared by total and revision.
+//  4. An answer may overtake a state that is on its way: a stream that was opened anew shows at least what the one before
+//     has told, not what was asked for meanwhile. Of another epoch, an answer was overtaken if that was the known epoch
+//     when the question was put, and a state if the watch has delivered that epoch on the same stream: the epoch has been
+//     left since.
+//  5. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is
 //     left out, so that it cannot pay for time that was charged. A state that was sent before the sleep and came after
 //     it does not have it in its total yet, so that nothing is left out there, but of the next.
 type PausedTimeTracker struct {
@@ -61,8 +78,8 @@ type PausedTimeTracker struct {
 	grace time.Duration
 	known bool
 	last  last
-	// The latest revision that the watch has delivered; 0: none.
-	heard uint64
+	// The latest version that the watch has delivered; zero: none.
+	heard Version
 	// When the watch was disconnected, or when the state was last requested instead; zero: it is heard.
 	disconnectedAt time.Time
 	place          *Place
@@ -104,8 +121,8 @@ func (c *PausedTimeTracker) ValidUntil() (time.Time, bool) {
 	return c.disconnectedAt.Add(c.grace), !c.disconnectedAt.IsZero()
 }
 
-// Revision is the latest one that is known; false if none is.
-func (c *PausedTimeTracker) Revision() (uint64, bool) { return c.last.seen.Revision, c.known }
+// Version is the latest one that is known; zero if none is.
+func (c *PausedTimeTracker) Version() Version { return c.last.seen.Version }
 
 // Join is the paused time at which a stopwatch joins, as far as is known, and where the next state says how much it was
 // then. Even when the link seems to be up: it may be dead without anyone noticing.
@@ -127,8 +144,13 @@ func (c *PausedTimeTracker) Disconnect(now time.Time) bool {
 // Watched takes a state from the watch; gap: the first one, or the first one after a break. It says whether those who
 // wait for the thread must look again: after a resume, and when what was assumed is corrected.
 func (c *PausedTimeTracker) Watched(now Now, seen Seen, gap bool) bool {
-	overtaken := c.known && seen.olderThan(c.last.seen) && (!gap || seen.Revision >= c.heard)
-	c.heard = seen.Revision
+	bound, left := Version{}, c.heard
+	if gap {
+		// A new stream: if its state is of an epoch that was left, the end of the stream follows.
+		bound, left = c.heard, Version{}
+	}
+	overtaken := c.overtaken(seen, bound, left)
+	c.heard = seen.Version
 	if overtaken {
 		return c.heardAgain(now.At)
 	}
@@ -137,10 +159,10 @@ func (c *PausedTimeTracker) Watched(now Now, seen Seen, gap bool) bool {
 	return wake
 }
 
-// Asked takes the answer to a question that was put when the latest known revision was known (0: none). Answers are
+// Asked takes the answer to a question that was put when the latest known version was known (zero: none). Answers are
 // linearizable, so one below that means lost state. It says whether those who wait for the thread must look again.
-func (c *PausedTimeTracker) Asked(now Now, seen Seen, known uint64) bool {
-	if c.known && seen.olderThan(c.last.seen) && seen.Revision >= known {
+func (c *PausedTimeTracker) Asked(now Now, seen Seen, known Version) bool {
+	if c.overtaken(seen, known, known) {
 		return false
 	}
 	wake := c.take(now, seen)
@@ -148,6 +170,20 @@ func (c *PausedTimeTracker) Asked(now Now, seen Seen, known uint64) bool {
 		c.disconnectedAt = now.At
 	}
 	return wake
+}
+
+// overtaken says whether a later state is known already. In the known epoch: the state is older, but not below bound, which
+// the server had told by then. Of another epoch: it is the one that was left.
+func (c *PausedTimeTracker) overtaken(seen Seen, bound, left Version) bool {
+	switch {
+	case !c.known:
+		return false
+	case !seen.Version.comparable(c.last.seen.Version):
+		return seen.Version.Epoch == left.Epoch
+	case !seen.olderThan(c.last.seen):
+		return false
+	}
+	return !bound.comparable(seen.Version) || seen.Version.Revision >= bound.Revision
 }
 
 func (c *PausedTimeTracker) take(now Now, seen Seen) (wake bool) {
@@ -185,8 +221,16 @@ func (c *PausedTimeTracker) pausedTimeWith(now Now, seen Seen) (pausedTime, unse
 	switch {
 	case !c.known:
 		return seen.Total, 0
-	case seen.Revision < before.seen.Revision || seen.Total < before.seen.Total:
-		return max(c.PausedTime(now.At), add(before.pausedTime, min(seen.Total, since(before.now.At, now.At)))), 0
+	case before.seen.lost(seen):
+		// A pause was seen until the disconnect; the new total can be in addition to it.
+		seenUntil := before.now.At
+		if before.seen.Paused {
+			seenUntil = now.At
+			if !c.disconnectedAt.IsZero() {
+				seenUntil = c.disconnectedAt
+			}
+		}
+		return max(c.PausedTime(now.At), add(c.PausedTime(seenUntil), min(seen.Total, since(seenUntil, now.At)))), 0
 	}
 	credited, unsettled := awake(before, now, seen.Total-before.seen.Total)
 	return add(before.pausedTime, credited), unsettled

@@ -22,8 +22,17 @@ func (c *threadAt) now(seconds int) Now { return Now{At: c.at(seconds)} }
 
 func (c *threadAt) pausedTime(seconds int) int { return int(c.PausedTime(c.at(seconds)) / s) }
 
+// The epoch of states that a test gives no other.
+const epoch = 1
+
+func version(revision uint64) Version { return Version{Epoch: epoch, Revision: revision} }
+
 func seen(revision uint64, paused bool, total int) Seen {
-	return Seen{Revision: revision, Paused: paused, Total: time.Duration(total) * s}
+	return seenIn(epoch, revision, paused, total)
+}
+
+func seenIn(epoch, revision uint64, paused bool, total int) Seen {
+	return Seen{Version: Version{Epoch: epoch, Revision: revision}, Paused: paused, Total: time.Duration(total) * s}
 }
 
 func TestG3PausedTimeFollowsTheTotalAndRunsOnWhilePaused(t *testing.T) {
@@ -84,7 +93,7 @@ func TestG3SnapshotThatAnAnswerHasOvertakenChangesNothing(t *testing.T) {
 	c := newThread()
 	c.Watched(c.now(0), seen(1, false, 0), true)
 	c.Disconnect(c.at(10))
-	equal(t, "waiters look again", c.Asked(c.now(20), seen(3, false, 4), 1), true)
+	equal(t, "waiters look again", c.Asked(c.now(20), seen(3, false, 4), version(1)), true)
 	// Its stream was opened before the answer was given.
 	equal(t, "the link is up again: waiters look again", c.Watched(c.now(25), seen(2, true, 3), true), true)
 	_, disconnected := c.ValidUntil()
@@ -98,7 +107,7 @@ func TestG3SnapshotThatAnAnswerHasOvertakenChangesNothing(t *testing.T) {
 
 func TestG3FirstSnapshotMayBeOvertakenTooAndWhoJoinedHasAPlace(t *testing.T) {
 	c := newThread()
-	c.Asked(c.now(1), seen(2, true, 0), 0)
+	c.Asked(c.now(1), seen(2, true, 0), Version{})
 	_, place := c.Join(c.at(3))
 	c.Watched(c.now(5), seen(1, false, 0), true)
 	equal(t, "paused time", c.pausedTime(5), 4)
@@ -110,11 +119,11 @@ func TestG3OfTwoViewsOfOnePauseTheOlderChangesNothing(t *testing.T) {
 	c := newThread()
 	c.Watched(c.now(0), seen(1, false, 0), true)
 	c.Watched(c.now(10), seen(2, true, 6), false)
-	c.Asked(c.now(11), seen(2, true, 3), 1)
+	c.Asked(c.now(11), seen(2, true, 3), version(1))
 	equal(t, "paused time: the answer was on its way for long", c.pausedTime(12), 8)
 	equal(t, "paused", c.Paused(c.at(12)), true)
 	c.Disconnect(c.at(12))
-	c.Asked(c.now(14), seen(2, true, 10), 2)
+	c.Asked(c.now(14), seen(2, true, 10), version(2))
 	c.Watched(c.now(15), seen(2, true, 8), true)
 	equal(t, "paused time: so was the snapshot", c.pausedTime(15), 11)
 	_, disconnected := c.ValidUntil()
@@ -127,7 +136,7 @@ func TestRevisionBelowWhatTheWatchHasToldMeansLostStateWhateverWasAskedFor(t *te
 	c := newThread()
 	c.Watched(c.now(0), seen(7, false, 0), true)
 	c.Disconnect(c.at(10))
-	c.Asked(c.now(12), seen(9, false, 2), 7)
+	c.Asked(c.now(12), seen(9, false, 2), version(7))
 	c.Watched(c.now(20), seen(1, true, 0), true)
 	equal(t, "what was credited stays, and counts on", c.pausedTime(23), 5)
 	equal(t, "paused", c.Paused(c.at(23)), true)
@@ -137,7 +146,7 @@ func TestG2AnswerWhileTheWatchIsCutCountsForOneMoreGrace(t *testing.T) {
 	c := newThread()
 	c.Watched(c.now(0), seen(1, false, 0), true)
 	c.Disconnect(c.at(10))
-	c.Asked(c.now(20), seen(2, true, 5), 1)
+	c.Asked(c.now(20), seen(2, true, 5), version(1))
 	equal(t, "paused within the grace", c.Paused(c.at(49)), true)
 	equal(t, "paused after the grace", c.Paused(c.at(50)), false)
 	equal(t, "paused time", c.pausedTime(60), 35)
@@ -159,12 +168,12 @@ func TestAServerThatLostItsStateTakesNoCreditBack(t *testing.T) {
 func TestStatesThatAreOvertakenAreIgnoredAndLostStateIsNot(t *testing.T) {
 	c := newThread()
 	c.Watched(c.now(0), seen(5, false, 0), true)
-	c.Asked(c.now(1), seen(7, true, 0), 5)
+	c.Asked(c.now(1), seen(7, true, 0), version(5))
 	c.Watched(c.now(1), seen(6, false, 0), false)
 	equal(t, "revision 6 was on its way when 7 was asked for", c.Paused(c.at(1)), true)
-	c.Asked(c.now(2), seen(6, false, 0), 5)
+	c.Asked(c.now(2), seen(6, false, 0), version(5))
 	equal(t, "so was this answer", c.Paused(c.at(2)), true)
-	c.Asked(c.now(3), seen(1, false, 0), 7)
+	c.Asked(c.now(3), seen(1, false, 0), version(7))
 	equal(t, "an answer below what was known before the question is of another life", c.Paused(c.at(3)), false)
 }
 
@@ -215,8 +224,83 @@ func TestWhoJoinsGetsItsPlaceWithTheNextState(t *testing.T) {
 
 func TestEndlessTotalsAreSafe(t *testing.T) {
 	c := newThread()
-	c.Watched(c.now(0), Seen{Revision: 1, Paused: true}, true)
-	c.Watched(c.now(1), Seen{Revision: 2, Paused: true, Total: forever}, false)
+	c.Watched(c.now(0), Seen{Version: version(1), Paused: true}, true)
+	c.Watched(c.now(1), Seen{Version: version(2), Paused: true, Total: forever}, false)
 	equal(t, "paused time: no more than the time since the beginning", c.pausedTime(1), 1)
 	equal(t, "paused time later", c.pausedTime(3), 3)
+}
+
+func TestG3LostTotalThatIsExceededMeanwhileIsCreditedInFull(t *testing.T) {
+	c := newThread()
+	c.Watched(c.now(0), seen(1, false, 0), true)
+	c.Watched(c.now(10), seen(2, true, 0), false)
+	c.Watched(c.now(12), seen(3, false, 2), false)
+	c.Disconnect(c.at(20))
+	// Lost 2 s; a pause began 4 s ago, so that the total exceeds the lost one.
+	c.Watched(c.now(25), seenIn(2, 900, true, 4), true)
+	equal(t, "paused time", c.pausedTime(25), 6)
+	equal(t, "paused time later", c.pausedTime(33), 14)
+	c.Watched(c.now(34), seenIn(2, 901, false, 13), false)
+	equal(t, "paused time afterwards", c.pausedTime(40), 15)
+}
+
+func TestG3PauseOnBothSidesOfALossIsCreditedBeyondTheGrace(t *testing.T) {
+	c := newThread()
+	c.Watched(c.now(0), seen(1, false, 0), true)
+	c.Watched(c.now(10), seen(2, true, 0), false)
+	c.Disconnect(c.at(20))
+	// Paused for 10 s until the disconnect, again since 25.
+	c.Watched(c.now(100), seenIn(2, 900, true, 75), true)
+	equal(t, "paused time", c.pausedTime(100), 85)
+	equal(t, "paused time later", c.pausedTime(101), 86)
+}
+
+func TestPauseThatALossEndedKeepsWhatWasAssumed(t *testing.T) {
+	c := newThread()
+	c.Watched(c.now(0), seen(1, true, 0), true)
+	c.Disconnect(c.at(10))
+	equal(t, "waiters for the resume look again", c.Watched(c.now(15), seenIn(2, 900, false, 0), true), true)
+	equal(t, "paused time", c.pausedTime(15), 15)
+	equal(t, "paused time later", c.pausedTime(30), 15)
+}
+
+func TestEpochThatWasLeftDoesNotComeBackByLateStates(t *testing.T) {
+	c := newThread()
+	c.Watched(c.now(0), seen(7, true, 0), true)
+	c.Asked(c.now(4), seenIn(2, 900, false, 0), version(7))
+	equal(t, "paused time", c.pausedTime(9), 4)
+	equal(t, "paused", c.Paused(c.at(9)), false)
+	c.Watched(c.now(5), seen(8, true, 5), false)
+	equal(t, "paused by a state that was on its way when the answer came", c.Paused(c.at(5)), false)
+	c.Asked(c.now(5), seen(8, true, 5), version(7))
+	equal(t, "paused by an answer that was on its way too", c.Paused(c.at(5)), false)
+	c.Asked(c.now(6), seenIn(3, 1000, true, 0), version(7))
+	equal(t, "paused, of a server that lost its state twice while the question was open", c.Paused(c.at(6)), true)
+	// The operator went back to the first store, and the watch says so.
+	c.Disconnect(c.at(8))
+	c.Watched(c.now(9), seen(8, false, 5), true)
+	equal(t, "paused after all", c.Paused(c.at(9)), false)
+	equal(t, "paused time after all", c.pausedTime(12), 7)
+}
+
+func TestRevisionsAreBoundsWithinTheirEpochOnly(t *testing.T) {
+	c := newThread()
+	c.Watched(c.now(0), seen(900, false, 0), true)
+	c.Disconnect(c.at(1))
+	c.Asked(c.now(2), seenIn(2, 7, true, 0), version(900))
+	// Its stream was opened before the answer; that its revision is lower says nothing.
+	c.Watched(c.now(3), seenIn(2, 6, false, 0), true)
+	equal(t, "paused despite an older snapshot", c.Paused(c.at(3)), true)
+	c.Watched(c.now(4), seenIn(2, 8, false, 2), false)
+	equal(t, "paused time", c.pausedTime(9), 2)
+}
+
+func TestStatesWithoutAnEpochAreComparedByTotalAndRevision(t *testing.T) {
+	c := newThread()
+	c.Watched(c.now(0), seenIn(0, 5, false, 0), true)
+	c.Watched(c.now(5), seenIn(0, 6, true, 0), false)
+	c.Disconnect(c.at(6))
+	// The server was upgraded, and kept its store.
+	c.Watched(c.now(10), seenIn(2, 7, false, 3), true)
+	equal(t, "paused time", c.pausedTime(20), 3)
 }

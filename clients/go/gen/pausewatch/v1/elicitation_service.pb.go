@@ -919,20 +919,24 @@ type PauseState struct {
 	Count uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	// Whether the thread is paused: `count` is above 0.
 	Paused bool `protobuf:"varint,3,opt,name=paused,proto3" json:"paused,omitempty"`
-	// Rises with every change of the thread and never falls, across restarts of the server too. Of a thread that is not
-	// known: the highest revision of any thread that was forgotten (idle for 24 h), 0 if there was none; so a thread that
+	// Rises with every change of the thread and never falls, across restarts of the server too, within one `store_epoch`.
+	// Of a thread that is not known: the highest revision of any thread that was forgotten (idle for 24 h), 0 if there was none; so a thread that
 	// is forgotten does not fall either, and when it is named again it starts above.
 	Revision uint64 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
 	// All the time that the thread has been paused, the open pause included. Between two states of a thread it grows by
 	// exactly the time that was paused in between, however many pauses that were and whether or not they were seen.
-	// A thread that was forgotten starts again at 0.
+	// A thread that was forgotten starts again at 0. After a restore, pauses that ended before the backup no longer count.
 	PausedTotal *durationpb.Duration `protobuf:"bytes,5,opt,name=paused_total,json=pausedTotal,proto3" json:"paused_total,omitempty"`
 	// How long the open pause has lasted; set while paused. Measured by the server's clock: free of clock skew.
 	PausedFor *durationpb.Duration `protobuf:"bytes,6,opt,name=paused_for,json=pausedFor,proto3" json:"paused_for,omitempty"`
 	// When the open pause began, by the server's wall clock; set while paused. For people: to compute, use `paused_for`.
 	PauseStartTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=pause_start_time,json=pauseStartTime,proto3" json:"pause_start_time,omitempty"`
 	// The open elicitations, oldest first. In Get and List always; in Watch when `include_elicitations` is set.
-	Elicitations  []*Elicitation `protobuf:"bytes,8,rep,name=elicitations,proto3" json:"elicitations,omitempty"`
+	Elicitations []*Elicitation `protobuf:"bytes,8,rep,name=elicitations,proto3" json:"elicitations,omitempty"`
+	// Identifies the history of the server's store. `revision` and `paused_total` can be compared only between states with
+	// the same epoch. A restart of a durable store keeps it. A new store, a restored backup and each start of a memory
+	// store have a new one, drawn at random. 0: the server is older than this field.
+	StoreEpoch    uint64 `protobuf:"fixed64,9,opt,name=store_epoch,json=storeEpoch,proto3" json:"store_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1021,6 +1025,13 @@ func (x *PauseState) GetElicitations() []*Elicitation {
 		return x.Elicitations
 	}
 	return nil
+}
+
+func (x *PauseState) GetStoreEpoch() uint64 {
+	if x != nil {
+		return x.StoreEpoch
+	}
+	return 0
 }
 
 // One open question to a person.
@@ -1172,7 +1183,7 @@ const file_pausewatch_v1_elicitation_service_proto_rawDesc = "" +
 	"\theartbeat\x18\x03 \x01(\v2\x18.pausewatch.v1.HeartbeatH\x00R\theartbeatB\a\n" +
 	"\x05event\"\x12\n" +
 	"\x10SnapshotComplete\"\v\n" +
-	"\tHeartbeat\"\xf1\x02\n" +
+	"\tHeartbeat\"\x92\x03\n" +
 	"\n" +
 	"PauseState\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x14\n" +
@@ -1183,7 +1194,9 @@ const file_pausewatch_v1_elicitation_service_proto_rawDesc = "" +
 	"\n" +
 	"paused_for\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\tpausedFor\x12D\n" +
 	"\x10pause_start_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x0epauseStartTime\x12>\n" +
-	"\felicitations\x18\b \x03(\v2\x1a.pausewatch.v1.ElicitationR\felicitations\"\xfb\x01\n" +
+	"\felicitations\x18\b \x03(\v2\x1a.pausewatch.v1.ElicitationR\felicitations\x12\x1f\n" +
+	"\vstore_epoch\x18\t \x01(\x06R\n" +
+	"storeEpoch\"\xfb\x01\n" +
 	"\vElicitation\x12%\n" +
 	"\x0eelicitation_id\x18\x01 \x01(\tR\relicitationId\x12\x1b\n" +
 	"\tthread_id\x18\x02 \x01(\tR\bthreadId\x12\x16\n" +
