@@ -35,8 +35,8 @@ final class Outbox {
     private final Map<String, Known> threads = new HashMap<>();
     /** What waits to be told, in order: thread ids, and the two tokens. */
     private final Set<Object> waiting = new LinkedHashSet<>();
-    /** The revisions that asking has brought since the last break. */
-    private final Map<String, Long> asked = new HashMap<>();
+    /** The versions that asking has brought since the last break. */
+    private final Map<String, Version> asked = new HashMap<>();
 
     private final Set<String> cutThreads = new LinkedHashSet<>();
     private PausewatchException cutError;
@@ -58,10 +58,10 @@ final class Outbox {
         boolean disconnected = true;
         /** The next state that is told comes after a break, or is the first. */
         boolean gap = true;
-        /** The last revision that was told. */
-        Optional<Long> told = Optional.empty();
-        /** The latest revision that came. */
-        long latest;
+        /** The last version that was told. */
+        Optional<Version> told = Optional.empty();
+        /** The latest version that came. */
+        Version latest;
         /** The latest state, if it was not told yet. */
         PauseState untold;
     }
@@ -121,13 +121,14 @@ final class Outbox {
             return false;
         }
         put(state, true);
-        asked.put(state.threadId(), state.revision());
+        asked.put(state.threadId(), Version.of(state));
         return true;
     }
 
     private synchronized boolean put(PauseState state, boolean snapshot) {
-        Long askedFor = asked.get(state.threadId());
-        if (askedFor != null && Long.compareUnsigned(state.revision(), askedFor) <= 0) {
+        Version version = Version.of(state);
+        Version askedFor = asked.get(state.threadId());
+        if (askedFor != null && version.isNoNews(askedFor)) {
             return false;
         }
         Known thread = threads.get(state.threadId());
@@ -139,11 +140,11 @@ final class Outbox {
             thread.gap = snapshot;
             threads.put(state.threadId(), thread);
         }
-        if (!thread.disconnected && Long.compareUnsigned(state.revision(), thread.latest) <= 0) {
+        if (!thread.disconnected && thread.latest != null && version.isNoNews(thread.latest)) {
             return false;
         }
         thread.disconnected = false;
-        thread.latest = state.revision();
+        thread.latest = version;
         thread.untold = state;
         waiting.add(state.threadId());
         return true;
@@ -244,10 +245,11 @@ final class Outbox {
     private WatchEvent tell(String threadId) {
         Known thread = threads.get(threadId);
         PauseState state = thread.untold;
-        boolean changed = thread.told.isEmpty() || thread.told.get() != state.revision();
+        Optional<Version> version = Optional.of(Version.of(state));
+        boolean changed = !thread.told.equals(version);
         WatchEvent event = new WatchEvent.State(state, thread.gap, changed);
         thread.gap = false;
-        thread.told = Optional.of(state.revision());
+        thread.told = version;
         thread.untold = null;
         if (all && !state.paused()) {
             threads.remove(threadId);

@@ -22,11 +22,15 @@ import java.util.concurrent.atomic.AtomicReference;
  * <p>2. Cut off, a paused thread counts as paused for {@code grace}, then as running: the leases that would end its pause cannot be seen. The next
  * state corrects what was assumed, both ways.
  *
- * <p>3. A total or a revision that fell means that the server lost its state (or forgot an idle thread): the paused time so far stays, and counts on
- * from there. But an answer may overtake a state that is on its way: a reopened stream shows at least what the one before has told,
- * not what was asked for meanwhile.
+ * <p>3. Another epoch, or a total or a revision that fell, means that the server lost its state (or forgot an idle thread). The new total has
+ * nothing in common with the old one: the paused time so far stays, and grows by the new total, by the time since the last state at most. A
+ * server without epochs sends 0, which is compared by total and revision.
  *
- * <p>4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out, so that it cannot
+ * <p>4. An answer may overtake a state that is on its way: a reopened stream shows at least what the one before has told, not what was asked
+ * for meanwhile. Of another epoch, an answer was overtaken if that was the known epoch when the question was put, and a state if the watch
+ * has delivered that epoch on the same stream: the epoch has been left since.
+ *
+ * <p>5. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out, so that it cannot
  * pay for time that was charged. A state that was sent before the sleep and came after it does not have it in its total yet, so that nothing
  * is left out there, but of the next.
  */
@@ -40,23 +44,30 @@ final class PausedTimeTracker {
     private final long began;
     private final long grace;
     private Last last;
-    /** The latest revision that the watch has delivered. */
-    private OptionalLong heard = OptionalLong.empty();
+    /** The latest version that the watch has delivered. */
+    private Optional<Version> heard = Optional.empty();
     /** When the watch was disconnected, or when the state was last requested instead. */
     private OptionalLong disconnectedAt;
 
     private Joined joined;
 
     /** What a state says, as far as it matters here. */
-    record Seen(long revision, boolean paused, long total) {}
+    record Seen(Version version, boolean paused, long total) {
+        /** Whether the server lost this state before it sent {@code next}. */
+        private boolean isLost(Seen next) {
+            return !version.isComparableTo(next.version)
+                    || next.version.compareRevision(version) < 0
+                    || next.total < total;
+        }
+    }
 
     /** How a state came. */
     sealed interface Via {
         /** By the watch; {@code gap}: the first one, or the first one after a break. */
         record Watch(boolean gap) implements Via {}
 
-        /** By asking, when {@code known} was the latest revision: linearizable, so a lower one means lost state. */
-        record Ask(Optional<Long> known) implements Via {}
+        /** By asking, when {@code known} was the latest version: linearizable, so a lower one means lost state. */
+        record Ask(Optional<Version> known) implements Via {}
     }
 
     /** This process's clock: the moment, and how long the machine has slept. */
@@ -117,8 +128,8 @@ final class PausedTimeTracker {
         return last != null && disconnectedAt.isEmpty();
     }
 
-    Optional<Long> revision() {
-        return Optional.ofNullable(last).map(known -> known.seen.revision);
+    Optional<Version> version() {
+        return Optional.ofNullable(last).map(known -> known.seen.version);
     }
 
     /** Even when the link seems to be up, its place is only assumed: the link may be dead, and nobody has noticed. */
@@ -141,7 +152,7 @@ final class PausedTimeTracker {
     boolean apply(Now now, Seen seen, Via via) {
         boolean stale = isStale(seen, via);
         if (via instanceof Via.Watch) {
-            heard = OptionalLong.of(seen.revision);
+            heard = Optional.of(seen.version);
         }
         if (stale) {
             return via instanceof Via.Watch && heardAgain(now.at);
@@ -177,15 +188,24 @@ final class PausedTimeTracker {
     }
 
     private boolean isStale(Seen seen, Via via) {
+        if (last == null) {
+            return false;
+        }
+        Optional<Version> asked = via instanceof Via.Ask ask ? ask.known : Optional.empty();
+        if (!seen.version.isComparableTo(last.seen.version)) {
+            // A new stream: if its state is outdated as well, the end of the stream follows.
+            Optional<Version> left = via instanceof Via.Watch watch && !watch.gap ? heard : asked;
+            return left.isPresent() && left.get().epoch() == seen.version.epoch();
+        }
         // Revisions rise, and within one pause the total grows.
-        int age = last == null ? 1 : Long.compareUnsigned(seen.revision, last.seen.revision);
+        int age = seen.version.compareRevision(last.seen.version);
         if (age > 0 || (age == 0 && seen.total >= last.seen.total)) {
             return false;
         }
-        if (via instanceof Via.Ask ask) {
-            return ask.known.isEmpty() || Long.compareUnsigned(seen.revision, ask.known.get()) >= 0;
-        }
-        return !((Via.Watch) via).gap || heard.isEmpty() || Long.compareUnsigned(seen.revision, heard.getAsLong()) >= 0;
+        Optional<Version> bound = via instanceof Via.Watch watch && watch.gap ? heard : asked;
+        return bound.isEmpty()
+                || !bound.get().isComparableTo(seen.version)
+                || seen.version.compareRevision(bound.get()) >= 0;
     }
 
     /** What is pausedTime with a state, and what the machine slept that may be in the next total. */
@@ -195,10 +215,11 @@ final class PausedTimeTracker {
         if (last == null) {
             return new Growth(seen.total, 0);
         }
-        boolean lostState = Long.compareUnsigned(seen.revision, last.seen.revision) < 0 || seen.total < last.seen.total;
-        if (lostState) {
-            long sinceLast = Math.max(0, now.at - last.now.at);
-            return new Growth(Math.max(pausedTime(now.at), last.pausedTime + Math.min(seen.total, sinceLast)), 0);
+        if (last.seen.isLost(seen)) {
+            // A pause was seen until the disconnect; the new total can be in addition to it.
+            long seenUntil = last.seen.paused ? disconnectedAt.orElse(now.at) : last.now.at;
+            long since = Math.max(0, now.at - seenUntil);
+            return new Growth(Math.max(pausedTime(now.at), pausedTime(seenUntil) + Math.min(seen.total, since)), 0);
         }
         Growth awake = awake(now, seen.total - last.seen.total);
         return new Growth(last.pausedTime + awake.pausedTime, awake.unsettled);

@@ -129,7 +129,7 @@ final class ThreadClock {
     /** Takes a state. */
     void apply(PauseState state, PausedTimeTracker.Via via) {
         PausedTimeTracker.Seen seen =
-                new PausedTimeTracker.Seen(state.revision(), state.paused(), Nanos.of(state.pausedTotal()));
+                new PausedTimeTracker.Seen(Version.of(state), state.paused(), Nanos.of(state.pausedTotal()));
         long slept = Sleep.slept();
         boolean wake;
         synchronized (this) {
@@ -161,7 +161,7 @@ final class ThreadClock {
         underWay = OptionalLong.of(began);
         PausedTimeTracker.Via via;
         synchronized (this) {
-            via = new PausedTimeTracker.Via.Ask(tracker.revision());
+            via = new PausedTimeTracker.Via.Ask(tracker.version());
         }
         get.apply(threadId).whenCompleteAsync((state, thrown) -> questionOver(began, via, state, thrown), timer);
     }

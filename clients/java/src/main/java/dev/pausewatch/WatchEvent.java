@@ -9,7 +9,7 @@ public sealed interface WatchEvent {
      *
      * @param state the state; its elicitations are filled if {@link WatchBuilder#includeElicitations()} asked for them
      * @param gap changes may have been missed before this state: it is the first of its thread, or the first after a break
-     * @param changed the revision differs from the last state told; false only after a gap: nothing happened in it
+     * @param changed the revision or the epoch differs from the last state told; false only after a gap: nothing happened in it
      */
     record State(PauseState state, boolean gap, boolean changed) implements WatchEvent {}
 

@@ -83,7 +83,8 @@ final class Wire {
                 duration(state.getPausedTotal()),
                 state.hasPausedFor() ? Optional.of(duration(state.getPausedFor())) : Optional.empty(),
                 state.hasPauseStartTime() ? Optional.of(instant(state.getPauseStartTime())) : Optional.empty(),
-                state.getElicitationsList().stream().map(Wire::elicitation).toList());
+                state.getElicitationsList().stream().map(Wire::elicitation).toList(),
+                state.getStoreEpoch());
     }
 
     static Elicitation elicitation(dev.pausewatch.v1.Elicitation elicitation) {

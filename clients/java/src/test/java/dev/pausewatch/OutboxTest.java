@@ -17,6 +17,10 @@ class OutboxTest {
     private final Outbox outbox = new Outbox(false);
 
     static PauseState state(String threadId, long revision, boolean paused) {
+        return state(1, threadId, revision, paused);
+    }
+
+    private static PauseState state(long epoch, String threadId, long revision, boolean paused) {
         return new PauseState(
                 threadId,
                 paused ? 1 : 0,
@@ -25,7 +29,8 @@ class OutboxTest {
                 Duration.ZERO,
                 Optional.empty(),
                 Optional.empty(),
-                List.of());
+                List.of(),
+                epoch);
     }
 
     /** What is told now: {@code t5} a state, {@code g} with a gap, {@code =} unchanged, {@code !} a break, {@code .} the end of a snapshot. */
@@ -250,5 +255,17 @@ class OutboxTest {
         assertTrue(outbox.await(0x7fff_ffff_ffff_ffffL));
         outbox.close();
         assertFalse(outbox.await(0x7fff_ffff_ffff_ffffL));
+    }
+
+    @Test
+    void aStateOfAnotherEpochIsAChangeWhateverItsRevision() {
+        outbox.add("t");
+        outbox.state(state("t", 5, false), false);
+        assertEquals(List.of("t5g"), told(outbox));
+        outbox.disconnected(List.of("t"), LOST);
+        outbox.state(state(2, "t", 5, false), true);
+        assertEquals(List.of("!t", "t5g"), told(outbox));
+        outbox.state(state(3, "t", 4, true), false);
+        assertEquals(List.of("t4"), told(outbox));
     }
 }

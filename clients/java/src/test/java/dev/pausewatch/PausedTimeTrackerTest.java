@@ -19,6 +19,12 @@ class PausedTimeTrackerTest {
     /** Any moment: clocks may begin below zero. */
     private static final long START = -s(5);
 
+    /** Of the states that a test gives no other. */
+    private static final long EPOCH = 1;
+
+    /** Of the states that are applied next. */
+    private long epoch = EPOCH;
+
     private final PausedTimeTracker tracker = new PausedTimeTracker(START, s(30));
 
     private static long s(long seconds) {
@@ -26,11 +32,15 @@ class PausedTimeTrackerTest {
     }
 
     private static Via ask(long known) {
-        return new Via.Ask(Optional.of(known));
+        return new Via.Ask(Optional.of(new Version(EPOCH, known)));
+    }
+
+    private static Seen seen(long epoch, long revision, boolean paused, long total) {
+        return new Seen(new Version(epoch, revision), paused, total);
     }
 
     private boolean apply(long at, long revision, boolean paused, long total, Via via) {
-        return tracker.apply(new Now(START + s(at), 0), new Seen(revision, paused, s(total)), via);
+        return tracker.apply(new Now(START + s(at), 0), seen(epoch, revision, paused, s(total)), via);
     }
 
     private boolean disconnect(long at) {
@@ -194,37 +204,37 @@ class PausedTimeTrackerTest {
     @Test
     void g3ASleepOfTheMachineWithinAPausePaysForNothing() {
         long hour = s(3_600);
-        tracker.apply(new Now(START, s(7)), new Seen(1, false, 0), GAP);
-        tracker.apply(new Now(START + s(600), s(7)), new Seen(2, true, 0), WATCH);
-        tracker.apply(new Now(START + s(640), s(7) + hour), new Seen(3, false, hour + s(10)), GAP);
+        tracker.apply(new Now(START, s(7)), seen(EPOCH, 1, false, 0), GAP);
+        tracker.apply(new Now(START + s(600), s(7)), seen(EPOCH, 2, true, 0), WATCH);
+        tracker.apply(new Now(START + s(640), s(7) + hour), seen(EPOCH, 3, false, hour + s(10)), GAP);
         // Of 40 s awake, 10 s were paused.
         assertPausedTime(10, 640);
         // Fell asleep running: no more than the time awake.
-        tracker.apply(new Now(START + s(660), s(7) + 2 * hour), new Seen(5, false, 2 * hour), GAP);
+        tracker.apply(new Now(START + s(660), s(7) + 2 * hour), seen(EPOCH, 5, false, 2 * hour), GAP);
         assertPausedTime(30, 660);
     }
 
     @Test
     void g3AStateThatASleepOfTheMachineOvertookIsCreditedWhole() {
         long hour = s(3_600);
-        tracker.apply(new Now(START, s(7)), new Seen(1, true, 0), GAP);
+        tracker.apply(new Now(START, s(7)), seen(EPOCH, 1, true, 0), GAP);
         // Sent at 20; the machine slept for an hour at 21.
-        tracker.apply(new Now(START + s(22), s(7) + hour), new Seen(2, true, s(20)), WATCH);
+        tracker.apply(new Now(START + s(22), s(7) + hour), seen(EPOCH, 2, true, s(20)), WATCH);
         assertPausedTime(20, 22);
-        tracker.apply(new Now(START + s(30), s(7) + hour), new Seen(3, false, hour + s(30)), WATCH);
+        tracker.apply(new Now(START + s(30), s(7) + hour), seen(EPOCH, 3, false, hour + s(30)), WATCH);
         assertPausedTime(30, 40);
         // Resumed, then the sleep, then the news of it.
-        tracker.apply(new Now(START + s(50), s(7) + hour), new Seen(4, true, hour + s(30)), WATCH);
-        tracker.apply(new Now(START + s(60), s(107) + hour), new Seen(5, false, hour + s(39)), WATCH);
+        tracker.apply(new Now(START + s(50), s(7) + hour), seen(EPOCH, 4, true, hour + s(30)), WATCH);
+        tracker.apply(new Now(START + s(60), s(107) + hour), seen(EPOCH, 5, false, hour + s(39)), WATCH);
         assertPausedTime(39, 60);
         // A sleep while it ran is none of the next pause.
-        tracker.apply(new Now(START + s(70), s(207) + hour), new Seen(6, true, hour + s(39)), WATCH);
-        tracker.apply(new Now(START + s(80), s(207) + hour), new Seen(7, false, hour + s(49)), WATCH);
+        tracker.apply(new Now(START + s(70), s(207) + hour), seen(EPOCH, 6, true, hour + s(39)), WATCH);
+        tracker.apply(new Now(START + s(80), s(207) + hour), seen(EPOCH, 7, false, hour + s(49)), WATCH);
         assertPausedTime(49, 80);
         // Two of them, the second of which is in the pause.
-        tracker.apply(new Now(START + s(90), s(307) + hour), new Seen(8, true, hour + s(49)), WATCH);
-        tracker.apply(new Now(START + s(100), s(357) + hour), new Seen(9, true, hour + s(109)), WATCH);
-        tracker.apply(new Now(START + s(105), s(357) + hour), new Seen(10, false, hour + s(114)), WATCH);
+        tracker.apply(new Now(START + s(90), s(307) + hour), seen(EPOCH, 8, true, hour + s(49)), WATCH);
+        tracker.apply(new Now(START + s(100), s(357) + hour), seen(EPOCH, 9, true, hour + s(109)), WATCH);
+        tracker.apply(new Now(START + s(105), s(357) + hour), seen(EPOCH, 10, false, hour + s(114)), WATCH);
         assertPausedTime(64, 105);
     }
 
@@ -254,9 +264,94 @@ class PausedTimeTrackerTest {
 
     @Test
     void theGreatestTotalIsSafe() {
-        tracker.apply(new Now(START, 0), new Seen(1, true, Nanos.MAX), GAP);
+        tracker.apply(new Now(START, 0), seen(EPOCH, 1, true, Nanos.MAX), GAP);
         assertPausedTime(9, 9);
-        tracker.apply(new Now(START + s(9), 0), new Seen(2, false, 0), WATCH);
+        tracker.apply(new Now(START + s(9), 0), seen(EPOCH, 2, false, 0), WATCH);
         assertPausedTime(9, 9);
+    }
+
+    @Test
+    void g3ALostTotalThatIsExceededMeanwhileIsCreditedInFull() {
+        apply(0, 1, false, 0, GAP);
+        apply(10, 2, true, 0, WATCH);
+        apply(12, 3, false, 2, WATCH);
+        disconnect(20);
+        // Lost 2 s; a pause began 4 s ago, so that the total exceeds the lost one.
+        epoch = 2;
+        apply(25, 900, true, 4, GAP);
+        assertPausedTime(6, 25);
+        assertPausedTime(14, 33);
+        apply(34, 901, false, 13, WATCH);
+        assertPausedTime(15, 40);
+    }
+
+    @Test
+    void g3APauseOnBothSidesOfALossIsCreditedBeyondTheGrace() {
+        apply(0, 1, false, 0, GAP);
+        apply(10, 2, true, 0, WATCH);
+        disconnect(20);
+        epoch = 2;
+        // Paused for 10 s until the disconnect, again since 25.
+        apply(100, 900, true, 75, GAP);
+        assertPausedTime(85, 100);
+        assertPausedTime(86, 101);
+    }
+
+    @Test
+    void aPauseThatALossEndedKeepsWhatWasAssumed() {
+        apply(0, 1, true, 0, GAP);
+        disconnect(10);
+        epoch = 2;
+        assertTrue(apply(15, 900, false, 0, GAP), "waiters for the resume look again");
+        assertPausedTime(15, 15);
+        assertPausedTime(15, 30);
+    }
+
+    @Test
+    void anEpochThatWasLeftDoesNotComeBackByLateStates() {
+        apply(0, 7, true, 0, GAP);
+        epoch = 2;
+        apply(4, 900, false, 0, ask(7));
+        assertPausedTime(4, 9);
+        assertFalse(isPaused(9));
+        epoch = EPOCH;
+        apply(5, 8, true, 5, WATCH);
+        assertFalse(isPaused(5), "this state was on its way when the answer came");
+        apply(5, 8, true, 5, ask(7));
+        assertFalse(isPaused(5), "this answer was on its way too");
+        epoch = 3;
+        apply(6, 1_000, true, 0, ask(7));
+        assertTrue(isPaused(6), "the server lost its state twice while this question was open");
+        // The operator went back to the first store, and the watch says so.
+        epoch = EPOCH;
+        disconnect(8);
+        apply(9, 8, false, 5, GAP);
+        assertFalse(isPaused(9));
+        assertPausedTime(7, 12);
+    }
+
+    @Test
+    void revisionsAreBoundsWithinTheirEpochOnly() {
+        apply(0, 900, false, 0, GAP);
+        disconnect(1);
+        epoch = 2;
+        apply(2, 7, true, 0, ask(900));
+        // Its stream was opened before the answer; that its revision is lower says nothing.
+        apply(3, 6, false, 0, GAP);
+        assertTrue(isPaused(3), "the snapshot is older than the answer");
+        apply(4, 8, false, 2, WATCH);
+        assertPausedTime(2, 9);
+    }
+
+    @Test
+    void statesWithoutAnEpochAreComparedByTotalAndRevision() {
+        epoch = 0;
+        apply(0, 5, false, 0, GAP);
+        apply(5, 6, true, 0, WATCH);
+        disconnect(6);
+        // The server was upgraded, and kept its store.
+        epoch = 2;
+        apply(10, 7, false, 3, GAP);
+        assertPausedTime(3, 20);
     }
 }

@@ -45,7 +45,7 @@ class StopwatchTest {
 
     private PauseState state(boolean paused, double total) {
         return new PauseState(
-                "t", paused ? 1 : 0, paused, ++revision, s(total), Optional.empty(), Optional.empty(), List.of());
+                "t", paused ? 1 : 0, paused, ++revision, s(total), Optional.empty(), Optional.empty(), List.of(), 1);
     }
 
     private void watched(boolean paused, double total) {
