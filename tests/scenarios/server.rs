@@ -93,8 +93,10 @@ impl Server {
             return Err("the server runs already".to_owned());
         }
         let mut command = Command::new(program());
-        command.args(["serve", "--store", "embedded", "--listen", &self.listen(), "--data-dir"]);
-        command.arg(self.directory.path().join("data")).args(&self.options).kill_on_drop(true);
+        command.args(["serve", "--listen", &self.listen()]).args(&self.options).kill_on_drop(true);
+        if !self.options.iter().any(|option| option == "--store") {
+            command.args(["--store", "embedded", "--data-dir"]).arg(self.directory.path().join("data"));
+        }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("start {}: {error}", program().display()))?;
         let mut out = BufReader::new(child.stdout.take().expect("standard output is piped"));
