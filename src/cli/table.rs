@@ -19,12 +19,14 @@ pub(crate) fn render<const N: usize>(header: [&str; N], rows: &[[String; N]], wi
         std::array::from_fn(|column| rows.iter().map(|row| row[column].width()).fold(least[column], usize::max));
     if let Some(width) = width {
         shrink(&mut widths, least, width);
+        // On a narrow terminal the headers are cut too.
+        shrink(&mut widths, [1; N], width);
     }
     let header = header.map(str::to_owned);
     std::iter::once(&header).chain(rows).map(|cells| line(cells, &widths)).collect()
 }
 
-/// Narrows the widest column until the line fits, or every column is as narrow as its header.
+/// Narrows the widest column until the line fits, or no column is wider than its `least`.
 fn shrink<const N: usize>(widths: &mut [usize; N], least: [usize; N], width: usize) {
     let available = width.saturating_sub(GAP.len() * N.saturating_sub(1));
     while widths.iter().sum::<usize>() > available {
@@ -70,13 +72,14 @@ mod tests {
     }
 
     #[test]
-    fn every_line_fits_the_terminal_unless_the_headers_are_wider() {
-        for width in 17..40 {
+    fn every_line_fits_the_terminal_unless_it_has_no_room_for_a_character_of_each_column() {
+        for width in 7..40 {
             let text = render(["THREAD", "N", "REASON"], &rows(), Some(width));
             assert!(text.lines().all(|line| line.width() <= width), "{width}:\n{text}");
             assert_eq!(text.contains('…'), width < 33, "{width}:\n{text}");
         }
-        let text = render(["THREAD", "N", "REASON"], &rows(), Some(3));
-        assert!(text.starts_with("THREAD  N  REASON\n"), "{text}");
+        let text = render(["THREAD", "N", "REASON"], &rows(), Some(12));
+        assert!(text.starts_with("THR…  N  RE…\n"), "{text}");
+        assert!(render(["THREAD", "N", "REASON"], &rows(), Some(3)).starts_with("…  N  …\n"));
     }
 }
