@@ -45,6 +45,8 @@ pub enum Event {
     Disconnected {
         /// The threads; empty with [`Client::watch_all`], where all are affected.
         thread_ids: Vec<Arc<str>>,
+        /// When the connection was lost; if it was silent for 15 s before, when its last message arrived.
+        since: Instant,
         /// The cause.
         error: Error,
     },
@@ -328,7 +330,7 @@ impl Watch {
                 }
             }
             StreamEvent::SnapshotComplete => self.on_snapshot_complete(message.stream_id, message.times),
-            StreamEvent::Disconnected(error) => self.on_disconnected(message.stream_id, error),
+            StreamEvent::Disconnected(since, error) => self.on_disconnected(message.stream_id, since, error),
         }
     }
 
@@ -405,7 +407,7 @@ impl Watch {
         }
     }
 
-    fn on_disconnected(&mut self, id: u64, error: Error) {
+    fn on_disconnected(&mut self, id: u64, since: Instant, error: Error) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.complete = false;
         stream.pending_states.clear();
@@ -434,7 +436,7 @@ impl Watch {
             self.complete_reported = false;
             self.missing.clear();
             let thread_ids = if self.all { Vec::new() } else { thread_ids };
-            self.ready.push_back(Event::Disconnected { thread_ids, error });
+            self.ready.push_back(Event::Disconnected { thread_ids, since, error });
         }
     }
 

@@ -56,7 +56,7 @@ pub struct Args {
     /// Print each signal that is sent on standard error.
     #[arg(short, long)]
     verbose: bool,
-    /// Extra time after the limit while the coordinator is unreachable.
+    /// Maximum extra time, in all, while the coordinator is unreachable.
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "30s")]
     disconnect_grace: Duration,
     #[command(flatten)]

@@ -81,9 +81,9 @@ fn apply(threads: &Threads, link: &watch::Sender<Link>, event: Event) {
         Event::SnapshotComplete => {
             link.send_replace(Link::Connected);
         }
-        Event::Disconnected { thread_ids, error } => {
+        Event::Disconnected { thread_ids, since, error } => {
             link.send_replace(Link::Disconnected(error.to_string()));
-            thread_ids.iter().filter_map(|id| threads.clock(id)).for_each(|clock| clock.disconnect());
+            thread_ids.iter().filter_map(|id| threads.clock(id)).for_each(|clock| clock.disconnect(since));
         }
     }
 }

@@ -12,7 +12,8 @@
 //!    which part of its total is older than the start; whatever may be newer is credited (the gap until the first state
 //!    is milliseconds, unless the link was down).
 //! 2. While disconnected, a paused thread counts as paused for `grace` and then as running: the leases that would end its
-//!    pause cannot be seen. The next state corrects the assumption, in both directions.
+//!    pause cannot be seen. A link that died in silence was lost with its last message, so that an assumption about the time
+//!    since may be corrected when that is noticed. The next state corrects it too, in both directions.
 //! 3. Another epoch, or a lower total or revision, means that the server lost its state (or forgot an idle thread). The new
 //!    total has nothing in common with the old one: the paused time so far is kept, and grows from there by the new total,
 //!    by the time since the last state at most. A server without epochs sends 0, which is compared by total and revision.
@@ -147,10 +148,18 @@ impl PausedTimeTracker {
         (self.paused_time(now), self.join_baseline.get_or_insert_default().clone())
     }
 
-    /// Notes that the watch is disconnected. Returns whether waiters must check again.
-    pub(super) fn disconnect(&mut self, now: Instant) -> bool {
-        self.disconnected_at.get_or_insert(now);
-        self.is_paused(now)
+    /// Notes that the watch is disconnected, `since` then. Returns whether waiters must check again.
+    pub(super) fn disconnect(&mut self, now: Instant, since: Instant) -> bool {
+        let was_paused = self.is_paused(now);
+        // A query may have confirmed the state later.
+        let since = self.last.as_ref().map_or(since, |last| since.max(last.received.at));
+        self.disconnected_at.get_or_insert(since);
+        was_paused
+    }
+
+    /// Whether the last state is a pause, and the watch has been disconnected since.
+    pub(super) fn is_pause_unconfirmed(&self) -> bool {
+        self.disconnected_at.is_some() && self.last.as_ref().is_some_and(|last| last.state.paused)
     }
 
     /// Applies a state. Returns whether waiters must check again: after a resume, and when an assumption was corrected.

@@ -20,7 +20,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// A query gets at least this much time, even if `disconnect_grace` is shorter.
+/// A query gets at least this much time, even if less of `disconnect_grace` is left.
 const MIN_QUERY_TIME: Duration = Duration::from_millis(250);
 
 /// A limit on time that does not count pauses. It starts when it is created; clones share it.
@@ -128,8 +128,8 @@ impl Stopwatch {
     }
 
     /// Waits until the limit is used up and, if the stopwatch follows a thread, until the coordinator has confirmed that the
-    /// thread is not paused (G1). It waits for an unreachable coordinator for at most the controller's `disconnect_grace`.
-    /// Any number of tasks may wait. Expiry is final: later calls return at once.
+    /// thread is not paused (G1). It waits for an unreachable coordinator for at most the controller's `disconnect_grace`,
+    /// less what a pause counted without confirmation. Any number of tasks may wait. Expiry is final: later calls return at once.
     ///
     /// # Cancel safety
     /// Nothing is lost; call it again.
@@ -168,7 +168,7 @@ impl Stopwatch {
     /// Takes one step of the query that confirms the expiry; expires when it has ended.
     async fn confirm(&self, ran_out: Instant, clock: &Arc<ThreadClock>) {
         let query_ended = clock.query_ended.notified();
-        let give_up = deadline_after(ran_out, clock.disconnect_grace());
+        let give_up = deadline_after(ran_out, clock.grace_left());
         match clock.query_state(ran_out) {
             // Its response was applied before this check, or `expire` finds it.
             QueryState::Succeeded => self.expire(ran_out),

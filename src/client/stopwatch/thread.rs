@@ -78,8 +78,11 @@ impl ThreadClock {
         self.queries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn disconnect_grace(&self) -> Duration {
-        self.config.disconnect_grace
+    /// How long a stopwatch that has run out may wait for the coordinator's answer. The grace is one budget: a pause that
+    /// could not be confirmed has used it up.
+    pub(super) fn grace_left(&self) -> Duration {
+        let used_up = self.tracker().is_pause_unconfirmed();
+        if used_up { Duration::ZERO } else { self.config.disconnect_grace }
     }
 
     pub(super) fn paused_time(&self, now: Instant) -> Duration {
@@ -97,9 +100,9 @@ impl ThreadClock {
         self.tracker().join(now.into_std())
     }
 
-    /// Notes that the watch is disconnected.
-    pub(super) fn disconnect(&self) {
-        let wake = self.tracker().disconnect(Instant::now().into_std());
+    /// Notes that the watch is disconnected, since then.
+    pub(super) fn disconnect(&self, since: Instant) {
+        let wake = self.tracker().disconnect(Instant::now().into_std(), since.into_std());
         if wake {
             self.changed.notify_waiters();
         }

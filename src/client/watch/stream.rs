@@ -17,6 +17,9 @@ use tonic::Status;
 
 /// Twice the server's longest heartbeat interval.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The server's longest heartbeat interval. A connection that ends after a longer silence was dead during it: its end is
+/// what a ping without an answer, or this library, has made of the silence.
+const MAX_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// The first and the longest delay before a stream is reopened; each plus up to 100 % at random.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(50);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(3);
@@ -42,8 +45,8 @@ pub(super) enum StreamEvent {
     /// Each thread's state was sent once since the stream was opened.
     SnapshotComplete,
     Heartbeat,
-    /// The stream broke, or could not be opened. It is reopened automatically.
-    Disconnected(Error),
+    /// The stream broke then, or could not be opened. It is reopened automatically.
+    Disconnected(Instant, Error),
 }
 
 /// Ends its stream when it is dropped; the server sees the reset of the HTTP/2 stream.
@@ -60,10 +63,19 @@ impl Drop for StreamHandle {
 struct Sink {
     stream_id: u64,
     opened: Instant,
+    /// When the last message was received, if any was since the stream was opened.
+    last_message: Option<Instant>,
     sender: mpsc::Sender<Message>,
 }
 
 impl Sink {
+    /// The end of the stream, from the last message on if it was silent for long.
+    fn disconnected(&mut self, error: Error) -> StreamEvent {
+        let now = Instant::now();
+        let last_message = self.last_message.take().filter(|last| now - *last >= MAX_HEARTBEAT_INTERVAL);
+        StreamEvent::Disconnected(last_message.unwrap_or(now), error)
+    }
+
     async fn send(&self, event: StreamEvent) -> Option<()> {
         let times = Times { opened: self.opened, received: Instant::now() };
         self.sender.send(Message { stream_id: self.stream_id, times, event }).await.ok()
@@ -78,7 +90,7 @@ pub(super) fn start(
     elicitations: bool,
     sender: mpsc::Sender<Message>,
 ) -> StreamHandle {
-    let sink = Sink { stream_id, opened: Instant::now(), sender };
+    let sink = Sink { stream_id, opened: Instant::now(), last_message: None, sender };
     StreamHandle(tokio::spawn(run(client.without_retries(), thread_ids, elicitations, sink)).abort_handle())
 }
 
@@ -90,11 +102,12 @@ async fn run(client: Client, thread_ids: Arc<[Arc<str>]>, include_elicitations: 
         let request = WatchPauseStateRequest { thread_ids, include_elicitations };
         sink.opened = Instant::now();
         let (complete, error) = match client.watch_pause_state(request).await {
-            Ok(stream) => read(stream, &sink).await?,
+            Ok(stream) => read(stream, &mut sink).await?,
             Err(error) => (false, error),
         };
         tracing::debug!(stream_id = sink.stream_id, %error, "the watch was interrupted");
-        sink.send(StreamEvent::Disconnected(error)).await?;
+        let disconnected = sink.disconnected(error);
+        sink.send(disconnected).await?;
         if complete {
             delays = retry::backoff(FIRST_RETRY_DELAY, MAX_RETRY_DELAY);
         }
@@ -107,7 +120,7 @@ async fn run(client: Client, thread_ids: Arc<[Arc<str>]>, include_elicitations: 
 /// watch has been dropped.
 async fn read(
     mut stream: impl Stream<Item = Result<WatchPauseStateResponse, Error>> + Unpin,
-    sink: &Sink,
+    sink: &mut Sink,
 ) -> Option<(bool, Error)> {
     let mut complete = false;
     loop {
@@ -125,6 +138,7 @@ async fn read(
                 Some(Wire::Heartbeat(_)) | None => StreamEvent::Heartbeat,
             },
         };
+        sink.last_message = Some(Instant::now());
         sink.send(event).await?;
     }
 }

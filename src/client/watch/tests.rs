@@ -46,7 +46,7 @@ fn state(revision: u64) -> PauseState {
 }
 
 fn disconnected() -> StreamEvent {
-    StreamEvent::Disconnected(Error::Unavailable(Box::new(tonic::Status::unavailable("cut"))))
+    StreamEvent::Disconnected(Instant::now(), Error::Unavailable(Box::new(tonic::Status::unavailable("cut"))))
 }
 
 /// A watch whose thread was paused, and was missing from the snapshot of a stream that was opened at 2.

@@ -66,8 +66,23 @@ async fn g2_a_thread_that_was_paused_when_the_link_broke_does_not_freeze_for_eve
     fake.pause("t");
     command.until(s(5)).await;
     fake.cut();
-    // Paused for one grace more, then its 2 s, then one grace for the link.
-    assert_close(command.lasted().await, s(5) + GRACE + s(2) + GRACE);
+    // Paused for one grace more, then its 2 s; for the answer to its question there is nothing left of the grace.
+    assert_close(command.lasted().await, s(5) + GRACE + s(2) + ms(250));
+}
+
+#[tokio::test(start_paused = true)]
+async fn g2_a_pause_in_a_network_that_froze_counts_for_one_grace_after_the_last_message() {
+    // That nothing comes any more is noticed 30 s after the last message; then the shorter grace has been over for long.
+    for (grace, after_last_message) in [(s(5), s(30)), (GRACE, GRACE + s(2))] {
+        let fake = Fake::start();
+        let controller = StopwatchController::with_disconnect_grace(fake.client(), grace);
+        let command = Command::start(&controller, s(3));
+        command.until(s(1)).await;
+        fake.pause("t");
+        command.until(s(2)).await;
+        fake.freeze(true);
+        assert_close(command.lasted().await, s(1) + after_last_message + ms(250));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -38,6 +38,10 @@ impl Thread {
         self.tracker.apply(now, ObservedState { epoch: self.epoch, revision, paused, total: s(total) }, source)
     }
 
+    fn disconnect(&mut self, at: u64) -> bool {
+        self.tracker.disconnect(self.at(at), self.at(at))
+    }
+
     fn paused_time(&self, at: u64) -> u64 {
         self.tracker.paused_time(self.at(at)).as_secs()
     }
@@ -72,7 +76,7 @@ fn the_first_state_credits_at_most_the_time_since_the_start() {
 fn g3_a_pause_during_a_disconnect_is_credited_after_the_reconnect() {
     let mut thread = Thread::new();
     thread.apply(0, 1, false, 0, GAP);
-    assert!(!thread.tracker.disconnect(thread.at(10)), "a running thread has no waiters for its resume");
+    assert!(!thread.disconnect(10), "a running thread has no waiters for its resume");
     assert_eq!(thread.paused_time(25), 0);
     assert!(thread.apply(25, 3, false, 9, GAP), "waiters check again");
     assert_eq!(thread.paused_time(30), 9);
@@ -82,7 +86,7 @@ fn g3_a_pause_during_a_disconnect_is_credited_after_the_reconnect() {
 fn g3_a_pause_that_ended_during_a_disconnect_is_credited_until_its_end() {
     let mut thread = Thread::new();
     thread.apply(0, 1, true, 0, GAP);
-    assert!(thread.tracker.disconnect(thread.at(10)), "waiters for the resume now need a timer");
+    assert!(thread.disconnect(10), "waiters for the resume now need a timer");
     assert_eq!(thread.paused_time(25), 25);
     assert!(thread.apply(25, 2, false, 12, GAP));
     assert_eq!((thread.paused_time(25), thread.paused_time(40)), (12, 12));
@@ -92,7 +96,7 @@ fn g3_a_pause_that_ended_during_a_disconnect_is_credited_until_its_end() {
 fn g2_while_disconnected_a_pause_counts_for_the_grace_only() {
     let mut thread = Thread::new();
     thread.apply(0, 1, true, 0, GAP);
-    thread.tracker.disconnect(thread.at(10));
+    thread.disconnect(10);
     assert_eq!((thread.paused(39), thread.paused(40), thread.paused_time(100)), (true, false, 40));
     // The pause was real: all of it is credited.
     thread.apply(100, 1, true, 100, GAP);
@@ -103,7 +107,7 @@ fn g2_while_disconnected_a_pause_counts_for_the_grace_only() {
 fn g3_a_snapshot_older_than_a_query_response_changes_nothing() {
     let mut thread = Thread::new();
     thread.apply(0, 1, false, 0, GAP);
-    thread.tracker.disconnect(thread.at(10));
+    thread.disconnect(10);
     assert!(thread.apply(20, 3, false, 4, query(1)));
     // Its stream was opened before the query was answered.
     assert!(thread.apply(25, 2, true, 3, GAP), "the link is up again: waiters check again");
@@ -130,12 +134,12 @@ fn g3_an_older_total_of_the_same_pause_changes_nothing() {
     thread.apply(10, 2, true, 6, WATCH);
     thread.apply(11, 2, true, 3, query(1));
     assert_eq!((thread.paused_time(12), thread.paused(12)), (8, true), "the response was delayed");
-    thread.tracker.disconnect(thread.at(12));
+    thread.disconnect(12);
     thread.apply(14, 2, true, 10, query(2));
     thread.apply(15, 2, true, 8, GAP);
     assert_eq!((thread.paused_time(15), thread.tracker.valid_until()), (11, None), "the snapshot was delayed too");
     thread.apply(15, 2, true, 9, WATCH);
-    thread.tracker.disconnect(thread.at(15));
+    thread.disconnect(15);
     thread.apply(15, 2, true, 8, GAP);
     assert_eq!(thread.paused_time(15), 11, "a new stream may start with a still older total");
     thread.apply(16, 3, false, 12, WATCH);
@@ -146,7 +150,7 @@ fn g3_an_older_total_of_the_same_pause_changes_nothing() {
 fn a_revision_below_the_last_watched_one_means_lost_state_despite_later_queries() {
     let mut thread = Thread::new();
     thread.apply(0, 7, false, 0, GAP);
-    thread.tracker.disconnect(thread.at(10));
+    thread.disconnect(10);
     thread.apply(12, 9, false, 2, query(7));
     thread.apply(20, 1, true, 0, GAP);
     assert_eq!((thread.paused_time(23), thread.paused(23)), (5, true), "the credited time stays and grows");
@@ -156,7 +160,7 @@ fn a_revision_below_the_last_watched_one_means_lost_state_despite_later_queries(
 fn g2_a_query_response_while_disconnected_extends_the_pause_by_one_grace() {
     let mut thread = Thread::new();
     thread.apply(0, 1, false, 0, GAP);
-    thread.tracker.disconnect(thread.at(10));
+    thread.disconnect(10);
     thread.apply(20, 2, true, 5, query(1));
     assert_eq!((thread.paused(49), thread.paused(50), thread.paused_time(60)), (true, false, 35));
     // A response without news extends it too: the server's total may stand still for a moment.
@@ -169,7 +173,7 @@ fn lost_server_state_does_not_reduce_the_paused_time() {
     let mut thread = Thread::new();
     thread.apply(0, 7, true, 50, GAP);
     thread.apply(10, 8, false, 60, WATCH);
-    thread.tracker.disconnect(thread.at(10));
+    thread.disconnect(10);
     thread.apply(20, 1, true, 3, GAP);
     assert_eq!((thread.paused_time(20), thread.paused_time(25)), (13, 18), "10 s before the loss, 3 s since, 5 s more");
     // The total is higher by chance; the lower revision shows the loss.
@@ -252,7 +256,7 @@ fn g3_a_state_delayed_by_a_sleep_of_the_machine_is_credited_in_full() {
 fn the_next_state_sets_the_join_baseline() {
     let mut thread = Thread::new();
     thread.apply(0, 1, false, 0, GAP);
-    thread.tracker.disconnect(thread.at(10));
+    thread.disconnect(10);
     let (paused_time, baseline) = thread.tracker.join(thread.at(15));
     assert_eq!((paused_time, baseline.get()), (s(0), None));
     thread.apply(20, 3, false, 10, GAP);
@@ -267,7 +271,7 @@ fn g3_a_lost_total_that_is_exceeded_meanwhile_is_credited_in_full() {
     thread.apply(0, 1, false, 0, GAP);
     thread.apply(10, 2, true, 0, WATCH);
     thread.apply(12, 3, false, 2, WATCH);
-    thread.tracker.disconnect(thread.at(20));
+    thread.disconnect(20);
     // Lost 2 s; a pause began 4 s ago, so that the total exceeds the lost one.
     thread.epoch = 2;
     thread.apply(25, 900, true, 4, GAP);
@@ -281,7 +285,7 @@ fn g3_a_pause_on_both_sides_of_a_loss_is_credited_beyond_the_grace() {
     let mut thread = Thread::new();
     thread.apply(0, 1, false, 0, GAP);
     thread.apply(10, 2, true, 0, WATCH);
-    thread.tracker.disconnect(thread.at(20));
+    thread.disconnect(20);
     thread.epoch = 2;
     // Paused for 10 s until the disconnect, again since 25.
     thread.apply(100, 900, true, 75, GAP);
@@ -292,7 +296,7 @@ fn g3_a_pause_on_both_sides_of_a_loss_is_credited_beyond_the_grace() {
 fn a_pause_that_a_loss_ended_keeps_what_was_assumed() {
     let mut thread = Thread::new();
     thread.apply(0, 1, true, 0, GAP);
-    thread.tracker.disconnect(thread.at(10));
+    thread.disconnect(10);
     thread.epoch = 2;
     assert!(thread.apply(15, 900, false, 0, GAP), "waiters for the resume check again");
     assert_eq!((thread.paused_time(15), thread.paused_time(30)), (15, 15));
@@ -315,7 +319,7 @@ fn an_epoch_that_was_left_does_not_come_back_by_late_states() {
     assert!(thread.paused(6), "the server lost its state twice while this query ran");
     // The operator went back to the first store, and the watch says so.
     thread.epoch = EPOCH;
-    thread.tracker.disconnect(thread.at(8));
+    thread.disconnect(8);
     thread.apply(9, 8, false, 5, GAP);
     assert_eq!((thread.paused(9), thread.paused_time(12)), (false, 7));
 }
@@ -324,7 +328,7 @@ fn an_epoch_that_was_left_does_not_come_back_by_late_states() {
 fn revisions_are_bounds_within_their_epoch_only() {
     let mut thread = Thread::new();
     thread.apply(0, 900, false, 0, GAP);
-    thread.tracker.disconnect(thread.at(1));
+    thread.disconnect(1);
     thread.epoch = 2;
     thread.apply(2, 7, true, 0, query(900));
     // Its stream was opened before the query was answered; that its revision is lower says nothing.
@@ -340,9 +344,23 @@ fn states_without_an_epoch_are_compared_by_total_and_revision() {
     thread.epoch = 0;
     thread.apply(0, 5, false, 0, GAP);
     thread.apply(5, 6, true, 0, WATCH);
-    thread.tracker.disconnect(thread.at(6));
+    thread.disconnect(6);
     // The server was upgraded, and kept its store.
     thread.epoch = 2;
     thread.apply(10, 7, false, 3, GAP);
     assert_eq!(thread.paused_time(20), 3);
+}
+
+#[test]
+fn g2_a_link_that_died_in_silence_was_lost_with_its_last_message() {
+    let mut thread = Thread::new();
+    thread.apply(0, 1, true, 0, GAP);
+    assert!(thread.tracker.disconnect(thread.at(40), thread.at(5)), "waiters for the resume check again");
+    assert_eq!((thread.paused(40), thread.paused_time(50)), (false, 35), "the grace is over");
+    // A response after the last message confirmed the pause.
+    let mut asked = Thread::new();
+    asked.apply(0, 1, true, 0, GAP);
+    asked.apply(20, 1, true, 20, query(1));
+    asked.tracker.disconnect(asked.at(40), asked.at(5));
+    assert_eq!((asked.paused(49), asked.paused_time(60)), (true, 50));
 }

@@ -16,7 +16,7 @@ use tokio::task::yield_now;
 pub(crate) enum Event {
     State(Update),
     SnapshotComplete,
-    Disconnected { thread_ids: Vec<Arc<str>>, error: Error },
+    Disconnected { thread_ids: Vec<Arc<str>>, since: tokio::time::Instant, error: Error },
 }
 
 pub(crate) struct Update {
