@@ -6,10 +6,11 @@ use fastrand::Rng;
 /// A line of any kind.
 pub(super) fn line(rng: &mut Rng) -> String {
     let depth = rng.u32(1..=3);
-    let mut line = match rng.u8(..9) {
+    let mut line = match rng.u8(..10) {
         0 => variable(rng),
         1 => shell(rng),
         2 => runner(rng),
+        3 => timed(rng, depth),
         _ => list(rng, depth),
     };
     if rng.u8(..3) == 0 {
@@ -62,7 +63,7 @@ fn command(rng: &mut Rng, depth: u32) -> String {
         return simple(rng, 0);
     }
     let d = depth - 1;
-    match rng.u8(..28) {
+    match rng.u8(..30) {
         0 => format!("({})", list(rng, d)),
         1 => format!("{{ {}; }}", list(rng, d)),
         2 => format!("if {}; then {}; else {}; fi", list(rng, d), list(rng, d), list(rng, d)),
@@ -109,7 +110,53 @@ fn command(rng: &mut Rng, depth: u32) -> String {
         19 => variable(rng),
         20 => shell(rng),
         21 => runner(rng),
+        22..=23 => timed(rng, d),
         _ => simple(rng, depth),
+    }
+}
+
+/// `time`, `!` and `coproc` in any order, before commands of all kinds; and words in braces where a command begins.
+fn timed(rng: &mut Rng, depth: u32) -> String {
+    let mut line = String::new();
+    for _ in 0..rng.usize(..=3) {
+        line += pick(
+            rng,
+            &[
+                "time ",
+                "time -p ",
+                "time -- ",
+                "time -p -- ",
+                "! ",
+                "time ! ",
+                "time\n",
+                "time; ",
+                "! time ",
+                "coproc ",
+            ],
+        );
+    }
+    line += pick(rng, &["", "", "", "x=1 ", ">out ", "2>/dev/null ", "-p ", "-- "]);
+    let braces = pick(rng, &["{rm,x}", "{rm,x}", "{rm,}", "{ls,rm}", "{,rm}", "r{m,x}", "{r,}m", "rm", "ls"]);
+    let first = simple(rng, 0);
+    let more = list(rng, depth.saturating_sub(1));
+    line += &match rng.u8(..14) {
+        0..=2 => braces.to_owned(),
+        3 => format!("{{ {braces}; }}"),
+        4 => format!("{{ {first}; {braces}; }}"),
+        5 => format!("{{ {first}\n{braces}\n}}"),
+        6 => format!("({first}; {braces})"),
+        7 => format!("if {first}; then {braces}; fi"),
+        8 => format!("while {braces}; do {first}; break; done"),
+        9 => format!("for i in a; do {first}; {braces}; done"),
+        10 => format!("case x in x) {first}; {braces};; esac"),
+        11 => format!("{braces} x; {more}"),
+        12 => format!("{{ {more}; }}"),
+        _ => more,
+    };
+    match rng.u8(..6) {
+        0 => format!("{}{}", pick(rng, &["bash -c ", "sh -c ", "eval "]), quote(&line, rng)),
+        1 => format!("f() {{ {line}; }}; f"),
+        _ => line,
     }
 }
 
@@ -288,6 +335,10 @@ fn runner(rng: &mut Rng) -> String {
 /// A script within quotes of some kind.
 fn quoted(rng: &mut Rng, depth: u32) -> String {
     let script = list(rng, depth);
+    quote(&script, rng)
+}
+
+fn quote(script: &str, rng: &mut Rng) -> String {
     match rng.u8(..3) {
         0 => format!("'{}'", script.replace('\'', r"'\''")),
         1 => {

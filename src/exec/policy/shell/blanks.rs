@@ -134,6 +134,8 @@ impl Reader<'_> {
             "extglob_pattern" => !text.contains(['`', ';', '&', '\n', '"', '\'', '$', '<', '>', '(', ')']),
             "comment" => self.comment(node, parent),
             "program" => text.trim().is_empty(),
+            // `{` is a word of its own; the grammar takes the one of `{a,b}` for it, too.
+            "{" if parent == "compound_statement" => self.source[node.end_byte()..].starts_with([' ', '\t', '\n']),
             kind if !node.is_named() => text.trim() == kind.trim(),
             _ => false,
         };

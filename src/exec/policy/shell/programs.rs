@@ -85,6 +85,8 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
         operands: 0,
         assignments: true,
     },
+    // Behind `time`, the grammar takes it for a word of the command.
+    Wrapper { assignments: true, ..wrapper("!", Options::short("", ""), 0) },
     wrapper("busybox", Options::short("", ""), 0),
     wrapper("toybox", Options::short("", ""), 0),
 ];

@@ -147,12 +147,17 @@ impl Parts {
 
     /// Is a word of the shell's grammar where a command begins.
     pub(super) fn reserved(&self) -> bool {
-        const RESERVED: [&str; 21] = [
-            "!", "{", "}", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function",
-            "if", "in", "select", "then", "until", "while",
-        ];
-        RESERVED.contains(&self.shape.as_str())
+        is_reserved(&self.shape)
     }
+}
+
+/// Whether the unquoted word is one of the shell's grammar where a command begins.
+pub(super) fn is_reserved(word: &str) -> bool {
+    const RESERVED: [&str; 21] = [
+        "!", "{", "}", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function",
+        "if", "in", "select", "then", "until", "while",
+    ];
+    RESERVED.contains(&word)
 }
 
 fn digits(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, radix: u32, most: usize) -> Option<char> {

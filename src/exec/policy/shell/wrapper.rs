@@ -4,6 +4,7 @@ use super::{
     names::{self, Value},
     options::Options,
     programs::{HARMLESS_COMMANDS, HARMLESS_SSH, HARMLESS_TMUX, NOT_FOLLOWED, OTHER_SHELLS, SHELLS, WRAPPERS, Wrapper},
+    token::is_reserved,
 };
 use crate::exec::policy::rule::file_name;
 
@@ -85,6 +86,11 @@ fn unwrap(wrapper: &Wrapper, words: &[Word], line: &mut Line) -> Option<Inner> {
     }
     // Programs do not agree on whether `./a=b` is an assignment.
     if wrapper.assignments && words.get(at).is_some_and(|word| word.text().is_none_or(|text| text.contains('='))) {
+        return not_followed(words, line);
+    }
+    // Behind them begins any command of bash, of which the grammar has made words.
+    let begins_command = matches!(wrapper.name, "time" | "!");
+    if begins_command && words.get(at).and_then(Word::text).is_some_and(|word| word != "!" && is_reserved(word)) {
         return not_followed(words, line);
     }
     commands(&words[at.min(words.len())..])
