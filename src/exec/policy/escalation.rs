@@ -94,9 +94,17 @@ impl AskingPolicy {
             }
             argv => self.rules.judge_argv(program, argv),
         };
-        if let Some(objection) = &self.objection
-            && matches!(judgement.decision, None | Some(Decision::Prompt))
-        {
+        // Outside the sandbox, and without running at all, it is of no concern.
+        let is_of_concern = match judgement.decision {
+            None | Some(Decision::Prompt) => true,
+            Some(Decision::Allow) => judgement.keeps_sandbox,
+            Some(Decision::Forbidden) => false,
+        };
+        if let Some(objection) = self.objection.as_ref().filter(|_| is_of_concern) {
+            if judgement.decision == Some(Decision::Allow) {
+                // Then it is not the rule that asks, and a yes does not mean outside the sandbox.
+                judgement.rule = None;
+            }
             judgement.decision = Some(Decision::Prompt);
             judgement.objection = Some(objection.clone());
         }
@@ -110,6 +118,7 @@ impl EscalationPolicy for AskingPolicy {
         let judgement = self.judge(program, argv);
         match judgement.decision {
             None => Action::Run,
+            Some(Decision::Allow) if judgement.keeps_sandbox => Action::Run,
             Some(Decision::Allow) => Action::Escalate,
             Some(Decision::Prompt) => self.asker.ask(&Question { program, argv, workdir, judgement: &judgement }).await,
             Some(Decision::Forbidden) => Action::Deny { reason: judgement.to_string() },
@@ -149,17 +158,33 @@ mod tests {
     #[tokio::test]
     async fn of_the_callers_own_shell_only_the_line_is_judged() {
         let asker = Arc::new(Told(Action::Run, Mutex::default()));
-        let rules = Rules::parse("test.rules", "prefix_rule(['ls'])").unwrap();
+        let rules = Rules::parse("test.rules", "prefix_rule([['ls', 'git', 'env']])").unwrap();
         let policy = AskingPolicy::new(Arc::new(rules), asker).for_lines_of("bash");
         for (program, argv, action) in [
             ("bash", ["bash", "-c", "ls /"], Action::Escalate),
             ("bash", ["bash", "-lc", "ls /"], Action::Escalate),
             ("bash", ["bash", "-c", "ls; make"], Action::Run),
+            ("bash", ["bash", "-c", "git status"], Action::Run),
+            ("bash", ["bash", "-c", "ls; env git status"], Action::Run),
             ("/tmp/bash", ["bash", "-c", "ls /"], Action::Run),
             ("bash", ["bash", "-x", "ls"], Action::Run),
         ] {
             let argv = argv.map(str::to_owned);
             assert_eq!(policy.determine_action(program, &argv, Path::new("/")).await, action, "{program} {argv:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_objection_is_asked_about_for_what_runs_inside_the_sandbox() {
+        for (line, asked) in [("ls", 0), ("make", 1), ("git status", 1), ("rm x", 0)] {
+            let rules = "prefix_rule([['ls', 'git']])\nprefix_rule(['rm'], decision='forbidden')";
+            let asker = Arc::new(Told(Action::Run, Mutex::default()));
+            let policy = AskingPolicy::new(Arc::new(Rules::parse("test.rules", rules).unwrap()), asker.clone());
+            let policy = policy.for_lines_of("bash").with_objection(Some("elsewhere".to_owned()));
+            let argv = ["bash", "-c", line].map(str::to_owned);
+            let action = policy.determine_action("bash", &argv, Path::new("/")).await;
+            assert_eq!(asker.1.lock().unwrap().len(), asked, "{line}");
+            assert_eq!(action == Action::Run, asked == 1, "{line}: {action:?}");
         }
     }
 

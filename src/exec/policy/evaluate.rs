@@ -1,6 +1,7 @@
 //! A command line held against the rules.
 use super::{
     rule::{Decision, Executables, Fit, Rule},
+    settings,
     shell::{self, Line, Word},
 };
 use std::fmt;
@@ -30,6 +31,9 @@ pub struct Judgement {
     pub uncertain: Option<String>,
     /// Why a person is asked, whatever the rules say.
     pub objection: Option<String>,
+    /// A command in it may run programs that commands in the sandbox have named: if allowed, it runs without a question, but
+    /// inside the sandbox.
+    pub keeps_sandbox: bool,
 }
 
 impl Rules {
@@ -56,7 +60,8 @@ impl Rules {
 
     fn decide(&self, line: Line) -> Judgement {
         let commands = line.commands.iter().map(|words| shell::show(words)).collect();
-        let mut judgement = Judgement { commands, ..Judgement::default() };
+        let keeps_sandbox = line.commands.iter().any(|words| settings::run_programs(words));
+        let mut judgement = Judgement { commands, keeps_sandbox, ..Judgement::default() };
         let mut doubts = line.doubts;
         let mut strictest: Option<(Decision, &Rule, usize)> = None;
         let mut all_allowed = !line.commands.is_empty() && !line.beyond_allow;

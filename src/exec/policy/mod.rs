@@ -11,12 +11,14 @@
 //! P2. A doubt never makes a judgement milder. What cannot be read with certainty is prompted, unless something in the line
 //!     is forbidden anyway. (If no rule prompts or forbids, there is nothing to be in doubt about: it runs in the sandbox.)
 //! P3. `allow` means outside the sandbox, so it holds only for a line whose every command is allowed, that writes no file by
-//!     a redirection, and that sets no variable which could make an allowed program run another.
+//!     a redirection, and that sets no variable which could make an allowed program run another. An allowed line with git, or a
+//!     program like it, runs inside the sandbox: its settings, which name programs to run, can be written there.
 //! P4. Whatever the line, reading it takes bounded time and memory, and never panics.
 mod escalation;
 mod evaluate;
 mod load;
 mod rule;
+mod settings;
 mod shell;
 
 pub use escalation::{Action, Asker, AskingPolicy, EscalationPolicy, Question};

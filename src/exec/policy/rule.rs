@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt, path::Path};
 /// What a rule says about a command. The strictest of several decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Decision {
-    /// Runs, outside the sandbox, without a question.
+    /// Runs without a question: outside the sandbox, unless it runs git or a program like it.
     Allow,
     /// A person is asked.
     Prompt,
