@@ -9,7 +9,8 @@
 //!    result of a command can say it.
 //! 3. The command gets no new privileges: set-user-id programs such as `sudo` do not work in it.
 //!
-//! Landlock does not restrict reading, the network, signals, or changes of a file's mode, owner and times.
+//! Landlock does not restrict reading, the network, signals, or changes of a file's metadata: mode, owner, times, ACL, extended
+//! attributes, and attributes of `chattr`.
 mod enforcement;
 #[cfg(target_os = "linux")]
 mod kernel;
