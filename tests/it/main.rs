@@ -14,6 +14,8 @@ mod backup;
 #[cfg(feature = "exec-server")]
 mod bad_input;
 #[cfg(feature = "exec-server")]
+mod beside_timeout;
+#[cfg(feature = "exec-server")]
 mod cli_calls;
 #[cfg(feature = "exec-server")]
 mod cli_hold;

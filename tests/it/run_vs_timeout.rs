@@ -3,17 +3,9 @@
 //! Where a case needs the time to be up at a certain moment, its command sends ALRM to its parent: that is the signal of
 //! `timeout`'s own clock. So no case depends on how fast the machine is. `parent-waits` lets GNU timeout come to rest
 //! first: a signal that reaches it right after its fork makes it exit and leave the command.
-use crate::shell::{End, all_of, pausewatch, plain, within_deadline};
-use crate::support::skipped;
-use std::{
-    collections::VecDeque,
-    path::Path,
-    process::{Command, Stdio},
-    sync::Mutex,
-};
-
-/// Options, DURATION, COMMAND and arguments.
-type Case = &'static [&'static str];
+use crate::beside_timeout::{Case, compare, compare_all, outcome};
+use crate::shell::{End, pausewatch};
+use std::path::Path;
 
 const STATUS: &[Case] = &[
     &["10", "true"],
@@ -39,6 +31,9 @@ const STATUS: &[Case] = &[
     &["10", "bash", "-c", "kill -s RTMIN+2 $$"],
     &["-p", "10", "sh", "-c", "kill -INT $$"],
     &["-f", "10", "sh", "-c", "kill -HUP $$"],
+    // A core dump is mentioned, where the system writes one.
+    &["10", "sh", "-c", "ulimit -c unlimited; kill -QUIT $$"],
+    &["-v", "10", "sh", "-c", "ulimit -c 0; kill -QUIT $$"],
 ];
 
 const TIME_IS_UP: &[Case] = &[
@@ -96,6 +91,14 @@ const TIME_IS_UP: &[Case] = &[
     &["-vs", "URG", "10", "sh", "-c", ". ./parent-waits; kill -ALRM $PPID; exit 3"],
     &["-vs", "TSTP", "10", "sh", "-c", ". ./parent-waits; kill -ALRM $PPID; exit 3"],
     &["-s", "CONT", "-k.1", ".1", "sleep", "10"],
+    // It has stopped itself.
+    &[".1", "sh", "-c", "kill -STOP $$; echo continued"],
+    &["-k9", ".1", "sh", "-c", "trap 'echo caught; exit 7' TERM; kill -STOP $$; exit 8"],
+    &["-f", "-vk.1", ".1", "sh", "-c", "kill -STOP $$"],
+    &["-vs", "TSTP", "-k.1", ".1", "sleep", "10"],
+    // Processes that it has left in the background.
+    &[".1", "sh", "-c", "sleep 10 & sleep 10"],
+    &["10", "sh", "-c", "sleep .1 & exit 3"],
 ];
 
 const PASSED_ON: &[Case] = &[
@@ -132,6 +135,19 @@ const DURATIONS: &[Case] = &[
     &[" .1", "sleep", "10"],
     &["+.1", "sleep", "10"],
     &["1e-9", "sleep", "10"],
+    &["0.000001", "sleep", "10"],
+    &["0.000000000000000000001", "sleep", "10"],
+    &[".0001h", "sleep", "10"],
+    &["-k", ".0001h", ".1", "sh", "-c", "trap '' TERM; while :; do sleep .1; done"],
+    &["2.34e+5d", "true"],
+    &["2147483648", "true"],
+    &["4294967296", "true"],
+    &["9223372036854775808", "true"],
+    &["365000d", "true"],
+    &["0d", "sh", "-c", "exit 3"],
+    &["5 s", "true"],
+    &["s", "true"],
+    &["5sm", "true"],
     &["inf", "true"],
     &["infinityd", "true"],
     &["1e400", "true"],
@@ -218,6 +234,32 @@ fn command_lines_mean_what_they_mean_to_timeout() {
     compare(COMMAND_LINES);
 }
 
+/// A signal that is ignored or blocked when it starts, as a shell or a service manager may leave it.
+#[test]
+fn signals_ignored_or_blocked_at_the_start_matter_as_to_timeout() {
+    let mut cases = Vec::new();
+    for how in ["ignore", "block"] {
+        for signal in ["CHLD", "ALRM", "TERM", "INT", "QUIT", "HUP", "PIPE", "TTIN", "TTOU", "TSTP", "CONT", "USR1"] {
+            cases.push(format!("--{how}-signal={signal}"));
+        }
+    }
+    compare_all(cases.iter().flat_map(|option| {
+        [&[".1", "sleep", "10"][..], &["10", "sh", "-c", "exit 3"], &["-v", "-k9", "-s", "INT", ".1", "sleep", "10"]]
+            .map(|case| (["env", option].map(str::to_owned).to_vec(), case))
+    }));
+}
+
+/// Each is in a group of its own, unless it is in the foreground.
+#[test]
+fn nested_limits_end_as_under_timeout() {
+    let ends_inner: &[&[&str]] = &[&["@.1"], &["@-f", "@.1"], &["@-s", "@INT", "@.1"], &["@-s", "@KILL", "@.1"]];
+    let hangs: &[Case] = &[&["10", "sleep", "10"], &["-f", "10", "sleep", "10"]];
+    let ends: &[Case] = &[&[".1", "sleep", "10"], &["10", "sh", "-c", "exit 3"], &["10", "sh", "-c", "kill -KILL $$"]];
+    let pair = |outer: &[&str], inner: Case| (outer.iter().map(|word| (*word).to_owned()).collect(), inner);
+    let outer_ends = ends_inner.iter().flat_map(|outer| hangs.iter().map(|inner| pair(outer, inner)));
+    compare_all(outer_ends.chain(ends.iter().map(|inner| pair(&["@10"], inner))));
+}
+
 /// `timeout` takes a `--` after DURATION for the command.
 #[test]
 fn dashes_may_stand_before_the_command() {
@@ -225,88 +267,4 @@ fn dashes_may_stand_before_the_command() {
         assert_eq!(outcome(pausewatch().arg("run").args(args), Path::new(".")).end, End::Code(6), "{args:?}");
     }
     assert_eq!(outcome(pausewatch().args(["run", "5", "--", "--", "true"]), Path::new(".")).end, End::Code(127));
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Outcome {
-    end: End,
-    stdout: String,
-    /// What is said of signals and of commands; complaints about the command line have their own words.
-    said: Vec<String>,
-}
-
-fn compare(cases: &[Case]) {
-    if !timeout_is_gnu() {
-        return skipped("gnu-timeout", "timeout is missing or not of GNU coreutils");
-    }
-    let directory = fixtures();
-    let waiting = Mutex::new(cases.iter().collect::<VecDeque<_>>());
-    let differing = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        // Most of a case is waiting.
-        for _ in 0..8 {
-            scope.spawn(|| {
-                while let Some(case) = { waiting.lock().unwrap().pop_front() } {
-                    let theirs = outcome(plain("timeout").args(for_gnu(case)), directory.path());
-                    let ours = outcome(pausewatch().arg("run").args(*case), directory.path());
-                    if ours != theirs {
-                        differing.lock().unwrap().push(format!("{case:?}\n  timeout {theirs:?}\n  run     {ours:?}"));
-                    }
-                }
-            });
-        }
-    });
-    let differing = differing.into_inner().unwrap();
-    assert!(differing.is_empty(), "{}", differing.join("\n"));
-}
-
-fn outcome(command: &mut Command, directory: &Path) -> Outcome {
-    let command = command.current_dir(directory).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let (stdout, stderr) = (all_of(child.stdout.take().unwrap()), all_of(child.stderr.take().unwrap()));
-    let end = within_deadline(&mut child).into();
-    let (stdout, stderr) = (stdout.within_deadline(), stderr.within_deadline());
-    let ours = |line: &str| line.strip_prefix("timeout: ").or(line.strip_prefix("pausewatch run: ")).map(str::to_owned);
-    let about_commands = |line: &String| line.contains(" command ");
-    Outcome { end, stdout, said: stderr.lines().filter_map(ours).filter(about_commands).collect() }
-}
-
-/// GNU timeout 9.1 does not have the short `-f` and `-p` yet. Cases put these two first.
-fn for_gnu(case: Case) -> Vec<&'static str> {
-    let mut args = Vec::new();
-    let mut rest = case;
-    while let [first, tail @ ..] = rest {
-        match *first {
-            "-f" => args.push("--foreground"),
-            "-p" => args.push("--preserve-status"),
-            "-fp" => args.extend(["--foreground", "--preserve-status"]),
-            "-fv" => args.extend(["--foreground", "-v"]),
-            _ => break,
-        }
-        rest = tail;
-    }
-    args.extend(rest);
-    args
-}
-
-fn timeout_is_gnu() -> bool {
-    let version = Command::new("timeout").arg("--version").output();
-    version.is_ok_and(|version| String::from_utf8_lossy(&version.stdout).contains("GNU coreutils"))
-}
-
-fn fixtures() -> tempfile::TempDir {
-    use std::{fs, os::unix::fs::PermissionsExt};
-    let directory = tempfile::tempdir().unwrap();
-    let file = |name: &str, text: &str, mode: u32| {
-        let path = directory.path().join(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-    };
-    file("not-executable", "#!/bin/sh\n", 0o644);
-    file("no-interpreter", "#!/no/such/interpreter\n", 0o755);
-    file("no-shebang", "echo \"$0\" \"$@\"\nexit 5\n", 0o755);
-    file("empty", "", 0o755);
-    file("parent-waits", "while ! grep -q ') S ' /proc/$PPID/stat; do :; done\n", 0o644);
-    fs::create_dir(directory.path().join("directory")).unwrap();
-    directory
 }
