@@ -29,7 +29,7 @@ class Thread:
         return self.tracker.apply(Moment(at * SECOND, slept * SECOND), seen, via)
 
     def disconnect(self, at: int) -> bool:
-        return self.tracker.disconnect(at * SECOND)
+        return self.tracker.disconnect(at * SECOND, at * SECOND)
 
     def paused_time(self, at: int) -> float:
         return self.tracker.paused_time(at * SECOND) / SECOND
@@ -280,3 +280,16 @@ def test_states_without_an_epoch_are_compared_by_total_and_revision() -> None:
     thread.epoch = 2
     thread.apply(10, 7, False, 3, GAP)
     assert thread.paused_time(20) == 3
+
+
+def test_g2_a_link_that_died_in_silence_was_lost_with_its_last_message() -> None:
+    thread = Thread()
+    thread.apply(0, 1, True, 0, GAP)
+    assert thread.tracker.disconnect(40 * SECOND, 5 * SECOND), "waiters for the resume look again"
+    assert (thread.paused(40), thread.paused_time(50)) == (False, 35), "the grace is over"
+    # An answer after the last message confirmed the pause.
+    asked_later = Thread()
+    asked_later.apply(0, 1, True, 0, GAP)
+    asked_later.apply(20, 1, True, 20, asked(1))
+    asked_later.tracker.disconnect(40 * SECOND, 5 * SECOND)
+    assert (asked_later.paused(49), asked_later.paused_time(60)) == (True, 50)

@@ -387,3 +387,24 @@ def test_a_thousand_threads_share_one_stream() -> None:
         stage.stream.complete()
     [stream] = stage.runtime.streams
     assert len(stream.request.thread_ids) == 1_000
+
+
+def test_g2_a_pause_that_was_cut_off_leaves_the_question_nothing_of_the_grace() -> None:
+    stage = Stage(grace=5)
+    stage.linked(limit=3)
+    stage.move_to(1)
+    stage.stream.state("t", 2, count=1)
+    stage.move_to(2)
+    stage.disconnect()
+    stage.move_to(20)
+    assert stage.expiries() == [9.25], "1 s, the pause until 7, its other 2 s, and the least time of a question"
+
+
+def test_g2_of_a_link_that_died_in_silence_the_grace_counts_from_the_last_message() -> None:
+    stage = Stage(grace=20)
+    stage.linked(limit=3)
+    stage.move_to(1)
+    stage.stream.state("t", 2, count=1)
+    stage.connected = False
+    stage.move_to(40)
+    assert stage.expiries() == [31.25], "noticed after 30 s of silence, when its time had run out at 23"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .._io.durations import SECOND, Nanos
+from .._io.durations import SECOND, Nanos, to_nanos
 from .._watch.events import Disconnected, Event, State
 from .._watch.watching import Watching
 from .paused_time import Watched
@@ -70,7 +70,7 @@ class Controller:
             case State(state, gap):
                 if (followed := self._threads.get(state.thread_id)) is not None:
                     followed.clock.apply(state, Watched(gap))
-            case Disconnected(thread_ids):
+            case Disconnected(thread_ids, _, silent_for):
                 for thread_id in thread_ids:
                     if (followed := self._threads.get(thread_id)) is not None:
-                        followed.clock.disconnect()
+                        followed.clock.disconnect(to_nanos(silent_for))

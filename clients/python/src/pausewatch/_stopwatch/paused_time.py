@@ -12,7 +12,7 @@ and a pause that began or ended unseen is in the difference of two totals. Pure:
    of its total was before; what may have been after the beginning is credited (the gap until the first state is
    milliseconds, unless the link was down).
 2. Cut off, a paused thread counts as paused for `grace`, then as running: the leases that would end its pause cannot be
-   seen. The next state corrects what was assumed, both ways.
+   seen. A link that died in silence was lost with its last message. The next state corrects what was assumed, both ways.
 3. Another epoch, or a total or a revision that fell, means that the server lost its state (or forgot an idle thread). The new
    total has nothing in common with the old one: the paused time so far stays, and grows by the new total, by the time since the
    last state at most. A server without epochs sends 0, which is compared by total and revision.
@@ -145,11 +145,18 @@ class PausedTimeTracker:
             self._joined = Joined()
         return self.paused_time(now), self._joined
 
-    def disconnect(self, now: Nanos) -> bool:
-        """The watch is not heard any more. Says whether waiters must look again."""
+    @property
+    def is_pause_unconfirmed(self) -> bool:
+        """Whether the last state is a pause, and the watch has been disconnected since."""
+        return self._disconnected_at is not None and self._last is not None and self._last.seen.paused
+
+    def disconnect(self, now: Nanos, since: Nanos) -> bool:
+        """The watch has not been heard any more since then. Says whether waiters must look again."""
+        was_paused = self.is_paused(now)
         if self._disconnected_at is None:
-            self._disconnected_at = now
-        return self.is_paused(now)
+            # An answer may have confirmed the state later.
+            self._disconnected_at = since if self._last is None else max(since, self._last.moment.at)
+        return was_paused
 
     def apply(self, now: Moment, seen: Seen, via: Watched | Asked) -> bool:
         """Takes a state. Says whether waiters must look again: after a resume, and when an assumption is corrected."""

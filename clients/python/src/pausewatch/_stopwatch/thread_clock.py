@@ -32,7 +32,7 @@ class ThreadClock:
     """`grace`: for how long what cannot be confirmed counts. `deadline`: of a question."""
 
     def __init__(self, runtime: Runtime, thread_id: str, grace: Nanos, deadline: Nanos) -> None:
-        self.grace = grace
+        self._grace = grace
         self._runtime = runtime
         self._call = calls.get(thread_id)
         self._deadline = deadline
@@ -51,6 +51,14 @@ class ThreadClock:
     def valid_until(self) -> Nanos | None:
         """Until when what is known counts without being confirmed. None: the link is up."""
         return self._tracker.valid_until
+
+    @property
+    def grace_left(self) -> Nanos:
+        """How long a stopwatch that has run out may wait for an answer.
+
+        The grace is one budget: a pause that could not be confirmed has used it up.
+        """
+        return 0 if self._tracker.is_pause_unconfirmed else self._grace
 
     def paused_time(self, now: Nanos) -> Nanos:
         return self._tracker.paused_time(now)
@@ -73,9 +81,10 @@ class ThreadClock:
         """It is to look again, once, when a question is over."""
         self._wait_for_answer[waiter] = None
 
-    def disconnect(self) -> None:
-        """The watch is not heard any more."""
-        if self._tracker.disconnect(self._runtime.now()):
+    def disconnect(self, silent_for: Nanos = 0) -> None:
+        """The watch has not been heard any more for so long."""
+        now = self._runtime.now()
+        if self._tracker.disconnect(now, now - silent_for):
             self._tell_change()
 
     def apply(self, state: PauseState, via: Watched | Asked) -> None:

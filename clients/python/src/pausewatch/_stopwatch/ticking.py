@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _ASK_AGAIN: Nanos = 500 * MILLISECOND
 """Between two questions to a coordinator that cannot be asked; up to twice as long, at random."""
 _SHORTEST_ASK: Nanos = 250 * MILLISECOND
-"""However short the grace is, a question gets this much time."""
+"""However little of the grace is left, a question gets this much time."""
 
 
 class Ticking:
@@ -109,7 +109,7 @@ class Ticking:
 
     def _confirm(self, now: Nanos, ran_out: Nanos) -> None:
         """The time ran out: the coordinator must be asked, and then this looks again."""
-        give_up = ran_out + self._clock.grace
+        give_up = ran_out + self._clock.grace_left
         match self._clock.asked(ran_out):
             case Answered():
                 # The answer has been taken into account by this look.
@@ -134,7 +134,7 @@ class Ticking:
                     self._clock.wait_for_change(self)
 
     def _ask_again(self, ran_out: Nanos) -> None:
-        if self._runtime.now() < ran_out + self._clock.grace:
+        if self._runtime.now() < ran_out + self._clock.grace_left:
             self._clock.ask(ran_out)
         self.look()
 

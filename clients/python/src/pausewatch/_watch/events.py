@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Disconnected:
     """The threads; empty for a watch of every thread, where it is all of them."""
     error: CallError
     """Why."""
+    silent_for: timedelta = timedelta(0)
+    """How long ago the last message came, if the connection died in silence; zero if its end was noticed at once."""
 
 
 Event: TypeAlias = State | SnapshotComplete | Disconnected

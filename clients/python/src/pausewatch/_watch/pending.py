@@ -35,7 +35,7 @@ class Pending:
                 self._events.pop(_COMPLETE, None)
                 before = self._events.pop(_BROKEN, None)
                 ids = event.thread_ids | (before.thread_ids if isinstance(before, Disconnected) else frozenset())
-                self._events[_BROKEN] = Disconnected(ids, event.error)
+                self._events[_BROKEN] = Disconnected(ids, event.error, event.silent_for)
 
     def take(self) -> Event:
         """The oldest one. Raises KeyError if there is none."""

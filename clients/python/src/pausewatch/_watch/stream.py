@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from .._io.runtime import Cancel, Runtime, Stream
     from ..errors import CallError
 
-SILENCE: Nanos = 30 * SECOND
-"""Twice the time within which the server promises a heartbeat."""
+HEARTBEAT: Nanos = 15 * SECOND
+"""The time within which the server promises a heartbeat. A connection that ends after a longer silence was dead during it: its
+end is what a ping without an answer, or this library, has made of the silence."""
+SILENCE: Nanos = 2 * HEARTBEAT
+"""The longest silence."""
 
 
 class Listener(Protocol):
@@ -31,7 +34,7 @@ class Listener(Protocol):
 
     def state(self, number: int, state: PauseState) -> None: ...
     def snapshot_complete(self, number: int) -> None: ...
-    def broken(self, number: int, error: CallError) -> None: ...
+    def broken(self, number: int, error: CallError, silent_for: Nanos) -> None: ...
 
 
 class WatchStream:
@@ -69,11 +72,14 @@ class WatchStream:
         """Reads again."""
         self._held = False
         self._silent_at = self._runtime.now() + self._patience
+        if self._last_message is not None:
+            self._last_message = self._runtime.now()
         self._stream.go_on()
 
     def _open(self) -> None:
         self._silent_at = self._runtime.now() + self._first_answer_within
         self._patience: Nanos = self._first_answer_within
+        self._last_message: Nanos | None = None
         self._timer: Cancel = self._runtime.call_at(self._silent_at, self._look_for_silence)
         # The first break must be told at once; afterwards a connection is waited for.
         self._stream: Stream = self._runtime.stream(self._request, self._heard, self._ended, wait_for_ready=self._was_broken)
@@ -82,7 +88,8 @@ class WatchStream:
 
     def _heard(self, message: pb.WatchPauseStateResponse) -> None:
         self._patience = SILENCE
-        self._silent_at = self._runtime.now() + SILENCE
+        self._last_message = self._runtime.now()
+        self._silent_at = self._last_message + SILENCE
         match message.WhichOneof("event"):
             case "pause_state":
                 self._listener.state(self._number, PauseState.read(message.pause_state))
@@ -105,7 +112,8 @@ class WatchStream:
         self._was_broken = True
         self._timer.cancel()
         self._timer = self._runtime.call_at(self._runtime.now() + next(self._pauses), self._open)
-        self._listener.broken(self._number, error)
+        silent_for = 0 if self._last_message is None else self._runtime.now() - self._last_message
+        self._listener.broken(self._number, error, silent_for if silent_for >= HEARTBEAT else 0)
 
 
 def _pauses() -> Iterator[Nanos]:

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 from .events import Disconnected, Event, SnapshotComplete, State
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from ..errors import CallError
     from ..messages import PauseState
 
@@ -162,7 +164,7 @@ class StreamSet:
             self._drop(number)
         self._tell_complete()
 
-    def broken(self, number: int, error: CallError) -> None:
+    def broken(self, number: int, error: CallError, silent_for: timedelta) -> None:
         """The stream broke or could not be opened. It reopens by itself."""
         stream = self._streams.get(number)
         if stream is None:
@@ -181,7 +183,8 @@ class StreamSet:
             self._told_complete = False
             self.missing = []
             self._asked.clear()
-            self.events.append(Disconnected(frozenset() if self.everything else frozenset(affected), error))
+            thread_ids = frozenset() if self.everything else frozenset(affected)
+            self.events.append(Disconnected(thread_ids, error, silent_for))
 
     def found(self, thread_id: str, state: PauseState | None) -> None:
         """What asking for a missing thread brought; None: it cannot be asked for."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from .._io import calls
@@ -99,8 +100,8 @@ class Watching:
         self._set.snapshot_complete(number)
         self.start()
 
-    def broken(self, number: int, error: CallError) -> None:
-        self._set.broken(number, error)
+    def broken(self, number: int, error: CallError, silent_for: Nanos) -> None:
+        self._set.broken(number, error, timedelta(microseconds=silent_for // 1_000))
         if self._asking is not None and not self._set.missing:
             # What was asked for before a break may be older than what is missing after it.
             self._asking.cancel()
