@@ -89,9 +89,9 @@ export class Follower {
   async #follow(): Promise<void> {
     for await (const event of this.#states) {
       if (event.type === "state") this.#apply(event.state, event.gap);
-      if (event.type === "disconnected") this.#disconnect(event.threadIds);
+      if (event.type === "disconnected") this.#disconnect(event.threadIds, event.silentForMs);
     }
-    this.#disconnect(this.#threads.keys());
+    this.#disconnect(this.#threads.keys(), 0);
     this.#lingerMs = 0;
     for (const followed of this.#threads.values()) if (followed.stopwatches === 0) this.#linger(followed);
   }
@@ -100,7 +100,7 @@ export class Follower {
     this.#threads.get(state.threadId)?.thread.apply(state, { by: "watch", gap });
   }
 
-  #disconnect(threadIds: Iterable<string>): void {
-    for (const threadId of threadIds) this.#threads.get(threadId)?.thread.disconnect();
+  #disconnect(threadIds: Iterable<string>, silentForMs: number): void {
+    for (const threadId of threadIds) this.#threads.get(threadId)?.thread.disconnect(silentForMs);
   }
 }

@@ -10,8 +10,8 @@
  * 1. Nothing before the beginning is credited, and never more than the time since then. The first state cannot say which part of its total
  *    was before; what may have been after the beginning is credited (the gap until the first state is milliseconds, unless the link was
  *    down).
- * 2. Cut off, a paused thread counts as paused for `grace`, then as running: the leases that would end its pause cannot be seen. The next
- *    state corrects what was assumed, both ways.
+ * 2. Cut off, a paused thread counts as paused for `grace`, then as running: the leases that would end its pause cannot be seen. A link
+ *    that died in silence was lost with its last message. The next state corrects what was assumed, both ways.
  * 3. Another epoch, or a total or a revision that fell, means that the server lost its state (or forgot an idle thread). The new total has
  *    nothing in common with the old one: the paused time so far stays, and grows by the new total, by the time since the last state at most.
  *    A server without epochs sends 0, which is compared by total and revision.
@@ -110,10 +110,17 @@ export class PausedTimeTracker {
     return { pausedTime: this.pausedTime(now), joined: this.#joined };
   }
 
-  /** The watch is not heard any more. Says whether waiters must look again. */
-  disconnect(now: number): boolean {
-    this.#disconnectedAt ??= now;
-    return this.isPaused(now);
+  /** Whether the last state is a pause, and the watch has been disconnected since. */
+  get pauseIsUnconfirmed(): boolean {
+    return this.#disconnectedAt !== undefined && this.#last?.seen.paused === true;
+  }
+
+  /** The watch has not been heard any more since then. Says whether waiters must look again. */
+  disconnect(now: number, since: number): boolean {
+    const wasPaused = this.isPaused(now);
+    // An answer may have confirmed the state later.
+    this.#disconnectedAt ??= Math.max(since, this.#last?.now.at ?? since);
+    return wasPaused;
   }
 
   /** Takes a state. Says whether waiters must look again: after a resume, and when what was assumed is corrected. */

@@ -104,7 +104,7 @@ export class Stopwatch implements Waiter {
 
   /** Sees to it that the coordinator is asked, and expires when that is settled. */
   #confirm(thread: ThreadClock, now: number, ranOut: number): void {
-    const giveUp = ranOut + thread.graceMs;
+    const giveUp = ranOut + thread.graceLeftMs;
     const asked = thread.asked(ranOut);
     if (asked.is === "notYet") {
       thread.ask(ranOut);

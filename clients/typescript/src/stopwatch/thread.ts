@@ -56,8 +56,12 @@ export class ThreadClock {
     this.#tracker = new PausedTimeTracker(clock.now(), coordinator.graceMs);
   }
 
-  get graceMs(): number {
-    return this.#coordinator.graceMs;
+  /**
+   * How long a stopwatch that has run out may wait for an answer. The grace is one budget: a pause that could not be confirmed has used it
+   * up.
+   */
+  get graceLeftMs(): number {
+    return this.#tracker.pauseIsUnconfirmed ? 0 : this.#coordinator.graceMs;
   }
 
   /** The thread's state is known, and the watch is heard. */
@@ -85,9 +89,10 @@ export class ThreadClock {
     return this.#tracker.join(now);
   }
 
-  /** The watch is not heard any more. */
-  disconnect(): void {
-    if (this.#tracker.disconnect(this.#clock.now())) wake(this.#waiting);
+  /** The watch has not been heard any more for so long. */
+  disconnect(silentForMs = 0): void {
+    const now = this.#clock.now();
+    if (this.#tracker.disconnect(now, now - silentForMs)) wake(this.#waiting);
   }
 
   /** Takes a state. */

@@ -28,4 +28,6 @@ export interface DisconnectedEvent {
   readonly threadIds: readonly string[];
   /** Why. */
   readonly error: CallError;
+  /** How long ago the last message came, if the connection died in silence; 0 if its end was noticed at once. */
+  readonly silentForMs: number;
 }

@@ -8,7 +8,7 @@
 import type { CallError } from "../errors.js";
 import type { PauseState } from "../messages.js";
 import { type Version, versionOf } from "../version.js";
-import type { WatchEvent } from "./event.js";
+import type { DisconnectedEvent, WatchEvent } from "./event.js";
 
 /** What the reader was last told of a thread. */
 export interface Told {
@@ -23,7 +23,7 @@ interface StateEntry {
   overtaken: boolean;
 }
 
-type Entry = StateEntry | { readonly error: CallError; readonly threadIds: readonly string[] } | "snapshotComplete";
+type Entry = StateEntry | Omit<DisconnectedEvent, "type"> | "snapshotComplete";
 
 /** Keys that no thread id can be: those have a prefix. */
 const BREAK = "disconnected";
@@ -55,7 +55,7 @@ export class EventQueue {
   }
 
   /** `threadIds`: undefined is all of them. */
-  disconnected(threadIds: readonly string[] | undefined, error: CallError): void {
+  disconnected(threadIds: readonly string[] | undefined, error: CallError, silentForMs = 0): void {
     const earlier = this.#entries.get(BREAK) as { threadIds: readonly string[] } | undefined;
     const affected = new Set(threadIds);
     for (const id of earlier?.threadIds ?? []) {
@@ -67,7 +67,7 @@ export class EventQueue {
     }
     this.#entries.delete(COMPLETE);
     this.#entries.delete(BREAK);
-    this.#entries.set(BREAK, { error, threadIds: [...affected] });
+    this.#entries.set(BREAK, { error, threadIds: [...affected], silentForMs });
   }
 
   /** Takes the next event, which counts as told. */
@@ -75,7 +75,7 @@ export class EventQueue {
     for (const [key, entry] of this.#entries) {
       this.#entries.delete(key);
       if (entry === "snapshotComplete") return { type: "snapshotComplete" };
-      if ("error" in entry) return { type: "disconnected", threadIds: entry.threadIds, error: entry.error };
+      if ("error" in entry) return { type: "disconnected", ...entry };
       const { state, gap, told } = entry;
       const changed = told.version?.epoch !== state.storeEpoch || told.version.revision !== state.revision;
       told.version = versionOf(state);

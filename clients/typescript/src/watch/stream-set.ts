@@ -178,7 +178,7 @@ export class StreamSet {
     return {
       state: (state) => ifKept(() => (this.#options.all ? this.#tellAny(stream, state) : this.#take(stream, state))),
       complete: () => ifKept(() => this.#complete(stream)),
-      broken: (error) => ifKept(() => this.#broken(stream, error)),
+      broken: (error, silentForMs) => ifKept(() => this.#broken(stream, error, silentForMs)),
       alive: () => ifKept(() => undefined),
       room: this.#options.room,
     };
@@ -260,7 +260,7 @@ export class StreamSet {
     this.#options.queue.snapshotComplete();
   }
 
-  #broken(stream: WatchStream, error: CallError): void {
+  #broken(stream: WatchStream, error: CallError, silentForMs: number): void {
     stream.complete = false;
     stream.heldBack.clear();
     const first = !stream.broken;
@@ -283,7 +283,7 @@ export class StreamSet {
       this.#toldComplete = false;
       this.#missing = [];
       this.#asked.clear();
-      this.#options.queue.disconnected(this.#options.all ? undefined : threadIds, error);
+      this.#options.queue.disconnected(this.#options.all ? undefined : threadIds, error, silentForMs);
     }
     this.#plan();
   }

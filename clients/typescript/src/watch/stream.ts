@@ -12,8 +12,13 @@ import { type CallError, fromStatus, unavailable } from "../errors.js";
 import { type PauseState, pauseStateOf } from "../messages.js";
 import { Backoff, pauseFor } from "../retry.js";
 
-/** Twice the time within which the server promises a heartbeat. */
-const SILENCE_MS = 30_000;
+/**
+ * The time within which the server promises a heartbeat. A connection that ends after a longer silence was dead during it: its end is what a
+ * ping without an answer, or this library, has made of the silence.
+ */
+const HEARTBEAT_MS = 15_000;
+/** The longest silence. */
+const SILENCE_MS = 2 * HEARTBEAT_MS;
 /** The first pause before a stream is opened again, and the longest; each with up to as much again at random. */
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 3_000;
@@ -24,7 +29,7 @@ export interface Listener {
   /** Each thread was told once since the stream was opened. */
   complete(): void;
   /** The stream broke or could not be opened. It reopens by itself. */
-  broken(error: CallError): void;
+  broken(error: CallError, silentForMs: number): void;
   /** Nothing has changed. */
   alive(): void;
   /** Resolves when more can be told. */
@@ -44,27 +49,29 @@ export async function runStream(
     const attempt = new AbortController();
     const end = () => attempt.abort();
     stop.addEventListener("abort", end);
-    const { complete, error } = await read(calls, threadIds, includeElicitations, listener, attempt);
+    const { complete, error, lastMessage } = await read(calls, threadIds, includeElicitations, listener, attempt);
     stop.removeEventListener("abort", end);
     if (stop.aborted || calls.closing.aborted) return;
-    listener.broken(error);
+    const silentForMs = lastMessage === undefined ? 0 : performance.now() - lastMessage;
+    listener.broken(error, silentForMs >= HEARTBEAT_MS ? silentForMs : 0);
     if (complete) pauses.reset();
     // Also after a stream that worked: the clients of a restarted server must not all come back at once.
     await pauseFor(pauses.next(), calls.keepsAlive, stop);
   }
 }
 
-/** Reads to the end of one stream: whether its snapshot was complete, and why it ended. */
+/** Reads to the end of one stream: whether its snapshot was complete, why it ended, and when its last message came. */
 async function read(
   calls: Calls,
   threadIds: string[],
   includeElicitations: boolean,
   listener: Listener,
   attempt: AbortController,
-): Promise<{ complete: boolean; error: CallError }> {
+): Promise<{ complete: boolean; error: CallError; lastMessage: number | undefined }> {
   const { signal } = attempt;
   let complete = false;
   let silent: CallError | undefined;
+  let lastMessage: number | undefined;
   const giveUpAfter = (ms: number) =>
     setTimeout(() => {
       silent = unavailable(`the watch was silent for ${ms} ms`);
@@ -86,11 +93,12 @@ async function read(
       }
       const room = listener.room();
       if (room !== undefined) await room;
+      lastMessage = performance.now();
       silence = giveUpAfter(SILENCE_MS);
     }
-    return { complete, error: silent ?? unavailable("the watch ended") };
+    return { complete, error: silent ?? unavailable("the watch ended"), lastMessage };
   } catch (error) {
-    return { complete, error: silent ?? fromStatus(ConnectError.from(error)) };
+    return { complete, error: silent ?? fromStatus(ConnectError.from(error)), lastMessage };
   } finally {
     clearTimeout(silence);
   }

@@ -106,7 +106,7 @@ test("a break concerns the threads that it names; the end of the watch all", asy
   const [a, b] = [scene.start("a"), scene.start("b")];
   assert.equal(a.thread.linked, false, "nothing is known yet");
   await scene.tell(state("a", false, 1n), state("b", false, 1n), { type: "snapshotComplete" });
-  await scene.tell({ type: "disconnected", threadIds: ["a"], error: unavailable("cut") });
+  await scene.tell({ type: "disconnected", threadIds: ["a"], error: unavailable("cut"), silentForMs: 0 });
   assert.deepEqual([a.thread.linked, b.thread.linked], [false, true]);
   await scene.end();
   assert.deepEqual([a.thread.linked, b.thread.linked], [false, false]);

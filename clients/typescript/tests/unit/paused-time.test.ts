@@ -25,7 +25,7 @@ class Thread {
   }
 
   disconnect(at: number): boolean {
-    return this.tracker.disconnect(at * 1_000);
+    return this.tracker.disconnect(at * 1_000, at * 1_000);
   }
 
   pausedTime(at: number): number {
@@ -287,4 +287,17 @@ test("states without an epoch are compared by total and revision", () => {
   thread.epoch = 2n;
   thread.apply(10, 7n, false, 3, GAP);
   assert.equal(thread.pausedTime(20), 3);
+});
+
+test("g2: a link that died in silence was lost with its last message", () => {
+  const thread = new Thread();
+  thread.apply(0, 1n, true, 0, GAP);
+  assert.ok(thread.tracker.disconnect(40_000, 5_000), "waiters for the resume look again");
+  assert.deepEqual([thread.paused(40), thread.pausedTime(50)], [false, 35], "the grace is over");
+  // An answer after the last message confirmed the pause.
+  const asked = new Thread();
+  asked.apply(0, 1n, true, 0, GAP);
+  asked.apply(20, 1n, true, 20, ask(1n));
+  asked.tracker.disconnect(40_000, 5_000);
+  assert.deepEqual([asked.paused(49), asked.pausedTime(60)], [true, 50]);
 });

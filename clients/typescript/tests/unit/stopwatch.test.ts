@@ -217,3 +217,31 @@ test("stopped, it stands still for ever, expires never and leaves no timer", asy
   assert.deepEqual([stopwatch.expired, stopwatch.expiries, scene.clock.timers], [false, 0, 0]);
   assert.equal(stopwatch.elapsedMs, 0);
 });
+
+test("g2: a pause that was cut off leaves the question nothing of the grace", async () => {
+  const scene = new Scene(5_000);
+  scene.tell(1n, false, 0, true);
+  const stopwatch = scene.start(3_000);
+  await scene.clock.advance(1_000);
+  scene.tell(2n, true, 0);
+  await scene.clock.advance(1_000);
+  scene.thread.disconnect();
+  // 1 s, the pause until 7, its other 2 s, and the least time of a question.
+  await scene.clock.advance(7_200);
+  assert.equal(stopwatch.expired, false);
+  await scene.clock.advance(100);
+  assert.equal(stopwatch.expired, true);
+});
+
+test("g2: of a link that died in silence the grace counts from the last message", async () => {
+  const scene = new Scene(20_000);
+  scene.tell(1n, false, 0, true);
+  const stopwatch = scene.start(3_000);
+  await scene.clock.advance(1_000);
+  scene.tell(2n, true, 0);
+  await scene.clock.advance(30_000);
+  assert.equal(stopwatch.expired, false);
+  scene.thread.disconnect(30_000);
+  await scene.clock.advance(300);
+  assert.equal(stopwatch.expired, true, "its time had run out at 23 s");
+});
