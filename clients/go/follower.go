@@ -97,7 +97,7 @@ func (f *follower) run() {
 	for {
 		event, ok := f.queue.next(f.client.life)
 		if !ok {
-			f.disconnect(f.all())
+			f.disconnect(f.all(), 0)
 			return
 		}
 		switch event := event.(type) {
@@ -106,15 +106,15 @@ func (f *follower) run() {
 				clock.watched(event)
 			}
 		case Disconnected:
-			f.disconnect(event.ThreadIDs)
+			f.disconnect(event.ThreadIDs, event.SilentFor)
 		}
 	}
 }
 
-func (f *follower) disconnect(threadIDs []string) {
+func (f *follower) disconnect(threadIDs []string, silentFor time.Duration) {
 	for _, id := range threadIDs {
 		if clock := f.clock(id); clock != nil {
-			clock.disconnect()
+			clock.disconnect(silentFor)
 		}
 	}
 }

@@ -193,7 +193,7 @@ func (s *Stopwatch) confirm(seen sight, ranOut time.Time) (expired bool) {
 	if s.asking.IsZero() {
 		s.asking = seen.now
 	}
-	giveUp := ranOut.Add(s.follower.client.grace)
+	giveUp := ranOut.Add(seen.graceLeft)
 	if enough := s.asking.Add(shortestAsk); enough.After(giveUp) {
 		giveUp = enough
 	}

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // startStopwatch starts one on thread t, of which everything is known by then.
@@ -361,8 +364,8 @@ func TestG2APauseThatCannotBeSeenToEndEnds(t *testing.T) {
 		if r := s.Read(); r.Paused || r.Elapsed != time.Second {
 			t.Errorf("after the grace: %+v", r)
 		}
-		// Its limit, and one more grace for the answer.
-		expiresAfter(t, s, 31*time.Second+10*time.Second+30*time.Second)
+		// Its limit; nothing of the grace is left for the answer.
+		expiresAfter(t, s, 31*time.Second+10*time.Second+shortestAsk)
 	})
 }
 
@@ -373,8 +376,20 @@ func TestG2OneThatStandsStillWhenTheLinkBreaksRunsAgainToo(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		f.stop()
 		defer f.start()
-		// The grace of its pause, its limit, and the grace for the answer.
-		expiresAfter(t, s, 20*time.Second+30*time.Second+10*time.Second+30*time.Second)
+		// The grace of its pause, its limit, and the least time for the answer.
+		expiresAfter(t, s, 20*time.Second+30*time.Second+10*time.Second+shortestAsk)
+	})
+}
+
+func TestG2OfALinkThatDiedInSilenceTheGraceCountsFromTheLastMessage(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		s := startStopwatch(t, client, 10*time.Second)
+		f.pause("t")
+		synctest.Wait()
+		time.Sleep(time.Second)
+		f.vanish()
+		f.misbehave(func(string, any) error { return status.Error(codes.Unavailable, "gone") })
+		expiresAfter(t, s, 30*time.Second+10*time.Second+shortestAsk)
 	})
 }
 

@@ -42,6 +42,9 @@ type sight struct {
 	linked     bool
 	validUntil time.Time // When a pause that cannot be confirmed stops counting; zero while linked.
 	answered   time.Time
+	// How long a stopwatch that has run out may wait for an answer. The grace is one budget: a pause that could not be
+	// confirmed has used it up.
+	graceLeft time.Duration
 }
 
 func newThreadClock(client *Client, threadID string) *threadClock {
@@ -67,6 +70,9 @@ func (t *threadClock) see(s *Stopwatch, wait bool) sight {
 	seen := sight{now: now, pausedTime: t.tracker.PausedTime(now), paused: t.tracker.Paused(now), linked: !disconnected, answered: t.answered}
 	if disconnected {
 		seen.validUntil = validUntil
+	}
+	if !t.tracker.PauseUnconfirmed() {
+		seen.graceLeft = t.client.grace
 	}
 	if wait && (seen.paused || disconnected) {
 		t.waiting[s] = struct{}{}
@@ -103,11 +109,12 @@ func (t *threadClock) watched(event StateEvent) {
 	lookAll(woken)
 }
 
-// disconnect notes that the watch is no longer received.
-func (t *threadClock) disconnect() {
+// disconnect notes that the watch has not been received any more for so long.
+func (t *threadClock) disconnect(silentFor time.Duration) {
+	now := time.Now()
 	t.mu.Lock()
 	var woken []*Stopwatch
-	if t.tracker.Disconnect(time.Now()) {
+	if t.tracker.Disconnect(now, now.Add(-silentFor)) {
 		woken = wake(t.waiting)
 	}
 	t.mu.Unlock()

@@ -3,6 +3,7 @@ package pausewatch
 import (
 	"context"
 	"fmt"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -30,6 +31,8 @@ type Disconnected struct {
 	ThreadIDs []string
 	// Err says why.
 	Err error
+	// SilentFor is how long ago the last message came, if the connection died in silence; 0 if its end was noticed at once.
+	SilentFor time.Duration
 }
 
 func (StateEvent) event()       {}

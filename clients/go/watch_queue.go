@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Unread events after which the stream of a watch of everything is not read any more: the coordinator then keeps the
@@ -73,7 +74,7 @@ func (q *eventQueue) complete() {
 }
 
 // disconnected voids the snapshots whose completeness is not told yet.
-func (q *eventQueue) disconnected(threadIDs []string, err error) {
+func (q *eventQueue) disconnected(threadIDs []string, err error, silentFor time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.broken != nil {
@@ -81,7 +82,7 @@ func (q *eventQueue) disconnected(threadIDs []string, err error) {
 		threadIDs = union(q.broken.ThreadIDs, threadIDs)
 	}
 	q.before.dropComplete()
-	q.broken, q.after = &Disconnected{ThreadIDs: threadIDs, Err: err}, newSection()
+	q.broken, q.after = &Disconnected{ThreadIDs: threadIDs, Err: err, SilentFor: silentFor}, newSection()
 	q.wake()
 }
 

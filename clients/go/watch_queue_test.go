@@ -41,7 +41,7 @@ func TestAQueueConflates(t *testing.T) {
 		return func(q *eventQueue) { q.state(at(id, revision), gap) }
 	}
 	complete := func(q *eventQueue) { q.complete() }
-	broken := func(ids ...string) step { return func(q *eventQueue) { q.disconnected(ids, ErrClosed) } }
+	broken := func(ids ...string) step { return func(q *eventQueue) { q.disconnected(ids, ErrClosed, 0) } }
 	for name, c := range map[string]struct {
 		steps []step
 		want  string
@@ -74,7 +74,7 @@ func TestChangedIsAgainstWhatWasTold(t *testing.T) {
 	}
 	// Revision 2 waits, is not read, and comes again after a break.
 	q.state(at("a", 2), false)
-	q.disconnected([]string{"a"}, ErrClosed)
+	q.disconnected([]string{"a"}, ErrClosed, 0)
 	q.state(at("a", 2), true)
 	if got := told(q); got != "a@2 !a a@2?=" {
 		t.Errorf("got %q", got)
@@ -89,7 +89,7 @@ func TestG7AQueueIsBoundedByItsThreads(t *testing.T) {
 		}
 		q.complete()
 		if revision%10 == 0 {
-			q.disconnected(nil, ErrClosed)
+			q.disconnected(nil, ErrClosed, 0)
 		}
 	}
 	if n := len(slices.Collect(events(q))); n > 3+1+3+1 {

@@ -297,7 +297,7 @@ func (s *watchSet) tellComplete() {
 }
 
 // broken handles a stream that broke or could not be opened. It reopens by itself.
-func (s *watchSet) broken(l *watchStream, err error) {
+func (s *watchSet) broken(l *watchStream, err error, silentFor time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, running := s.streams[l]; !running {
@@ -327,7 +327,7 @@ func (s *watchSet) broken(l *watchStream, err error) {
 	}
 	if first && (s.all || len(affected) > 0) {
 		s.toldComplete = false
-		s.queue.disconnected(affected, err)
+		s.queue.disconnected(affected, err, silentFor)
 	}
 }
 

@@ -12,8 +12,11 @@ import (
 )
 
 const (
-	// Twice the time within which the server promises a heartbeat. TCP may believe in a connection for much longer.
-	silence = 30 * time.Second
+	// The time within which the server promises a heartbeat. A connection that ends after a longer silence was dead during
+	// it: its end is what a ping without an answer, or this library, has made of the silence.
+	heartbeat = 15 * time.Second
+	// The longest silence. TCP may believe in a connection for much longer.
+	silence = 2 * heartbeat
 	// The pauses before a stream is opened again.
 	firstReopen = 50 * time.Millisecond
 	mostReopen  = 3 * time.Second
@@ -52,11 +55,11 @@ func (l *watchStream) holdBack(state PauseState) {
 func (l *watchStream) run(ctx context.Context) {
 	pauses := backoff.Backoff{First: firstReopen, Most: mostReopen}
 	for {
-		complete, err := l.read(ctx)
+		complete, silentFor, err := l.read(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		l.set.broken(l, err)
+		l.set.broken(l, err, silentFor)
 		if complete {
 			pauses.Reset()
 		}
@@ -70,9 +73,15 @@ func (l *watchStream) run(ctx context.Context) {
 	}
 }
 
-// read reads one stream to its end: whether its snapshot was complete, and why it ended.
-func (l *watchStream) read(ctx context.Context) (complete bool, err error) {
+// read reads one stream to its end: whether its snapshot was complete, for how long it has been dead, and why it ended.
+func (l *watchStream) read(ctx context.Context) (complete bool, silentFor time.Duration, err error) {
 	began := time.Now()
+	lastMessage := began
+	defer func() {
+		if silentFor = time.Since(lastMessage); silentFor < heartbeat {
+			silentFor = 0
+		}
+	}()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	silent := time.AfterFunc(l.set.client.callTimeout, func() { cancel(errSilent) })
@@ -83,6 +92,7 @@ func (l *watchStream) read(ctx context.Context) (complete bool, err error) {
 		if err = l.awaitRoom(ctx, silent); err != nil {
 			break
 		}
+		lastMessage = time.Now()
 		var message *pausewatchv1.WatchPauseStateResponse
 		if message, err = stream.Recv(); err != nil {
 			break
@@ -99,11 +109,11 @@ func (l *watchStream) read(ctx context.Context) (complete bool, err error) {
 	}
 	switch {
 	case errors.Is(context.Cause(ctx), errSilent):
-		return complete, unavailable("the watch was silent for too long")
+		return complete, 0, unavailable("the watch was silent for too long")
 	case errors.Is(err, io.EOF):
-		return complete, unavailable("the watch ended")
+		return complete, 0, unavailable("the watch ended")
 	default:
-		return complete, l.set.client.typed(ctx, err, began)
+		return complete, 0, l.set.client.typed(ctx, err, began)
 	}
 }
 

@@ -62,7 +62,8 @@ type Place struct {
 //     which part of its total was before; what may have been after the beginning is credited (the gap until the first
 //     state is milliseconds, unless the link was down).
 //  2. Cut off, a paused thread counts as paused for a grace, then as running: the leases that would end its pause
-//     cannot be seen. The next state corrects what was assumed, both ways.
+//     cannot be seen. A link that died in silence was lost with its last message. The next state corrects what was
+//     assumed, both ways.
 //  3. Another epoch, or a total or a revision that fell, means that the server lost its state (or forgot an idle thread).
 //     The new total has nothing in common with the old one: the paused time so far stays, and grows by the new total, by
 //     the time since the last state at most. A server without epochs sends 0, which is compared by total and revision.
@@ -133,12 +134,23 @@ func (c *PausedTimeTracker) Join(now time.Time) (time.Duration, *Place) {
 	return c.PausedTime(now), c.place
 }
 
-// Disconnect: the watch is not heard any more. It says whether those who wait for the thread must look again.
-func (c *PausedTimeTracker) Disconnect(now time.Time) bool {
-	if c.disconnectedAt.IsZero() {
-		c.disconnectedAt = now
+// PauseUnconfirmed says whether the last state is a pause, and the watch has been disconnected since.
+func (c *PausedTimeTracker) PauseUnconfirmed() bool {
+	return c.known && c.last.seen.Paused && !c.disconnectedAt.IsZero()
+}
+
+// Disconnect: the watch has not been heard any more since then. It says whether those who wait for the thread must look
+// again.
+func (c *PausedTimeTracker) Disconnect(now, since time.Time) bool {
+	wasPaused := c.Paused(now)
+	// An answer may have confirmed the state later.
+	if c.known && since.Before(c.last.now.At) {
+		since = c.last.now.At
 	}
-	return c.Paused(now)
+	if c.disconnectedAt.IsZero() {
+		c.disconnectedAt = since
+	}
+	return wasPaused
 }
 
 // Watched takes a state from the watch; gap: the first one, or the first one after a break. It says whether those who

@@ -60,7 +60,7 @@ func TestTheFirstStateCreditsNoMoreThanTheTimeSinceTheBeginning(t *testing.T) {
 func TestG3PauseWithinABreakIsCreditedAfterwards(t *testing.T) {
 	c := newThread()
 	c.Watched(c.now(0), seen(1, false, 0), true)
-	equal(t, "nobody waits for the resume of a running thread", c.Disconnect(c.at(10)), false)
+	equal(t, "nobody waits for the resume of a running thread", c.Disconnect(c.at(10), c.at(10)), false)
 	equal(t, "paused time while cut off", c.pausedTime(25), 0)
 	equal(t, "waiters look again", c.Watched(c.now(25), seen(3, false, 9), true), true)
 	equal(t, "paused time", c.pausedTime(30), 9)
@@ -69,7 +69,7 @@ func TestG3PauseWithinABreakIsCreditedAfterwards(t *testing.T) {
 func TestG3PauseThatEndedWithinABreakIsCreditedToItsEndOnly(t *testing.T) {
 	c := newThread()
 	c.Watched(c.now(0), seen(1, true, 0), true)
-	equal(t, "those who wait for the resume must now see to themselves", c.Disconnect(c.at(10)), true)
+	equal(t, "those who wait for the resume must now see to themselves", c.Disconnect(c.at(10), c.at(10)), true)
 	equal(t, "assumed", c.pausedTime(25), 25)
 	equal(t, "waiters look again", c.Watched(c.now(25), seen(2, false, 12), true), true)
 	equal(t, "paused time", c.pausedTime(25), 12)
@@ -79,7 +79,7 @@ func TestG3PauseThatEndedWithinABreakIsCreditedToItsEndOnly(t *testing.T) {
 func TestG2CutOffAPauseCountsForTheGraceOnly(t *testing.T) {
 	c := newThread()
 	c.Watched(c.now(0), seen(1, true, 0), true)
-	c.Disconnect(c.at(10))
+	c.Disconnect(c.at(10), c.at(10))
 	equal(t, "paused within the grace", c.Paused(c.at(39)), true)
 	equal(t, "paused after the grace", c.Paused(c.at(40)), false)
 	equal(t, "assumed", c.pausedTime(100), 40)
@@ -92,7 +92,7 @@ func TestG2CutOffAPauseCountsForTheGraceOnly(t *testing.T) {
 func TestG3SnapshotThatAnAnswerHasOvertakenChangesNothing(t *testing.T) {
 	c := newThread()
 	c.Watched(c.now(0), seen(1, false, 0), true)
-	c.Disconnect(c.at(10))
+	c.Disconnect(c.at(10), c.at(10))
 	equal(t, "waiters look again", c.Asked(c.now(20), seen(3, false, 4), version(1)), true)
 	// Its stream was opened before the answer was given.
 	equal(t, "the link is up again: waiters look again", c.Watched(c.now(25), seen(2, true, 3), true), true)
@@ -122,7 +122,7 @@ func TestG3OfTwoViewsOfOnePauseTheOlderChangesNothing(t *testing.T) {
 	c.Asked(c.now(11), seen(2, true, 3), version(1))
 	equal(t, "paused time: the answer was on its way for long", c.pausedTime(12), 8)
 	equal(t, "paused", c.Paused(c.at(12)), true)
-	c.Disconnect(c.at(12))
+	c.Disconnect(c.at(12), c.at(12))
 	c.Asked(c.now(14), seen(2, true, 10), version(2))
 	c.Watched(c.now(15), seen(2, true, 8), true)
 	equal(t, "paused time: so was the snapshot", c.pausedTime(15), 11)
@@ -135,7 +135,7 @@ func TestG3OfTwoViewsOfOnePauseTheOlderChangesNothing(t *testing.T) {
 func TestRevisionBelowWhatTheWatchHasToldMeansLostStateWhateverWasAskedFor(t *testing.T) {
 	c := newThread()
 	c.Watched(c.now(0), seen(7, false, 0), true)
-	c.Disconnect(c.at(10))
+	c.Disconnect(c.at(10), c.at(10))
 	c.Asked(c.now(12), seen(9, false, 2), version(7))
 	c.Watched(c.now(20), seen(1, true, 0), true)
 	equal(t, "what was credited stays, and counts on", c.pausedTime(23), 5)
@@ -145,7 +145,7 @@ func TestRevisionBelowWhatTheWatchHasToldMeansLostStateWhateverWasAskedFor(t *te
 func TestG2AnswerWhileTheWatchIsCutCountsForOneMoreGrace(t *testing.T) {
 	c := newThread()
 	c.Watched(c.now(0), seen(1, false, 0), true)
-	c.Disconnect(c.at(10))
+	c.Disconnect(c.at(10), c.at(10))
 	c.Asked(c.now(20), seen(2, true, 5), version(1))
 	equal(t, "paused within the grace", c.Paused(c.at(49)), true)
 	equal(t, "paused after the grace", c.Paused(c.at(50)), false)
@@ -156,7 +156,7 @@ func TestAServerThatLostItsStateTakesNoCreditBack(t *testing.T) {
 	c := newThread()
 	c.Watched(c.now(0), seen(7, true, 50), true)
 	c.Watched(c.now(10), seen(8, false, 60), false)
-	c.Disconnect(c.at(10))
+	c.Disconnect(c.at(10), c.at(10))
 	c.Watched(c.now(20), seen(1, true, 3), true)
 	equal(t, "10 s before the loss, 3 s since", c.pausedTime(20), 13)
 	equal(t, "5 s more", c.pausedTime(25), 18)
@@ -212,7 +212,7 @@ func TestG3StateThatASleepOfTheMachineOvertookIsCreditedWhole(t *testing.T) {
 func TestWhoJoinsGetsItsPlaceWithTheNextState(t *testing.T) {
 	c := newThread()
 	c.Watched(c.now(0), seen(1, false, 0), true)
-	c.Disconnect(c.at(10))
+	c.Disconnect(c.at(10), c.at(10))
 	pausedTime, place := c.Join(c.at(15))
 	equal(t, "assumed", pausedTime, 0)
 	equal(t, "not known yet", place.At.IsZero(), true)
@@ -235,7 +235,7 @@ func TestG3LostTotalThatIsExceededMeanwhileIsCreditedInFull(t *testing.T) {
 	c.Watched(c.now(0), seen(1, false, 0), true)
 	c.Watched(c.now(10), seen(2, true, 0), false)
 	c.Watched(c.now(12), seen(3, false, 2), false)
-	c.Disconnect(c.at(20))
+	c.Disconnect(c.at(20), c.at(20))
 	// Lost 2 s; a pause began 4 s ago, so that the total exceeds the lost one.
 	c.Watched(c.now(25), seenIn(2, 900, true, 4), true)
 	equal(t, "paused time", c.pausedTime(25), 6)
@@ -248,7 +248,7 @@ func TestG3PauseOnBothSidesOfALossIsCreditedBeyondTheGrace(t *testing.T) {
 	c := newThread()
 	c.Watched(c.now(0), seen(1, false, 0), true)
 	c.Watched(c.now(10), seen(2, true, 0), false)
-	c.Disconnect(c.at(20))
+	c.Disconnect(c.at(20), c.at(20))
 	// Paused for 10 s until the disconnect, again since 25.
 	c.Watched(c.now(100), seenIn(2, 900, true, 75), true)
 	equal(t, "paused time", c.pausedTime(100), 85)
@@ -258,7 +258,7 @@ func TestG3PauseOnBothSidesOfALossIsCreditedBeyondTheGrace(t *testing.T) {
 func TestPauseThatALossEndedKeepsWhatWasAssumed(t *testing.T) {
 	c := newThread()
 	c.Watched(c.now(0), seen(1, true, 0), true)
-	c.Disconnect(c.at(10))
+	c.Disconnect(c.at(10), c.at(10))
 	equal(t, "waiters for the resume look again", c.Watched(c.now(15), seenIn(2, 900, false, 0), true), true)
 	equal(t, "paused time", c.pausedTime(15), 15)
 	equal(t, "paused time later", c.pausedTime(30), 15)
@@ -277,7 +277,7 @@ func TestEpochThatWasLeftDoesNotComeBackByLateStates(t *testing.T) {
 	c.Asked(c.now(6), seenIn(3, 1000, true, 0), version(7))
 	equal(t, "paused, of a server that lost its state twice while the question was open", c.Paused(c.at(6)), true)
 	// The operator went back to the first store, and the watch says so.
-	c.Disconnect(c.at(8))
+	c.Disconnect(c.at(8), c.at(8))
 	c.Watched(c.now(9), seen(8, false, 5), true)
 	equal(t, "paused after all", c.Paused(c.at(9)), false)
 	equal(t, "paused time after all", c.pausedTime(12), 7)
@@ -286,7 +286,7 @@ func TestEpochThatWasLeftDoesNotComeBackByLateStates(t *testing.T) {
 func TestRevisionsAreBoundsWithinTheirEpochOnly(t *testing.T) {
 	c := newThread()
 	c.Watched(c.now(0), seen(900, false, 0), true)
-	c.Disconnect(c.at(1))
+	c.Disconnect(c.at(1), c.at(1))
 	c.Asked(c.now(2), seenIn(2, 7, true, 0), version(900))
 	// Its stream was opened before the answer; that its revision is lower says nothing.
 	c.Watched(c.now(3), seenIn(2, 6, false, 0), true)
@@ -299,8 +299,23 @@ func TestStatesWithoutAnEpochAreComparedByTotalAndRevision(t *testing.T) {
 	c := newThread()
 	c.Watched(c.now(0), seenIn(0, 5, false, 0), true)
 	c.Watched(c.now(5), seenIn(0, 6, true, 0), false)
-	c.Disconnect(c.at(6))
+	c.Disconnect(c.at(6), c.at(6))
 	// The server was upgraded, and kept its store.
 	c.Watched(c.now(10), seenIn(2, 7, false, 3), true)
 	equal(t, "paused time", c.pausedTime(20), 3)
+}
+
+func TestG2LinkThatDiedInSilenceWasLostWithItsLastMessage(t *testing.T) {
+	c := newThread()
+	c.Watched(c.now(0), seen(1, true, 0), true)
+	equal(t, "waiters for the resume look again", c.Disconnect(c.at(40), c.at(5)), true)
+	equal(t, "paused after the grace", c.Paused(c.at(40)), false)
+	equal(t, "paused time", c.pausedTime(50), 35)
+	// An answer after the last message confirmed the pause.
+	asked := newThread()
+	asked.Watched(asked.now(0), seen(1, true, 0), true)
+	asked.Asked(asked.now(20), seen(1, true, 20), version(1))
+	asked.Disconnect(asked.at(40), asked.at(5))
+	equal(t, "paused within the grace", asked.Paused(asked.at(49)), true)
+	equal(t, "paused time of the confirmed pause", asked.pausedTime(60), 50)
 }
