@@ -101,7 +101,10 @@ final class Follower {
             PausedTimeTracker.Via via = new PausedTimeTracker.Via.Watch(update.gap());
             clock(update.state().threadId()).ifPresent(clock -> clock.apply(update.state(), via));
         } else if (event instanceof WatchEvent.Disconnected disconnected) {
-            disconnected.threadIds().forEach(threadId -> clock(threadId).ifPresent(ThreadClock::disconnect));
+            long silentFor = Nanos.of(disconnected.silentFor());
+            disconnected
+                    .threadIds()
+                    .forEach(threadId -> clock(threadId).ifPresent(clock -> clock.disconnect(silentFor)));
         }
     }
 }

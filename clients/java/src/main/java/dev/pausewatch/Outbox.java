@@ -1,5 +1,6 @@
 package dev.pausewatch;
 
+import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.Iterator;
@@ -40,6 +41,7 @@ final class Outbox {
 
     private final Set<String> cutThreads = new LinkedHashSet<>();
     private PausewatchException cutError;
+    private Duration cutSilentFor = Duration.ZERO;
     /** Something has become unknown since the last end of a snapshot was told. */
     private boolean completeDue = true;
 
@@ -168,14 +170,15 @@ final class Outbox {
         expectSnapshot();
     }
 
-    /** Tells that nothing is known of these threads any more, and why. */
-    void disconnected(Collection<String> threadIds, PausewatchException error) {
+    /** Tells that nothing is known of these threads any more, why, and for how many nanoseconds nothing was heard before. */
+    void disconnected(Collection<String> threadIds, PausewatchException error, long silentFor) {
         synchronized (this) {
             disconnect(threadIds);
             if (!all) {
                 cutThreads.addAll(threadIds);
             }
             cutError = error;
+            cutSilentFor = Duration.ofNanos(silentFor);
             // Behind what is left to tell, so that no state of these threads comes before it.
             waiting.add(Token.DISCONNECTED);
         }
@@ -235,7 +238,7 @@ final class Outbox {
             return Optional.of(new WatchEvent.SnapshotComplete());
         }
         if (next == Token.DISCONNECTED) {
-            WatchEvent event = new WatchEvent.Disconnected(List.copyOf(cutThreads), cutError);
+            WatchEvent event = new WatchEvent.Disconnected(List.copyOf(cutThreads), cutError, cutSilentFor);
             cutThreads.clear();
             return Optional.of(event);
         }

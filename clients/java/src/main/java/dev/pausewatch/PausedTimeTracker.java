@@ -19,8 +19,8 @@ import java.util.concurrent.atomic.AtomicReference;
  * <p>1. Nothing before the beginning is credited, and never more than the time since then. The first state cannot say which part of its total
  * was before; what may have been after the beginning is credited (the gap until the first state is milliseconds, unless the link was down).
  *
- * <p>2. Cut off, a paused thread counts as paused for {@code grace}, then as running: the leases that would end its pause cannot be seen. The next
- * state corrects what was assumed, both ways.
+ * <p>2. Cut off, a paused thread counts as paused for {@code grace}, then as running: the leases that would end its pause cannot be seen. A link
+ * that died in silence was lost with its last message. The next state corrects what was assumed, both ways.
  *
  * <p>3. Another epoch, or a total or a revision that fell, means that the server lost its state (or forgot an idle thread). The new total has
  * nothing in common with the old one: the paused time so far stays, and grows by the new total, by the time since the last state at most. A
@@ -140,12 +140,20 @@ final class PausedTimeTracker {
         return new Join(pausedTime(now), joined);
     }
 
-    /** The watch is not heard any more. Says whether waiters must look again. */
-    boolean disconnect(long now) {
+    /** Whether the last state is a pause, and the watch has been disconnected since. */
+    boolean isPauseUnconfirmed() {
+        return last != null && last.seen.paused && disconnectedAt.isPresent();
+    }
+
+    /** The watch has not been heard any more since then. Says whether waiters must look again. */
+    boolean disconnect(long now, long since) {
+        boolean wasPaused = isPaused(now);
         if (disconnectedAt.isEmpty()) {
-            disconnectedAt = OptionalLong.of(now);
+            // An answer may have confirmed the state later.
+            boolean confirmed = last != null && last.now.at - since > 0;
+            disconnectedAt = OptionalLong.of(confirmed ? last.now.at : since);
         }
-        return isPaused(now);
+        return wasPaused;
     }
 
     /** Takes a state. Says whether waiters must look again: after a resume, and when what was assumed is corrected. */

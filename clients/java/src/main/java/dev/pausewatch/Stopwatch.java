@@ -23,7 +23,7 @@ import java.util.concurrent.TimeUnit;
 final class Stopwatch {
     /** Between two questions to a coordinator that cannot be asked; up to twice as long, at random. */
     private static final long ASK_AGAIN = TimeUnit.MILLISECONDS.toNanos(500);
-    /** However short the grace is, a question gets this much time. */
+    /** However little of the grace is left, a question gets this much time. */
     private static final long SHORTEST_ASK = TimeUnit.MILLISECONDS.toNanos(250);
 
     private final Timer timer;
@@ -169,7 +169,7 @@ final class Stopwatch {
     /** Sees to it that the coordinator is asked, and expires when that is settled. */
     private void confirm(long ranOut) {
         long now = timer.now();
-        long giveUp = ranOut + thread.grace();
+        long giveUp = ranOut + thread.graceLeft();
         ThreadClock.Asked asked = thread.asked(ranOut);
         if (asked instanceof ThreadClock.Asked.NotYet) {
             thread.ask();

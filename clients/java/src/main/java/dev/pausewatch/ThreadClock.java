@@ -84,8 +84,11 @@ final class ThreadClock {
         this.tracker = new PausedTimeTracker(timer.now(), grace);
     }
 
-    long grace() {
-        return grace;
+    /**
+     * How long a stopwatch that has run out may wait for an answer. The grace is one budget: a pause that could not be confirmed has used it up.
+     */
+    synchronized long graceLeft() {
+        return tracker.isPauseUnconfirmed() ? 0 : grace;
     }
 
     /** Told when waiters must look again. */
@@ -115,11 +118,12 @@ final class ThreadClock {
         return tracker.join(now);
     }
 
-    /** The watch is not heard any more. */
-    void disconnect() {
+    /** The watch has not been heard any more for so long. */
+    void disconnect(long silentFor) {
         boolean wake;
         synchronized (this) {
-            wake = tracker.disconnect(timer.now());
+            long now = timer.now();
+            wake = tracker.disconnect(now, now - silentFor);
         }
         if (wake) {
             changed.wake();

@@ -1,5 +1,6 @@
 package dev.pausewatch;
 
+import java.time.Duration;
 import java.util.List;
 
 /** One event of a {@link Watch}. */
@@ -21,6 +22,7 @@ public sealed interface WatchEvent {
      *
      * @param threadIds the threads; empty with {@link Client#watchAll()}, where it is all of them
      * @param error why
+     * @param silentFor how long ago the last message came, if the connection died in silence; zero if its end was noticed at once
      */
-    record Disconnected(List<String> threadIds, PausewatchException error) implements WatchEvent {}
+    record Disconnected(List<String> threadIds, PausewatchException error, Duration silentFor) implements WatchEvent {}
 }

@@ -178,12 +178,12 @@ final class WatchGroup implements WatchStream.Reader {
     }
 
     @Override
-    public void broken(WatchStream stream, PausewatchException error) {
+    public void broken(WatchStream stream, PausewatchException error, long silentFor) {
         if (isStream(current, stream)) {
             List<String> lost = all ? environment.outbox.threadIds() : List.copyOf(current.threadIds);
             serveBy(null);
             missing.forget();
-            tellBreak(lost, error);
+            tellBreak(lost, error, silentFor);
             if (opening != null) {
                 // It was heard after what has just been lost.
                 opening.heldBack.values().forEach(state -> environment.outbox.state(state, true));
@@ -196,7 +196,7 @@ final class WatchGroup implements WatchStream.Reader {
             if (breakTold || (lost.isEmpty() && !all)) {
                 environment.outbox.disconnect(lost);
             } else {
-                tellBreak(lost, error);
+                tellBreak(lost, error, silentFor);
             }
         } else {
             return;
@@ -217,9 +217,9 @@ final class WatchGroup implements WatchStream.Reader {
         }
     }
 
-    private void tellBreak(List<String> threadIds, PausewatchException error) {
+    private void tellBreak(List<String> threadIds, PausewatchException error, long silentFor) {
         breakTold = true;
-        environment.outbox.disconnected(threadIds, error);
+        environment.outbox.disconnected(threadIds, error, silentFor);
     }
 
     private void schedule() {

@@ -24,8 +24,14 @@ import java.util.concurrent.TimeUnit;
  * pings meanwhile.
  */
 final class WatchStream implements ClientResponseObserver<WatchPauseStateRequest, WatchPauseStateResponse> {
-    /** Twice the time within which the server promises a heartbeat. */
-    private static final long SILENCE_NANOS = TimeUnit.SECONDS.toNanos(30);
+    /**
+     * The time within which the server promises a heartbeat. A connection that ends after a longer silence was dead during it: its end is what a
+     * ping without an answer, or this library, has made of the silence.
+     */
+    private static final long HEARTBEAT_NANOS = TimeUnit.SECONDS.toNanos(15);
+
+    /** The longest silence. */
+    private static final long SILENCE_NANOS = 2 * HEARTBEAT_NANOS;
 
     private final Connection connection;
     private final Timer timer;
@@ -45,8 +51,8 @@ final class WatchStream implements ClientResponseObserver<WatchPauseStateRequest
         /** Each thread was told once since the stream was opened. */
         void complete(WatchStream stream);
 
-        /** The stream broke, or could not be opened. */
-        void broken(WatchStream stream, PausewatchException error);
+        /** The stream broke, or could not be opened; {@code silentFor}: nanoseconds since its last message, if it died in silence. */
+        void broken(WatchStream stream, PausewatchException error, long silentFor);
 
         /** Whether more should come now; if not, {@link WatchStream#readOn} is called when there is. */
         boolean hasRoom();
@@ -137,7 +143,8 @@ final class WatchStream implements ClientResponseObserver<WatchPauseStateRequest
     private void broken(Throwable thrown) {
         if (!over) {
             cancel();
-            reader.broken(this, Failure.of(thrown));
+            long silentFor = stands ? 0 : timer.now() - heard;
+            reader.broken(this, Failure.of(thrown), silentFor >= HEARTBEAT_NANOS ? silentFor : 0);
         }
     }
 

@@ -86,7 +86,7 @@ class OutboxTest {
         Outbox all = new Outbox(true);
         all.state(state("t", 1, true), true);
         told(all);
-        all.disconnected(List.of("t"), LOST);
+        all.disconnected(List.of("t"), LOST, 0);
         told(all);
         assertEquals(List.of("t"), all.unknown());
         return all;
@@ -113,7 +113,7 @@ class OutboxTest {
         Outbox all = brokenOutboxOfAll();
         all.answer(state("t", 6, false));
         told(all);
-        all.disconnected(List.of(), LOST);
+        all.disconnected(List.of(), LOST, 0);
         all.state(state("t", 3, true), true);
         assertEquals(List.of("!", "t3g"), told(all), "the server has lost its state");
     }
@@ -138,10 +138,10 @@ class OutboxTest {
         outbox.add("t");
         outbox.state(state("t", 5, false), false);
         told(outbox);
-        outbox.disconnected(List.of("t"), LOST);
+        outbox.disconnected(List.of("t"), LOST, 0);
         outbox.state(state("t", 5, false), false);
         assertEquals(List.of("!t", "t5g="), told(outbox));
-        outbox.disconnected(List.of("t"), LOST);
+        outbox.disconnected(List.of("t"), LOST, 0);
         outbox.state(state("t", 2, false), false);
         assertEquals(List.of("!t", "t2g"), told(outbox));
     }
@@ -154,7 +154,7 @@ class OutboxTest {
             outbox.state(state("t", revision, true), false);
             outbox.state(state("u", revision, true), false);
             outbox.snapshotComplete();
-            outbox.disconnected(List.of("t"), LOST);
+            outbox.disconnected(List.of("t"), LOST, 0);
         }
         assertEquals(List.of("u100g", "!t"), told(outbox));
         outbox.state(state("t", 100, true), false);
@@ -199,7 +199,7 @@ class OutboxTest {
         all.state(state("t", 1, true), true);
         all.state(state("u", 2, true), true);
         told(all);
-        all.disconnected(all.threadIds(), LOST);
+        all.disconnected(all.threadIds(), LOST, 0);
         all.state(state("u", 2, true), true);
         assertEquals(List.of("t"), all.unknown());
         assertEquals(List.of("!", "u2g="), told(all));
@@ -241,7 +241,7 @@ class OutboxTest {
         all.state(state("told", 2, false), false);
         all.state(state("ran", 2, false), false);
         all.state(state("paused", 1, true), false);
-        all.disconnected(all.threadIds(), LOST);
+        all.disconnected(all.threadIds(), LOST, 0);
         assertEquals(List.of("told"), all.unknown());
         all.state(state("paused", 1, true), true);
         assertEquals(List.of("!", "paused1g"), told(all), "the snapshot names it");
@@ -262,7 +262,7 @@ class OutboxTest {
         outbox.add("t");
         outbox.state(state("t", 5, false), false);
         assertEquals(List.of("t5g"), told(outbox));
-        outbox.disconnected(List.of("t"), LOST);
+        outbox.disconnected(List.of("t"), LOST, 0);
         outbox.state(state(2, "t", 5, false), true);
         assertEquals(List.of("!t", "t5g"), told(outbox));
         outbox.state(state(3, "t", 4, true), false);

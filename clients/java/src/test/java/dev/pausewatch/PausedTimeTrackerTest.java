@@ -44,7 +44,7 @@ class PausedTimeTrackerTest {
     }
 
     private boolean disconnect(long at) {
-        return tracker.disconnect(START + s(at));
+        return tracker.disconnect(START + s(at), START + s(at));
     }
 
     private void assertPausedTime(long pausedTime, long at) {
@@ -353,5 +353,22 @@ class PausedTimeTrackerTest {
         epoch = 2;
         apply(10, 7, false, 3, GAP);
         assertPausedTime(3, 20);
+    }
+
+    @Test
+    void g2ALinkThatDiedInSilenceWasLostWithItsLastMessage() {
+        apply(0, 1, true, 0, GAP);
+        assertTrue(tracker.disconnect(START + s(40), START + s(5)), "waiters for the resume look again");
+        assertFalse(isPaused(40), "the grace is over");
+        assertPausedTime(35, 50);
+    }
+
+    @Test
+    void g2AnAnswerAfterTheLastMessageConfirmsAPause() {
+        apply(0, 1, true, 0, GAP);
+        apply(20, 1, true, 20, ask(1));
+        tracker.disconnect(START + s(40), START + s(5));
+        assertTrue(isPaused(49));
+        assertPausedTime(50, 60);
     }
 }

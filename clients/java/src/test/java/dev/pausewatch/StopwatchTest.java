@@ -186,7 +186,7 @@ class StopwatchTest {
     void g1WhoJoinsWhileCutOffIsNotChargedWhatWasAssumedBefore() {
         watched(true, 0);
         timer.advance(s(1));
-        thread.disconnect();
+        thread.disconnect(0);
         // Assumed to be paused up to here, in truth for 1 s.
         timer.advance(s(19));
         Stopwatch stopwatch = started(10);
@@ -208,7 +208,7 @@ class StopwatchTest {
         timer.advance(s(9));
         Stopwatch stopwatch = started(5);
         timer.advance(s(1));
-        thread.disconnect();
+        thread.disconnect(0);
         thread.apply(state(false, 1), new PausedTimeTracker.Via.Watch(true));
         timer.settle();
         assertEquals(s(1), elapsed(stopwatch));
@@ -255,7 +255,7 @@ class StopwatchTest {
     void cutOffItWaitsForTheLinkAsLongAsTheGrace() {
         watched(false, 0);
         Stopwatch stopwatch = started(10);
-        thread.disconnect();
+        thread.disconnect(0);
         timer.advance(s(10));
         for (int tenth = 0; tenth < 1_000 && expired.isEmpty(); tenth++) {
             if (!questions.isEmpty()) {
@@ -272,7 +272,7 @@ class StopwatchTest {
     void g1ALinkThatComesBackWithinTheGraceSavesIt() {
         watched(false, 0);
         Stopwatch stopwatch = started(10);
-        thread.disconnect();
+        thread.disconnect(0);
         timer.advance(s(10));
         fail();
         timer.advance(s(5));
@@ -287,7 +287,7 @@ class StopwatchTest {
         watched(true, 0);
         Stopwatch stopwatch = started(10);
         timer.advance(s(5));
-        thread.disconnect();
+        thread.disconnect(0);
         timer.advance(GRACE);
         assertFalse(stopwatch.read().paused());
         timer.advance(s(10));
@@ -325,5 +325,34 @@ class StopwatchTest {
         timer.advance(Duration.ofDays(3_650));
         assertEquals(Duration.ofDays(3_650), elapsed(stopwatch[0]));
         assertEquals(List.of(), expired);
+    }
+
+    @Test
+    void g2APauseThatWasCutOffLeavesTheQuestionNothingOfTheGrace() {
+        watched(false, 0);
+        Stopwatch stopwatch = started(3);
+        timer.advance(s(1));
+        watched(true, 0);
+        timer.advance(s(1));
+        thread.disconnect(0);
+        // 1 s, the pause until one grace after 2 s, its other 2 s, and the least time of a question.
+        timer.advance(GRACE.plus(s(2.2)));
+        assertFalse(stopwatch.read().expired());
+        timer.advance(s(0.1));
+        assertTrue(stopwatch.read().expired());
+    }
+
+    @Test
+    void g2OfALinkThatDiedInSilenceTheGraceCountsFromTheLastMessage() {
+        watched(false, 0);
+        Stopwatch stopwatch = started(3);
+        timer.advance(s(1));
+        watched(true, 0);
+        timer.advance(GRACE);
+        thread.disconnect(GRACE.toNanos());
+        timer.advance(s(2.2));
+        assertFalse(stopwatch.read().expired());
+        timer.advance(s(0.1));
+        assertTrue(stopwatch.read().expired());
     }
 }

@@ -40,7 +40,7 @@ class WatchStreamTest {
         public void complete(WatchStream stream) {}
 
         @Override
-        public void broken(WatchStream stream, PausewatchException error) {
+        public void broken(WatchStream stream, PausewatchException error, long silentFor) {
             breaks++;
         }
 
