@@ -2,4 +2,5 @@
 mod grammar;
 mod oracle;
 mod page;
+mod phrases;
 mod table;
