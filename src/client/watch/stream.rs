@@ -63,7 +63,7 @@ impl Drop for StreamHandle {
 struct Sink {
     stream_id: u64,
     opened: Instant,
-    /// When the last message was received, if any was since the stream was opened.
+    /// When the last message had been passed on, if any was since the stream was opened.
     last_message: Option<Instant>,
     sender: mpsc::Sender<Message>,
 }
@@ -138,8 +138,8 @@ async fn read(
                 Some(Wire::Heartbeat(_)) | None => StreamEvent::Heartbeat,
             },
         };
-        sink.last_message = Some(Instant::now());
         sink.send(event).await?;
+        sink.last_message = Some(Instant::now());
     }
 }
 

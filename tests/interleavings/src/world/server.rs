@@ -79,7 +79,8 @@ impl Server {
 
     pub(super) async fn get(&self, request: v1::GetPauseStateRequest) -> Result<v1::GetPauseStateResponse, Status> {
         let thread = wire::thread_id(&request.thread_id).map_err(status::of_field)?;
-        let pause_state = Some(wire::view(&self.hub().get(&thread), Moment { now: Moved.now(), epoch: self.hub().epoch() }));
+        let pause_state =
+            Some(wire::view(&self.hub().get(&thread), Moment { now: Moved.now(), epoch: self.hub().epoch() }));
         Ok(v1::GetPauseStateResponse { pause_state })
     }
 }

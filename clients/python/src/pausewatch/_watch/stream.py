@@ -56,6 +56,7 @@ class WatchStream:
         self._pauses = _pauses()
         self._was_broken = False
         self._held = False
+        self._last_message: Nanos | None = None
         self._open()
 
     def close(self) -> None:
@@ -79,7 +80,7 @@ class WatchStream:
     def _open(self) -> None:
         self._silent_at = self._runtime.now() + self._first_answer_within
         self._patience: Nanos = self._first_answer_within
-        self._last_message: Nanos | None = None
+        self._last_message = None
         self._timer: Cancel = self._runtime.call_at(self._silent_at, self._look_for_silence)
         # The first break must be told at once; afterwards a connection is waited for.
         self._stream: Stream = self._runtime.stream(self._request, self._heard, self._ended, wait_for_ready=self._was_broken)
