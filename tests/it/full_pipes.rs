@@ -201,17 +201,33 @@ fn watch_ends_by_a_signal_when_its_output_cannot_be_written() {
 #[test]
 fn commands_with_one_answer_go_on_when_their_output_is_read() {
     let coordinator = Coordinator::start();
-    for args in [["get", "--output", "text"], ["list", "--output", "json"], ["increment", "--output", "text"]] {
+    let directory = tempfile::tempdir().unwrap();
+    let tokens = directory.path().join("tokens").display().to_string();
+    let token = format!("token add --prefix a {tokens}");
+    for line in [
+        "get",
+        "list --output json",
+        "increment",
+        "decrement",
+        "health",
+        "config check /dev/null",
+        "completions bash",
+        "man",
+        "--help",
+        "get --help",
+        &token,
+    ] {
         let (mut reader, full) = full_pipe();
-        let mut command = coordinator.command(args);
+        let mut command = coordinator.command([]);
+        command.args(line.split(' '));
         command.stdout(full);
         let mut running = Running::start(command);
-        assert!(running.0.try_wait().unwrap().is_none());
+        assert!(running.0.try_wait().unwrap().is_none(), "{line}");
         let reading = std::thread::spawn(move || {
             let mut text = Vec::new();
             reader.read_to_end(&mut text).map(|_| text)
         });
-        assert!(running.ended().success());
+        assert!(running.ended().success(), "{line}");
         assert!(reading.join().unwrap().unwrap().iter().any(|byte| *byte != b'x'));
     }
 }

@@ -56,7 +56,8 @@ pub struct Args {
     /// Print each signal that is sent on standard error.
     #[arg(short, long)]
     verbose: bool,
-    /// Maximum extra time, in all, while the coordinator is unreachable.
+    /// Maximum extra time, in all, while the coordinator is unreachable. A connection that dies without a sign is noticed
+    /// within 30s.
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "30s")]
     disconnect_grace: Duration,
     #[command(flatten)]
