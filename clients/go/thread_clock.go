@@ -43,7 +43,7 @@ type sight struct {
 	validUntil time.Time // When a pause that cannot be confirmed stops counting; zero while linked.
 	answered   time.Time
 	// How long a stopwatch that has run out may wait for an answer. The grace is one budget: a pause that could not be
-	// confirmed has used it up.
+	// confirmed has used some of it, since the stopwatch joined.
 	graceLeft time.Duration
 }
 
@@ -71,9 +71,7 @@ func (t *threadClock) see(s *Stopwatch, wait bool) sight {
 	if disconnected {
 		seen.validUntil = validUntil
 	}
-	if !t.tracker.PauseUnconfirmed() {
-		seen.graceLeft = t.client.grace
-	}
+	seen.graceLeft = t.client.grace - t.tracker.UnconfirmedPause(s.began)
 	if wait && (seen.paused || disconnected) {
 		t.waiting[s] = struct{}{}
 	}

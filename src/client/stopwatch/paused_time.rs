@@ -157,9 +157,13 @@ impl PausedTimeTracker {
         was_paused
     }
 
-    /// Whether the last state is a pause, and the watch has been disconnected since.
-    pub(super) fn is_pause_unconfirmed(&self) -> bool {
-        self.disconnected_at.is_some() && self.last.as_ref().is_some_and(|last| last.state.paused)
+    /// How much of the grace the open pause has used, for a stopwatch that joined then: the part that cannot be confirmed.
+    pub(super) fn unconfirmed_pause(&self, joined: Instant) -> Duration {
+        let is_paused = self.last.as_ref().is_some_and(|last| last.state.paused);
+        match self.disconnected_at.zip(self.valid_until()) {
+            Some((since, until)) if is_paused => until.saturating_duration_since(since.max(joined)),
+            _ => Duration::ZERO,
+        }
     }
 
     /// Applies a state. Returns whether waiters must check again: after a resume, and when an assumption was corrected.

@@ -48,6 +48,7 @@ struct State {
 #[derive(Debug)]
 struct Follows {
     clock: Arc<ThreadClock>,
+    joined: Instant,
     /// Set by the thread's next state; `None`: the meter has it already.
     join_baseline: Option<JoinBaseline>,
 }
@@ -168,7 +169,8 @@ impl Stopwatch {
     /// Takes one step of the query that confirms the expiry; expires when it has ended.
     async fn confirm(&self, ran_out: Instant, clock: &Arc<ThreadClock>) {
         let query_ended = clock.query_ended.notified();
-        let give_up = deadline_after(ran_out, clock.grace_left());
+        let joined = self.state().follows.as_ref().map_or(ran_out, |follows| follows.joined);
+        let give_up = deadline_after(ran_out, clock.grace_left(joined));
         match clock.query_state(ran_out) {
             // Its response was applied before this check, or `expire` finds it.
             QueryState::Succeeded => self.expire(ran_out),
@@ -240,7 +242,7 @@ impl Stopwatch {
         let (now, old) = state.now();
         let (new, join_baseline) = clock.join(now);
         state.meter.follow(now.into_std(), old, new);
-        state.follows = Some(Follows { clock, join_baseline: Some(join_baseline) });
+        state.follows = Some(Follows { clock, joined: now, join_baseline: Some(join_baseline) });
         state.registrations += 1;
         let registration = state.registrations;
         drop(state);

@@ -79,10 +79,9 @@ impl ThreadClock {
     }
 
     /// How long a stopwatch that has run out may wait for the coordinator's answer. The grace is one budget: a pause that
-    /// could not be confirmed has used it up.
-    pub(super) fn grace_left(&self) -> Duration {
-        let used_up = self.tracker().is_pause_unconfirmed();
-        if used_up { Duration::ZERO } else { self.config.disconnect_grace }
+    /// could not be confirmed has used some of it, since the stopwatch joined.
+    pub(super) fn grace_left(&self, joined: Instant) -> Duration {
+        self.config.disconnect_grace.saturating_sub(self.tracker().unconfirmed_pause(joined.into_std()))
     }
 
     pub(super) fn paused_time(&self, now: Instant) -> Duration {

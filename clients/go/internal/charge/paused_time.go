@@ -134,9 +134,17 @@ func (c *PausedTimeTracker) Join(now time.Time) (time.Duration, *Place) {
 	return c.PausedTime(now), c.place
 }
 
-// PauseUnconfirmed says whether the last state is a pause, and the watch has been disconnected since.
-func (c *PausedTimeTracker) PauseUnconfirmed() bool {
-	return c.known && c.last.seen.Paused && !c.disconnectedAt.IsZero()
+// UnconfirmedPause is how much of the grace the open pause has used, for a stopwatch that joined then: what cannot be
+// confirmed.
+func (c *PausedTimeTracker) UnconfirmedPause(joined time.Time) time.Duration {
+	validUntil, disconnected := c.ValidUntil()
+	if !disconnected || !c.known || !c.last.seen.Paused {
+		return 0
+	}
+	if joined.Before(c.disconnectedAt) {
+		joined = c.disconnectedAt
+	}
+	return since(joined, validUntil)
 }
 
 // Disconnect: the watch has not been heard any more since then. It says whether those who wait for the thread must look

@@ -110,9 +110,11 @@ export class PausedTimeTracker {
     return { pausedTime: this.pausedTime(now), joined: this.#joined };
   }
 
-  /** Whether the last state is a pause, and the watch has been disconnected since. */
-  get pauseIsUnconfirmed(): boolean {
-    return this.#disconnectedAt !== undefined && this.#last?.seen.paused === true;
+  /** How much of the grace the open pause has used, for a stopwatch that joined then: what cannot be confirmed. */
+  unconfirmedPause(joined: number): number {
+    const since = this.#disconnectedAt;
+    if (since === undefined || this.#last?.seen.paused !== true) return 0;
+    return Math.max(since + this.#grace - Math.max(since, joined), 0);
   }
 
   /** The watch has not been heard any more since then. Says whether waiters must look again. */

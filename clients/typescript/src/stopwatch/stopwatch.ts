@@ -26,6 +26,7 @@ export class Stopwatch implements Waiter {
   #thread: ThreadClock | undefined;
   /** Where it finds its place on the thread; `undefined`: it has, or there is none. */
   #joined: Joined | undefined;
+  #joinedAt = 0;
   #over: "expired" | "stopped" | undefined;
   /** What was elapsed when it was stopped. */
   #final: number | undefined;
@@ -45,6 +46,7 @@ export class Stopwatch implements Waiter {
     this.#meter.follow(now, 0, pausedTime);
     this.#thread = thread;
     this.#joined = joined;
+    this.#joinedAt = now;
     this.look();
   }
 
@@ -104,7 +106,7 @@ export class Stopwatch implements Waiter {
 
   /** Sees to it that the coordinator is asked, and expires when that is settled. */
   #confirm(thread: ThreadClock, now: number, ranOut: number): void {
-    const giveUp = ranOut + thread.graceLeftMs;
+    const giveUp = ranOut + thread.graceLeftMs(this.#joinedAt);
     const asked = thread.asked(ranOut);
     if (asked.is === "notYet") {
       thread.ask(ranOut);

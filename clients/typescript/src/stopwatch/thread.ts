@@ -57,11 +57,11 @@ export class ThreadClock {
   }
 
   /**
-   * How long a stopwatch that has run out may wait for an answer. The grace is one budget: a pause that could not be confirmed has used it
-   * up.
+   * How long a stopwatch that has run out may wait for an answer. The grace is one budget: a pause that could not be confirmed has used some
+   * of it, since the stopwatch joined.
    */
-  get graceLeftMs(): number {
-    return this.#tracker.pauseIsUnconfirmed ? 0 : this.#coordinator.graceMs;
+  graceLeftMs(joined: number): number {
+    return this.#coordinator.graceMs - this.#tracker.unconfirmedPause(joined);
   }
 
   /** The thread's state is known, and the watch is heard. */

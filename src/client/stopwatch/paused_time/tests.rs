@@ -364,3 +364,14 @@ fn g2_a_link_that_died_in_silence_was_lost_with_its_last_message() {
     asked.tracker.disconnect(asked.at(40), asked.at(5));
     assert_eq!((asked.paused(49), asked.paused_time(60)), (true, 50));
 }
+
+#[test]
+fn g1_a_pause_uses_the_grace_of_those_who_were_there() {
+    let mut thread = Thread::new();
+    thread.apply(0, 1, true, 0, GAP);
+    thread.disconnect(10);
+    let used = |thread: &Thread, joined| thread.tracker.unconfirmed_pause(thread.at(joined)).as_secs();
+    assert_eq!((used(&thread, 0), used(&thread, 25), used(&thread, 50)), (30, 15, 0));
+    thread.apply(60, 1, false, 20, GAP);
+    assert_eq!(used(&thread, 0), 0);
+}

@@ -145,10 +145,11 @@ class PausedTimeTracker:
             self._joined = Joined()
         return self.paused_time(now), self._joined
 
-    @property
-    def is_pause_unconfirmed(self) -> bool:
-        """Whether the last state is a pause, and the watch has been disconnected since."""
-        return self._disconnected_at is not None and self._last is not None and self._last.seen.paused
+    def unconfirmed_pause(self, joined: Nanos) -> Nanos:
+        """How much of the grace the open pause has used, for a stopwatch that joined then: what cannot be confirmed."""
+        if self._disconnected_at is None or self._last is None or not self._last.seen.paused:
+            return 0
+        return max(0, self._disconnected_at + self._grace - max(self._disconnected_at, joined))
 
     def disconnect(self, now: Nanos, since: Nanos) -> bool:
         """The watch has not been heard any more since then. Says whether waiters must look again."""

@@ -52,13 +52,12 @@ class ThreadClock:
         """Until when what is known counts without being confirmed. None: the link is up."""
         return self._tracker.valid_until
 
-    @property
-    def grace_left(self) -> Nanos:
+    def grace_left(self, joined: Nanos) -> Nanos:
         """How long a stopwatch that has run out may wait for an answer.
 
-        The grace is one budget: a pause that could not be confirmed has used it up.
+        The grace is one budget: a pause that could not be confirmed has used some of it, since the stopwatch joined.
         """
-        return 0 if self._tracker.is_pause_unconfirmed else self._grace
+        return self._grace - self._tracker.unconfirmed_pause(joined)
 
     def paused_time(self, now: Nanos) -> Nanos:
         return self._tracker.paused_time(now)

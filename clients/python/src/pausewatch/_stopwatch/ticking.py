@@ -46,6 +46,7 @@ class Ticking:
         self._runtime = runtime
         self._controller = controller
         self._thread_id = thread_id
+        self._began = began
         self._ended = ended
         self._clock: ThreadClock = controller.enter(thread_id)
         paused_time, joined = self._clock.join(began)
@@ -109,7 +110,7 @@ class Ticking:
 
     def _confirm(self, now: Nanos, ran_out: Nanos) -> None:
         """The time ran out: the coordinator must be asked, and then this looks again."""
-        give_up = ran_out + self._clock.grace_left
+        give_up = ran_out + self._clock.grace_left(self._began)
         match self._clock.asked(ran_out):
             case Answered():
                 # The answer has been taken into account by this look.
@@ -134,7 +135,7 @@ class Ticking:
                     self._clock.wait_for_change(self)
 
     def _ask_again(self, ran_out: Nanos) -> None:
-        if self._runtime.now() < ran_out + self._clock.grace_left:
+        if self._runtime.now() < ran_out + self._clock.grace_left(self._began):
             self._clock.ask(ran_out)
         self.look()
 

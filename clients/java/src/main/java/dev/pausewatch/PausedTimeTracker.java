@@ -140,9 +140,13 @@ final class PausedTimeTracker {
         return new Join(pausedTime(now), joined);
     }
 
-    /** Whether the last state is a pause, and the watch has been disconnected since. */
-    boolean isPauseUnconfirmed() {
-        return last != null && last.seen.paused && disconnectedAt.isPresent();
+    /** How much of the grace the open pause has used, for a stopwatch that joined then: what cannot be confirmed. */
+    long unconfirmedPause(long joined) {
+        if (last == null || !last.seen.paused || disconnectedAt.isEmpty()) {
+            return 0;
+        }
+        long before = Math.max(0, joined - disconnectedAt.getAsLong());
+        return Math.max(0, grace - before);
     }
 
     /** The watch has not been heard any more since then. Says whether waiters must look again. */

@@ -169,7 +169,7 @@ final class Stopwatch {
     /** Sees to it that the coordinator is asked, and expires when that is settled. */
     private void confirm(long ranOut) {
         long now = timer.now();
-        long giveUp = ranOut + thread.graceLeft();
+        long giveUp = ranOut + thread.graceLeft(started);
         ThreadClock.Asked asked = thread.asked(ranOut);
         if (asked instanceof ThreadClock.Asked.NotYet) {
             thread.ask();

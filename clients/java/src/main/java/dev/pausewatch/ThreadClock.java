@@ -85,10 +85,11 @@ final class ThreadClock {
     }
 
     /**
-     * How long a stopwatch that has run out may wait for an answer. The grace is one budget: a pause that could not be confirmed has used it up.
+     * How long a stopwatch that has run out may wait for an answer. The grace is one budget: a pause that could not be confirmed has used some of it, since
+     * the stopwatch joined.
      */
-    synchronized long graceLeft() {
-        return tracker.isPauseUnconfirmed() ? 0 : grace;
+    synchronized long graceLeft(long joined) {
+        return grace - tracker.unconfirmedPause(joined);
     }
 
     /** Told when waiters must look again. */
