@@ -33,6 +33,8 @@ mod clock;
 mod coordinator;
 #[allow(missing_docs)]
 mod core;
+#[cfg(any(feature = "server", feature = "exec-server"))]
+mod escape;
 #[cfg(all(feature = "supervise", unix))]
 pub mod exec;
 #[cfg(any(feature = "server", feature = "exec-server"))]

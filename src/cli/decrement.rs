@@ -1,7 +1,7 @@
 //! `pausewatch decrement`: closes one elicitation.
 use super::{call::ThreadCall, format};
 use crate::client::{Client, DecrementElicitationRequest};
-use crate::core::escape::escaped;
+use crate::escape::escaped;
 use std::process::ExitCode;
 
 #[derive(Debug, clap::Args)]

@@ -2,7 +2,7 @@
 use super::{connection::NO_THREAD, exit, quote::quoted, stderr};
 use crate::client::{Address, ConfigError, Error};
 use crate::coordinator::metrics::CODES;
-use crate::core::escape::escaped;
+use crate::escape::escaped;
 use crate::exec::supervise::SpawnError;
 use std::{ffi::OsStr, io, process::ExitCode};
 

@@ -1,7 +1,7 @@
 //! `pausewatch get`: one thread, read linearizably.
 use super::{call::ThreadCall, duration, format, table};
 use crate::client::{Client, Elicitation, GetPauseStateRequest, GetPauseStateResponse, PauseState};
-use crate::core::escape::escaped;
+use crate::escape::escaped;
 use std::process::ExitCode;
 
 #[derive(Debug, clap::Args)]

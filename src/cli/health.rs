@@ -4,7 +4,7 @@ use super::failure::Failure;
 use super::output::print;
 use super::{exit, failure};
 use crate::client::{self, Address, Settings};
-use crate::core::escape::escaped;
+use crate::escape::escaped;
 use std::process::ExitCode;
 use std::time::Duration;
 use tonic::{Code, Request, Status};

@@ -1,7 +1,7 @@
 //! `pausewatch increment`: opens one elicitation and prints its id.
 use super::{call::ThreadCall, failure::say, format};
 use crate::client::{Client, IncrementElicitationRequest, IncrementElicitationResponse};
-use crate::core::escape::escaped;
+use crate::escape::escaped;
 use std::{process::ExitCode, time::Duration};
 
 #[derive(Debug, clap::Args)]

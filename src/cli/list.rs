@@ -1,7 +1,7 @@
 //! `pausewatch list`: the threads with their open elicitations.
 use super::{call, connection::Connection, failure::Failure, format, output::Output, table};
 use crate::client::{Client, ListPauseStatesRequest, ListPauseStatesResponse, PauseState};
-use crate::core::escape::escaped;
+use crate::escape::escaped;
 use std::process::ExitCode;
 
 /// The largest page that the server sends.

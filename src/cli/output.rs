@@ -4,7 +4,7 @@
 //! 2. Text output does not pay for the descriptors that JSON needs.
 use super::failure::{Failure, exit_code};
 use crate::client::Address;
-use crate::core::escape::escaped_json;
+use crate::escape::escaped_json;
 use crate::proto;
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};

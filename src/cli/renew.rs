@@ -1,7 +1,7 @@
 //! `pausewatch renew`: extends one lease.
 use super::{call::ThreadCall, format};
 use crate::client::{Client, Elicitation, RenewElicitationRequest};
-use crate::core::escape::escaped;
+use crate::escape::escaped;
 use std::{process::ExitCode, time::Duration};
 
 #[derive(Debug, clap::Args)]

@@ -4,7 +4,7 @@
 //!    the lines before it are not written yet, it does not wait.
 //! 2. What exceeds the buffer is dropped.
 use crate::coordinator::metrics::LOG_LINES_LOST;
-use crate::core::escape::escaped_json;
+use crate::escape::escaped_json;
 use crate::server::background_writer::{BackgroundWriter, Sink};
 use std::io::{self, Write};
 use std::sync::OnceLock;

@@ -5,7 +5,7 @@
 use super::{call, connection::Connection, failure, failure::Failure, format, output::Output};
 use crate::client::{Client, Event, Settings, Watch, WatchPauseStateResponse};
 use crate::clock::{Clock, System};
-use crate::core::escape::escaped;
+use crate::escape::escaped;
 use crate::proto::v1::{SnapshotComplete, watch_pause_state_response::Event as ResponseEvent};
 use std::{io, io::ErrorKind, os::fd::AsFd, process::ExitCode, time::Duration};
 use tokio::io::{AsyncWriteExt, Interest};

@@ -6,8 +6,6 @@
 mod accounting;
 #[cfg(feature = "server")]
 mod error;
-#[cfg(any(feature = "server", feature = "exec-server"))]
-pub(crate) mod escape;
 #[cfg(feature = "server")]
 mod idempotency;
 mod limit;

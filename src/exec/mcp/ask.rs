@@ -8,7 +8,7 @@
 use super::scope::Context;
 use crate::{
     client::stopwatch::Stopwatch,
-    core::escape::escaped_lines,
+    escape::escaped_lines,
     exec::policy::{Action, Asker, Question},
 };
 use async_trait::async_trait;

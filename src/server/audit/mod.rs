@@ -12,8 +12,8 @@ pub use file::Config;
 
 use crate::coordinator::metrics::Metrics;
 use crate::coordinator::{ChangeObserver, Changed};
-use crate::core::escape::escaped_json;
 use crate::core::{Closing, Effect, Timestamp};
+use crate::escape::escaped_json;
 use crate::server::background_writer::BackgroundWriter;
 use file::Files;
 use serde::Serialize;

@@ -79,16 +79,18 @@ impl Server {
 
     pub(super) async fn get(&self, request: v1::GetPauseStateRequest) -> Result<v1::GetPauseStateResponse, Status> {
         let thread = wire::thread_id(&request.thread_id).map_err(status::of_field)?;
-        let pause_state =
-            Some(wire::view(&self.hub().get(&thread), Moment { now: Moved.now(), epoch: self.hub().epoch() }));
+        let pause_state = Some(wire::view(&self.hub().get(&thread), Moment { now: Moved.now(), epoch: EPOCH }));
         Ok(v1::GetPauseStateResponse { pause_state })
     }
 }
 
+/// The store is never lost here.
+const EPOCH: u64 = 1;
+
 /// A state as a stream tells it.
 pub(super) fn told(thread: &ThreadId, known: Option<(&Header, &[OpenElicitation])>, floor: u64) -> v1::PauseState {
     let known = known.map(|(header, open)| (header, open.len()));
-    wire::pause_state(thread, known, floor, &[], Moment { now: Moved.now(), epoch: 1 })
+    wire::pause_state(thread, known, floor, &[], Moment { now: Moved.now(), epoch: EPOCH })
 }
 
 pub(crate) fn id(text: &str) -> ThreadId {
