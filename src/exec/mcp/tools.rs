@@ -195,8 +195,9 @@ impl Session {
 /// The wall, active and paused milliseconds; the first is exactly the sum of the others.
 fn milliseconds(times: Times) -> (u64, u64, u64) {
     let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    let (wall, active) = (ms(times.wall), ms(times.active));
-    (wall, active, wall - active)
+    // Rounded from the difference of the times, which are read one after the other: without a pause it shows 0, not 1.
+    let (active, paused) = (ms(times.active), ms(times.wall.saturating_sub(times.active)));
+    (active.saturating_add(paused), active, paused)
 }
 
 /// A limit in milliseconds; 0 means none.
@@ -313,6 +314,8 @@ mod tests {
             let (wall, active, paused) = milliseconds(Times { wall: micros(wall), active: micros(active) });
             assert_eq!(wall, active + paused);
         }
+        let never_paused = Times { wall: micros(3_000_002), active: micros(2_999_999) };
+        assert_eq!(milliseconds(never_paused), (2_999, 2_999, 0));
     }
 
     #[test]

@@ -138,6 +138,12 @@ impl Client {
         answer
     }
 
+    /// Whether the answer to a call has come, without waiting.
+    pub(crate) fn has_answered(&mut self, id: u64) -> bool {
+        self.others.extend(self.messages.try_iter());
+        self.others.iter().any(|message| message["id"] == id && message.get("method").is_none())
+    }
+
     /// Calls a tool of thread `t` and waits for what it answers.
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let id = self.begin(tool, "t", arguments);

@@ -63,20 +63,20 @@ fn a_timed_out_command_is_killed_with_its_children() {
     let (mut client, mark) = (client(), mark());
     let line = format!("sleep {mark} & (trap '' TERM; sleep {mark} >/dev/null 2>&1) & echo started; sleep {mark}");
     let started = Instant::now();
-    let answer = client.call("shell", json!({"command": line, "workdir": "/", "timeout_ms": 300}));
-    assert!(started.elapsed() >= Duration::from_millis(300));
+    let answer = client.call("shell", json!({"command": line, "workdir": "/", "timeout_ms": 2_000}));
+    assert!(started.elapsed() >= Duration::from_secs(2));
     assert_eq!(process_with(&mark), None);
     assert_eq!((&answer["exit_code"], &answer["timed_out"]), (&json!(124), &json!(true)));
     assert_eq!(answer["output"], "started\n");
     let active = milliseconds(&answer, "active_ms");
-    assert!((300..2_000).contains(&active), "{active}");
+    assert!(active >= 2_000, "{active}");
 }
 
 #[test]
 fn a_command_that_ignores_term_is_killed() {
     let (mut client, mark) = (client(), mark());
     let line = format!("trap '' TERM; echo deaf; sleep {mark}; sleep {mark}");
-    let answer = client.call("shell", json!({"command": line, "workdir": "/", "timeout_ms": 200}));
+    let answer = client.call("shell", json!({"command": line, "workdir": "/", "timeout_ms": 1_000}));
     assert_eq!((&answer["exit_code"], &answer["timed_out"]), (&json!(124), &json!(true)));
     assert_eq!(process_with(&mark), None);
 }
