@@ -19,7 +19,8 @@ impl Play<'_> {
         let text = |key: &str| arguments.get(key).and_then(Value::as_str).unwrap_or_default();
         let number = |key: &str| arguments.get(key).and_then(Value::as_u64).unwrap_or_default();
         match op {
-            "wait" => sleep(Duration::from_millis(number("ms"))).await,
+            // A saved time has fractions.
+            "wait" => sleep(Duration::from_secs_f64(arguments["ms"].as_f64().unwrap_or_default() / 1e3)).await,
             "stop_server" => self.server.stop(text("how")).await?,
             "start_server" => self.server.run().await?,
             "kill_player" => self.kill_player(text("player")).await?,

@@ -13,7 +13,8 @@
 //!    is milliseconds, unless the link was down).
 //! 2. While disconnected, a paused thread counts as paused for `grace` and then as running: the leases that would end its
 //!    pause cannot be seen. A link that died in silence was lost with its last message, so that an assumption about the time
-//!    since may be corrected when that is noticed. The next state corrects it too, in both directions.
+//!    since may be corrected when that is noticed, but not the one with which a stopwatch has joined since: it would be
+//!    charged for time before. The next state corrects it too, in both directions.
 //! 3. Another epoch, or a lower total or revision, means that the server lost its state (or forgot an idle thread). The new
 //!    total has nothing in common with the old one: the paused time so far is kept, and grows from there by the new total,
 //!    by the time since the last state at most. A server without epochs sends 0, which is compared by total and revision.
@@ -97,6 +98,10 @@ pub(super) struct PausedTimeTracker {
     watch_version: Option<Version>,
     /// When the watch was disconnected, or when a query last replaced it since. `None`: connected.
     disconnected_at: Option<Instant>,
+    /// When a stopwatch joined last.
+    joined_at: Instant,
+    /// The last join before the disconnect was noticed.
+    joined_before_disconnect: Instant,
     join_baseline: Option<JoinBaseline>,
 }
 
@@ -111,8 +116,16 @@ struct LastState {
 
 impl PausedTimeTracker {
     pub(super) fn new(now: Instant, grace: Duration) -> Self {
-        let disconnected_at = Some(now);
-        Self { started_at: now, grace, last: None, watch_version: None, disconnected_at, join_baseline: None }
+        Self {
+            started_at: now,
+            grace,
+            last: None,
+            watch_version: None,
+            disconnected_at: Some(now),
+            joined_at: now,
+            joined_before_disconnect: now,
+            join_baseline: None,
+        }
     }
 
     /// How long the thread has been paused since the start.
@@ -135,7 +148,8 @@ impl PausedTimeTracker {
 
     /// When an unconfirmed pause stops counting. `None`: connected.
     pub(super) fn valid_until(&self) -> Option<Instant> {
-        self.disconnected_at.and_then(|at| at.checked_add(self.grace))
+        let end = self.disconnected_at.and_then(|at| at.checked_add(self.grace));
+        end.map(|end| end.max(self.joined_before_disconnect))
     }
 
     pub(super) fn version(&self) -> Option<Version> {
@@ -145,6 +159,7 @@ impl PausedTimeTracker {
     /// The paused time at which a stopwatch joins, as far as is known, and the baseline that the next state sets. Needed
     /// even when the link seems to be up: it may be dead already without anyone having noticed.
     pub(super) fn join(&mut self, now: Instant) -> (Duration, JoinBaseline) {
+        self.joined_at = now;
         (self.paused_time(now), self.join_baseline.get_or_insert_default().clone())
     }
 
@@ -153,7 +168,9 @@ impl PausedTimeTracker {
         let was_paused = self.is_paused(now);
         // A query may have confirmed the state later.
         let since = self.last.as_ref().map_or(since, |last| since.max(last.received.at));
-        self.disconnected_at.get_or_insert(since);
+        if self.disconnected_at.is_none() {
+            (self.disconnected_at, self.joined_before_disconnect) = (Some(since), self.joined_at);
+        }
         was_paused
     }
 

@@ -215,6 +215,8 @@ impl Oracle {
         let mut state = self.state();
         let now = state.now();
         state.server_started = Some(now);
+        // Only a server that was refused something knows of the outage, and renews the leases at its end.
+        state.store_has_refused = false;
         state.reach.set_server(now, true);
     }
 

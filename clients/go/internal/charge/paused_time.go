@@ -62,8 +62,9 @@ type Place struct {
 //     which part of its total was before; what may have been after the beginning is credited (the gap until the first
 //     state is milliseconds, unless the link was down).
 //  2. Cut off, a paused thread counts as paused for a grace, then as running: the leases that would end its pause
-//     cannot be seen. A link that died in silence was lost with its last message. The next state corrects what was
-//     assumed, both ways.
+//     cannot be seen. A link that died in silence was lost with its last message; but a pause with which a stopwatch has
+//     joined since counts until then, or it would be charged for time before. The next state corrects what was assumed,
+//     both ways.
 //  3. Another epoch, or a total or a revision that fell, means that the server lost its state (or forgot an idle thread).
 //     The new total has nothing in common with the old one: the paused time so far stays, and grows by the new total, by
 //     the time since the last state at most. A server without epochs sends 0, which is compared by total and revision.
@@ -83,7 +84,9 @@ type PausedTimeTracker struct {
 	heard Version
 	// When the watch was disconnected, or when the state was last requested instead; zero: it is heard.
 	disconnectedAt time.Time
-	place          *Place
+	// When a stopwatch joined last, and the last join before the disconnect was noticed.
+	joinedAt, joinedBeforeDisconnect time.Time
+	place                            *Place
 }
 
 // The last state, when it came, and what was pausedTime then.
@@ -119,7 +122,11 @@ func (c *PausedTimeTracker) Paused(now time.Time) bool {
 
 // ValidUntil is when a pause that cannot be confirmed stops counting; false while the watch is heard.
 func (c *PausedTimeTracker) ValidUntil() (time.Time, bool) {
-	return c.disconnectedAt.Add(c.grace), !c.disconnectedAt.IsZero()
+	validUntil := c.disconnectedAt.Add(c.grace)
+	if validUntil.Before(c.joinedBeforeDisconnect) {
+		validUntil = c.joinedBeforeDisconnect
+	}
+	return validUntil, !c.disconnectedAt.IsZero()
 }
 
 // Version is the latest one that is known; zero if none is.
@@ -128,6 +135,7 @@ func (c *PausedTimeTracker) Version() Version { return c.last.seen.Version }
 // Join is the paused time at which a stopwatch joins, as far as is known, and where the next state says how much it was
 // then. Even when the link seems to be up: it may be dead without anyone noticing.
 func (c *PausedTimeTracker) Join(now time.Time) (time.Duration, *Place) {
+	c.joinedAt = now
 	if c.place == nil {
 		c.place = new(Place)
 	}
@@ -156,7 +164,7 @@ func (c *PausedTimeTracker) Disconnect(now, since time.Time) bool {
 		since = c.last.now.At
 	}
 	if c.disconnectedAt.IsZero() {
-		c.disconnectedAt = since
+		c.disconnectedAt, c.joinedBeforeDisconnect = since, c.joinedAt
 	}
 	return wasPaused
 }

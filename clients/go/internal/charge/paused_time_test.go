@@ -319,3 +319,14 @@ func TestG2LinkThatDiedInSilenceWasLostWithItsLastMessage(t *testing.T) {
 	equal(t, "paused within the grace", asked.Paused(asked.at(49)), true)
 	equal(t, "paused time of the confirmed pause", asked.pausedTime(60), 50)
 }
+
+func TestG1PauseCountsUntilTheLastJoinBeforeTheLinkWasKnownToBeDead(t *testing.T) {
+	c := newThread()
+	c.Watched(c.now(0), seen(1, true, 0), true)
+	c.Join(c.at(38))
+	c.Disconnect(c.at(40), c.at(5))
+	equal(t, "paused at the join", c.Paused(c.at(38)), false)
+	equal(t, "paused time: else time before the join would be charged", c.pausedTime(50), 38)
+	c.Join(c.at(45))
+	equal(t, "paused time after a later join", c.pausedTime(50), 38)
+}

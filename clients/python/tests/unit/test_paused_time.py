@@ -293,3 +293,13 @@ def test_g2_a_link_that_died_in_silence_was_lost_with_its_last_message() -> None
     asked_later.apply(20, 1, True, 20, asked(1))
     asked_later.tracker.disconnect(40 * SECOND, 5 * SECOND)
     assert (asked_later.paused(49), asked_later.paused_time(60)) == (True, 50)
+
+
+def test_g1_a_pause_counts_until_the_last_join_before_the_link_was_known_to_be_dead() -> None:
+    thread = Thread()
+    thread.apply(0, 1, True, 0, GAP)
+    assert thread.tracker.join(38 * SECOND)[0] == 38 * SECOND
+    thread.tracker.disconnect(40 * SECOND, 5 * SECOND)
+    assert (thread.paused(38), thread.paused_time(50)) == (False, 38), "else time before the join would be charged"
+    thread.tracker.join(45 * SECOND)
+    assert thread.paused_time(50) == 38

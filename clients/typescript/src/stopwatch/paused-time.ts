@@ -11,7 +11,8 @@
  *    was before; what may have been after the beginning is credited (the gap until the first state is milliseconds, unless the link was
  *    down).
  * 2. Cut off, a paused thread counts as paused for `grace`, then as running: the leases that would end its pause cannot be seen. A link
- *    that died in silence was lost with its last message. The next state corrects what was assumed, both ways.
+ *    that died in silence was lost with its last message; but a pause with which a stopwatch has joined since counts until then, or it would
+ *    be charged for time before. The next state corrects what was assumed, both ways.
  * 3. Another epoch, or a total or a revision that fell, means that the server lost its state (or forgot an idle thread). The new total has
  *    nothing in common with the old one: the paused time so far stays, and grows by the new total, by the time since the last state at most.
  *    A server without epochs sends 0, which is compared by total and revision.
@@ -71,12 +72,18 @@ export class PausedTimeTracker {
   #heard: Version | undefined;
   /** When the watch was disconnected, or when the state was last requested instead. */
   #disconnectedAt: number | undefined;
+  /** When a stopwatch joined last. */
+  #joinedAt: number;
+  /** The last join before the disconnect was noticed. */
+  #joinedBeforeDisconnect: number;
   #joined: Joined | undefined;
 
   constructor(now: number, grace: number) {
     this.#began = now;
     this.#grace = grace;
     this.#disconnectedAt = now;
+    this.#joinedAt = now;
+    this.#joinedBeforeDisconnect = now;
   }
 
   /** How long the thread has been paused since the beginning. */
@@ -94,7 +101,8 @@ export class PausedTimeTracker {
 
   /** When a pause that cannot be confirmed stops counting; `undefined`: the link is up. */
   get validUntil(): number | undefined {
-    return this.#disconnectedAt === undefined ? undefined : this.#disconnectedAt + this.#grace;
+    if (this.#disconnectedAt === undefined) return undefined;
+    return Math.max(this.#disconnectedAt + this.#grace, this.#joinedBeforeDisconnect);
   }
 
   get version(): Version | undefined {
@@ -106,6 +114,7 @@ export class PausedTimeTracker {
    * seems to be up: it may be dead without anyone noticing.
    */
   join(now: number): { pausedTime: number; joined: Joined } {
+    this.#joinedAt = now;
     this.#joined ??= {};
     return { pausedTime: this.pausedTime(now), joined: this.#joined };
   }
@@ -121,7 +130,10 @@ export class PausedTimeTracker {
   disconnect(now: number, since: number): boolean {
     const wasPaused = this.isPaused(now);
     // An answer may have confirmed the state later.
-    this.#disconnectedAt ??= Math.max(since, this.#last?.now.at ?? since);
+    if (this.#disconnectedAt === undefined) {
+      this.#disconnectedAt = Math.max(since, this.#last?.now.at ?? since);
+      this.#joinedBeforeDisconnect = this.#joinedAt;
+    }
     return wasPaused;
   }
 

@@ -301,3 +301,17 @@ test("g2: a link that died in silence was lost with its last message", () => {
   asked.tracker.disconnect(40_000, 5_000);
   assert.deepEqual([asked.paused(49), asked.pausedTime(60)], [true, 50]);
 });
+
+test("g1: a pause counts until the last join before the link was known to be dead", () => {
+  const thread = new Thread();
+  thread.apply(0, 1n, true, 0, GAP);
+  assert.equal(thread.tracker.join(38_000).pausedTime, 38_000);
+  thread.tracker.disconnect(40_000, 5_000);
+  assert.deepEqual(
+    [thread.paused(38), thread.pausedTime(50)],
+    [false, 38],
+    "else time before the join would be charged",
+  );
+  thread.tracker.join(45_000);
+  assert.equal(thread.pausedTime(50), 38);
+});

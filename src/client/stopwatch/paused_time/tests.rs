@@ -365,6 +365,20 @@ fn g2_a_link_that_died_in_silence_was_lost_with_its_last_message() {
     assert_eq!((asked.paused(49), asked.paused_time(60)), (true, 50));
 }
 
+/// Else the time before it joined would be charged to it.
+#[test]
+fn g1_a_pause_counts_until_the_last_join_before_the_link_was_known_to_be_dead() {
+    let mut thread = Thread::new();
+    thread.apply(0, 1, true, 0, GAP);
+    assert_eq!(thread.tracker.join(thread.at(38)).0, s(38));
+    thread.tracker.disconnect(thread.at(40), thread.at(5));
+    assert_eq!((thread.paused(38), thread.paused_time(50)), (false, 38));
+    assert_eq!(thread.tracker.unconfirmed_pause(thread.at(38)), s(0), "it has its whole grace");
+    // Later ones change nothing: the pause is over by then.
+    thread.tracker.join(thread.at(45));
+    assert_eq!(thread.paused_time(50), 38);
+}
+
 #[test]
 fn g1_a_pause_uses_the_grace_of_those_who_were_there() {
     let mut thread = Thread::new();

@@ -12,7 +12,8 @@ and a pause that began or ended unseen is in the difference of two totals. Pure:
    of its total was before; what may have been after the beginning is credited (the gap until the first state is
    milliseconds, unless the link was down).
 2. Cut off, a paused thread counts as paused for `grace`, then as running: the leases that would end its pause cannot be
-   seen. A link that died in silence was lost with its last message. The next state corrects what was assumed, both ways.
+   seen. A link that died in silence was lost with its last message; but a pause with which a stopwatch has joined since counts
+   until then, or it would be charged for time before. The next state corrects what was assumed, both ways.
 3. Another epoch, or a total or a revision that fell, means that the server lost its state (or forgot an idle thread). The new
    total has nothing in common with the old one: the paused time so far stays, and grows by the new total, by the time since the
    last state at most. A server without epochs sends 0, which is compared by total and revision.
@@ -100,7 +101,16 @@ class _Last:
 class PausedTimeTracker:
     """Tracks the paused time of one thread."""
 
-    __slots__ = ("_began", "_disconnected_at", "_grace", "_heard", "_joined", "_last")
+    __slots__ = (
+        "_began",
+        "_disconnected_at",
+        "_grace",
+        "_heard",
+        "_joined",
+        "_joined_at",
+        "_joined_before_disconnect",
+        "_last",
+    )
 
     def __init__(self, now: Nanos, grace: Nanos) -> None:
         self._began = now
@@ -110,6 +120,8 @@ class PausedTimeTracker:
         self._heard: Version | None = None
         # When the watch was disconnected, or when the state was last requested instead.
         self._disconnected_at: Nanos | None = now
+        # When a stopwatch joined last, and the last join before the disconnect was noticed.
+        self._joined_at = self._joined_before_disconnect = now
         self._joined: Joined | None = None
 
     @property
@@ -120,7 +132,9 @@ class PausedTimeTracker:
     @property
     def valid_until(self) -> Nanos | None:
         """When a pause that cannot be confirmed stops counting. None: the link is up."""
-        return None if self._disconnected_at is None else self._disconnected_at + self._grace
+        if self._disconnected_at is None:
+            return None
+        return max(self._disconnected_at + self._grace, self._joined_before_disconnect)
 
     def paused_time(self, now: Nanos) -> Nanos:
         """How long the thread has been paused since the beginning."""
@@ -141,6 +155,7 @@ class PausedTimeTracker:
 
         Even when the link seems to be up: it may be dead without anyone noticing.
         """
+        self._joined_at = now
         if self._joined is None:
             self._joined = Joined()
         return self.paused_time(now), self._joined
@@ -157,6 +172,7 @@ class PausedTimeTracker:
         if self._disconnected_at is None:
             # An answer may have confirmed the state later.
             self._disconnected_at = since if self._last is None else max(since, self._last.moment.at)
+            self._joined_before_disconnect = self._joined_at
         return was_paused
 
     def apply(self, now: Moment, seen: Seen, via: Watched | Asked) -> bool:

@@ -20,7 +20,8 @@ import java.util.concurrent.atomic.AtomicReference;
  * was before; what may have been after the beginning is credited (the gap until the first state is milliseconds, unless the link was down).
  *
  * <p>2. Cut off, a paused thread counts as paused for {@code grace}, then as running: the leases that would end its pause cannot be seen. A link
- * that died in silence was lost with its last message. The next state corrects what was assumed, both ways.
+ * that died in silence was lost with its last message; but a pause with which a stopwatch has joined since counts until then, or it would
+ * be charged for time before. The next state corrects what was assumed, both ways.
  *
  * <p>3. Another epoch, or a total or a revision that fell, means that the server lost its state (or forgot an idle thread). The new total has
  * nothing in common with the old one: the paused time so far stays, and grows by the new total, by the time since the last state at most. A
@@ -48,6 +49,11 @@ final class PausedTimeTracker {
     private Optional<Version> heard = Optional.empty();
     /** When the watch was disconnected, or when the state was last requested instead. */
     private OptionalLong disconnectedAt;
+
+    /** When a stopwatch joined last. */
+    private long joinedAt;
+    /** The last join before the disconnect was noticed. */
+    private long joinedBeforeDisconnect;
 
     private Joined joined;
 
@@ -98,6 +104,8 @@ final class PausedTimeTracker {
         this.began = now;
         this.grace = grace;
         this.disconnectedAt = OptionalLong.of(now);
+        this.joinedAt = now;
+        this.joinedBeforeDisconnect = now;
     }
 
     /** How long the thread has been paused since the beginning. */
@@ -120,7 +128,11 @@ final class PausedTimeTracker {
 
     /** When a pause that cannot be confirmed stops counting. Empty: the link is up. */
     OptionalLong validUntil() {
-        return disconnectedAt.isPresent() ? OptionalLong.of(disconnectedAt.getAsLong() + grace) : OptionalLong.empty();
+        if (disconnectedAt.isEmpty()) {
+            return OptionalLong.empty();
+        }
+        long end = disconnectedAt.getAsLong() + grace;
+        return OptionalLong.of(joinedBeforeDisconnect - end > 0 ? joinedBeforeDisconnect : end);
     }
 
     /** Whether the state is known, and the watch is heard. */
@@ -134,6 +146,7 @@ final class PausedTimeTracker {
 
     /** Even when the link seems to be up, its place is only assumed: the link may be dead, and nobody has noticed. */
     Join join(long now) {
+        joinedAt = now;
         if (joined == null) {
             joined = new Joined();
         }
@@ -156,6 +169,7 @@ final class PausedTimeTracker {
             // An answer may have confirmed the state later.
             boolean confirmed = last != null && last.now.at - since > 0;
             disconnectedAt = OptionalLong.of(confirmed ? last.now.at : since);
+            joinedBeforeDisconnect = joinedAt;
         }
         return wasPaused;
     }

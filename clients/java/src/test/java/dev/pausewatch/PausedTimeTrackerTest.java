@@ -364,6 +364,17 @@ class PausedTimeTrackerTest {
     }
 
     @Test
+    void g1APauseCountsUntilTheLastJoinBeforeTheLinkWasKnownToBeDead() {
+        apply(0, 1, true, 0, GAP);
+        assertEquals(s(38), tracker.join(START + s(38)).pausedTime());
+        tracker.disconnect(START + s(40), START + s(5));
+        assertFalse(isPaused(38));
+        assertPausedTime(38, 50);
+        tracker.join(START + s(45));
+        assertPausedTime(38, 50);
+    }
+
+    @Test
     void g2AnAnswerAfterTheLastMessageConfirmsAPause() {
         apply(0, 1, true, 0, GAP);
         apply(20, 1, true, 20, ask(1));
