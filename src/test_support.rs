@@ -1,4 +1,4 @@
-//! What the tests, benchmarks and fuzz targets of this repository use beyond the public API.
+//! The items that tests, benchmarks and fuzz targets of this repository use beyond the public API.
 //!
 //! Not part of the API: any version may change it.
 

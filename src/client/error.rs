@@ -132,7 +132,7 @@ impl Error {
 const HINTS: [(&str, &str); 2] = [
     // FRAME_SIZE_ERROR (RFC 9113, 4.2): what a TLS server answers to plain text, read as a frame, has about a megabyte.
     ("frame with invalid size", "; if the server speaks TLS, its address begins with https://"),
-    // What `openssl req -x509` makes unless told otherwise.
+    // `openssl req -x509` makes such a certificate by default.
     (
         "CaUsedAsEndEntity",
         "; the server's certificate is one that signs others (CA:TRUE), which is not taken for a server's: \

@@ -1,7 +1,7 @@
-//! Who has how much of what is open and known. Judged by the engine alone, so that no two calls pass a limit side by side.
+//! Counts the open elicitations and known threads of each caller. Only the engine uses it, so two calls cannot pass a limit at
+//! the same time.
 //!
-//! Who opened an elicitation is not stored: after a restart, what was open before counts for all together, and for nobody
-//! alone.
+//! The opener of an elicitation is not stored: after a restart, elicitations from before count in total, and for no caller.
 use crate::coordinator::quota::{Account, CallerKey, Exceeded, Limit, Limits};
 use crate::core::types::{ElicitationId, ThreadId};
 use hashbrown::HashMap;

@@ -1,5 +1,5 @@
-//! What a thread remembers of the last 10 minutes, so that a call that is sent again counts once and a late answer is
-//! told what became of its elicitation: request ids with their answers, and the ids of closed elicitations.
+//! The memory of a thread for the last 10 minutes: request ids with their answers, and the ids of closed elicitations. So a call
+//! that is sent again counts once, and a late decrement learns how its elicitation ended.
 //!
 //! At most the latest 1,024 of each, so that no caller makes the memory of one thread grow without bound.
 use super::accounting::Timestamp;
@@ -62,7 +62,7 @@ pub struct RememberedRequest {
     pub row: u64,
 }
 
-/// What is needed, besides the call itself, to repeat its answer.
+/// The data, besides the call itself, that is needed to repeat its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RememberedAnswer {
     /// The count.

@@ -32,9 +32,9 @@ impl Scope {
         }
         let areas = ids.iter().enumerate().map(id).chain(prefixes.iter().enumerate().map(prefix));
         let mut areas = areas.collect::<Result<Vec<_>, _>>()?;
-        // Of equal texts the prefix first: it has the other one in it.
+        // With equal texts, the prefix comes first: it contains the other one.
         areas.sort_by(|a, b| a.text.cmp(&b.text).then(b.is_prefix.cmp(&a.is_prefix)));
-        // What lies within an area stands right behind it, so that the last one that was kept would be it.
+        // An area within another one follows it directly, so the last kept area would contain it.
         areas.dedup_by(|area, kept| kept.contains(&area.text));
         Ok(Scope { areas: Some(areas.into()) })
     }
@@ -78,7 +78,7 @@ impl Area {
 }
 
 fn parsed(field: &str, text: &str, is_prefix: bool) -> Result<Area, InvalidField> {
-    // What an id begins with is itself an id: no longer, and of the same characters.
+    // The beginning of an id is itself an id: no longer, and of the same characters.
     ThreadId::parse(field, text)?;
     Ok(Area { text: text.into(), is_prefix })
 }

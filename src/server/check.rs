@@ -1,4 +1,4 @@
-//! What would keep a server from starting, found without starting one: nothing is opened to others, and nothing written.
+//! Finds the problems that would keep a server from starting, without starting one: no listener is opened, nothing is written.
 use super::listen::{self, Listen, ListenError};
 use super::tls::Tls;
 use super::{Config, StartError, metrics_http};
@@ -6,7 +6,7 @@ use crate::clock::System;
 use crate::server::access::Access;
 use std::sync::Arc;
 
-/// What is wrong with the files that `config` names, and with where it listens. What only a start shows is not found: a port
+/// The problems of the files that `config` names, and of its addresses. Problems that only a start shows are not found: a port
 /// that is taken, a store that is damaged.
 pub(crate) async fn problems(config: &Config) -> Vec<String> {
     let mut wrong = files(config);

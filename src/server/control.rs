@@ -1,4 +1,4 @@
-//! What who owns the data directory may ask of the server that has it open: a copy of the store.
+//! Requests of the owner of the data directory to the server that has it open: a copy of the store.
 //!
 //! A Unix socket in the directory, for its owner alone. It is asked by one line and answers by one: `ok`, and then what was
 //! asked for, or `error` and why. It is no part of the API: program and server are of one version, or tell each other so.

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    /// What was loaded, in turn; content that begins with `!` is wrong.
+    /// The contents that were loaded, in turn; one that begins with `!` is wrong.
     fn watched(path: &Path) -> (Source, Arc<Mutex<Vec<String>>>) {
         let loaded = Arc::<Mutex<Vec<_>>>::default();
         let (path, seen) = (path.to_owned(), loaded.clone());

@@ -1,6 +1,6 @@
 //! TLS for TCP listeners: certificate, key, and optionally the authorities of client certificates.
 //!
-//! What is served with may be exchanged while connections are open: they keep what they began with, later ones get the new.
+//! The files can be replaced while connections are open: open connections keep the old ones, later ones get the new.
 //! Sessions are resumed only within one and the same configuration, so that a client whose certificate authority was
 //! taken out has to prove itself anew.
 use super::reload;

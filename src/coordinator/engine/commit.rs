@@ -37,7 +37,7 @@ impl Engine {
                 }
             }
             writes.extend(change.request.as_ref().map(|request| Write::PutRequest(thread, request)));
-            // Of several changes of a thread only the last header counts; in a batch they are usually adjacent.
+            // Only the last header of a thread counts; its changes in a batch are usually adjacent.
             if !self.staged.get(i + 1).is_some_and(|next| next.thread == *thread && changed(next)) {
                 writes.push(Write::PutThread(thread, &change.after));
             }
@@ -60,7 +60,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What was staged is durable now, or needs not be: follows it up, and hands it out to be published.
+    /// Follows up the staged changes, which are durable now or need not be, and hands them out to be published.
     pub(super) fn settle(&mut self, now: Timestamp, committed: &mut Vec<Committed>) {
         self.made.clear();
         for Staged { thread, change, by } in self.staged.drain(..) {

@@ -49,7 +49,7 @@ pub trait Sink {
 pub(super) struct Watcher {
     pub(super) waker: Option<Waker>,
     pub(super) changed: Changed,
-    /// Of a watch of named threads: entries of the queue that belong to the snapshot; when they are out, its end is due.
+    /// With named threads: entries of the queue that belong to the snapshot; when they are out, its end is due.
     pub(super) snapshot_left: u32,
     pub(super) snapshot_end_due: bool,
     pub(super) heartbeat_due: bool,

@@ -103,8 +103,8 @@ impl Accounts {
             return account.clone();
         }
         if table.accounts.len() >= table.sweep_above.max(SWEEP_ABOVE) {
-            // Who is connected, has something open or has called in this second is remembered; there is nothing to
-            // know of the others.
+            // A caller that is connected, has something open or has called in this second is kept; the others have no
+            // usage.
             table.accounts.retain(|_, account| Arc::strong_count(account) > 1 || !account.calls.is_idle(now));
             table.sweep_above = 2 * table.accounts.len();
         }
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(told, (Limit::WatchedThreadsPerCaller, 7, 7, Some("uid:1")));
         let refused = watch(&modest, 4).unwrap_err();
         assert_eq!((refused.limit, refused.was, refused.allowed), (Limit::WatchedThreads, 7, 10));
-        // What was refused is not counted, and a stream that names none is in nobody's way.
+        // A refused stream is not counted, and one that names no thread is always admitted.
         let others = [watch(&modest, 3).unwrap(), watch(&greedy, 0).unwrap()];
         assert_eq!(counts([&accounts.streams, &greedy.streams, &modest.streams]), [(4, 10), (3, 7), (1, 3)]);
         drop((held, others));

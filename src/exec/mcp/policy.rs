@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-/// What commands may do, and how people are asked.
+/// The permissions of commands, and how people are asked.
 #[derive(Debug, Clone)]
 pub(crate) struct Policy {
     /// Which commands are allowed, prompted or forbidden.

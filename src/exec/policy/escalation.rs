@@ -3,7 +3,7 @@ use super::{Decision, Judgement, Rules};
 use async_trait::async_trait;
 use std::{path::Path, sync::Arc};
 
-/// What to do with a command.
+/// The action for a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Run it inside the sandbox.
@@ -20,7 +20,8 @@ pub enum Action {
 /// Decides about each command before it starts.
 #[async_trait]
 pub trait EscalationPolicy: Send + Sync {
-    /// What to do with `program`, run with `argv` (its own name included) in `workdir`. May take as long as a person takes.
+    /// Determines the action for `program`, run with `argv` (its own name included) in `workdir`. It may take as long as a
+    /// person takes.
     ///
     /// # Cancel safety
     /// Dropped, the question is abandoned and nothing has run.
@@ -41,7 +42,7 @@ pub struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// What a plain yes means: outside the sandbox if a rule asked, inside it if only a doubt did.
+    /// The action after a plain yes: outside the sandbox if a rule asked, inside it if only a doubt did.
     pub fn accepted(&self) -> Action {
         match self.judgement.rule {
             Some(_) => Action::Escalate,

@@ -14,7 +14,7 @@ pub struct Rules {
     pub(super) warnings: Vec<String>,
 }
 
-/// What the rules say about a command line.
+/// The judgement of the rules about a command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Judgement {
     /// The strictest decision on any command in the line. `None`: no rule decides, and it runs inside the sandbox.
@@ -37,7 +37,7 @@ pub struct Judgement {
 }
 
 impl Rules {
-    /// What in the files was understood and has no effect here.
+    /// The parts of the files that are understood and have no effect here.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

@@ -26,16 +26,16 @@ pub struct LoadError {
     pub line: usize,
     /// Counted from 1; 0 where the whole file is meant.
     pub column: usize,
-    /// What is wrong and what to do.
+    /// The problem, and how to fix it.
     pub message: String,
 }
 
 thread_local! {
-    /// What the file that this thread evaluates has said so far. (The evaluator would carry it, but only behind an unsafe trait.)
+    /// The statements so far of the file that this thread evaluates. (The evaluator would carry them, but only behind an unsafe trait.)
     static SAID: RefCell<Said> = RefCell::default();
 }
 
-/// What a file says.
+/// The statements of a file.
 #[derive(Debug, Default)]
 struct Said {
     rules: Vec<Rule>,

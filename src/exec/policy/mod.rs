@@ -1,4 +1,4 @@
-//! What may run: rules about commands, and how a command line is held against them.
+//! The policy: rules about commands, and how a command line is judged by them.
 //!
 //! ```text
 //! command line -> shell (every simple command in it, and every doubt) -> rules -> Judgement -> EscalationPolicy -> Action

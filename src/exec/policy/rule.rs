@@ -2,7 +2,7 @@
 use super::shell::Word;
 use std::{collections::HashMap, fmt, path::Path};
 
-/// What a rule says about a command. The strictest of several decides.
+/// The decision of a rule about a command. The strictest of several counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Decision {
     /// Runs without a question: outside the sandbox, unless it runs git or a program like it.

@@ -10,7 +10,7 @@ use std::{
 /// The exit code of a command that timed out.
 const TIMED_OUT: u8 = 124;
 
-/// What this process should do after its command has ended, or to kill it.
+/// The action of this process after its command has ended, or to kill it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "the command's status is lost, or the command not killed"]
 pub(crate) enum ExitAction {

@@ -18,7 +18,7 @@ use rustix::process::{self, Pid};
 use std::{future::Future, io, pin::pin, time::Duration};
 use tokio::{process::Child, task::yield_now, time::sleep};
 
-/// What to do at the time limit.
+/// The action at the time limit.
 #[derive(Debug, Clone)]
 pub(crate) struct Policy {
     /// The signal to send at the time limit.

@@ -31,7 +31,7 @@ use tonic::{Code, Status};
 const REFUSALS_PER_CALL: u64 = 2;
 /// The longest wait of a refusal.
 const LONGEST_DELAY: Duration = Duration::from_secs(1);
-/// What a delayed refusal counts in the memory of its connection, in bytes: its HTTP/2 stream and its timer.
+/// The size of a delayed refusal in the memory of its connection, in bytes: its HTTP/2 stream and its timer.
 const DELAY_BYTES: usize = 4 << 10;
 
 /// Counts the calls to `S`, and refuses those over a limit.

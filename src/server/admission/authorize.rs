@@ -62,7 +62,7 @@ impl Rights {
         self.0.as_ref().map_or(&Scope::ALL, |caller| caller.scope())
     }
 
-    /// What the call may watch: the requested threads, or without any, all threads that it may see.
+    /// The threads that the call may watch: the requested ones, or without any, all that it may see.
     pub(crate) fn within(&self, interest: Interest) -> Result<Interest, Status> {
         Ok(match (interest, &self.0) {
             (Interest::Threads(threads), _) => {

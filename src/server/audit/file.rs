@@ -311,7 +311,7 @@ mod tests {
         expect(directory.path(), &[("audit.log", "{\"half\none\n")]);
     }
 
-    /// What stands where the full file would go: a directory that has something in it cannot be replaced.
+    /// A path in the way of the full file: a directory that has something in it cannot be replaced.
     fn in_the_way(directory: &Path) -> PathBuf {
         let path = directory.join("audit.log.1");
         fs::create_dir_all(path.join("in the way")).unwrap();

@@ -58,7 +58,8 @@ impl<Q: Message + Default> Decoder for RequestDecoder<Q> {
     }
 }
 
-/// What `said` blames: `Message.field: ` for each level, the innermost first, then why. Bytes that are no message at all have no field.
+/// The field that prost's message names: `Message.field: ` for each level, the innermost first, then the reason. Bytes that are no
+/// message at all have no field.
 fn unreadable(said: &str) -> InvalidField {
     let mut why = said.strip_prefix(PREFIX).unwrap_or(said);
     let mut fields = Vec::new();

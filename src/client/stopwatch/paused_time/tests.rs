@@ -1,4 +1,4 @@
-//! What a tracker credits, state by state.
+//! The paused time that a tracker credits, state by state.
 use super::*;
 
 /// The epoch of states that a test does not give another.
@@ -19,7 +19,7 @@ const fn query(revision: u64) -> Source {
 struct Thread {
     tracker: PausedTimeTracker,
     start: Instant,
-    /// Of the states that are applied next.
+    /// The epoch of the states that are applied next.
     epoch: u64,
 }
 

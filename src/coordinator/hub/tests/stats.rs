@@ -1,4 +1,4 @@
-//! What those who look after the server are told.
+//! Figures for operators.
 use super::*;
 
 #[test]

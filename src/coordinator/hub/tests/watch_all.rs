@@ -11,7 +11,7 @@ struct Thread {
     since_start: bool,
 }
 
-/// What the watch was given of a thread last: revision and open elicitations.
+/// The last state of each thread that the watch was given: revision and open elicitations.
 type Seen = HashMap<String, (u64, usize)>;
 
 fn change(hub: &Hub, name: &str, thread: &mut Thread, random: &mut Random) {

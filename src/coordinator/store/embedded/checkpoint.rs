@@ -22,8 +22,8 @@ const ENOUGH: usize = 4;
 /// How long a view of the database is waited for: far longer than a transaction takes.
 const VIEW_WITHIN: Duration = Duration::from_secs(30);
 
-/// Of nice(1): a third of the share of those who serve. Not less: the writer may have to wait for a file, and on a busy
-/// machine the lowest priority gets no time for seconds.
+/// The nice value: a third of the CPU share of the serving threads. Not less: the writer may have to wait for a file, and on a
+/// busy machine the lowest priority gets no time for seconds.
 #[cfg(target_os = "linux")]
 const STAND_BACK: i32 = 5;
 

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 /// Where the new store is made. While it is there, the restore is not finished.
 const STAGING: &str = "restoring";
-/// Of a second: more changes than one thread can have in it.
+/// More changes than one thread can have in a second.
 const REVISIONS_A_SECOND: u64 = 1 << 20;
 const NANOS_A_SECOND: i64 = 1_000_000_000;
 

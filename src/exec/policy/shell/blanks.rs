@@ -1,4 +1,4 @@
-//! What lies in and between the tokens of a line: nothing that the grammar has not told of.
+//! The text in and between the tokens of a line: it must have nothing that the grammar does not report.
 use super::{
     commands::is_dash,
     token::Parts,
@@ -6,7 +6,7 @@ use super::{
 };
 use tree_sitter::Node;
 
-/// What may lie between the parts of a node.
+/// The text that may lie between the parts of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Between {
     /// Nothing.

@@ -1,11 +1,11 @@
-//! What builtins do, beyond running, that later commands depend on: to variables, and to the shell itself.
+//! Effects of builtins that later commands depend on: on variables, and on the shell itself.
 use super::{
     Line, Word,
     names::{self, Value},
     options::Options,
 };
 
-/// What `shopt` may set without a doubt: how names of files match, and when a line ends early.
+/// The options that `shopt` may set without a doubt: how names of files match, and when a line ends early.
 const MILD_OPTIONS: [&str; 7] =
     ["globstar", "nullglob", "dotglob", "failglob", "nocaseglob", "inherit_errexit", "lastpipe"];
 const MILD_SET_OPTIONS: [&str; 8] =

@@ -199,7 +199,7 @@ impl Reader<'_> {
     }
 }
 
-/// What may stand behind `>&` without a file being written.
+/// Whether the text behind `>&` names a file descriptor, so that no file is written.
 fn is_descriptor(text: &str) -> bool {
     let number = text.strip_suffix('-').unwrap_or(text);
     text == "-" || (!number.is_empty() && number.chars().all(|c| c.is_ascii_digit()))

@@ -2,7 +2,7 @@
 use super::word::Word;
 use std::collections::BTreeSet;
 
-/// What was read.
+/// The parts of a line that were read.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     /// Each command's words, in the order of the text.
@@ -26,7 +26,7 @@ pub(crate) struct Line {
     /// is to be substituted.
     pub(super) arrays: BTreeSet<String>,
     pub(super) lists: BTreeSet<String>,
-    /// What is read now is for a shell that is not bash.
+    /// The text being read is for a shell that is not bash.
     pub(super) posix: bool,
     /// Read so far.
     pub(super) bytes: usize,

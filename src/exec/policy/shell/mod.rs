@@ -34,9 +34,9 @@ const MAX_BYTES: usize = 16 << 10;
 const MAX_DEPTH: usize = 16;
 /// How many commands may be in a line, with those that they run.
 const MAX_COMMANDS: usize = 4_096;
-/// Of all scripts in a line together, those within others counted again.
+/// The maximum size of all scripts in a line together; a script within another counts again.
 const MAX_BYTES_IN_ALL: usize = 4 * MAX_BYTES;
-/// What the parser may spend on making sense of errors: each step there costs as much as there is text before it.
+/// The maximum effort of the parser for errors: each step costs as much as there is text before it.
 const MAX_EFFORT: usize = 1 << 20;
 
 impl Line {

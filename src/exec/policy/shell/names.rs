@@ -1,4 +1,4 @@
-//! What variables mean to the commands after them.
+//! Effects of variables on the commands after them.
 use super::Line;
 
 /// Variables that change which programs run, or how the line is read.
@@ -74,7 +74,7 @@ const HARMLESS: [&str; 14] = [
 /// Stands for a value that was seen with its node in the tree.
 pub(super) const READ_WITH_ITS_NODE: &str = "…";
 
-/// What a variable gets.
+/// The value that a variable gets.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Value<'a> {
     /// Exactly this; nothing, if there is no value.
@@ -87,7 +87,7 @@ impl Value<'_> {
         matches!(self, Self::Text(text) if text.chars().all(|c| c.is_ascii_digit()))
     }
 
-    /// Has no character that a program could take for more than a part of a name.
+    /// Whether it has only characters that every program takes for parts of a name.
     fn is_plain(self) -> bool {
         matches!(self, Self::Text(text) if text.chars().all(|c| c.is_ascii_alphanumeric() || "_-+.,:/=@".contains(c)))
     }
@@ -145,7 +145,7 @@ pub(super) fn name_of(word: &str) -> &str {
     word.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(word, |end| &word[..end])
 }
 
-/// What stands behind the `=`; nothing, if there is none.
+/// The text after the `=`; empty if there is none.
 pub(super) fn value_of(word: &str) -> Value<'_> {
     match word.split_once('=') {
         None | Some((_, READ_WITH_ITS_NODE)) => Value::Text(""),

@@ -254,7 +254,7 @@ pub(super) const HARMLESS_COMMANDS: &[&str] = &[
     "--version",
     "-V",
 ];
-/// What `ssh -o` may set: nothing that it runs, loads or reads options from.
+/// The options that `ssh -o` may set: none that names something to run, to load or to read options from.
 pub(super) const HARMLESS_SSH: &[&str] = &[
     "AddressFamily",
     "BatchMode",

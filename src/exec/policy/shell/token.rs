@@ -3,11 +3,11 @@
 /// A word as it grows, part by part.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
-    /// What bash makes of it, if nothing in it is unknown.
+    /// The text that bash makes of it, if nothing in it is unknown.
     pub(super) text: String,
     /// The text with every quoted character replaced: what globs, braces and tildes are looked for in.
     shape: String,
-    /// Has a part whose text is not known.
+    /// Whether the text of a part is not known.
     pub(super) unknown: bool,
     /// May become any number of words.
     pub(super) many: bool,

@@ -1,4 +1,4 @@
-//! What is known of a word before it is expanded.
+//! Words of a command before they are expanded.
 
 /// A word of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]

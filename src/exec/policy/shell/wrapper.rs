@@ -8,18 +8,18 @@ use super::{
 };
 use crate::exec::policy::rule::file_name;
 
-/// What a command runs in turn.
+/// The commands that a command runs in turn.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Inner {
     /// These commands.
     Commands(Vec<Vec<Word>>),
-    /// What this text says, read as a line.
+    /// Those in this text, read as a line.
     Script(String),
-    /// What this text, the second one, says to the shell that the first one names.
+    /// Those in the second text, read by the shell that the first one names.
     ScriptFor(String, String),
 }
 
-/// What the command runs in turn, as far as its words tell; a doubt where they do not.
+/// Finds the commands that the command runs in turn. Where its words do not tell, the line gets a doubt.
 pub(super) fn inner(words: &[Word], line: &mut Line) -> Option<Inner> {
     let Some(program) = words.first()?.text() else {
         line.doubt(format!("which program `{}` is, is not known before it runs", super::show(words)));
@@ -255,7 +255,7 @@ fn not_followed_shell(words: &[Word], line: &mut Line) -> Option<Inner> {
     None
 }
 
-/// What runs on the other machine is not looked into; on this one, options run commands.
+/// Commands on the other machine are not judged; on this one, options run commands.
 fn ssh(words: &[Word], line: &mut Line) -> Option<Inner> {
     let options = match file_name(words[0].text()?) {
         "ssh" => Options::short("46AaCfGgKkMNnqsTtVvXxYy", "BbcDEeilLmOopQRW"),
