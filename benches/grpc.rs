@@ -4,27 +4,36 @@ use crate::sink::Sink;
 use crate::threads;
 use pausewatch::proto::v1;
 use std::ops::Range;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint};
 use v1::elicitation_service_client::ElicitationServiceClient;
 use v1::watch_pause_state_response::Event;
 
+/// Threads that one request of `Watch` adds.
+const ADDED_AT_ONCE: usize = 500;
+
 #[derive(Clone)]
-pub(crate) struct Link(ElicitationServiceClient<Channel>);
+pub(crate) struct Link {
+    stub: ElicitationServiceClient<Channel>,
+    by_change: bool,
+}
 
 impl Link {
-    pub(crate) async fn connect(address: &str) -> Result<Self> {
+    pub(crate) async fn connect(address: &str, by_change: bool) -> Result<Self> {
         let channel = Endpoint::from_shared(format!("http://{address}"))?.connect().await?;
-        Ok(Link(ElicitationServiceClient::new(channel)))
+        Ok(Link { stub: ElicitationServiceClient::new(channel), by_change })
     }
 
     pub(crate) async fn call(&mut self, thread: &str, up: bool) -> Result<u64> {
         let thread_id = thread.to_owned();
         let count = if up {
             let request = v1::IncrementElicitationRequest { thread_id, ..Default::default() };
-            self.0.increment_elicitation(request).await?.into_inner().count
+            self.stub.increment_elicitation(request).await?.into_inner().count
         } else {
             let request = v1::DecrementElicitationRequest { thread_id, ..Default::default() };
-            self.0.decrement_elicitation(request).await?.into_inner().count
+            self.stub.decrement_elicitation(request).await?.into_inner().count
         };
         Ok(count.into())
     }
@@ -32,7 +41,10 @@ impl Link {
     pub(crate) async fn watch(&self, threads: Range<usize>, sink: Sink) -> Result<()> {
         let request =
             v1::WatchPauseStateRequest { thread_ids: threads.map(threads::id).collect(), include_elicitations: false };
-        let mut stream = self.0.clone().watch_pause_state(request).await?.into_inner();
+        if self.by_change {
+            return self.watch_by_change(&request.thread_ids, sink).await;
+        }
+        let mut stream = self.stub.clone().watch_pause_state(request).await?.into_inner();
         loop {
             match stream.message().await?.ok_or("the watch ended in its snapshot")?.event {
                 Some(Event::SnapshotComplete(_)) => break,
@@ -42,13 +54,64 @@ impl Link {
         tokio::spawn(async move {
             // A stream that breaks is noticed by who waits for its deliveries.
             while let Ok(Some(message)) = stream.message().await {
-                if let Some(Event::PauseState(state)) = message.event
-                    && let Some(number) = threads::number(state.thread_id.as_bytes())
-                {
-                    sink(number, state.paused);
+                if let Some(Event::PauseState(state)) = message.event {
+                    deliver(&state, &sink);
                 }
             }
         });
         Ok(())
+    }
+
+    async fn watch_by_change(&self, thread_ids: &[String], sink: Sink) -> Result<()> {
+        let mut stream = Changing::open(&self.stub).await?;
+        for some in thread_ids.chunks(ADDED_AT_ONCE) {
+            stream.add(some.to_vec()).await?;
+        }
+        tokio::spawn(async move {
+            while let Ok(Some(message)) = stream.responses.message().await {
+                if let Some(v1::watch_response::Event::PauseState(state)) = message.event {
+                    deliver(&state, &sink);
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// A stream whose threads change.
+    pub(crate) async fn changing(&self) -> Result<Changing> {
+        Changing::open(&self.stub).await
+    }
+}
+
+fn deliver(state: &v1::PauseState, sink: &Sink) {
+    if let Some(number) = threads::number(state.thread_id.as_bytes()) {
+        sink(number, state.paused);
+    }
+}
+
+/// One stream of `Watch`.
+pub(crate) struct Changing {
+    requests: mpsc::Sender<v1::WatchRequest>,
+    responses: Streaming<v1::WatchResponse>,
+}
+
+impl Changing {
+    async fn open(stub: &ElicitationServiceClient<Channel>) -> Result<Self> {
+        let (requests, messages) = mpsc::channel(1);
+        let responses = stub.clone().watch(ReceiverStream::new(messages)).await?.into_inner();
+        Ok(Changing { requests, responses })
+    }
+
+    /// Adds threads, and waits until they are answered.
+    pub(crate) async fn add(&mut self, add: Vec<String>) -> Result<()> {
+        self.requests.send(v1::WatchRequest { add, ..Default::default() }).await?;
+        loop {
+            let message = self.responses.message().await?.ok_or("the watch ended before its answer")?;
+            match message.event {
+                Some(v1::watch_response::Event::SnapshotComplete(_)) => return Ok(()),
+                Some(v1::watch_response::Event::Refusal(refusal)) => return Err(refusal.message.into()),
+                _ => continue,
+            }
+        }
     }
 }

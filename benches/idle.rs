@@ -15,7 +15,16 @@ const CONNECTIONS: usize = 50;
 const SETTLE: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(settings: &Settings) -> Result<Table> {
-    let targets = [Target::Limit, Target::LimitRaw, Target::Embedded, Target::Shared, Target::Before, Target::Redis];
+    let targets = [
+        Target::Limit,
+        Target::LimitRaw,
+        Target::Embedded,
+        Target::Shared,
+        Target::Changing,
+        Target::ChangingShared,
+        Target::Before,
+        Target::Redis,
+    ];
     let targets = Target::present(settings, &targets);
     let title = "idle: 50,000 watched threads over 50 connections, nothing happens";
     let mut table = Table::new(title, targets.iter().map(|target| target.label()));
@@ -30,6 +39,13 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
         }
     }
     table.goal_at_most("memory of a stream", (CASE, MEMORY, "embedded"), 1_800.0, "bytes");
+    table.goal_at_most("memory of a stream of Watch", (CASE, MEMORY, "embedded, Watch"), 1_800.0, "bytes");
+    table.goal_at_most(
+        "memory of a thread on a shared stream of Watch",
+        (CASE, MEMORY, "embedded, Watch, shared streams"),
+        250.0,
+        "bytes",
+    );
     table.goal_at_most(
         "memory of a thread on a shared stream",
         (CASE, MEMORY, "embedded, shared streams"),

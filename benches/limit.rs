@@ -77,7 +77,7 @@ impl Limit {
 }
 
 fn snapshot_complete() -> v1::WatchPauseStateResponse {
-    v1::WatchPauseStateResponse { event: Some(Event::SnapshotComplete(v1::SnapshotComplete {})) }
+    v1::WatchPauseStateResponse { event: Some(Event::SnapshotComplete(v1::SnapshotComplete::default())) }
 }
 
 #[tonic::async_trait]
@@ -130,6 +130,15 @@ impl ElicitationService for Limit {
         request: Request<v1::WatchPauseStateRequest>,
     ) -> std::result::Result<Response<Self::WatchPauseStateStream>, Status> {
         Ok(Response::new(self.0.messages.subscribe(request.into_inner(), snapshot_complete())?.map(Ok)))
+    }
+
+    type WatchStream = tokio_stream::Empty<std::result::Result<v1::WatchResponse, Status>>;
+
+    async fn watch(
+        &self,
+        _request: Request<tonic::Streaming<v1::WatchRequest>>,
+    ) -> std::result::Result<Response<Self::WatchStream>, Status> {
+        Err(Status::unimplemented("not measured"))
     }
 }
 

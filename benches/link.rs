@@ -12,8 +12,9 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    pub(crate) async fn grpc(address: &str) -> Result<Self> {
-        Ok(Link::Grpc(grpc::Link::connect(address).await?))
+    /// `by_change`: watches by `Watch` instead of `WatchPauseState`.
+    pub(crate) async fn grpc(address: &str, by_change: bool) -> Result<Self> {
+        Ok(Link::Grpc(grpc::Link::connect(address, by_change).await?))
     }
 
     pub(crate) async fn redis(address: &str) -> Result<Self> {

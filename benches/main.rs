@@ -7,6 +7,7 @@
 //!    halfway slows all alike. A ratio is the median of the ratios of the runs.
 //! 2. Every measurement has a server of its own: a process, on loopback, its data on the disk of the target directory.
 //! 3. A figure is printed only if nothing was refused, lost or counted wrong on the way.
+mod add;
 mod calls;
 mod clients;
 mod grpc;
@@ -34,8 +35,8 @@ use result::Result;
 use settings::Settings;
 use std::process::ExitCode;
 
-const NAMES: [&str; 10] =
-    ["calls", "hostile", "propagation", "watch", "idle", "leases", "start", "stores", "stopwatch", "clients"];
+const NAMES: [&str; 11] =
+    ["calls", "hostile", "propagation", "watch", "add", "idle", "leases", "start", "stores", "stopwatch", "clients"];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -66,6 +67,7 @@ fn run(name: &str) -> Result<()> {
         "hostile" => hostile::run(&settings),
         "propagation" => propagation::run(&settings),
         "watch" => watch::run(&settings),
+        "add" => add::run(&settings),
         "idle" => idle::run(&settings),
         "leases" => leases::run(&settings),
         "start" => start::run(&settings),

@@ -60,6 +60,7 @@ fn commands(settings: &Settings, table: &mut Table) -> Result<()> {
         for name in ["ADDRESS", "THREAD_ID", "CONFIG", "TOKEN", "TLS_CA", "TLS_CERT", "TLS_KEY"] {
             command.env_remove(format!("PAUSEWATCH_{name}"));
         }
+        command.env_remove("CODEX_THREAD_ID").env_remove("CLAUDE_CODE_SESSION_ID");
         command
     };
     let mut hold = ours(&["hold", "--require", "--", "true"]);
@@ -155,7 +156,7 @@ fn fill(directory: &Path) -> Result<()> {
 fn call(server: &Process) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let link = grpc::Link::connect(&server.address).await?;
+        let link = grpc::Link::connect(&server.address, false).await?;
         let callers = (0..64).map(|caller| {
             let mut link = link.clone();
             tokio::spawn(async move {

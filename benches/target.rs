@@ -21,6 +21,10 @@ pub(crate) enum Target {
     Embedded,
     /// The same, with many threads on a stream.
     Shared,
+    /// The same, by `Watch`.
+    Changing,
+    /// The same, by `Watch` with many threads on a stream.
+    ChangingShared,
     /// The build that `BEFORE` names, with its store on disk.
     Before,
     /// Redis that syncs each write, as we do.
@@ -28,12 +32,14 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    pub(crate) const ALL: [Target; 7] = [
+    pub(crate) const ALL: [Target; 9] = [
         Target::Limit,
         Target::LimitRaw,
         Target::Memory,
         Target::Embedded,
         Target::Shared,
+        Target::Changing,
+        Target::ChangingShared,
         Target::Before,
         Target::Redis,
     ];
@@ -45,6 +51,8 @@ impl Target {
             Target::Memory => "memory",
             Target::Embedded => "embedded",
             Target::Shared => "embedded, shared streams",
+            Target::Changing => "embedded, Watch",
+            Target::ChangingShared => "embedded, Watch, shared streams",
             Target::Before => "before",
             Target::Redis => "redis, fsync",
         }
@@ -52,7 +60,12 @@ impl Target {
 
     /// Whether one watch may have many threads.
     pub(crate) fn shares_streams(self) -> bool {
-        matches!(self, Target::Shared | Target::Redis)
+        matches!(self, Target::Shared | Target::ChangingShared | Target::Redis)
+    }
+
+    /// Whether watches are made by `Watch` instead of `WatchPauseState`.
+    fn watches_by_change(self) -> bool {
+        matches!(self, Target::Changing | Target::ChangingShared)
     }
 
     /// Whether the counts that it answers mean anything.
@@ -87,7 +100,7 @@ impl Target {
                 Process::connectable(command, address)?
             }
             Target::Memory => Process::listening(serve(&settings.program, &["--store", "memory"]))?,
-            Target::Embedded | Target::Shared | Target::Before => {
+            Target::Embedded | Target::Shared | Target::Changing | Target::ChangingShared | Target::Before => {
                 let before = settings.before.as_ref().filter(|_| self == Target::Before);
                 let mut command = serve(before.unwrap_or(&settings.program), &["--data-dir"]);
                 command.arg(data.path());
@@ -124,7 +137,7 @@ impl Server {
         for _ in 0..connections {
             links.push(match self.target {
                 Target::Redis => Link::redis(&self.process.address).await?,
-                _ => Link::grpc(&self.process.address).await?,
+                target => Link::grpc(&self.process.address, target.watches_by_change()).await?,
             });
         }
         Ok(links)

@@ -65,6 +65,7 @@ pub mod server {
 #[cfg(feature = "cli")]
 pub mod cli {
     pub use crate::cli::Program;
+    pub use crate::cli::bridge::{ClientLine, complete_initialize, is_for_client};
     pub use crate::cli::duration::{parse as parse_duration, parse_ttl, show as show_duration};
     pub use crate::cli::exit::USAGE;
     pub use crate::cli::run::parse_duration as parse_timeout_duration;

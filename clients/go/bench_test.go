@@ -37,7 +37,7 @@ func BenchmarkAPauseOfAThread(b *testing.B) {
 				check(b, err)
 				running = append(running, stopwatch)
 			}
-			clock := running[0].thread
+			clock := running[0].follows.all[0].thread
 			state := PauseState{ThreadID: "t", Revision: 1 << 32}
 			for b.Loop() {
 				state.Revision++

@@ -24,7 +24,7 @@ type options struct {
 func WithAddress(address string) Option { return func(o *options) { o.Address = address } }
 
 // WithThreadID says which thread this program belongs to: what [Client.ThreadID] returns. Variable:
-// PAUSEWATCH_THREAD_ID.
+// PAUSEWATCH_THREAD_ID, else CODEX_THREAD_ID, else CLAUDE_CODE_SESSION_ID: those agents set theirs for their commands.
 func WithThreadID(threadID string) Option { return func(o *options) { o.ThreadID = threadID } }
 
 // WithToken sends a token with every call. It goes over TLS, or to this machine. Variable: PAUSEWATCH_TOKEN.

@@ -13,8 +13,9 @@ import (
 //	err := exec.CommandContext(ctx, "make", "test").Run()
 //
 // When d of unpaused time is used up, and the coordinator has confirmed that the thread runs, the context is done with
-// [context.DeadlineExceeded], as its Err and as its cause. It is also done when parent is, or cancel is called, which
-// must be called when the work is done.
+// [context.DeadlineExceeded], as its Err and as its cause. With [WithMaxWall] it is done then at the latest, with
+// [ErrMaxWall] as its cause. It is also done when parent is, or cancel is called, which must be called when the work is
+// done.
 //
 // Its Deadline is the parent's, or none: when the time will have run out is not known before it has, since a pause may
 // come at any moment. So what reads a deadline up front and passes it on, as gRPC does, passes none.
@@ -23,7 +24,7 @@ import (
 //
 // A thread id that no thread can have gives a context that is cancelled from the beginning, with [*InvalidFieldError] as
 // its cause.
-func (c *Client) WithPausableTimeout(parent context.Context, d time.Duration, threadID string) (context.Context, context.CancelFunc) {
+func (c *Client) WithPausableTimeout(parent context.Context, d time.Duration, threadID string, opts ...TimeoutOption) (context.Context, context.CancelFunc) {
 	if parent.Err() != nil {
 		return context.WithCancel(parent)
 	}
@@ -31,7 +32,13 @@ func (c *Client) WithPausableTimeout(parent context.Context, d time.Duration, th
 	p := &pausable{Context: inner, end: cancelInner, done: make(chan struct{}), after: make(map[*func()]struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	stopwatch, err := c.startStopwatch(d, threadID, func() { p.finish(context.DeadlineExceeded, context.DeadlineExceeded) })
+	stopwatch, err := c.startStopwatch(d, threadID, opts, func(by EndedBy) {
+		cause := context.DeadlineExceeded
+		if by == EndedByMaxWall {
+			cause = ErrMaxWall
+		}
+		p.finish(context.DeadlineExceeded, cause)
+	})
 	if err != nil {
 		cancelInner(err)
 		return inner, func() {}
@@ -43,14 +50,14 @@ func (c *Client) WithPausableTimeout(parent context.Context, d time.Duration, th
 
 // WithPausableTimeout is [Client.WithPausableTimeout] of the [DefaultClient]. If that cannot be made, the context is
 // cancelled from the beginning, with the reason as its cause.
-func WithPausableTimeout(parent context.Context, d time.Duration, threadID string) (context.Context, context.CancelFunc) {
+func WithPausableTimeout(parent context.Context, d time.Duration, threadID string, opts ...TimeoutOption) (context.Context, context.CancelFunc) {
 	client, err := DefaultClient()
 	if err != nil {
 		ctx, cancel := context.WithCancelCause(parent)
 		cancel(err)
 		return ctx, func() {}
 	}
-	return client.WithPausableTimeout(parent, d, threadID)
+	return client.WithPausableTimeout(parent, d, threadID, opts...)
 }
 
 // StopwatchOf is the stopwatch of the innermost pausable timeout around ctx; nil if there is none.

@@ -2,6 +2,7 @@ package pausewatch
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,10 +41,11 @@ func findSettings(given settings, configFile string) (settings, error) {
 	return given.or(environment()).or(file).or(settings{Address: DefaultAddress}), nil
 }
 
+// environment: without its own variable, the thread is that of the agent that started this program.
 func environment() settings {
 	return settings{
 		Address:  os.Getenv("PAUSEWATCH_ADDRESS"),
-		ThreadID: os.Getenv("PAUSEWATCH_THREAD_ID"),
+		ThreadID: cmp.Or(os.Getenv("PAUSEWATCH_THREAD_ID"), os.Getenv("CODEX_THREAD_ID"), os.Getenv("CLAUDE_CODE_SESSION_ID")),
 		Token:    os.Getenv("PAUSEWATCH_TOKEN"),
 		TLSCA:    os.Getenv("PAUSEWATCH_TLS_CA"),
 		TLSCert:  os.Getenv("PAUSEWATCH_TLS_CERT"),

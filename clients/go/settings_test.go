@@ -13,6 +13,9 @@ func clean(t *testing.T) (home string) {
 	for _, name := range []string{"ADDRESS", "THREAD_ID", "TOKEN", "TLS_CA", "TLS_CERT", "TLS_KEY", "CONFIG"} {
 		t.Setenv("PAUSEWATCH_"+name, "")
 	}
+	for _, agent := range []string{"CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID"} {
+		t.Setenv(agent, "")
+	}
 	home = t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CONFIG_HOME", "")
@@ -41,6 +44,27 @@ func TestAnOptionGoesBeforeTheEnvironmentBeforeTheFile(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
 	}
+}
+
+func TestTheThreadIsItsOwnVariableThenCodexThenClaudeThenTheFile(t *testing.T) {
+	home := clean(t)
+	write(t, filepath.Join(home, ".config/pausewatch/config.toml"), "thread_id = \"file\"\n")
+	names := []string{"PAUSEWATCH_THREAD_ID", "CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID"}
+	for _, name := range names {
+		t.Setenv(name, "of "+name)
+	}
+	check := func(given, want string) {
+		t.Helper()
+		if got, err := findSettings(settings{ThreadID: given}, ""); err != nil || got.ThreadID != want {
+			t.Errorf("got %q, %v; want %q", got.ThreadID, err, want)
+		}
+	}
+	check("option", "option")
+	for _, name := range names {
+		check("", "of "+name)
+		t.Setenv(name, "") // Empty is not set.
+	}
+	check("", "file")
 }
 
 func TestAnAddressInPlainTextHasNothingOfWhatIsForTLS(t *testing.T) {

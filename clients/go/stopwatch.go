@@ -1,6 +1,7 @@
 package pausewatch
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -14,7 +15,8 @@ const shortestAsk = 250 * time.Millisecond
 // the stopwatch is paused itself. It is safe for any number of goroutines. Made by [Client.StartStopwatch].
 //
 //  1. It expires only after the coordinator, asked once more after the time ran out, said that the thread runs (G1), or
-//     when it could not be asked for the whole disconnect grace.
+//     when it could not be asked for the whole disconnect grace. Only its limit on wall time ([WithMaxWall]) ends it
+//     without: neither a pause nor a question extends that.
 //  2. What is not confirmed ends: cut off, a paused thread counts as paused for the disconnect grace and then runs (G2).
 //  3. The charge follows the server's total and is not computed from what was seen, so a pause that nobody here saw is
 //     credited like any other (G3).
@@ -24,18 +26,17 @@ const shortestAsk = 250 * time.Millisecond
 // It has no goroutine of its own: one timer, and its place in the lists of its thread.
 type Stopwatch struct {
 	follower *follower
-	thread   *threadClock
 	threadID string
 	limit    time.Duration
 	began    time.Time
+	wallEnd  time.Time // Zero: it has no limit on wall time.
 	expired  chan struct{}
-	onExpiry func()
+	onExpiry func(EndedBy)
 
-	mu    sync.Mutex
-	meter charge.Meter
-	// Where it finds its place; nil: it has. Guarded by the thread's lock.
-	place *charge.Place
-	timer *time.Timer
+	mu      sync.Mutex
+	meter   charge.Meter
+	follows follows
+	timer   *time.Timer
 	// When it first stood at its end, waiting for an answer; zero: it does not.
 	asking time.Time
 	// What it read at its end; nil while it runs.
@@ -52,11 +53,13 @@ type Reading struct {
 	// Remaining is the limit less Elapsed, at least 0. 0 does not mean expired: the coordinator may have to be asked
 	// first.
 	Remaining time.Duration
-	// Paused: it stands still, by a pause of its own or of its thread.
+	// Paused: it stands still, by a pause of its own, of its thread or of one that it awaits.
 	Paused bool
 	// Expired is for ever.
 	Expired bool
-	// Linked: the state of its thread is known, and changes of it are heard.
+	// EndedBy says which limit it was, once it has expired.
+	EndedBy EndedBy
+	// Linked: the state of its thread, and of those that it awaits, is known, and changes of it are heard.
 	Linked bool
 }
 
@@ -66,14 +69,18 @@ type Reading struct {
 // All stopwatches of a client share one stream, and those of a thread what is known of it: a thousand are cheap.
 //
 // Errors: [*InvalidFieldError]: no thread can have this id.
-func (c *Client) StartStopwatch(limit time.Duration, threadID string) (*Stopwatch, error) {
-	return c.startStopwatch(limit, threadID, func() {})
+func (c *Client) StartStopwatch(limit time.Duration, threadID string, opts ...TimeoutOption) (*Stopwatch, error) {
+	return c.startStopwatch(limit, threadID, opts, func(EndedBy) {})
 }
 
 // startStopwatch: onExpiry runs once, after Expired is closed.
-func (c *Client) startStopwatch(limit time.Duration, threadID string, onExpiry func()) (*Stopwatch, error) {
+func (c *Client) startStopwatch(limit time.Duration, threadID string, opts []TimeoutOption, onExpiry func(EndedBy)) (*Stopwatch, error) {
 	if err := checkThreadID(threadID); err != nil {
 		return nil, err
+	}
+	var o timeoutOptions
+	for _, set := range opts {
+		set(&o)
 	}
 	s := &Stopwatch{
 		follower: c.follower(),
@@ -83,23 +90,28 @@ func (c *Client) startStopwatch(limit time.Duration, threadID string, onExpiry f
 		expired:  make(chan struct{}),
 		onExpiry: onExpiry,
 	}
-	s.thread = s.follower.enter(threadID)
-	s.thread.join(s)
+	if o.maxWall != nil {
+		s.wallEnd = s.began.Add(max(0, *o.maxWall))
+	}
+	s.meter = charge.NewMeter(limit, s.began, 0)
 	s.mu.Lock()
-	s.timer = time.AfterFunc(limit, s.look)
+	s.follows.union = charge.NewPausedUnion(s.began)
+	s.follows.add(s.follower.enter(threadID), s.began)
+	s.timer = time.AfterFunc(s.inTime(limit, s.began), s.look)
 	s.mu.Unlock()
 	return s, nil
 }
 
 // Expired is closed when the limit is used up and the coordinator has confirmed that the thread runs. A coordinator that
-// cannot be asked is waited for at most the disconnect grace.
+// cannot be asked is waited for at most the disconnect grace. It is closed at the end of its limit on wall time at the
+// latest; [Reading.EndedBy] says which it was.
 func (s *Stopwatch) Expired() <-chan struct{} { return s.expired }
 
 // Read reads it.
 func (s *Stopwatch) Read() Reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.read(false)
+	return s.read(notEnded)
 }
 
 // Pause pauses it until resume is called. Pauses nest: it runs again when the last one ends. Calling resume again does
@@ -107,14 +119,16 @@ func (s *Stopwatch) Read() Reading {
 func (s *Stopwatch) Pause() (resume func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seen := s.thread.see(s, false)
+	seen := s.follows.see(s, false)
+	s.follows.used(seen.now)
 	s.meter.Pause(seen.now, seen.pausedTime)
 	return sync.OnceFunc(s.resume)
 }
 
 func (s *Stopwatch) resume() {
 	s.mu.Lock()
-	seen := s.thread.see(s, false)
+	seen := s.follows.see(s, false)
+	s.follows.used(seen.now)
 	last := s.meter.Resume(seen.now, seen.pausedTime)
 	s.mu.Unlock()
 	if last {
@@ -128,23 +142,24 @@ func (s *Stopwatch) Stop() Reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.final == nil {
-		s.end(false)
+		s.end(notEnded)
 	}
 	return *s.final
 }
 
-func (s *Stopwatch) read(expired bool) Reading {
+func (s *Stopwatch) read(endedBy EndedBy) Reading {
 	if s.final != nil {
 		return *s.final
 	}
-	seen := s.thread.see(s, false)
+	seen := s.follows.see(s, false)
 	elapsed, remaining := s.meter.Show(seen.now, seen.pausedTime)
 	return Reading{
 		Wall:      seen.now.Sub(s.began),
 		Elapsed:   elapsed,
 		Remaining: remaining,
 		Paused:    seen.paused || s.meter.Paused(),
-		Expired:   expired,
+		Expired:   endedBy != notEnded,
+		EndedBy:   endedBy,
 		Linked:    seen.linked,
 	}
 }
@@ -152,37 +167,62 @@ func (s *Stopwatch) read(expired bool) Reading {
 // look decides what is next. It is called after whatever may have changed something.
 func (s *Stopwatch) look() {
 	s.mu.Lock()
-	expired := s.final == nil && s.decide()
-	if expired {
-		s.end(true)
+	endedBy := notEnded
+	if s.final == nil {
+		endedBy = s.decide()
+	}
+	if endedBy != notEnded {
+		s.end(endedBy)
 	}
 	s.mu.Unlock()
-	if expired {
+	if endedBy != notEnded {
 		close(s.expired)
-		s.onExpiry()
+		s.onExpiry(endedBy)
 	}
 }
 
-// decide says whether the stopwatch has expired; otherwise it sees to it that it is looked at again.
-func (s *Stopwatch) decide() (expired bool) {
-	seen := s.thread.see(s, true)
+// decide says whether the stopwatch has expired, by which limit; otherwise it sees to it that it is looked at again.
+func (s *Stopwatch) decide() EndedBy {
+	seen := s.follows.see(s, true)
 	left := s.meter.Left(seen.now, seen.pausedTime)
 	switch {
+	case !s.wallEnd.IsZero() && !seen.now.Before(s.wallEnd):
+		return EndedByMaxWall
 	case s.meter.Paused():
 		// The end of the pause is a look.
 		s.asking = time.Time{}
+		s.lookAfter(never, seen.now)
 	case seen.paused:
 		s.asking = time.Time{}
-		if !seen.linked {
-			s.timer.Reset(seen.validUntil.Sub(seen.now))
+		wait := never
+		if !seen.validUntil.IsZero() {
+			wait = seen.validUntil.Sub(seen.now)
 		}
+		s.lookAfter(wait, seen.now)
 	case left > 0:
 		s.asking = time.Time{}
-		s.timer.Reset(left)
-	default:
-		return s.confirm(seen, seen.now.Add(left))
+		s.lookAfter(left, seen.now)
+	case s.confirm(seen, seen.now.Add(left)):
+		return EndedByLimit
 	}
-	return false
+	return notEnded
+}
+
+const never = time.Duration(math.MaxInt64)
+
+// lookAfter has it looked at again after d, and at the end of its limit on wall time at the latest.
+func (s *Stopwatch) lookAfter(d time.Duration, now time.Time) {
+	if d = s.inTime(d, now); d != never {
+		s.timer.Reset(d)
+	}
+}
+
+// inTime is d, or if that is sooner, what is left of the limit on wall time.
+func (s *Stopwatch) inTime(d time.Duration, now time.Time) time.Duration {
+	if s.wallEnd.IsZero() {
+		return d
+	}
+	return min(d, s.wallEnd.Sub(now))
 }
 
 // confirm says whether what ran out may expire; otherwise it asks.
@@ -200,16 +240,22 @@ func (s *Stopwatch) confirm(seen sight, ranOut time.Time) (expired bool) {
 	if !seen.now.Before(giveUp) {
 		return true
 	}
-	s.thread.ask(s)
-	s.timer.Reset(giveUp.Sub(seen.now))
+	for _, one := range s.follows.all {
+		if one.answered.Before(ranOut) {
+			one.thread.ask(s)
+		}
+	}
+	s.lookAfter(giveUp.Sub(seen.now), seen.now)
 	return false
 }
 
 // end is called with the lock, once.
-func (s *Stopwatch) end(expired bool) {
-	final := s.read(expired)
+func (s *Stopwatch) end(endedBy EndedBy) {
+	final := s.read(endedBy)
 	s.final = &final
 	s.timer.Stop()
-	s.thread.leave(s)
-	s.follower.leave(s.threadID)
+	for _, one := range s.follows.all {
+		one.thread.leave(s)
+		s.follower.leave(one.thread.threadID)
+	}
 }

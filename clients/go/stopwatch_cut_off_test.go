@@ -32,6 +32,27 @@ func TestOneThatJoinsWhileCutOffIsCreditedFromItsStartOnly(t *testing.T) {
 	})
 }
 
+func TestG1APauseOfItsOwnIsNotChargedWhenItsThreadWasNotPausedAfterAll(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.pause("t")
+		startStopwatch(t, client, time.Hour)
+		f.stop()
+		f.resume("t")
+		time.Sleep(5 * time.Second)
+		late := startStopwatch(t, client, time.Hour)
+		time.Sleep(time.Second)
+		resume := late.Pause()
+		time.Sleep(4 * time.Second)
+		resume()
+		time.Sleep(2 * time.Second)
+		f.start()
+		time.Sleep(100 * time.Second)
+		if r := late.Stop(); r.Elapsed != 102*time.Second {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
 func TestG1OneThatJoinsWhileCutOffIsNotChargedWhatWasAssumedBefore(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.pause("t")

@@ -13,7 +13,7 @@ import (
 // threadClock is one thread as its stopwatches share it: its paused time, who waits for a change of it, and the question to
 // the coordinator that comes before an expiry.
 //
-//  1. Pausing is one short critical section. Only a resume, a break and its end wake stopwatches, and only those that
+//  1. Pausing is one short critical section (and the stopwatches that await other threads too settle their union). Only a resume, a break and its end wake stopwatches, and only those that
 //     stand still because of the thread; those that wait for a timer are not among them.
 //  2. At most one call is in flight at a time. An answer counts for a stopwatch only if the question began
 //     after its time ran out: an earlier one may have missed an increment that was acknowledged since (G1).
@@ -28,20 +28,22 @@ type threadClock struct {
 	// Woken when what is known of the thread changes in their favour, or against them.
 	waiting map[*Stopwatch]struct{}
 	// Woken when a question was answered.
-	asking      map[*Stopwatch]struct{}
+	asking map[*Stopwatch]struct{}
+	// Those that await other threads too: they settle at every change, before anybody looks.
+	observers   map[*Stopwatch]struct{}
 	questioning bool
 	// When the last question that was answered began.
 	answered time.Time
 }
 
-// sight is what a stopwatch sees of its thread, all of one moment.
+// sight is what a stopwatch sees of one of its threads, or of all of them, all of one moment.
 type sight struct {
 	now        time.Time
 	pausedTime time.Duration
 	paused     bool
 	linked     bool
 	validUntil time.Time // When a pause that cannot be confirmed stops counting; zero while linked.
-	answered   time.Time
+	answered   time.Time // When the last question that was answered began; of several threads the earliest.
 	// How long a stopwatch that has run out may wait for an answer. The grace is one budget: a pause that could not be
 	// confirmed has used some of it, since the stopwatch joined.
 	graceLeft time.Duration
@@ -54,37 +56,66 @@ func newThreadClock(client *Client, threadID string) *threadClock {
 		tracker:  charge.NewPausedTimeTracker(time.Now(), client.grace),
 		waiting:  make(map[*Stopwatch]struct{}),
 		asking:   make(map[*Stopwatch]struct{}),
+
+		observers: make(map[*Stopwatch]struct{}),
 	}
 }
 
 // see is called with the stopwatch's lock. With wait, the stopwatch is woken when what it saw changes.
-func (t *threadClock) see(s *Stopwatch, wait bool) sight {
+func (t *threadClock) see(s *Stopwatch, f *follow, now time.Time, wait bool) sight {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s.place != nil && !s.place.At.IsZero() {
-		s.meter.Place(s.place.At, s.place.PausedTime)
-		s.place = nil
-	}
-	now := time.Now()
 	validUntil, disconnected := t.tracker.ValidUntil()
-	seen := sight{now: now, pausedTime: t.tracker.PausedTime(now), paused: t.tracker.Paused(now), linked: !disconnected, answered: t.answered}
+	seen := sight{paused: t.tracker.Paused(now), linked: !disconnected, answered: t.answered}
+	seen.pausedTime = f.since.PausedTime(t.tracker.PausedTime(now))
 	if disconnected {
 		seen.validUntil = validUntil
 	}
-	seen.graceLeft = t.client.grace - t.tracker.UnconfirmedPause(s.began)
+	seen.graceLeft = t.client.grace - t.tracker.UnconfirmedPause(f.since.Joined())
 	if wait && (seen.paused || disconnected) {
 		t.waiting[s] = struct{}{}
 	}
 	return seen
 }
 
-// join gives a stopwatch its place; it is called before others know the stopwatch.
-func (t *threadClock) join(s *Stopwatch) {
+// join is for a stopwatch that follows it from now on.
+func (t *threadClock) join(now time.Time) charge.Since {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var pausedTime time.Duration
-	pausedTime, s.place = t.tracker.Join(s.began)
-	s.meter = charge.NewMeter(s.limit, s.began, pausedTime)
+	assumed, place := t.tracker.Join(now)
+	return charge.NewSince(now, assumed, place)
+}
+
+// pausedTime is how long it has been paused since a stopwatch, whose lock is held, joined it.
+func (t *threadClock) pausedTime(f *follow, now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return f.since.PausedTime(t.tracker.PausedTime(now))
+}
+
+// linked: its state is known, and changes of it are heard.
+func (t *threadClock) linked() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, disconnected := t.tracker.ValidUntil()
+	return !disconnected
+}
+
+// observe: the stopwatch settles at every change from now on. Again does nothing.
+func (t *threadClock) observe(s *Stopwatch) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.observers[s] = struct{}{}
+}
+
+// settle has the observers settle; without the lock, which they take.
+func (t *threadClock) settle(now time.Time) {
+	t.mu.Lock()
+	observers := slices.Collect(maps.Keys(t.observers))
+	t.mu.Unlock()
+	for _, s := range observers {
+		s.settle(now)
+	}
 }
 
 // leave: the stopwatch needs nothing any more.
@@ -93,23 +124,28 @@ func (t *threadClock) leave(s *Stopwatch) {
 	defer t.mu.Unlock()
 	delete(t.waiting, s)
 	delete(t.asking, s)
+	delete(t.observers, s)
 }
 
 // watched takes a state from the watch.
 func (t *threadClock) watched(event StateEvent) {
-	slept := slept()
+	now := charge.Now{Slept: slept()}
 	t.mu.Lock()
+	now.At = time.Now()
 	var woken []*Stopwatch
-	if t.tracker.Watched(charge.Now{At: time.Now(), Slept: slept}, seen(event.State), event.Gap) {
+	if t.tracker.Watched(now, seen(event.State), event.Gap) {
 		woken = wake(t.waiting)
 	}
 	t.mu.Unlock()
+	t.settle(now.At)
 	lookAll(woken)
 }
 
 // disconnect notes that the watch has not been received any more for so long.
 func (t *threadClock) disconnect(silentFor time.Duration) {
 	now := time.Now()
+	// Until then it was exact.
+	t.settle(now.Add(-silentFor))
 	t.mu.Lock()
 	var woken []*Stopwatch
 	if t.tracker.Disconnect(now, now.Add(-silentFor)) {
@@ -164,14 +200,16 @@ func (t *threadClock) question() {
 			}
 			continue
 		}
-		slept := slept()
+		now := charge.Now{Slept: slept()}
 		t.mu.Lock()
+		now.At = time.Now()
 		woken := wake(t.asking)
-		if t.tracker.Asked(charge.Now{At: time.Now(), Slept: slept}, seen(state), known) {
+		if t.tracker.Asked(now, seen(state), known) {
 			woken = append(woken, wake(t.waiting)...)
 		}
 		t.answered = began
 		t.mu.Unlock()
+		t.settle(now.At)
 		lookAll(woken)
 	}
 }

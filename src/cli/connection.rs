@@ -56,7 +56,7 @@ impl fmt::Debug for UncheckedToken {
 /// The option that names the thread.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Thread {
-    /// The thread [env: PAUSEWATCH_THREAD_ID].
+    /// The thread [env: PAUSEWATCH_THREAD_ID, else CODEX_THREAD_ID, else CLAUDE_CODE_SESSION_ID].
     #[arg(long, value_name = "ID")]
     thread_id: Option<String>,
 }
@@ -66,13 +66,18 @@ impl Thread {
     pub(crate) fn or(&self, settings: &Settings) -> Option<String> {
         self.thread_id.clone().or_else(|| settings.thread_id.clone())
     }
+
+    /// Where [`Self::or`] found the thread, for people.
+    pub(crate) fn source(&self, settings: &Settings) -> Option<&'static str> {
+        self.thread_id.as_ref().map(|_| "--thread-id").or_else(|| settings.thread_source())
+    }
 }
 
 impl Connection {
     pub(crate) fn settings(&self) -> Result<Settings, ConfigError> {
         let Self { address, token, tls_ca, tls_cert, tls_key, config } = self.clone();
         let token = token.map(|token| Token::new(&token.0)).transpose()?;
-        let flags = Settings { address, thread_id: None, token, tls_ca, tls_cert, tls_key };
+        let flags = Settings { address, token, tls_ca, tls_cert, tls_key, ..Settings::default() };
         Ok(flags.or(Settings::from_env_and(config.as_deref())?))
     }
 }

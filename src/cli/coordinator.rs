@@ -9,7 +9,7 @@
 use super::token::{KEY_VARIABLE, now};
 use crate::{
     client::{Address, Client, ConfigError, Settings, Token},
-    core::{scope::Scope, types::ThreadId},
+    core::scope::Scope,
     server::access::{
         AccessConfig, Grant, Role,
         mint::{self, Signer},
@@ -48,7 +48,15 @@ pub(crate) struct Coordinator {
     address: Address,
     settings: Settings,
     command_token: CommandToken,
-    private: Option<TempDir>,
+    private: Option<PrivateSocket>,
+}
+
+/// The socket of a private coordinator.
+enum PrivateSocket {
+    /// In a directory of its own, which goes with it.
+    Temporary { _directory: TempDir },
+    /// At a path that the caller chose.
+    Given,
 }
 
 /// The token of commands.
@@ -60,15 +68,15 @@ enum CommandToken {
     Signed(Box<Signer>),
 }
 
-/// Signs a token that opens one thread, for a command with this time limit.
+/// Signs a token that opens these threads, the first of which is the command's, for a command with this time limit.
 ///
 /// # Errors
 /// The token cannot be signed.
-pub(crate) fn sign(signer: &Signer, thread_id: &str, limit: Duration) -> Result<Token, String> {
+pub(crate) fn sign(signer: &Signer, thread_ids: &[String], limit: Duration) -> Result<Token, String> {
     let token = mint::Token {
-        subject: format!("run {thread_id}").chars().take(64).collect(),
+        subject: format!("run {}", thread_ids.first().map_or("", String::as_str)).chars().take(64).collect(),
         role: Role::Holder,
-        threads: vec![thread_id.to_owned()],
+        threads: thread_ids.to_vec(),
         prefixes: Vec::new(),
     };
     let signed = signer.sign(&token, now(), limit.saturating_add(TOKEN_TTL))?;
@@ -119,18 +127,22 @@ impl Directory {
     }
 
     async fn serve(&self, access: AccessConfig) -> Result<Address, String> {
-        let socket = self.0.path().join("socket");
-        let server = Server::start(server::Config {
-            listen: vec![Listen::Unix(socket.clone())],
-            store: StoreConfig::Memory,
-            anonymous_ttl: Some(ANONYMOUS_TTL),
-            access: Some(access),
-            ..server::Config::default()
-        });
-        let server = server.await.map_err(|error| error.to_string())?;
-        tokio::spawn(server.run(std::future::pending()));
-        Ok(Address::Unix(socket))
+        serve(self.0.path().join("socket"), Some(access)).await
     }
+}
+
+/// Serves a private coordinator at the path, by a task of the current tokio runtime.
+async fn serve(socket: PathBuf, access: Option<AccessConfig>) -> Result<Address, String> {
+    let server = Server::start(server::Config {
+        listen: vec![Listen::Unix(socket.clone())],
+        store: StoreConfig::Memory,
+        anonymous_ttl: Some(ANONYMOUS_TTL),
+        access,
+        ..server::Config::default()
+    });
+    let server = server.await.map_err(|error| error.to_string())?;
+    tokio::spawn(server.run(std::future::pending()));
+    Ok(Address::Unix(socket))
 }
 
 /// The directories for sockets, the best first: those that a reboot clears, then the user's own.
@@ -180,18 +192,26 @@ impl Coordinator {
         Ok(Self { command_token, ..configured })
     }
 
-    /// A private coordinator for one thread, served by the current tokio runtime.
-    pub(crate) async fn private(thread_id: &str) -> Result<Self, String> {
-        let thread = ThreadId::parse("thread_id", thread_id).map_err(|error| error.to_string())?;
+    /// A private coordinator for these threads, served by the current tokio runtime.
+    pub(crate) async fn private(thread_ids: &[String]) -> Result<Self, String> {
+        let scope = Scope::of(thread_ids, &[]).map_err(|error| error.to_string())?;
         let secret = mint::secret()?;
-        // The command and we share the token, which may read and pause the thread.
+        // The command and we share the token, which may read and pause the threads.
         let token = Token::new(&secret).map_err(|error| error.to_string())?;
-        let given = vec![(secret, Grant::new("run", Role::Holder, Scope::one(&thread)))];
+        let given = vec![(secret, Grant::new("run", Role::Holder, scope))];
         let directory = Directory::create()?;
         let address = directory.serve(AccessConfig { given, ..AccessConfig::default() }).await?;
         let settings = Settings { address: Some(address), ..Settings::default() };
         let configured = Self::configured(settings, Some(token)).map_err(|error| error.to_string())?;
-        Ok(Self { private: Some(directory.0), ..configured })
+        Ok(Self { private: Some(PrivateSocket::Temporary { _directory: directory.0 }), ..configured })
+    }
+
+    /// A private coordinator at a path in a directory that only this user can enter, for every program of this user. The
+    /// file goes with the current tokio runtime, which serves it.
+    pub(crate) async fn private_at(socket: &Path) -> Result<Self, String> {
+        let settings = Settings { address: Some(serve(socket.to_owned(), None).await?), ..Settings::default() };
+        let configured = Self::configured(settings, None).map_err(|error| error.to_string())?;
+        Ok(Self { private: Some(PrivateSocket::Given), ..configured })
     }
 
     /// A private coordinator for many threads: each command gets a token for its thread, signed with a new key.
@@ -205,7 +225,7 @@ impl Coordinator {
         let address = directory.serve(AccessConfig { jwt, ..AccessConfig::default() }).await?;
         let settings = Settings { address: Some(address), ..Settings::default() };
         let configured = Self::configured_for_all(settings, Some(Signer::from_pem(&pair.private)?))?;
-        Ok(Self { private: Some(directory.0), ..configured })
+        Ok(Self { private: Some(PrivateSocket::Temporary { _directory: directory.0 }), ..configured })
     }
 
     pub(crate) fn is_private(&self) -> bool {
@@ -214,6 +234,18 @@ impl Coordinator {
 
     pub(crate) fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// One line for people: the thread with its source, if one is named, and the coordinator.
+    pub(crate) fn described(&self, thread: Option<(&str, &str)>) -> String {
+        let coordinator = match self.is_private() {
+            true => "a private coordinator".to_owned(),
+            false => format!("coordinator at {}", self.address),
+        };
+        match thread {
+            Some((thread_id, source)) => format!("thread {thread_id:?} from {source}, {coordinator}"),
+            None => coordinator,
+        }
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -228,7 +260,7 @@ impl Coordinator {
         let token = match &self.command_token {
             CommandToken::Own => self.settings.token.clone(),
             #[cfg(feature = "exec-server")]
-            CommandToken::Signed(signer) => sign(signer, thread_id, Duration::ZERO)
+            CommandToken::Signed(signer) => sign(signer, &[thread_id.to_owned()], Duration::ZERO)
                 .inspect_err(|why| tracing::warn!(thread_id, why, "sign a token for a command"))
                 .ok(),
         };

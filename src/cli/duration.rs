@@ -33,6 +33,13 @@ pub(crate) fn parse_lease(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Parses the maximum length of a pause: at least the shortest lease, or 0 for none.
+pub(crate) fn parse_max_pause(text: &str) -> Result<Duration, String> {
+    let max_pause = parse(text)?;
+    let is_valid = max_pause.is_zero() || max_pause >= MIN_TTL;
+    is_valid.then_some(max_pause).ok_or_else(|| "a pause is 1s or longer, or 0 for no maximum".into())
+}
+
 /// The two largest units; tenths below ten seconds.
 pub fn show(duration: Duration) -> String {
     let seconds = duration.as_secs();

@@ -5,7 +5,7 @@
 use super::{
     connection::{Connection, Thread},
     coordinator::Coordinator,
-    exit, failure, output, stderr,
+    default_coordinator, exit, failure, output, stderr,
     token::Key,
 };
 use crate::{
@@ -75,6 +75,12 @@ pub struct Args {
     /// within 30s.
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "30s")]
     disconnect_grace: Duration,
+    /// Use a private coordinator, even if an address is configured or a coordinator answers at the default address.
+    #[arg(long, conflicts_with = "address")]
+    private: bool,
+    /// Print the thread and the coordinator on standard error.
+    #[arg(short, long)]
+    verbose: bool,
     #[command(flatten)]
     thread: Thread,
     #[command(flatten)]
@@ -85,9 +91,10 @@ pub struct Args {
 
 const ADDRESS_HELP: &str = "\
 Where the coordinator listens: HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:PATH [env: PAUSEWATCH_ADDRESS] \
-[default: a private one, while this server runs]";
+[default: with a thread id 127.0.0.1:7420, if a coordinator answers there; else a private one, while this server runs]";
 const THREAD_HELP: &str = "\
-The default thread of calls, which may name one in `_meta` [env: PAUSEWATCH_THREAD_ID] [default: a new one for each MCP session]";
+The default thread of calls, which may name one in `_meta` [env: PAUSEWATCH_THREAD_ID, else CODEX_THREAD_ID, else \
+CLAUDE_CODE_SESSION_ID] [default: a new one for each MCP session]";
 
 /// Serves until standard input ends, or until SIGTERM, SIGINT or SIGHUP.
 pub(crate) fn run(args: Args) -> ExitCode {
@@ -110,8 +117,8 @@ async fn serve(args: Args) -> Result<(), String> {
     let handler = |kind| signal(kind).map_err(|error| format!("handle signals: {error}"));
     let (mut terminate, mut interrupt) = (handler(SignalKind::terminate())?, handler(SignalKind::interrupt())?);
     let mut hangup = handler(SignalKind::hangup())?;
-    let settings = args.connection.settings().map_err(|why| why.to_string())?;
-    let thread_id = args.thread.or(&settings);
+    let mut settings = args.connection.settings().map_err(|why| why.to_string())?;
+    let (thread_id, thread_source) = (args.thread.or(&settings), args.thread.source(&settings));
     if let Some(thread_id) = &thread_id {
         ThreadId::parse("thread_id", thread_id).map_err(|error| error.to_string())?;
     }
@@ -120,6 +127,7 @@ async fn serve(args: Args) -> Result<(), String> {
         Some(address) => Some(listen(address, &args).await?),
         None => None,
     };
+    default_coordinator::choose("exec-server", &mut settings, thread_id.as_deref(), args.private).await;
     let coordinator = match settings.address {
         Some(_) => Coordinator::configured_for_all(settings, args.key.signer()?)?,
         None => {
@@ -127,6 +135,9 @@ async fn serve(args: Args) -> Result<(), String> {
             coordinator.map_err(|why| format!("start a private coordinator: {why}"))?
         }
     };
+    if args.verbose {
+        failure::say("exec-server", &coordinator.described(thread_id.as_deref().zip(thread_source)));
+    }
     let coordinator = Arc::new(coordinator);
     let environment = coordinator.clone();
     let limits = Limits {

@@ -3,6 +3,8 @@
 //! A command is an `Args`, which clap parses, and a function `run`, which returns the exit code.
 //!
 //! 1. Bad usage has exit code 125 for `run` and `hold` (as for GNU `timeout`), and 2 for all others.
+mod asker;
+pub(crate) mod bridge;
 mod call;
 mod config;
 mod config_file;
@@ -11,6 +13,7 @@ mod connection;
 mod coordinator;
 mod data_dir;
 mod decrement;
+mod default_coordinator;
 pub(crate) mod duration;
 #[cfg(feature = "exec-server")]
 mod exec_child;
@@ -24,6 +27,7 @@ mod format;
 mod get;
 mod health;
 mod hold;
+mod hook;
 mod increment;
 mod list;
 mod manual;
@@ -88,6 +92,14 @@ pub enum Command {
     List(list::Args),
     /// Print the states of threads as they change.
     Watch(watch::Args),
+    /// Let an agent with a clock of its own follow the coordinator.
+    Bridge(bridge::Args),
+    /// Ask a person for a passphrase, for ssh, git and sudo, and pause the thread meanwhile.
+    Askpass(asker::askpass::Args),
+    /// Stand in front of the pinentry of gpg-agent, and pause the thread while it asks.
+    Pinentry(asker::pinentry::Args),
+    /// Be called by an agent at its events, so that its own commands wait for people.
+    Hook(hook::Args),
     /// Create tokens, and the keys that sign them.
     Token(token::Args),
     /// Check whether the coordinator is serving.
@@ -120,7 +132,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run_command() -> ExitCode {
-    let arguments: Vec<_> = std::env::args_os().collect();
+    let arguments = asker::with_command_of_link(std::env::args_os().collect());
     let usage_code = match arguments.get(1).and_then(|name| name.to_str()) {
         Some("run" | "hold") => exit::OWN_FAILURE,
         _ => exit::USAGE,
@@ -148,6 +160,10 @@ fn run_command() -> ExitCode {
         Command::Get(args) => get::run(args),
         Command::List(args) => list::run(args),
         Command::Watch(args) => watch::run(args),
+        Command::Bridge(args) => bridge::run(args),
+        Command::Askpass(args) => asker::askpass::run(args),
+        Command::Pinentry(args) => asker::pinentry::run(args),
+        Command::Hook(args) => hook::run(args),
         Command::Token(args) => token::run(args),
         Command::Health(args) => health::run(args),
         Command::Backup(args) => store::backup::run(args, serve),

@@ -45,9 +45,7 @@ impl Output {
         if self.output != Form::Json {
             return None;
         }
-        let pool = DescriptorPool::decode(proto::DESCRIPTORS).expect("build.rs wrote them");
-        let descriptor = pool.get_message_by_name(&format!("pausewatch.v1.{message_name}"));
-        Some(Json(descriptor.expect("the name is one of the proto's")))
+        Some(Json::of(message_name))
     }
 }
 
@@ -55,6 +53,13 @@ impl Output {
 pub(crate) struct Json(MessageDescriptor);
 
 impl Json {
+    /// A formatter for `message_name` of our package.
+    pub(crate) fn of(message_name: &str) -> Self {
+        let pool = DescriptorPool::decode(proto::DESCRIPTORS).expect("build.rs wrote them");
+        let descriptor = pool.get_message_by_name(&format!("pausewatch.v1.{message_name}"));
+        Self(descriptor.expect("the name is one of the proto's"))
+    }
+
     /// Fails if the coordinator sent a value that the mapping does not allow, such as a time after the year 9999.
     pub(crate) fn format(
         &self,

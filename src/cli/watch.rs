@@ -1,12 +1,23 @@
 //! `pausewatch watch`: prints the states of threads as they change, until a signal or the end of its reader.
 //!
 //! 1. The first connection must succeed. A later one that is lost is reported on standard error, and reconnected.
-//! 2. It ends with 0 on INT and TERM, and when standard output is closed, even if no thread changes.
-use super::{call, connection::Connection, failure, failure::Failure, format, output::Output};
+//! 2. A command of `--exec` never delays it (`watch/exec.rs`).
+//! 3. It ends with 0 on INT and TERM, and when standard output is closed, even if no thread changes.
+mod exec;
+
+use super::{
+    call,
+    connection::Connection,
+    failure,
+    failure::Failure,
+    format,
+    output::{Json, Output},
+};
 use crate::client::{Client, Event, Settings, Watch, WatchPauseStateResponse};
 use crate::clock::{Clock, System};
 use crate::escape::escaped;
 use crate::proto::v1::{SnapshotComplete, watch_pause_state_response::Event as ResponseEvent};
+use exec::Notifier;
 use std::{io, io::ErrorKind, os::fd::AsFd, process::ExitCode, time::Duration};
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::unix::pipe;
@@ -22,12 +33,23 @@ change. A lost connection is reconnected; changes that were missed appear as one
 JSON is one message per line, with `snapshotComplete` after the first states and without heartbeats.
 Ends with exit code 0 on INT or TERM, and when standard output is closed.")]
 pub struct Args {
-    /// A thread to watch; repeatable [env: PAUSEWATCH_THREAD_ID] [default: all].
+    /// A thread to watch; repeatable [env: PAUSEWATCH_THREAD_ID, else CODEX_THREAD_ID, else
+    /// CLAUDE_CODE_SESSION_ID] [default: all].
     #[arg(long, value_name = "ID")]
     thread_id: Vec<String>,
     /// Include the open elicitations of each thread.
     #[arg(long)]
     include_elicitations: bool,
+    /// Also run this shell command for each change, with the state as JSON on its standard input, and PAUSEWATCH_EVENT
+    /// (waiting or resumed), PAUSEWATCH_THREAD_ID, PAUSEWATCH_REASON and PAUSEWATCH_HOLDER in its environment.
+    #[arg(long, value_name = "COMMAND")]
+    exec: Option<String>,
+    /// Run it only for threads that still wait after this time, and once more when they resume.
+    #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "0", hide_default_value = true, requires = "exec")]
+    after: Duration,
+    /// Kill it if it runs for longer.
+    #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "30s", requires = "exec")]
+    exec_timeout: Duration,
     #[command(flatten)]
     output: Output,
     #[command(flatten)]
@@ -51,6 +73,8 @@ async fn follow(args: &Args, client: &Client, settings: &Settings) -> Result<(),
     let mut watch = open(args, client, settings)?;
     let mut first = Some(first_event(&mut watch).await?);
     let json = args.output.json("WatchPauseStateResponse");
+    let mut notifier =
+        args.exec.clone().map(|command| Notifier::new(command, args.after, args.exec_timeout, Json::of("PauseState")));
     let clock = System::new();
     let mut is_connected = true;
     // Not the blocking one: a slow reader must not delay signals.
@@ -72,11 +96,19 @@ async fn follow(args: &Args, client: &Client, settings: &Settings) -> Result<(),
                     failure::say("watch", "connected again");
                 }
                 is_connected = true;
-                ResponseEvent::SnapshotComplete(SnapshotComplete {})
+                ResponseEvent::SnapshotComplete(SnapshotComplete::default())
             }
             // The thread did not change while the connection was lost.
             Event::State(update) if json.is_none() && !update.changed => continue,
-            Event::State(update) => ResponseEvent::PauseState(update.state),
+            Event::State(mut update) => {
+                if let Some(notifier) = notifier.as_mut().filter(|_| update.changed) {
+                    notifier.changed(&update.state);
+                }
+                if !args.include_elicitations {
+                    update.state.elicitations.clear();
+                }
+                ResponseEvent::PauseState(update.state)
+            }
         };
         let text = match &json {
             Some(json) => json.format(&WatchPauseStateResponse { event: Some(event) }, serde_json::to_string)?,
@@ -100,7 +132,7 @@ fn open(args: &Args, client: &Client, settings: &Settings) -> Result<Watch, Fail
     for thread_id in thread_ids {
         watch.add(thread_id)?;
     }
-    Ok(if args.include_elicitations { watch.with_elicitations() } else { watch })
+    Ok(if args.include_elicitations || args.exec.is_some() { watch.with_elicitations() } else { watch })
 }
 
 /// The first event of a connection.

@@ -1,7 +1,8 @@
 //! The settings of a client: the coordinator's address, the thread and the credentials, from the environment and the
 //! config file. The environment wins; the flags of the program win over both.
 //!
-//! 1. An empty variable counts as not set, and so does an empty address in the file.
+//! 1. An empty variable counts as not set, and so does an empty address in the file. The thread has several variables: our
+//!    own, then those of agents ([`THREAD_VARIABLES`]).
 //! 2. An explicitly named config file must exist; the one at the default path may be missing.
 //! 3. An unknown key is an error with its name and line: a misspelled key must not silently select the default.
 //! 4. A plaintext address overrides and ignores inherited TLS settings (an `https://` address or certificate files) and
@@ -11,12 +12,19 @@ use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use std::{env, fmt::Display, fs, io::ErrorKind, path::Path, path::PathBuf};
 
+/// The variables that name the thread; the first one that is set counts. Codex and Claude Code set theirs for the commands
+/// that they run, so that a tool of an agent pauses the agent's thread without any setting.
+const THREAD_VARIABLES: [&str; 3] = ["PAUSEWATCH_THREAD_ID", "CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID"];
+
+/// The source of a thread that the config file names, for people.
+const CONFIG_FILE: &str = "the config file";
+
 /// The settings that every program and library of pausewatch shares.
 ///
 /// | key of the config file | variable |
 /// | --- | --- |
 /// | `address` | `PAUSEWATCH_ADDRESS` |
-/// | `thread_id` | `PAUSEWATCH_THREAD_ID` |
+/// | `thread_id` | `PAUSEWATCH_THREAD_ID`, else `CODEX_THREAD_ID`, else `CLAUDE_CODE_SESSION_ID` |
 /// | `token` | `PAUSEWATCH_TOKEN` |
 /// | `tls_ca`, `tls_cert`, `tls_key` | `PAUSEWATCH_TLS_CA`, `PAUSEWATCH_TLS_CERT`, `PAUSEWATCH_TLS_KEY` |
 ///
@@ -30,6 +38,9 @@ pub struct Settings {
     pub address: Option<Address>,
     /// The thread.
     pub thread_id: Option<String>,
+    /// Where the thread was found: see [`Settings::thread_source`].
+    #[serde(skip)]
+    pub(crate) thread_source: Option<&'static str>,
     /// Authenticates the client to the coordinator.
     pub token: Option<Token>,
     /// The certificate authorities to trust instead of the system's: a PEM file.
@@ -58,7 +69,8 @@ struct File {
 
 impl From<File> for Settings {
     fn from(File { address, thread_id, token, tls_ca, tls_cert, tls_key, _serve }: File) -> Self {
-        Self { address, thread_id, token, tls_ca, tls_cert, tls_key }
+        let thread_source = thread_id.as_ref().map(|_| CONFIG_FILE);
+        Self { address, thread_id, thread_source, token, tls_ca, tls_cert, tls_key }
     }
 }
 
@@ -115,17 +127,24 @@ impl Settings {
         let is_for_tls = other.address.as_ref().is_some_and(Address::is_encrypted)
             || [&other.tls_ca, &other.tls_cert, &other.tls_key].iter().any(|file| file.is_some());
         let other = match is_plaintext && is_for_tls {
-            true => Self { thread_id: other.thread_id, ..Self::default() },
+            true => Self { thread_id: other.thread_id, thread_source: other.thread_source, ..Self::default() },
             false => other,
         };
+        let thread_source = if self.thread_id.is_some() { self.thread_source } else { other.thread_source };
         Self {
             address: self.address.or(other.address),
             thread_id: self.thread_id.or(other.thread_id),
+            thread_source,
             token: self.token.or(other.token),
             tls_ca: self.tls_ca.or(other.tls_ca),
             tls_cert: self.tls_cert.or(other.tls_cert),
             tls_key: self.tls_key.or(other.tls_key),
         }
+    }
+
+    /// Where the thread was found, for people: a variable, or the config file. `None`: neither named one.
+    pub fn thread_source(&self) -> Option<&'static str> {
+        self.thread_source
     }
 
     /// The configuration of a client; reads the certificate files.
@@ -148,9 +167,15 @@ impl Settings {
     }
 
     fn from_variables() -> Result<Self, ConfigError> {
+        let mut threads = THREAD_VARIABLES
+            .into_iter()
+            .map(|name| (name, variable(name, |text| Ok::<_, ConfigError>(text.to_owned()))));
+        let thread = threads.find(|(_, id)| !matches!(id, Ok(None)));
+        let (thread_source, thread_id) = thread.map_or((None, Ok(None)), |(name, id)| (Some(name), id));
         Ok(Self {
             address: variable("PAUSEWATCH_ADDRESS", str::parse::<Address>)?,
-            thread_id: variable("PAUSEWATCH_THREAD_ID", |text| Ok::<_, ConfigError>(text.to_owned()))?,
+            thread_id: thread_id?,
+            thread_source,
             token: variable("PAUSEWATCH_TOKEN", Token::new)?,
             tls_ca: path_variable("PAUSEWATCH_TLS_CA"),
             tls_cert: path_variable("PAUSEWATCH_TLS_CERT"),
@@ -207,6 +232,7 @@ mod tests {
         Settings {
             address: "https://h:1".parse().ok(),
             thread_id: Some("t".into()),
+            thread_source: Some(CONFIG_FILE),
             token: Token::new("s3cret").ok(),
             tls_ca: Some("/ca".into()),
             tls_cert: Some("/cert".into()),
@@ -246,14 +272,18 @@ mod tests {
 
     #[test]
     fn each_setting_overrides_the_same_setting_of_the_other() {
-        let over = Settings { thread_id: Some("over".into()), ..Settings::default() };
-        assert_eq!(over.or(all()), Settings { thread_id: Some("over".into()), ..all() });
+        let thread =
+            |under| Settings { thread_id: Some("over".into()), thread_source: Some("CODEX_THREAD_ID"), ..under };
+        let merged = thread(Settings::default()).or(all());
+        assert_eq!(merged, thread(all()));
+        assert_eq!(merged.thread_source(), Some("CODEX_THREAD_ID"));
     }
 
     #[test]
     fn empty_address_in_the_file_counts_as_not_set() {
         let file = Settings::parse("address = \"\"\nthread_id = \"t\"\n").unwrap();
-        assert_eq!(file, Settings { thread_id: Some("t".into()), ..Settings::default() });
+        let thread_source = Some(CONFIG_FILE);
+        assert_eq!(file, Settings { thread_id: Some("t".into()), thread_source, ..Settings::default() });
     }
 
     #[test]
@@ -262,13 +292,14 @@ mod tests {
         let at = |address: &str| Settings { address: address.parse().ok(), ..Settings::default() };
         let nowhere = Settings { address: None, ..all.clone() };
         for plain in ["127.0.0.1:1", "unix:/p.sock", "http://localhost:1"] {
-            let thread = Settings { thread_id: Some("t".into()), ..at(plain) };
+            let thread_source = Some(CONFIG_FILE);
+            let thread = Settings { thread_id: Some("t".into()), thread_source, ..at(plain) };
             for under in [&all, &nowhere, &Settings { tls_ca: None, tls_cert: None, tls_key: None, ..all.clone() }] {
                 assert_eq!(at(plain).or(under.clone()), thread, "{plain} over {under:?}");
             }
             // Settings from the same source as the address are meant for it, right or wrong.
             let beside = Settings { tls_ca: Some("/ours".into()), token: Token::new("ours").ok(), ..at(plain) };
-            let expected = Settings { thread_id: Some("t".into()), ..beside.clone() };
+            let expected = Settings { thread_id: Some("t".into()), thread_source, ..beside.clone() };
             assert_eq!(beside.or(all.clone()), expected);
         }
         let other = Settings { address: "https://other:1".parse().ok(), ..all.clone() };

@@ -6,6 +6,7 @@
 //! - E3: after any time in which holders could not renew (a restart, a sleep of the machine, a store that could not be
 //!   written), every lease restarts.
 //! - E4: after the server has stood still, every lease ends that much later.
+//! - E5: no lease ends later than the maximum pause of its thread allows, whatever moved its end.
 mod commit;
 mod default_lease;
 mod eviction;
@@ -124,7 +125,7 @@ impl Engine {
     ) -> Result<Self, OpenError> {
         let now = clock.now();
         let Contents { mut records, floor, next_row, epoch } = store.load(now)?;
-        default_lease::give_leases(&mut records, settings.anonymous_ttl, now);
+        default_lease::give_leases(&mut records, &settings, now);
         hub.load(&records, floor, epoch);
         let fsync_began = Arc::new(AtomicU64::new(0));
         let (began, watch) = (fsync_began.clone(), clock.clone());
@@ -243,8 +244,8 @@ impl Engine {
         now: Timestamp,
         writable: bool,
     ) -> Outcome {
-        let anonymous_ttl = self.settings.anonymous_ttl;
-        let fresh = DecideInputs { now, id: self.next_id(), row: self.next_row, anonymous_ttl };
+        let Settings { anonymous_ttl, max_pause, .. } = self.settings;
+        let fresh = DecideInputs { now, id: self.next_id(), row: self.next_row, anonymous_ttl, max_pause };
         let new;
         let known = self.records.get(thread);
         let is_first = known.is_none();

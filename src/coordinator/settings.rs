@@ -10,6 +10,8 @@ use std::time::Duration;
 pub struct Settings {
     /// The lease of an increment that asks for none, 1 s to 24 h; `None`: for ever.
     pub anonymous_ttl: Option<Duration>,
+    /// The maximum length of a pause, which no renewal extends; `None`: any.
+    pub max_pause: Option<Duration>,
     /// The limits of callers; `None`: unlimited.
     pub limits: Option<Limits>,
     /// Where it counts.

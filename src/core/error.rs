@@ -56,6 +56,19 @@ pub enum Refusal {
         /// Milliseconds since it was closed.
         ago_ms: u64,
     },
+    /// Its thread was paused for as long as the server allows: the pause is over, and commands may have timed out since.
+    #[error(
+        "elicitation {elicitation_id:?} of thread {thread:?} ended {ago_ms} ms ago: the thread was paused for the server's \
+         --max-pause"
+    )]
+    Capped {
+        /// The thread.
+        thread: ThreadId,
+        /// The id as the caller gave it.
+        elicitation_id: Box<str>,
+        /// Milliseconds since it was closed.
+        ago_ms: u64,
+    },
     /// Close some first.
     #[error("thread {thread:?} has {MAX_OPEN} open elicitations, which is the limit")]
     TooMany {

@@ -1,7 +1,8 @@
 //! The memory of a thread for the last 10 minutes: request ids with their answers, and the ids of closed elicitations. So a call
 //! that is sent again counts once, and a late decrement learns how its elicitation ended.
 //!
-//! At most the latest 1,024 of each, so that no caller makes the memory of one thread grow without bound.
+//! At most the latest 1,024 of each, so that no caller makes the memory of one thread grow without bound. Within a batch the
+//! lists may be longer, because a batch can be reverted; what is beyond is not found.
 use super::accounting::Timestamp;
 use super::types::ElicitationId;
 use siphasher::sip128::{Hasher128, SipHasher13};
@@ -21,6 +22,8 @@ pub enum Closing {
     Released,
     /// By the end of its lease.
     Expired,
+    /// By the maximum length of a pause.
+    Capped,
 }
 
 /// A closed elicitation.
@@ -86,14 +89,14 @@ struct Lists {
 impl IdempotencyCache {
     /// The closed elicitation of this id.
     pub fn closing(&self, id: ElicitationId, now: Timestamp) -> Option<&RememberedClosing> {
-        let found = self.0.as_ref()?.closings.iter().rev().find(|closing| closing.id == id)?;
+        let found = self.0.as_ref()?.closings.iter().rev().take(MEMORY_LENGTH).find(|closing| closing.id == id)?;
         (now.since(found.at) < MEMORY_SPAN).then_some(found)
     }
 
     /// The call of this request id.
     pub fn request(&self, rpc: Rpc, request_id: &str, now: Timestamp) -> Option<&RememberedRequest> {
         let same = |known: &&RememberedRequest| known.rpc == rpc && *known.request_id == *request_id;
-        let found = self.0.as_ref()?.requests.iter().rev().find(same)?;
+        let found = self.0.as_ref()?.requests.iter().rev().take(MEMORY_LENGTH).find(same)?;
         (now.since(found.at) < MEMORY_SPAN).then_some(found)
     }
 

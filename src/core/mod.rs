@@ -5,6 +5,8 @@
 #[cfg(feature = "server")]
 mod accounting;
 #[cfg(feature = "server")]
+mod cap;
+#[cfg(feature = "server")]
 mod error;
 #[cfg(feature = "server")]
 mod idempotency;
@@ -19,6 +21,8 @@ pub(crate) mod types;
 
 #[cfg(feature = "server")]
 pub use accounting::{Pause, Timestamp};
+#[cfg(feature = "server")]
+pub(crate) use cap::{cap, cut};
 #[cfg(feature = "server")]
 pub use error::Refusal;
 #[cfg(feature = "server")]

@@ -1,5 +1,6 @@
 //! [`decide`]: one command against one thread's record. All that the contract says of a call is here.
 use super::accounting::Timestamp;
+use super::cap::{cap, cut};
 use super::error::Refusal;
 use super::idempotency::{Closing, RememberedAnswer, RememberedRequest, Rpc, fingerprint};
 use super::record::{Change, Effect, Elicitation, Open, Record};
@@ -57,6 +58,8 @@ pub struct DecideInputs {
     pub row: u64,
     /// The lease of an increment that asks for none; `None`: for ever.
     pub anonymous_ttl: Option<Duration>,
+    /// The maximum length of a pause; `None`: any.
+    pub max_pause: Option<Duration>,
 }
 
 /// The judgement: what to answer, and the change to make first, if any.
@@ -108,7 +111,7 @@ pub fn decide(record: &Record, command: &Command, fresh: DecideInputs) -> Result
             increment(record, request_id, (reason, holder, *ttl), fresh)
         }
         Command::Decrement { request_id, elicitation } => decrement(record, request_id, elicitation.as_ref(), fresh),
-        Command::Renew { elicitation, ttl } => renew(record, elicitation, *ttl, fresh.now),
+        Command::Renew { elicitation, ttl } => renew(record, elicitation, *ttl, fresh),
         Command::Expire { elicitation } => expire(record, *elicitation, fresh),
     }
 }
@@ -135,13 +138,15 @@ fn increment(
         return Err(Refusal::TooMany { thread: record.thread.clone() });
     }
     let elicitation = Elicitation { id: fresh.id, reason: reason.into(), holder: holder.into(), created: fresh.now };
+    let after = record.header_after(record.open.len() + 1, fresh.now);
+    let cap = cap(&after.pause, fresh.max_pause);
+    let length = ttl.map(Ttl::get).or(fresh.anonymous_ttl).or(fresh.max_pause);
     let open = Open {
         elicitation: Arc::new(elicitation),
-        lease: ttl.map(Ttl::get).or(fresh.anonymous_ttl).map(|length| (length, fresh.now.after(length))),
+        lease: length.map(|length| (length, cut(fresh.now.after(length), cap))),
         anonymous: ttl.is_none(),
         row: fresh.row,
     };
-    let after = record.header_after(record.open.len() + 1, fresh.now);
     let (count, revision, ends) = (record.count() + 1, after.revision, open.ends());
     let answer = Answer::Incremented { count, revision, elicitation: open.elicitation.clone(), ends };
     let remembered = RememberedAnswer { count, revision, opened: Some((fresh.id, ends)) };
@@ -176,11 +181,12 @@ fn decrement(
     Ok(Decision { answer: Answer::Decremented { count, revision }, change: Some(change) })
 }
 
-fn renew(record: &Record, named: &ElicitationRef, ttl: Option<Ttl>, now: Timestamp) -> Result<Decision, Refusal> {
+fn renew(record: &Record, named: &ElicitationRef, ttl: Option<Ttl>, fresh: DecideInputs) -> Result<Decision, Refusal> {
+    let (now, cap) = (fresh.now, cap(&record.header.pause, fresh.max_pause));
     let index = find(record, named, now)?;
     let open = &record.open[index];
     let length = ttl.map(Ttl::get).or(open.lease.map(|(length, _)| length));
-    let after = length.map(|length| (length, now.after(length)));
+    let after = length.map(|length| (length, cut(now.after(length), cap)));
     let answer = Answer::Renewed { elicitation: open.elicitation.clone(), ends: after.map(|(_, ends)| ends) };
     let effect = Effect::Renewed { id: open.elicitation.id, index, before: open.lease, after };
     let change = Change { before: record.header, after: record.header, effect, request: None };
@@ -190,7 +196,11 @@ fn renew(record: &Record, named: &ElicitationRef, ttl: Option<Ttl>, now: Timesta
 fn expire(record: &Record, id: ElicitationId, fresh: DecideInputs) -> Result<Decision, Refusal> {
     let index = record.position(id).filter(|&index| record.open[index].has_ended(fresh.now));
     let unknown = || Refusal::Unknown { thread: record.thread.clone(), elicitation_id: id.to_string().into() };
-    let change = record.closing(index.ok_or_else(unknown)?, Closing::Expired, fresh.row, fresh.now);
+    let index = index.ok_or_else(unknown)?;
+    let cap = cap(&record.header.pause, fresh.max_pause);
+    let at_cap = record.open[index].ends().zip(cap).is_some_and(|(ends, cap)| cap.boot <= ends.boot);
+    let how = if at_cap { Closing::Capped } else { Closing::Expired };
+    let change = record.closing(index, how, fresh.row, fresh.now);
     let answer = Answer::Decremented { count: record.count() - 1, revision: change.after.revision };
     Ok(Decision { answer, change: Some(change) })
 }
@@ -209,6 +219,7 @@ fn find(record: &Record, named: &ElicitationRef, now: Timestamp) -> Result<usize
             match closing.how {
                 Closing::Released => Refusal::Released { thread, elicitation_id, ago_ms },
                 Closing::Expired => Refusal::Expired { thread, elicitation_id, ago_ms },
+                Closing::Capped => Refusal::Capped { thread, elicitation_id, ago_ms },
             }
         }
     })

@@ -4,6 +4,8 @@ use super::*;
 use crate::core::idempotency::MEMORY_SPAN;
 use crate::core::types::ThreadId;
 
+#[path = "thread_cap_tests.rs"]
+mod cap;
 #[path = "thread_model_tests.rs"]
 mod model;
 
@@ -16,19 +18,33 @@ struct World {
     given: u128,
     row: u64,
     anonymous_ttl: Option<Duration>,
+    max_pause: Option<Duration>,
 }
 
 impl World {
     fn new() -> Self {
         let now = Timestamp { boot: 5_000_000_000, wall: 1_700_000_000_000_000_000 };
         let thread = ThreadId::parse("thread_id", "t").expect("a valid id");
-        World { record: Record::new(thread, 0, now), now, given: 0, row: 0, anonymous_ttl: Some(24 * HOUR) }
+        World {
+            record: Record::new(thread, 0, now),
+            now,
+            given: 0,
+            row: 0,
+            anonymous_ttl: Some(24 * HOUR),
+            max_pause: None,
+        }
     }
 
     fn call(&mut self, command: &Command) -> Result<Answer, Refusal> {
         self.given += 1;
         let id = ElicitationId(self.given);
-        let fresh = DecideInputs { now: self.now, id, row: self.row, anonymous_ttl: self.anonymous_ttl };
+        let fresh = DecideInputs {
+            now: self.now,
+            id,
+            row: self.row,
+            anonymous_ttl: self.anonymous_ttl,
+            max_pause: self.max_pause,
+        };
         self.row += 2;
         let decision = decide(&self.record, command, fresh)?;
         if let Some(change) = decision.change {

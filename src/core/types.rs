@@ -8,6 +8,8 @@ use std::time::Duration;
 pub(crate) const MAX_OPEN: usize = 1_000;
 /// `thread_ids` of one watch, at most: 2.6 MB of request.
 pub(crate) const MAX_WATCHED: usize = 10_000;
+/// Ids in one request of a watch whose threads change, at most: 260 kB of request.
+pub(crate) const MAX_CHANGED: usize = 1_000;
 /// The shortest lease: a renewal every third of it must survive a busy machine and a slow link.
 pub const MIN_TTL: Duration = Duration::from_secs(1);
 /// The longest lease: a forgotten one must end within a day.

@@ -78,6 +78,8 @@ pub struct Config {
     pub store: StoreConfig,
     /// The lease of an increment that asks for none; `None`: for ever.
     pub anonymous_ttl: Option<Duration>,
+    /// The maximum length of a pause, which no renewal extends; `None`: any.
+    pub max_pause: Option<Duration>,
     /// Serve plain text off loopback.
     pub insecure: bool,
     /// TLS on every TCP listener.
@@ -107,6 +109,7 @@ impl Default for Config {
             listen: vec![Listen::Tcp("127.0.0.1:7420".into())],
             store: StoreConfig::Memory,
             anonymous_ttl: Some(Duration::from_secs(24 * 60 * 60)),
+            max_pause: None,
             insecure: false,
             tls: None,
             access: None,
@@ -234,6 +237,7 @@ impl Server {
         }
         let settings = Settings {
             anonymous_ttl: config.anonymous_ttl,
+            max_pause: config.max_pause,
             limits: Some(config.limits),
             metrics: context.metrics.clone(),
             witness: Some(Box::new(ChangeObservers(witnesses))),

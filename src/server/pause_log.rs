@@ -70,6 +70,7 @@ impl ChangeObserver for PauseLog {
                 let ended_by = match closing.how {
                     Closing::Released => "decrement",
                     Closing::Expired => "lease",
+                    Closing::Capped => "max_pause",
                 };
                 let paused_for = before.open_for(now).unwrap_or_default().as_secs_f64();
                 tracing::info!(target: TARGET, thread, holder, reason, caller, ended_by, paused_for, "resumed");

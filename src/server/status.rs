@@ -1,6 +1,7 @@
 //! Refusals as gRPC statuses: code, `ErrorInfo` with every dynamic part (AIP-193), and the detail that goes with each.
 use crate::core::types::{InvalidField, MAX_OPEN, ThreadId};
 use crate::core::{Exceeded, Refusal};
+use crate::proto::v1;
 use crate::server::access::{Denial, Role};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -83,6 +84,18 @@ pub(crate) fn of(refusal: &Refusal) -> Status {
                 ("thread_id", thread.to_string()),
                 ("elicitation_id", elicitation_id.to_string()),
                 ("closed_ms_ago", ago_ms.to_string()),
+                ("ended_by", "lease".to_owned()),
+            ],
+        ),
+        // The same reason: for its holder it is the same, and every client knows it.
+        Refusal::Capped { thread, elicitation_id, ago_ms } => (
+            Code::NotFound,
+            "ELICITATION_EXPIRED",
+            &[
+                ("thread_id", thread.to_string()),
+                ("elicitation_id", elicitation_id.to_string()),
+                ("closed_ms_ago", ago_ms.to_string()),
+                ("ended_by", "max_pause".to_owned()),
             ],
         ),
         Refusal::TooMany { thread } => (
@@ -136,6 +149,19 @@ fn forbidden<const N: usize>(message: String, reason: &str, metadata: [(&str, &s
     let metadata: HashMap<_, _> = metadata.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
     let details = ErrorDetails::with_error_info(reason, DOMAIN, metadata);
     Status::with_error_details(Code::PermissionDenied, message, details)
+}
+
+/// A refused request of a stream that goes on. `threads`: those that the token does not open.
+pub(crate) fn refusal(request: u64, status: &Status, thread_ids: Vec<String>) -> v1::Refusal {
+    let details = status.get_error_details();
+    v1::Refusal {
+        request,
+        code: status.code() as i32,
+        reason: details.error_info().map(|info| info.reason.clone()).unwrap_or_default(),
+        message: status.message().to_owned(),
+        thread_ids,
+        retry_after: details.retry_info().and_then(|info| info.retry_delay?.try_into().ok()),
+    }
 }
 
 /// An answer of another kind than its call: a bug of ours.

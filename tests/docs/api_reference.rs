@@ -128,14 +128,14 @@ impl<'a> Reference<'a> {
     fn method(&self, at: usize) -> String {
         let method = &self.file.service[0].method[at];
         let (input, output) = (short(method.input_type()), short(method.output_type()));
-        let stream = if method.server_streaming() { "stream " } else { "" };
-        assert!(!method.client_streaming(), "teach this generator streams of requests");
         let comment = self.comment(&[OF_FILE_SERVICE, 0, OF_SERVICE_METHOD, at as i32]);
         let mut text = format!("\n### {}\n\n{}\n\n", method.name(), self.with_links(comment));
-        for (role, name) in [("Request", input.to_owned()), ("Response", output.to_owned())] {
+        for (role, name, is_stream) in
+            [("Request", input, method.client_streaming()), ("Response", output, method.server_streaming())]
+        {
             let at = self.file.message_type.iter().position(|message| message.name() == name);
             let at = at.expect("requests and responses are of this package");
-            let stream = if role == "Response" { stream } else { "" };
+            let stream = if is_stream { "stream " } else { "" };
             let message = self.message(at, &self.file.message_type[at]);
             writeln!(text, "**{role}**: {stream}`{name}`. {message}").unwrap();
         }

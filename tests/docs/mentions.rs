@@ -86,7 +86,19 @@ fn spans(text: &str) -> Vec<(usize, String)> {
 fn missing_in_the_repository(page: &str, mention: &str) -> Option<String> {
     let mut words = mention.split_whitespace();
     let path = words.clone().next()?.trim_end_matches([',', ';']);
-    let places = ["src/", "tests/", "docs/", "clients/", "benches/", "examples/", "proto/", "fuzz/", "deploy/", ".ci/"];
+    let places = [
+        "src/",
+        "tests/",
+        "docs/",
+        "clients/",
+        "benches/",
+        "examples/",
+        "proto/",
+        "fuzz/",
+        "deploy/",
+        "release/",
+        ".ci/",
+    ];
     let is_plain =
         |path: &str| path.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "/._-".contains(c));
     let here = root().join(page);

@@ -23,6 +23,7 @@ pages! {
     guide: "docs/guide.md",
     concepts: "docs/concepts.md",
     faq: "docs/faq.md",
+    agents: "docs/agents.md",
     exec_server: "docs/exec-server.md",
     operations: "docs/operations.md",
     observability: "docs/observability.md",
@@ -30,6 +31,7 @@ pages! {
     clients: "clients/README.md",
     clients_go: "clients/go/README.md",
     clients_python: "clients/python/README.md",
+    clients_typescript: "clients/typescript/README.md",
     interleavings: "tests/interleavings/README.md",
 }
 

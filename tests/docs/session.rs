@@ -75,7 +75,9 @@ impl Session {
                 command
             }
         };
-        let ours = |name: &str| ["PAUSEWATCH_", "XDG_", "CARGO", "RUST"].iter().any(|prefix| name.starts_with(prefix));
+        let ours = |name: &str| {
+            ["PAUSEWATCH_", "XDG_", "CARGO", "RUST", "CODEX_", "CLAUDE_"].iter().any(|prefix| name.starts_with(prefix))
+        };
         for (name, _) in std::env::vars_os().filter(|(name, _)| ours(&name.to_string_lossy())) {
             command.env_remove(name);
         }

@@ -88,6 +88,11 @@ fn address_is_read_back_as_printed_or_refused() {
 }
 
 #[test]
+fn bridge_changes_nothing_but_the_capability() {
+    run("bridge");
+}
+
+#[test]
 fn duration_is_never_below_zero_and_means_one_thing() {
     run("duration");
 }

@@ -238,3 +238,32 @@ fn a_pause_that_another_client_ended_is_reported() {
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), "t: running\n"));
     assert!(ended.err.contains("another client closed the elicitation"), "{ended:?}");
 }
+
+/// Removed, a person who is about to answer is not told that the answer will be too late.
+#[test]
+fn g2_hold_warns_before_the_maximum_pause_ends_it() {
+    let coordinator = Coordinator::start_with(["--listen", "127.0.0.1:0", "--store", "memory", "--max-pause", "2s"]);
+    let watching = coordinator.watch();
+    let mut command = coordinator.command(["hold", "--ttl", "30s", "sh", "-c", "echo ready; read answer; exit 5"]);
+    command.stdin(Stdio::piped());
+    let mut hold = Process::start(command);
+    hold.line();
+    watching.wait_for(1);
+    let warning = hold.error_line();
+    let left =
+        warning.strip_prefix("pausewatch hold: the server ends this pause in ").unwrap_or_else(|| panic!("{warning}"));
+    assert!(left.ends_with("s, the longest that it allows: answer before that"), "{warning}");
+    watching.wait_for(0);
+    hold.close_stdin();
+    let ended = hold.end();
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+    assert!(ended.err.contains("as long as the server allows"), "{ended:?}");
+}
+
+#[test]
+fn g2_an_invalid_maximum_pause_is_bad_usage() {
+    for max_pause in ["0.5s", "soon", "-1s"] {
+        let refused = ended(program().args(["serve", "--store", "memory", &format!("--max-pause={max_pause}")]));
+        assert_eq!((refused.code, refused.out.as_str()), (Some(2), ""), "{max_pause}: {refused:?}");
+    }
+}

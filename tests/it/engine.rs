@@ -1,5 +1,6 @@
 //! The engine over a clock that the test moves and a store that obeys: what takes a day, a sleep or an outage.
 mod idle;
+mod max_pause;
 mod store;
 
 use crate::support::model::{Obedient, thread_id};

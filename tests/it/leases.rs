@@ -1,6 +1,6 @@
 //! Leases over the wire, and what a restart does to them. Lengths are those of the paused time that the server accounts. That
 //! no lease ends early is tested here; how late they end depends on the machine and is measured by `benches/run leases`.
-use crate::support::{Api, Process, Running, config, embedded, event, states, timed};
+use crate::support::{Api, Process, Running, config, detail, embedded, event, states, timed};
 use pausewatch::proto::v1::{self, watch_pause_state_response::Event};
 use pausewatch::server::Config;
 use std::time::{Duration, Instant};
@@ -94,6 +94,22 @@ async fn an_increment_without_ttl_has_the_anonymous_ttl() {
     let running = Running::start(Config { anonymous_ttl: None, ..config() }).await;
     let opened = running.api().await.increment("t", None).await;
     assert_eq!(opened.elicitation.expect("opened").expire_time, None, "0 means that it never ends by itself");
+}
+
+/// Its holder is told that the elicitation has ended, in the way that every client knows, and why in the metadata.
+#[tokio::test]
+async fn g2_the_maximum_pause_ends_what_is_renewed_and_says_so() {
+    let running = Running::start(Config { max_pause: Some(2 * SECOND), ..config() }).await;
+    let mut api = running.api().await;
+    let opened = api.increment("t", Some(60 * SECOND)).await.elicitation.expect("opened");
+    let renewed = api.try_renew("t", &opened.elicitation_id, None).await.expect("it is open");
+    assert_eq!(renewed.expire_time, opened.expire_time, "a renewal shows the end");
+    assert_eq!(nanos(opened.expire_time) - nanos(opened.create_time), 2_000_000_000);
+    let lasted = span(end_of_pause(&mut api, "t").await.paused_total);
+    assert!(lasted >= 2 * SECOND, "{lasted:?}");
+    let refused = api.try_renew("t", &opened.elicitation_id, None).await.expect_err("it has ended");
+    let (reason, metadata) = detail(&refused);
+    assert_eq!((&*reason, &*metadata["ended_by"]), ("ELICITATION_EXPIRED", "max_pause"), "{refused:?}");
 }
 
 #[tokio::test]

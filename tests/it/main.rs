@@ -8,13 +8,18 @@ mod access;
 #[cfg(feature = "exec-server")]
 mod architecture;
 #[cfg(feature = "exec-server")]
+mod askers;
+#[cfg(feature = "exec-server")]
 mod audit;
+mod await_thread;
 #[cfg(feature = "exec-server")]
 mod backup;
 #[cfg(feature = "exec-server")]
 mod bad_input;
 #[cfg(feature = "exec-server")]
 mod beside_timeout;
+#[cfg(feature = "exec-server")]
+mod bridge;
 #[cfg(feature = "exec-server")]
 mod cli_calls;
 #[cfg(feature = "exec-server")]
@@ -55,13 +60,20 @@ mod fake;
 mod full_disk;
 mod full_pipes;
 #[cfg(feature = "exec-server")]
+mod hook_claude;
+#[cfg(feature = "exec-server")]
+mod hook_settings;
+#[cfg(feature = "exec-server")]
 mod hostile;
+#[cfg(feature = "exec-server")]
+mod identity;
 mod leases;
 mod limits;
 #[cfg(feature = "exec-server")]
 mod listeners;
 #[cfg(feature = "exec-server")]
 mod logs;
+mod max_wall;
 #[cfg(feature = "exec-server")]
 mod metrics;
 #[cfg(feature = "exec-server")]
@@ -74,6 +86,8 @@ mod program;
 mod run_job_control;
 #[cfg(feature = "exec-server")]
 mod run_pauses;
+#[cfg(feature = "exec-server")]
+mod run_report;
 #[cfg(feature = "exec-server")]
 mod run_vs_timeout;
 #[cfg(feature = "exec-server")]
@@ -94,3 +108,6 @@ mod support;
 #[cfg(feature = "exec-server")]
 mod traces;
 mod watch;
+mod watch_changing;
+#[cfg(feature = "exec-server")]
+mod watch_exec;

@@ -93,7 +93,7 @@ const TIME_IS_UP: &[Case] = &[
     &["-s", "CONT", "-k.1", ".1", "sleep", "10"],
     // It has stopped itself.
     &[".1", "sh", "-c", "kill -STOP $$; echo continued"],
-    &["-k9", ".1", "sh", "-c", "trap 'echo caught; exit 7' TERM; kill -STOP $$; exit 8"],
+    &["-k9", "2", "sh", "-c", "trap 'echo caught; exit 7' TERM; kill -STOP $$; exit 8"],
     &["-f", "-vk.1", ".1", "sh", "-c", "kill -STOP $$"],
     &["-vs", "TSTP", "-k.1", ".1", "sleep", "10"],
     // Processes that it has left in the background.
@@ -138,7 +138,7 @@ const DURATIONS: &[Case] = &[
     &["0.000001", "sleep", "10"],
     &["0.000000000000000000001", "sleep", "10"],
     &[".0001h", "sleep", "10"],
-    &["-k", ".0001h", ".1", "sh", "-c", "trap '' TERM; while :; do sleep .1; done"],
+    &["-k", ".0001h", "2", "sh", "-c", "trap '' TERM; while :; do sleep .1; done"],
     &["2.34e+5d", "true"],
     &["2147483648", "true"],
     &["4294967296", "true"],

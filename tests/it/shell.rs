@@ -19,7 +19,8 @@ pub(crate) fn pausewatch() -> Command {
 pub(crate) fn plain(program: &str) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("PAUSEWATCH_") {
+        let text = name.to_string_lossy();
+        if text.starts_with("PAUSEWATCH_") || ["CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID"].contains(&&*text) {
             command.env_remove(name);
         }
     }

@@ -3,7 +3,7 @@
 use crate::hands::Hands;
 use crate::service::{self, Nanos};
 use crate::steps::{NAMES, State, Step, Steps};
-use crate::system::{Durable, Forgetful, Rules, System};
+use crate::system::{Durable, Forgetful, Lengths, Rules, System};
 use pausewatch::test_support::clock::Clock;
 use pausewatch::test_support::coordinator::Outcome;
 use pausewatch::test_support::core::types::{ElicitationId, ThreadId, Ttl};
@@ -82,6 +82,7 @@ impl<S: System> Tested<S> {
             Err(Refusal::Unknown { .. }) => Err(service::Refusal::Unknown),
             Err(Refusal::Released { .. }) => Err(service::Refusal::Released),
             Err(Refusal::Expired { .. }) => Err(service::Refusal::Expired),
+            Err(Refusal::Capped { .. }) => Err(service::Refusal::Capped),
             Err(Refusal::TooMany { .. }) => Err(service::Refusal::TooMany),
             Err(other) => panic!("it has no reason to say: {other}"),
         }
@@ -171,8 +172,9 @@ impl<S: System> StateMachineTest for Against<S> {
     type Reference = Steps<S>;
 
     fn init_test(state: &State) -> Option<Tested<S>> {
-        let anonymous_ttl = state.service.anonymous_ttl.map(Duration::from_nanos);
-        let system = S::start(Arc::new(Hands::new()), anonymous_ttl);
+        let service::Leases { anonymous_ttl, max_pause } = state.service.leases;
+        let [anonymous_ttl, max_pause] = [anonymous_ttl, max_pause].map(|length| length.map(Duration::from_nanos));
+        let system = S::start(Arc::new(Hands::new()), Lengths { anonymous_ttl, max_pause });
         Some(Tested { system, ids: Vec::new(), boot_ahead: Hands::BEGINNING.boot })
     }
 

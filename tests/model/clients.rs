@@ -7,19 +7,24 @@ use crate::support::{Api, PATIENCE, Random};
 use pausewatch::proto::v1;
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::Endpoint;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 use v1::elicitation_service_client::ElicitationServiceClient;
 use v1::watch_pause_state_response::Event;
+use v1::watch_response;
 
 /// Two, so that calls meet.
 pub(crate) const THREADS: [&str; 2] = ["t", "u"];
 /// Far longer than a history.
 const TTL: Duration = Duration::from_secs(3_600);
+/// A call without an answer by then is sent again.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 /// Between two tries: there is no event that tells that the server is back.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -34,7 +39,7 @@ pub(crate) struct Shared {
 impl Shared {
     async fn connect(&self) -> Result<Api, Status> {
         let endpoint = Endpoint::from_shared(format!("http://{}", self.address)).expect("an address");
-        let channel = endpoint.timeout(PATIENCE / 3).connect().await;
+        let channel = endpoint.timeout(ANSWERED_WITHIN).connect().await;
         Ok(Api(ElicitationServiceClient::new(channel.map_err(|error| Status::unavailable(error.to_string()))?)))
     }
 
@@ -96,6 +101,8 @@ enum Request {
     Increment(v1::IncrementElicitationRequest),
     Decrement(v1::DecrementElicitationRequest),
     Get(v1::GetPauseStateRequest),
+    /// A read by a question on a `Watch`.
+    Confirm(v1::WatchRequest),
 }
 
 impl Caller {
@@ -144,7 +151,13 @@ impl Caller {
             }
             _ => {
                 let number = self.shared.record.begin(thread, What::Get);
-                let request = Request::Get(v1::GetPauseStateRequest { thread_id: thread.into() });
+                let request = match self.random.below(2) {
+                    0 => Request::Get(v1::GetPauseStateRequest { thread_id: thread.into() }),
+                    _ => {
+                        let confirm = vec![thread.into()];
+                        Request::Confirm(v1::WatchRequest { confirm, include_elicitations: true, ..Default::default() })
+                    }
+                };
                 self.send(thread, number, request, true).await;
             }
         }
@@ -206,12 +219,74 @@ impl Request {
                 let answer = api.0.get_pause_state(request).await?.into_inner();
                 Ok(shared.state(thread, answer.pause_state.expect("a get returns the state"), true))
             }
+            Request::Confirm(request) => {
+                let mut stream = api.0.watch(tokio_stream::once(request)).await?.into_inner();
+                loop {
+                    match stream.message().await?.and_then(|message| message.event) {
+                        Some(watch_response::Event::Confirmation(answer)) => {
+                            let [state] = <[_; 1]>::try_from(answer.pause_states).expect("one state was asked for");
+                            return Ok(shared.state(thread, state, true));
+                        }
+                        Some(watch_response::Event::Heartbeat(_)) => {}
+                        other => panic!("nothing else was asked for: {other:?}"),
+                    }
+                }
+            }
         }
     }
 }
 
-/// Watches both threads, again whenever a watch breaks, until it has seen the last revisions. `whole`: with elicitations.
-pub(crate) async fn watch(shared: Arc<Shared>, whole: bool, mut last: tokio::sync::watch::Receiver<Option<[u64; 2]>>) {
+/// How both threads are watched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Watch {
+    /// By `WatchPauseState`.
+    Fixed { whole: bool },
+    /// By `Watch`: first the one, then the other thread.
+    Changing { whole: bool },
+}
+
+type States = Pin<Box<dyn Stream<Item = Result<v1::PauseState, Status>> + Send>>;
+
+impl Watch {
+    fn is_whole(self) -> bool {
+        match self {
+            Watch::Fixed { whole } | Watch::Changing { whole } => whole,
+        }
+    }
+
+    async fn open(self, mut api: Api) -> Result<States, Status> {
+        let include_elicitations = self.is_whole();
+        match self {
+            Watch::Fixed { .. } => {
+                let thread_ids = THREADS.map(str::to_owned).to_vec();
+                let request = v1::WatchPauseStateRequest { thread_ids, include_elicitations };
+                let messages = api.0.watch_pause_state(request).await?.into_inner();
+                Ok(Box::pin(messages.filter_map(|message| match message.map(|message| message.event) {
+                    Ok(Some(Event::PauseState(state))) => Some(Ok(state)),
+                    Ok(_) => None,
+                    Err(status) => Some(Err(status)),
+                })))
+            }
+            Watch::Changing { .. } => {
+                let add = |(i, thread): (usize, &str)| v1::WatchRequest {
+                    add: vec![thread.to_owned()],
+                    include_elicitations: include_elicitations && i == 0,
+                    ..Default::default()
+                };
+                let requests: Vec<_> = THREADS.into_iter().enumerate().map(add).collect();
+                let messages = api.0.watch(tokio_stream::iter(requests)).await?.into_inner();
+                Ok(Box::pin(messages.filter_map(|message| match message.map(|message| message.event) {
+                    Ok(Some(watch_response::Event::PauseState(state))) => Some(Ok(state)),
+                    Ok(_) => None,
+                    Err(status) => Some(Err(status)),
+                })))
+            }
+        }
+    }
+}
+
+/// Watches both threads, again whenever a watch breaks, until it has seen the last revisions.
+pub(crate) async fn watch(shared: Arc<Shared>, how: Watch, mut last: tokio::sync::watch::Receiver<Option<[u64; 2]>>) {
     let at_end = last.clone();
     let latest = [const { AtomicU64::new(0) }; 2];
     // What was called but never answered may come even later.
@@ -220,14 +295,12 @@ pub(crate) async fn watch(shared: Arc<Shared>, whole: bool, mut last: tokio::syn
         let began = shared.record.now();
         let mut before = [None; 2];
         let watching = async {
-            let thread_ids = THREADS.map(str::to_owned).to_vec();
-            let request = v1::WatchPauseStateRequest { thread_ids, include_elicitations: whole };
-            let mut stream = shared.connect().await?.0.watch_pause_state(request).await?.into_inner();
-            while let Some(message) = stream.message().await? {
-                let Some(Event::PauseState(state)) = message.event else { continue };
+            let mut states = how.open(shared.connect().await?).await?;
+            while let Some(state) = states.next().await {
+                let state = state?;
                 let i = THREADS.iter().position(|thread| *thread == state.thread_id).expect("it was asked for");
                 latest[i].store(state.revision, SeqCst);
-                let outcome = shared.state(THREADS[i], state, whole);
+                let outcome = shared.state(THREADS[i], state, how.is_whole());
                 before[i] = Some(shared.record.seen(THREADS[i], began, before[i], outcome));
                 if has_seen(&at_end.borrow()) {
                     return Ok(());

@@ -1,6 +1,6 @@
 //! Histories of the real program: several clients at once, answers that get lost, connections that break, a kill -9 in the
 //! middle. Each must be explained by one order for each thread: linearizable, G4 and G6.
-use crate::clients::{Caller, Shared, THREADS, watch};
+use crate::clients::{Caller, Shared, THREADS, Watch, watch};
 use crate::history::{Operation, Recorder, What};
 use crate::linear::check_all;
 use crate::proxy::Proxy;
@@ -63,7 +63,9 @@ async fn play(seed: u64, kept: &Kept<'_>) -> Played {
     let (last, wait) = tokio::sync::watch::channel(None);
     let mut watchers = JoinSet::new();
     for whole in [false, true] {
-        watchers.spawn(watch(shared.clone(), whole, wait.clone()));
+        for how in [Watch::Fixed { whole }, Watch::Changing { whole }] {
+            watchers.spawn(watch(shared.clone(), how, wait.clone()));
+        }
     }
     let mut callers = JoinSet::new();
     for _ in 0..CALLERS {

@@ -9,9 +9,11 @@
 //! What changes nothing is placed as soon as it fits: it keeps nothing else from its place. So there is a choice between
 //! changes only, and their revisions leave little of it.
 use crate::history::{Operation, Outcome, What};
-use crate::service::{Answer, Call, Id, Now, Thread};
+use crate::service::{Answer, Call, Id, Leases, Now, Thread};
 use std::collections::HashSet;
 
+/// Nothing ends by itself.
+const NO_LEASES: Leases = Leases { anonymous_ttl: None, max_pause: None };
 /// Time stands still in a history: its leases are long, and what is remembered stays so.
 const NOW: Now = Now { at: 0, wall: 0 };
 
@@ -131,7 +133,7 @@ impl Search<'_> {
         let Some((_, outcome)) = &self.operations[i].ended else { return false };
         match (&self.operations[i].what, outcome) {
             (What::Change(call), Outcome::Refused(refusal)) => {
-                state.clone().call(call, self.operations[i].number, None, NOW) == Err(*refusal)
+                state.clone().call(call, self.operations[i].number, NO_LEASES, NOW) == Err(*refusal)
             }
             (What::Get | What::Watch { .. }, Outcome::State { count, revision, open }) => {
                 let ids = || state.open.iter().map(|open| open.id);
@@ -146,7 +148,7 @@ impl Search<'_> {
     fn changed(&self, i: usize, state: &Thread) -> Option<Thread> {
         let Operation { number, ended, what: What::Change(call), .. } = &self.operations[i] else { return None };
         let mut next = state.clone();
-        let answer = next.call(call, *number, None, NOW).ok()?;
+        let answer = next.call(call, *number, NO_LEASES, NOW).ok()?;
         let (Answer::Opened { count, revision, .. } | Answer::Closed { count, revision }) = answer else { return None };
         let as_seen = |(_, outcome): &(u64, Outcome)| *outcome == Outcome::Changed { count, revision };
         ended.as_ref().is_none_or(as_seen).then_some(next)

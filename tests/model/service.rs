@@ -37,6 +37,7 @@ pub(crate) enum Refusal {
     Unknown,
     Released,
     Expired,
+    Capped,
     TooMany,
 }
 
@@ -58,6 +59,13 @@ impl Now {
     fn end_of(self, lease: Nanos) -> End {
         End { at: self.at + lease, shown: self.wall + lease as i64 }
     }
+}
+
+/// The server's settings of leases.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leases {
+    pub(crate) anonymous_ttl: Option<Nanos>,
+    pub(crate) max_pause: Option<Nanos>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -93,13 +101,7 @@ impl Thread {
     }
 
     /// Carries out a call, or says why not, and has changed nothing. `fresh`: of what is opened.
-    pub(crate) fn call(
-        &mut self,
-        call: &Call,
-        fresh: Id,
-        anonymous_ttl: Option<Nanos>,
-        now: Now,
-    ) -> Result<Answer, Refusal> {
+    pub(crate) fn call(&mut self, call: &Call, fresh: Id, leases: Leases, now: Now) -> Result<Answer, Refusal> {
         if let Some(answer) = self.answered_before(call, now)? {
             return Ok(answer);
         }
@@ -111,8 +113,8 @@ impl Thread {
                 if self.open.is_empty() {
                     self.pause_began = Some((now.at, now.wall));
                 }
-                let lease = ttl.or(anonymous_ttl);
-                let (created, ends) = (now.wall, lease.map(|lease| now.end_of(lease)));
+                let lease = ttl.or(leases.anonymous_ttl).or(leases.max_pause);
+                let (created, ends) = (now.wall, lease.map(|lease| self.cut(now.end_of(lease), leases)));
                 self.open.push(Open { id: fresh, reason, holder, created, asked: ttl.is_some(), lease, ends });
                 self.revision += 1;
                 Answer::Opened { count: self.open.len(), revision: self.revision, id: fresh, created, ends }
@@ -127,15 +129,26 @@ impl Thread {
                 self.close(id, Refusal::Released, now)
             }
             Call::Renew { elicitation, ttl } => {
+                let lease = ttl.or(self.find(elicitation, now)?.lease);
+                let ends = lease.map(|lease| self.cut(now.end_of(lease), leases));
                 let open = self.find(elicitation, now)?;
-                open.lease = ttl.or(open.lease);
-                open.ends = open.lease.map(|lease| now.end_of(lease));
-                return Ok(Answer::Renewed { id: elicitation, ends: open.ends });
+                (open.lease, open.ends) = (lease, ends);
+                return Ok(Answer::Renewed { id: elicitation, ends });
             }
         };
         self.changed = now.at;
         self.remember(call, &answer, now);
         Ok(answer)
+    }
+
+    /// When the open pause has lasted for as long as it may.
+    fn cap(&self, leases: Leases) -> Option<End> {
+        let ((at, wall), max) = (self.pause_began?, leases.max_pause?);
+        Some(End { at: at + max, shown: wall + max as i64 })
+    }
+
+    fn cut(&self, end: End, leases: Leases) -> End {
+        self.cap(leases).filter(|cap| cap.at < end.at).unwrap_or(end)
     }
 
     fn answered_before(&self, call: &Call, now: Now) -> Result<Option<Answer>, Refusal> {
@@ -197,7 +210,7 @@ fn keep_latest<T>(list: &mut Vec<T>) {
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
     pub(crate) now: Now,
-    pub(crate) anonymous_ttl: Option<Nanos>,
+    pub(crate) leases: Leases,
     pub(crate) threads: BTreeMap<Name, Thread>,
     /// The highest revision of any thread that was forgotten.
     pub(crate) floor: u64,
@@ -209,7 +222,7 @@ impl Service {
     pub(crate) fn call(&mut self, name: Name, call: &Call) -> Result<Answer, Refusal> {
         let mut new = Thread::above(self.floor);
         let thread = self.threads.get_mut(name).unwrap_or(&mut new);
-        let answer = thread.call(call, self.opened, self.anonymous_ttl, self.now)?;
+        let answer = thread.call(call, self.opened, self.leases, self.now)?;
         self.opened += usize::from(matches!(answer, Answer::Opened { id, .. } if id == self.opened));
         self.threads.entry(name).or_insert(new);
         Ok(answer)
@@ -232,16 +245,24 @@ impl Service {
     pub(crate) fn end_leases(&mut self) {
         for thread in self.threads.values_mut() {
             let has_ended = |open: &&Open| open.ends.is_some_and(|ends| ends.at <= self.now.at);
-            for id in thread.open.iter().filter(has_ended).map(|open| open.id).collect::<Vec<_>>() {
-                thread.close(id, Refusal::Expired, self.now);
+            let cap = thread.cap(self.leases).map(|cap| cap.at);
+            let how =
+                |open: &Open| if open.ends.map(|ends| ends.at) == cap { Refusal::Capped } else { Refusal::Expired };
+            let ended: Vec<_> = thread.open.iter().filter(has_ended).map(|open| (open.id, how(open))).collect();
+            for (id, how) in ended {
+                thread.close(id, how, self.now);
             }
         }
     }
 
     /// After a time in which no holder could renew.
     pub(crate) fn restart_leases(&mut self) {
-        for open in self.threads.values_mut().flat_map(|thread| &mut thread.open) {
-            open.ends = open.lease.map(|lease| self.now.end_of(lease));
+        for thread in self.threads.values_mut() {
+            let ends = |open: &Open| Some(thread.cut(self.now.end_of(open.lease?), self.leases));
+            let ends: Vec<_> = thread.open.iter().map(ends).collect();
+            for (open, ends) in thread.open.iter_mut().zip(ends) {
+                open.ends = ends;
+            }
         }
     }
 

@@ -1,5 +1,5 @@
 //! What may happen to the service, one step after the other, and what the model makes of it.
-use crate::service::{Answer, Call, DAY, Id, MINUTE, MOST_OPEN, Name, Nanos, Now, Refusal, SECOND, Service};
+use crate::service::{Answer, Call, DAY, Id, Leases, MINUTE, MOST_OPEN, Name, Nanos, Now, Refusal, SECOND, Service};
 use crate::system::System;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -97,12 +97,16 @@ impl<S: System> ReferenceStateMachine for Steps<S> {
     type Transition = Step;
 
     fn init_state() -> BoxedStrategy<State> {
-        let state = |anonymous_ttl| {
+        let state = |(anonymous_ttl, max_pause)| {
+            let leases = Leases { anonymous_ttl, max_pause };
             let now = Now { at: 0, wall: 1_800_000_000 * SECOND as i64 };
-            let service = Service { now, anonymous_ttl, threads: Default::default(), floor: S::FLOOR, opened: 0 };
+            let service = Service { now, leases, threads: Default::default(), floor: S::FLOOR, opened: 0 };
             State { service, answers: Vec::new(), called: 0, wall_was_set: false }
         };
-        prop_oneof![3 => Just(Some(DAY)), 1 => Just(Some(5 * SECOND)), 1 => Just(None)].prop_map(state).boxed()
+        let anonymous_ttl = prop_oneof![3 => Just(Some(DAY)), 1 => Just(Some(5 * SECOND)), 1 => Just(None)];
+        let lengths = [SECOND, 10 * SECOND, 10 * MINUTE, DAY];
+        let max_pause = prop_oneof![2 => Just(None), 3 => select(lengths.to_vec()).prop_map(Some)];
+        (anonymous_ttl, max_pause).prop_map(state).boxed()
     }
 
     fn transitions(state: &State) -> BoxedStrategy<Step> {
@@ -158,6 +162,8 @@ impl<S: System> ReferenceStateMachine for Steps<S> {
             Step::Sleep(by) | Step::Restart(by) | Step::Reboot(by) => {
                 state.pass(by, Service::pass);
                 state.service.restart_leases();
+                // What has been paused for too long meanwhile ends at once.
+                state.service.end_leases();
             }
             Step::SetWall(by) => {
                 state.service.now.wall += by;

@@ -1,7 +1,7 @@
 //! What is held against the model: the rules alone, and the engine over a store and a hub.
 use crate::hands::Hands;
 use pausewatch::test_support::clock::Clock;
-use pausewatch::test_support::coordinator::{Call, Engine, Outcome};
+use pausewatch::test_support::coordinator::{Call, Engine, Outcome, Settings};
 use pausewatch::test_support::core::types::{ElicitationId, ThreadId};
 use pausewatch::test_support::core::{Command, DecideInputs, Record, decide};
 use pausewatch::test_support::hub::{Hub, OpenElicitation, View};
@@ -10,6 +10,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
+
+/// The server's settings of leases.
+#[derive(Clone, Copy)]
+pub(crate) struct Lengths {
+    pub(crate) anonymous_ttl: Option<Duration>,
+    pub(crate) max_pause: Option<Duration>,
+}
 
 pub(crate) trait System: 'static {
     /// The revision that every thread starts above.
@@ -21,7 +28,7 @@ pub(crate) trait System: 'static {
     /// It can be restarted.
     const KEEPS: bool = false;
 
-    fn start(clock: Arc<Hands>, anonymous_ttl: Option<Duration>) -> Self;
+    fn start(clock: Arc<Hands>, lengths: Lengths) -> Self;
     fn clock(&self) -> &Hands;
     /// Does what is due, then judges the calls.
     fn process(&mut self, calls: &[Call]) -> Vec<Outcome>;
@@ -35,7 +42,7 @@ pub(crate) trait System: 'static {
 /// `core` and nothing else.
 pub(crate) struct Rules {
     clock: Arc<Hands>,
-    anonymous_ttl: Option<Duration>,
+    lengths: Lengths,
     records: BTreeMap<ThreadId, Record>,
     given: u64,
 }
@@ -45,7 +52,8 @@ impl Rules {
         let now = self.clock.now();
         let (id, row) = (ElicitationId(u128::from(self.given)), 2 * self.given);
         self.given += 1;
-        let fresh = DecideInputs { now, id, row, anonymous_ttl: self.anonymous_ttl };
+        let Lengths { anonymous_ttl, max_pause } = self.lengths;
+        let fresh = DecideInputs { now, id, row, anonymous_ttl, max_pause };
         let mut new = Record::new(thread.clone(), 0, now);
         let record = self.records.get_mut(thread).unwrap_or(&mut new);
         let decision = decide(record, command, fresh)?;
@@ -69,8 +77,8 @@ impl System for Rules {
     const SWEEPS: bool = false;
     const SLEEPS: bool = false;
 
-    fn start(clock: Arc<Hands>, anonymous_ttl: Option<Duration>) -> Self {
-        Rules { clock, anonymous_ttl, records: BTreeMap::new(), given: 0 }
+    fn start(clock: Arc<Hands>, lengths: Lengths) -> Self {
+        Rules { clock, lengths, records: BTreeMap::new(), given: 0 }
     }
 
     fn clock(&self) -> &Hands {
@@ -109,20 +117,18 @@ impl System for Rules {
 /// The engine, and the hub as its readers see it.
 struct Written {
     clock: Arc<Hands>,
-    anonymous_ttl: Option<Duration>,
+    lengths: Lengths,
     engine: Engine,
     hub: Arc<Hub>,
 }
 
 impl Written {
-    fn over(
-        store: Box<dyn pausewatch::test_support::store::Store>,
-        clock: Arc<Hands>,
-        anonymous_ttl: Option<Duration>,
-    ) -> Self {
+    fn over(store: Box<dyn pausewatch::test_support::store::Store>, clock: Arc<Hands>, lengths: Lengths) -> Self {
         let hub = Arc::<Hub>::default();
-        let engine = Engine::new(store, clock.clone(), anonymous_ttl, &hub).expect("the store is sound");
-        Written { clock, anonymous_ttl, engine, hub }
+        let Lengths { anonymous_ttl, max_pause } = lengths;
+        let settings = Settings { anonymous_ttl, max_pause, ..Settings::default() };
+        let engine = Engine::with(store, clock.clone(), settings, &hub).expect("the store is sound");
+        Written { clock, lengths, engine, hub }
     }
 
     fn process(&mut self, calls: &[Call]) -> Vec<Outcome> {
@@ -140,8 +146,8 @@ impl System for Forgetful {
     /// Its revisions begin at the wall clock, in microseconds.
     const FLOOR: u64 = (Hands::BEGINNING.wall / 1_000) as u64;
 
-    fn start(clock: Arc<Hands>, anonymous_ttl: Option<Duration>) -> Self {
-        Forgetful(Written::over(Box::new(Memory), clock, anonymous_ttl))
+    fn start(clock: Arc<Hands>, lengths: Lengths) -> Self {
+        Forgetful(Written::over(Box::new(Memory), clock, lengths))
     }
 
     fn clock(&self) -> &Hands {
@@ -169,17 +175,17 @@ impl System for Forgetful {
 pub(crate) struct Durable(Written, TempDir);
 
 impl Durable {
-    fn within(directory: TempDir, clock: Arc<Hands>, anonymous_ttl: Option<Duration>) -> Self {
+    fn within(directory: TempDir, clock: Arc<Hands>, lengths: Lengths) -> Self {
         let store = Embedded::open(directory.path(), clock.boot_id()).expect("the store is sound");
-        Durable(Written::over(Box::new(store), clock, anonymous_ttl), directory)
+        Durable(Written::over(Box::new(store), clock, lengths), directory)
     }
 }
 
 impl System for Durable {
     const KEEPS: bool = true;
 
-    fn start(clock: Arc<Hands>, anonymous_ttl: Option<Duration>) -> Self {
-        Self::within(tempfile::tempdir().expect("a directory"), clock, anonymous_ttl)
+    fn start(clock: Arc<Hands>, lengths: Lengths) -> Self {
+        Self::within(tempfile::tempdir().expect("a directory"), clock, lengths)
     }
 
     fn clock(&self) -> &Hands {
@@ -199,9 +205,9 @@ impl System for Durable {
     }
 
     fn restart(self, meanwhile: impl FnOnce(&Hands)) -> Self {
-        let Durable(Written { clock, anonymous_ttl, engine, hub: _ }, directory) = self;
+        let Durable(Written { clock, lengths, engine, hub: _ }, directory) = self;
         drop(engine);
         meanwhile(&clock);
-        Self::within(directory, clock, anonymous_ttl)
+        Self::within(directory, clock, lengths)
     }
 }

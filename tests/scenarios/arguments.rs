@@ -50,6 +50,9 @@ pub(crate) struct Arguments {
     /// Is the player of the Rust client itself.
     #[arg(long, hide = true)]
     pub(crate) player: bool,
+    /// Prints the thread that the environment names.
+    #[arg(long, hide = true)]
+    pub(crate) print_thread: bool,
     #[arg(long, hide = true)]
     nocapture: bool,
     #[arg(long, hide = true)]

@@ -13,8 +13,19 @@ use std::{
 };
 
 /// The rows of the table in clients/README.md, in their order.
-pub(crate) const FEATURES: [&str; 9] =
-    ["calls", "errors", "retries", "unix sockets", "tls and tokens", "hold", "watch", "pausable timeout", "story"];
+pub(crate) const FEATURES: [&str; 11] = [
+    "calls",
+    "errors",
+    "retries",
+    "unix sockets",
+    "tls and tokens",
+    "hold",
+    "watch",
+    "pausable timeout",
+    "maximum wall time",
+    "awaited threads",
+    "story",
+];
 const GUARANTEES: [&str; 8] = ["G1", "G2", "G3", "G4", "G5", "G6", "G7", "G8"];
 /// Fewer would mean that they were not found.
 const LEAST: usize = 25;

@@ -67,7 +67,8 @@ impl Clients {
         command.current_dir(&self.root);
         // A player is told where to connect by its steps alone.
         for (variable, _) in std::env::vars_os() {
-            if variable.to_string_lossy().starts_with("PAUSEWATCH_") {
+            let name = variable.to_string_lossy();
+            if name.starts_with("PAUSEWATCH_") || ["CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID"].contains(&&*name) {
                 command.env_remove(variable);
             }
         }

@@ -47,6 +47,10 @@ use std::{
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
+    if arguments.print_thread {
+        rust_player::print_thread();
+        return ExitCode::SUCCESS;
+    }
     if arguments.player {
         runtime.block_on(rust_player::run());
         // Whatever still waits has nobody left to tell.

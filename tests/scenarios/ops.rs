@@ -7,13 +7,13 @@ pub(crate) struct Op(&'static str, &'static [&'static str], &'static [&'static s
 
 /// What players do.
 const PLAYER: &[Op] = &[
-    Op("client", &["client", "address"], &["deadline_ms", "tls_ca", "token"]),
+    Op("client", &["client", "address"], &["environment", "deadline_ms", "tls_ca", "token"]),
     Op("increment", &["client", "thread_id"], &["request_id", "reason", "holder", "ttl_ms"]),
     Op("decrement", &["client", "thread_id"], &["elicitation_id", "request_id"]),
     Op("renew", &["client", "thread_id", "elicitation_id"], &["ttl_ms"]),
     Op("get", &["client", "thread_id"], &[]),
     Op("list", &["client"], &["page_size", "page_token", "include_running"]),
-    Op("hold", &["client", "hold", "thread_id"], &["reason", "holder", "ttl_ms"]),
+    Op("hold", &["client", "hold"], &["thread_id", "reason", "holder", "ttl_ms"]),
     Op("release", &["hold"], &[]),
     Op("lease", &["hold"], &[]),
     Op("lost", &["hold"], &[]),
@@ -21,13 +21,15 @@ const PLAYER: &[Op] = &[
     Op("watch", &["client", "watch"], &["thread_ids", "include_elicitations"]),
     Op("next", &["watch", "within_ms"], &[]),
     Op("unwatch", &["watch"], &[]),
-    Op("timeout", &["client", "timeout", "thread_id", "limit_ms"], &["disconnect_grace_ms"]),
+    Op("timeout", &["client", "timeout", "thread_id", "limit_ms"], &["max_wall_ms", "disconnect_grace_ms"]),
     Op("read", &["timeout"], &[]),
     Op("expired", &["timeout"], &[]),
     Op("pause", &["timeout", "pause"], &[]),
     Op("resume", &["timeout", "pause"], &[]),
+    Op("await_thread", &["timeout", "wait", "thread_id"], &[]),
+    Op("unawait_thread", &["timeout", "wait"], &[]),
     Op("stop", &["timeout"], &[]),
-    Op("timeout_block", &["client", "thread_id", "limit_ms", "work_ms"], &[]),
+    Op("timeout_block", &["client", "thread_id", "limit_ms", "work_ms"], &["max_wall_ms"]),
 ];
 
 /// What the stage does.

@@ -85,7 +85,8 @@ export class Client implements Disposable {
 
   /**
    * A client as options, environment (`PAUSEWATCH_ADDRESS`, `_THREAD_ID`, `_TOKEN`, `_TLS_CA`, `_TLS_CERT`, `_TLS_KEY`) and config file say,
-   * in this order, each value by itself. Does not connect yet.
+   * in this order, each value by itself. Without `PAUSEWATCH_THREAD_ID`, the environment's thread is that of the agent that started this
+   * program: `CODEX_THREAD_ID`, then `CLAUDE_CODE_SESSION_ID`. Does not connect yet.
    *
    * @throws {ConfigError} One of them is wrong; the message says which.
    */
@@ -203,15 +204,16 @@ export class Client implements Disposable {
   }
 
   /**
-   * Starts a timeout of `ms` milliseconds (0 and more, Infinity: none) that stands still while its thread is paused. All timeouts of a client
-   * that have the same `disconnectGraceMs` share one watch.
+   * Starts a timeout of `ms` milliseconds (0 and more, Infinity: none) that stands still while its thread is paused; `maxWallMs` bounds it all
+   * the same. All timeouts of a client that have the same `disconnectGraceMs` share one watch.
    *
    * @throws {InvalidFieldError} No thread can have this id, or none is given.
-   * @throws {RangeError} `ms` is no such number.
+   * @throws {RangeError} `ms` or `maxWallMs` is no such number.
    */
   startTimeout(ms: number, options: TimeoutOptions = {}): PausableTimeout {
-    const { threadId = this.threadId, disconnectGraceMs = DEFAULT_GRACE_MS } = options;
-    return new PausableTimeout(ms, threadId, () => this.#follower(disconnectGraceMs), systemClock);
+    const { threadId = this.threadId, maxWallMs = Number.POSITIVE_INFINITY } = options;
+    const { disconnectGraceMs = DEFAULT_GRACE_MS } = options;
+    return new PausableTimeout(ms, maxWallMs, threadId, () => this.#follower(disconnectGraceMs), systemClock);
   }
 
   /**

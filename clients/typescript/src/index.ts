@@ -44,6 +44,7 @@ export type {
 } from "./messages.js";
 export type { Lease } from "./renewal.js";
 export type { ConnectionOptions } from "./settings.js";
-export type { PausableTimeout, TimeoutOptions } from "./stopwatch/timeout.js";
+export type { EndedBy } from "./stopwatch/stopwatch.js";
+export { type PausableTimeout, PausableTimeoutError, type TimeoutOptions } from "./stopwatch/timeout.js";
 export type { DisconnectedEvent, StateEvent, WatchEvent } from "./watch/event.js";
 export type { Watch, WatchOptions } from "./watch/watch.js";

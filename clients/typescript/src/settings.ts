@@ -2,7 +2,8 @@
  * Which coordinator, which thread, and how to be let in.
  *
  * 1. An option wins over the environment, that over the config file, each by itself.
- * 2. What is set and empty counts as not set.
+ * 2. What is set and empty counts as not set. The thread's variables are `THREAD_VARIABLES`: its own first, then those that agents set for
+ *    their commands.
  * 3. A token is sent in plain text to nobody but this machine, and its value is in no message.
  * 4. What is for TLS stays there: an address in plain text that goes over settings for TLS (an https address, or files) has nothing of
  *    theirs but the thread. They are another coordinator's.
@@ -46,6 +47,8 @@ const NAMES: Readonly<Record<keyof ConnectionOptions, Key>> = {
   tlsCert: "tls_cert",
   tlsKey: "tls_key",
 };
+/** Where the environment names the thread; the first that is set and not empty counts. */
+const THREAD_VARIABLES = ["PAUSEWATCH_THREAD_ID", "CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID"];
 /** From its first line to its last, or to the end of a file that was cut off. */
 const CERTIFICATE = /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----[\s\S]*?(?:-----END [A-Z0-9 ]*CERTIFICATE-----|$)/g;
 const OPTIONS = Object.keys(NAMES) as (keyof ConnectionOptions)[];
@@ -61,7 +64,10 @@ export function withEnvironment(
   environment: Environment,
 ): ConnectionOptions {
   const file = loadConfigFile(configFile, environment);
-  const variables = layer((option) => environment[variableOf(option)]);
+  const variables = layer((option) => {
+    const names = option === "threadId" ? THREAD_VARIABLES : [variableOf(option)];
+    return names.map((name) => environment[name]).find(Boolean);
+  });
   const { address } = variables;
   if (address && !options.address) within(variableOf("address"), () => parseAddress(address));
   const given = layer((option) => options[option]);

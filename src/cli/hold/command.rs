@@ -57,7 +57,7 @@ impl Running {
 ///
 /// In a pid namespace both ids are 0 if the group is from outside. Some containers have no `/dev/tty`; there the standard
 /// streams show it.
-fn in_foreground() -> bool {
+pub(crate) fn in_foreground() -> bool {
     fn is_foreground_of(terminal: impl AsFd) -> bool {
         unistd::tcgetpgrp(terminal) == Ok(unistd::getpgrp())
     }

@@ -1,25 +1,42 @@
 //! Reports on standard error when the elicitation is lost while the command runs, and closes it afterwards.
 //!
-//! 1. If the lease expired before the command ended, a warning says so: commands of the thread may have timed out meanwhile.
-//! 2. Closing is retried for a few seconds; after that, the lease closes the elicitation.
+//! 1. A warning comes before the server's maximum pause ends the elicitation, as soon as that is known.
+//! 2. If the lease expired before the command ended, a warning says so: commands of the thread may have timed out meanwhile.
+//! 3. Closing is retried for a few seconds; after that, the lease closes the elicitation.
 use super::super::failure::{cause, say};
 use crate::client::{Error, Hold, Lease, Release};
 use std::{convert::Infallible, time::Duration};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// How long closing is retried: long enough for the coordinator to restart.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval between two attempts, and between two checks of an overdue lease.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Reports when the lease is lost, and when it is held again.
+/// Reports when the server's maximum pause is going to end the elicitation, when the lease is lost, and when it is held
+/// again.
 pub(super) async fn report_loss(hold: &Hold, ttl: Duration) -> Infallible {
+    let warn_before_end = async {
+        let left = hold.last_end().await.saturating_duration_since(Instant::now());
+        let left = super::super::duration::show(left);
+        warn(&format!("the server ends this pause in {left}, the longest that it allows: answer before that"));
+        std::future::pending().await
+    };
+    tokio::select! {
+        never = warn_before_end => never,
+        never = report_lost_leases(hold, ttl) => never,
+    }
+}
+
+async fn report_lost_leases(hold: &Hold, ttl: Duration) -> Infallible {
     loop {
         let lost = hold.lost().await;
         match lost {
             Lease::Held => continue,
             Lease::Overdue => warn(&format!("no response from the coordinator for {ttl:?}: the pause may be over")),
-            Lease::Expired => warn("the lease has expired: this command no longer pauses the thread"),
+            Lease::Expired => warn(
+                "the lease has expired, or the pause was as long as the server allows: this command no longer pauses the thread",
+            ),
             Lease::Released => warn("another client closed the elicitation while the command runs"),
             Lease::Unknown => warn("the coordinator no longer knows the elicitation: the pause is over"),
         }
@@ -34,12 +51,15 @@ pub(super) async fn report_loss(hold: &Hold, ttl: Duration) -> Infallible {
 }
 
 /// Closes the elicitation, and reports if it was closed before the command ended.
-pub(super) async fn close(hold: &Hold) {
+pub(crate) async fn close(hold: &Hold) {
     let known = hold.lease();
     match try_to_close(hold).await {
         Ok(Release::Closed { .. }) => {}
         Ok(Release::Expired) => {
-            warn("the lease expired before the command ended: commands of the thread may have timed out");
+            warn(
+                "the lease expired before the command ended, or the pause was as long as the server allows: commands of the \
+                  thread may have timed out",
+            );
         }
         Ok(Release::Released) if known == Lease::Released => {}
         Ok(Release::Released) => warn("another client closed the elicitation before the command ended"),

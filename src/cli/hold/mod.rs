@@ -9,12 +9,15 @@
 mod command;
 mod lease;
 
+pub(super) use lease::close;
+
 use super::connection::{self, Connection, NO_THREAD, Thread};
 use super::failure::{call_error, cannot_run, say};
 use super::{exit, traces};
 use crate::client::{Error, Hold, Settings};
 use crate::exec::supervise::{ExitAction, Program};
 use command::Running;
+pub(super) use command::in_foreground;
 use std::{ffi::OsString, path::Path, process, process::ExitCode, time::Duration};
 
 /// The arguments of `hold`.
@@ -33,6 +36,9 @@ pub struct Args {
     /// Do not run COMMAND if its thread cannot be paused.
     #[arg(long)]
     require: bool,
+    /// Print on standard error which thread is paused, and where its name and the coordinator were found.
+    #[arg(short, long)]
+    verbose: bool,
     #[command(flatten)]
     thread: Thread,
     #[command(flatten)]
@@ -40,6 +46,28 @@ pub struct Args {
     // One list, so that the first argument that is not an option ends the options.
     #[arg(value_name = "COMMAND [ARG]", required = true, trailing_var_arg = true, hide = true)]
     command: Vec<OsString>,
+    /// Variables for COMMAND.
+    #[arg(skip)]
+    variables: Vec<(OsString, OsString)>,
+}
+
+impl Args {
+    /// For another command of ours that runs `command` under an elicitation.
+    pub(super) fn around(
+        command: Vec<OsString>,
+        reason: String,
+        ttl: Duration,
+        thread: Thread,
+        connection: Connection,
+    ) -> Self {
+        let (holder, require, verbose, variables) = Default::default();
+        Self { reason, holder, ttl, require, verbose, thread, connection, command, variables }
+    }
+
+    pub(super) fn with_variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
 }
 
 const AFTER_HELP: &str = "\
@@ -104,7 +132,8 @@ async fn run_under(hold: Option<&Hold>, args: Args, traced: bool) -> Result<Exit
     let name = command.next().expect("clap requires one");
     // The spans of COMMAND become children of the hold's span.
     let traceparent = hold.filter(|_| traced).and_then(Hold::traceparent);
-    let env = traceparent.map(|parent| ("TRACEPARENT".into(), parent.into())).into_iter().collect();
+    let traceparent = traceparent.map(|parent| ("TRACEPARENT".into(), parent.into()));
+    let env = args.variables.into_iter().chain(traceparent).collect();
     let program = Program { name, args: command.collect(), env, caller: "hold", death_signal: None };
     let running = Running::start(&program).map_err(|error| cannot_run("hold", &program.name, &error))?;
     let ttl = args.ttl;
@@ -132,6 +161,10 @@ async fn open(args: &Args, settings: &Settings) -> Result<Hold, NotOpen> {
     let client = connection::client(settings).map_err(|why| NotOpen::Refused(why.to_string()))?;
     let thread_id = args.thread.or(settings).ok_or_else(|| NotOpen::Unreachable(NO_THREAD.into()))?;
     let holder = args.holder.clone().unwrap_or_else(|| default_holder(&args.command));
+    if args.verbose {
+        let (source, address) = (args.thread.source(settings).unwrap_or_default(), settings.address.clone());
+        say("hold", &format!("thread {thread_id:?} from {source}, coordinator at {}", address.unwrap_or_default()));
+    }
     let hold = client.hold(thread_id).reason(&args.reason).holder(holder).ttl(args.ttl);
     hold.open().await.map_err(|error| {
         let why = call_error(&error, &settings.address.clone().unwrap_or_default());
@@ -143,7 +176,7 @@ async fn open(args: &Args, settings: &Settings) -> Result<Hold, NotOpen> {
 }
 
 /// `approve[1234]@laptop`, far below the limit of 256 bytes.
-fn default_holder(command: &[OsString]) -> String {
+pub(super) fn default_holder(command: &[OsString]) -> String {
     let short = |text: &str| text.chars().filter(|c| !c.is_control()).take(40).collect::<String>();
     let name = command.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
     let host = rustix::system::uname();

@@ -4,99 +4,40 @@
 //!
 //! 1. Options end at DURATION, the first argument that is not an option; arguments after COMMAND belong to it, also
 //!    `--help`. One `--` may stand before DURATION and one before COMMAND.
-//! 2. The command starts before the coordinator is connected, and its time counts from its start.
+//! 2. The command starts before the coordinator is connected, and its time counts from its start. Only with a thread and
+//!    no configured address is a coordinator looked for first (`default_coordinator.rs`).
 //! 3. The environment of the command names its thread and coordinator. A `run` within a `run` uses both, so a pause of the
 //!    inner command pauses the outer one too. The command's token opens its thread only, unless there is no key to sign one:
 //!    then it gets our own token.
-//! 4. A problem with the coordinator is only a warning; the command runs, and its time limit holds.
+//! 4. The limit on wall time (`--max-wall`) holds beside the other one; the earlier one ends the command.
+//! 5. A problem with the coordinator is only a warning; the command runs, and its time limit holds.
+mod args;
 mod duration;
+mod pauses;
+mod report;
+pub(crate) use args::Args;
 pub use duration::parse as parse_duration;
 
 use super::{
-    connection::{Connection, Thread},
     coordinator::{self, Coordinator},
-    exit, failure, quote,
-    token::Key,
-    usage,
+    default_coordinator, exit, failure, quote, usage,
 };
 use crate::{
-    client::stopwatch::{Link, Stopwatch, StopwatchController},
-    client::{Address, ConfigError, Settings, Token},
+    client::stopwatch::{AwaitedThread, Link, Registration, Stopwatch, StopwatchController},
+    client::{Address, ConfigError, Error, Settings, Token},
     core::types::ThreadId,
-    exec::supervise::{ExitAction, Policy, Program, Signal, Supervisor},
+    exec::supervise::{Ended, ExitAction, Policy, Program, Signal, Supervisor},
 };
-use clap::{Args as _, error::ErrorKind};
-use std::{ffi::OsString, process::ExitCode, time::Duration};
-use tokio::sync::watch;
-
-/// The arguments of `run`.
-#[derive(Debug, clap::Args)]
-#[command(
-    args_override_self = true,
-    infer_long_args = true,
-    override_usage = "pausewatch run [OPTIONS] DURATION COMMAND [ARG]...",
-    after_help = AFTER_HELP,
-    mut_arg("address", |arg| arg.help(ADDRESS_HELP)),
-    mut_arg("thread_id", |arg| arg.help(THREAD_HELP)),
-    mut_arg("token_key", |arg| arg.help(KEY_HELP)),
-)]
-pub struct Args {
-    /// Also send KILL if COMMAND still runs this long after the first signal was sent.
-    #[arg(short, long, value_name = "DURATION", value_parser = duration::parse, default_value = "0", hide_default_value = true, allow_hyphen_values = true)]
-    kill_after: Duration,
-    /// The signal to send at the time limit: a name such as TERM or SIGTERM, or a number.
-    #[arg(short, long, value_name = "SIGNAL", default_value = "TERM", allow_hyphen_values = true)]
-    signal: Signal,
-    /// Let COMMAND use the terminal and get its signals; children of COMMAND are not timed out.
-    #[arg(short, long)]
-    foreground: bool,
-    /// Exit with the status of COMMAND even if it timed out.
-    #[arg(short, long)]
-    preserve_status: bool,
-    /// Print each signal that is sent on standard error.
-    #[arg(short, long)]
-    verbose: bool,
-    /// Maximum extra time, in all, while the coordinator is unreachable. A connection that dies without a sign is noticed
-    /// within 30s.
-    #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "30s")]
-    disconnect_grace: Duration,
-    #[command(flatten)]
-    thread: Thread,
-    #[command(flatten)]
-    connection: Connection,
-    #[command(flatten)]
-    key: Key,
-    // One list, so that the first argument that is not an option ends the options.
-    #[arg(value_name = "DURATION COMMAND [ARG]", required = true, trailing_var_arg = true, hide = true)]
-    operands: Vec<OsString>,
-}
-
-const ADDRESS_HELP: &str = "\
-Where the coordinator listens: HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:PATH [env: PAUSEWATCH_ADDRESS] [default: a private one, \
-while COMMAND runs]";
-const THREAD_HELP: &str = "The thread whose pauses count [env: PAUSEWATCH_THREAD_ID] [default: a new one]";
-
-const KEY_HELP: &str = "\
-Give COMMAND a token that opens its thread only, signed with the private key in this PEM file, instead of your own token \
-[env: PAUSEWATCH_TOKEN_KEY]";
-
-const AFTER_HELP: &str = "\
-DURATION is a number with an optional unit: s (the default), m, h or d. 0 means no limit.
-Time in which the thread is paused does not count. The environment of COMMAND names its thread and coordinator.
-
-Exit status:
-  124  COMMAND timed out, and --preserve-status is not given
-  125  pausewatch itself failed
-  126  COMMAND is found but cannot be executed
-  127  COMMAND cannot be found
-  137  COMMAND (or pausewatch itself) was sent KILL
-  else the status of COMMAND";
+use pauses::Pauses;
+use report::{Clocks, Target};
+use std::{process::ExitCode, time::Duration};
+use tokio::{sync::watch, time::Instant};
 
 /// Runs the command and returns the exit code, or dies by the signal that killed the command.
 pub(crate) fn run(args: Args) -> ExitCode {
     let plan = match Plan::new(args) {
         Ok(plan) => plan,
-        Err(problem) => return usage::exit_code(&usage_error(&problem), exit::OWN_FAILURE),
+        Err(problem) => return usage::exit_code(&args::usage_error(&problem), exit::OWN_FAILURE),
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -119,30 +60,44 @@ pub(crate) fn run(args: Args) -> ExitCode {
 /// The parsed command line.
 struct Plan {
     limit: Duration,
+    max_wall: Duration,
+    report: Option<Target>,
     program: Program,
     policy: Policy,
     verbose: bool,
     settings: Settings,
     /// A token for the command's thread, if there is a key to sign it.
     token: Option<Token>,
-    thread_id: String,
+    /// The thread of the command, then those that it waits for.
+    thread_ids: Vec<String>,
+    /// Where the thread was found; `None`: it is a new one.
+    thread_source: Option<&'static str>,
+    private: bool,
     disconnect_grace: Duration,
 }
 
 impl Plan {
     fn new(args: Args) -> Result<Self, String> {
-        let (limit, mut program) = operands(&args.operands)?;
+        let (limit, mut program) = args::operands(&args.operands)?;
         program.death_signal = Some(args.signal);
         let settings = args.connection.settings().map_err(|why| why.to_string())?;
+        let thread_source = args.thread.source(&settings);
         let thread_id = args.thread.or(&settings).unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
         ThreadId::parse("thread_id", &thread_id).map_err(|error| error.to_string())?;
-        let token = match args.key.signer()? {
-            // A private coordinator signs its own.
-            Some(signer) if settings.address.is_some() => Some(coordinator::sign(&signer, &thread_id, limit)?),
-            _ => None,
-        };
+        for also in &args.also {
+            ThreadId::parse("--also", also).map_err(|error| error.to_string())?;
+            if *also == thread_id {
+                return Err(format!("--also {also:?}: that is the thread of COMMAND itself, which is followed anyway"));
+            }
+        }
+        let thread_ids: Vec<_> = [thread_id].into_iter().chain(args.also).collect();
+        // A private coordinator signs its own.
+        let signer = args.key.signer()?;
+        let token = signer.map(|signer| coordinator::sign(&signer, &thread_ids, limit)).transpose()?;
         Ok(Self {
             limit,
+            max_wall: args.max_wall,
+            report: args.report,
             program,
             policy: Policy {
                 signal: args.signal,
@@ -153,7 +108,9 @@ impl Plan {
             verbose: args.verbose,
             settings,
             token,
-            thread_id,
+            thread_ids,
+            thread_source,
+            private: args.private,
             disconnect_grace: args.disconnect_grace,
         })
     }
@@ -164,15 +121,18 @@ impl Plan {
         // Dropping it at the end removes its socket.
         let coordinator = self.coordinator().await.map_err(|error| fail(&error))?;
         if let Some(coordinator) = &coordinator {
-            self.program.env = coordinator.environment(&self.thread_id);
+            let named = self.thread_source.map(|source| (self.thread_id(), source));
+            if self.verbose && (named.is_some() || !coordinator.is_private()) {
+                say(&coordinator.described(named));
+            }
+            self.program.env = coordinator.environment(self.thread_id());
         }
         let job =
             supervisor.start(&self.program).map_err(|error| failure::cannot_run("run", &self.program.name, &error))?;
-        let stopwatch = match self.limit {
-            Duration::ZERO => Stopwatch::unlimited(),
-            limit => Stopwatch::new(limit),
-        };
-        let _registered = coordinator.as_ref().filter(|_| !self.limit.is_zero()).map(|coordinator| {
+        let (stopwatch, started) = (self.stopwatch(), Instant::now());
+        let pauses = Pauses::default();
+        let follows = !self.limit.is_zero() || self.report.is_some();
+        let _registered = coordinator.as_ref().filter(|_| follows).map(|coordinator| {
             let controller = StopwatchController::with_disconnect_grace(coordinator.client(), self.disconnect_grace);
             if !coordinator.is_private() {
                 tokio::spawn(warn_of_lost_link(
@@ -181,24 +141,71 @@ impl Plan {
                     self.disconnect_grace,
                 ));
             }
-            controller.register(&self.thread_id, &stopwatch)
+            if self.report.is_some() {
+                pauses.follow(&coordinator.client(), &self.thread_ids);
+            }
+            self.register(&controller, &stopwatch)
         });
         let sending = |signal: Signal| {
             if self.verbose {
                 say(&format!("sending signal {signal} to command {command}"));
             }
         };
-        job.supervise(stopwatch.expired(), sending).await.map_err(|error| {
+        let ended = job.supervise(stopwatch.expired(), sending).await.map_err(|error| {
             say(&format!("error waiting for command: {error}"));
             ExitCode::from(exit::OWN_FAILURE)
-        })
+        })?;
+        let (wall, active) = (started.elapsed(), stopwatch.elapsed());
+        self.write_report(&ended, Clocks { wall, active, ended_by: stopwatch.ended_by() }, &pauses).await;
+        Ok(ended.action)
     }
 
-    async fn coordinator(&self) -> Result<Option<Coordinator>, ConfigError> {
+    fn thread_id(&self) -> &str {
+        // There is always one.
+        self.thread_ids.first().map_or("", String::as_str)
+    }
+
+    fn register(
+        &self,
+        controller: &StopwatchController,
+        stopwatch: &Stopwatch,
+    ) -> Result<(Registration, Vec<AwaitedThread>), Error> {
+        let registered = controller.register(self.thread_id(), stopwatch)?;
+        let also = self.thread_ids.iter().skip(1);
+        let awaited = also.map(|thread_id| registered.await_thread(thread_id)).collect::<Result<_, _>>()?;
+        Ok((registered, awaited))
+    }
+
+    /// 0 means no limit, for both.
+    fn stopwatch(&self) -> Stopwatch {
+        let mut limits = Stopwatch::builder();
+        if !self.limit.is_zero() {
+            limits = limits.limit(self.limit);
+        }
+        if !self.max_wall.is_zero() {
+            limits = limits.max_wall(self.max_wall);
+        }
+        limits.start()
+    }
+
+    async fn write_report(&self, ended: &Ended, clocks: Clocks, pauses: &Pauses) {
+        let Some(target) = &self.report else { return };
+        // Not later than without a report.
+        if let ExitAction::KillGroup(Some(command)) = ended.action {
+            let _ = Signal::KILL.send(command);
+        }
+        if let Err(why) = target.write(&report::report(ended, clocks, pauses)).await {
+            say(&format!("warning: the report is not written: {why}"));
+        }
+    }
+
+    async fn coordinator(&mut self) -> Result<Option<Coordinator>, ConfigError> {
+        let named = self.thread_ids.first().filter(|_| self.thread_source.is_some());
+        default_coordinator::choose("run", &mut self.settings, named.map(String::as_str), self.private).await;
         if self.settings.address.is_some() {
             return Coordinator::configured(self.settings.clone(), self.token.clone()).map(Some);
         }
-        match Coordinator::private(&self.thread_id).await {
+        match Coordinator::private(&self.thread_ids).await {
             Ok(coordinator) => Ok(Some(coordinator)),
             Err(why) => {
                 say(&format!("warning: no private coordinator: {why}. The time limit holds and cannot be paused"));
@@ -215,24 +222,6 @@ async fn warn_of_lost_link(address: Address, mut link: watch::Receiver<Link>, gr
         let (why, grace) = (failure::without_number(why), super::duration::show(grace));
         say(&format!("warning: no coordinator at {address}: {why}. The time limit holds, plus at most {grace}"));
     }
-}
-
-/// Splits DURATION [--] COMMAND [ARG]... .
-fn operands(operands: &[OsString]) -> Result<(Duration, Program), String> {
-    let (limit, rest) = operands.split_first().ok_or("DURATION is missing")?;
-    let limit = duration::parse(limit.to_str().unwrap_or_default())
-        .map_err(|problem| format!("{}: {problem}", quote::quoted(limit)))?;
-    let rest = match rest.split_first() {
-        Some((dashes, rest)) if dashes == "--" => rest,
-        _ => rest,
-    };
-    let (name, args) = rest.split_first().ok_or("COMMAND is missing")?;
-    let (name, args) = (name.clone(), args.to_vec());
-    Ok((limit, Program { name, args, env: Vec::new(), caller: "run", death_signal: None }))
-}
-
-fn usage_error(problem: &str) -> clap::Error {
-    Args::augment_args(clap::Command::new("run")).error(ErrorKind::ValueValidation, problem)
 }
 
 fn fail(error: &dyn std::error::Error) -> ExitCode {

@@ -35,6 +35,10 @@ pub struct Args {
     /// The lease of elicitations that are opened without one, such as 90s, 10m or 24h; 0: they never expire.
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = duration::parse_lease)]
     anonymous_ttl: Duration,
+    /// The maximum length of a pause, such as 8h, from the increment that began it: then all elicitations of its thread end,
+    /// however often they are renewed. 0: none.
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = duration::parse_max_pause)]
+    max_pause: Duration,
     /// Threads that serve connections [default: half the cores, at most 8].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: Option<u16>,
@@ -106,10 +110,21 @@ impl Args {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = self.workers.map_or((cores / 2).clamp(1, 8), usize::from);
         let anonymous_ttl = Some(self.anonymous_ttl).filter(|ttl| !ttl.is_zero());
+        let max_pause = Some(self.max_pause).filter(|max| !max.is_zero());
         let (tls, access) = (self.tls.files()?, self.access.config()?);
         let (listen, insecure, limits) = (self.listen, self.insecure, self.limits.limits());
-        let config =
-            Config { listen, store, anonymous_ttl, insecure, tls, access, workers, limits, ..Config::default() };
+        let config = Config {
+            listen,
+            store,
+            anonymous_ttl,
+            max_pause,
+            insecure,
+            tls,
+            access,
+            workers,
+            limits,
+            ..Config::default()
+        };
         self.telemetry.apply(config)
     }
 }

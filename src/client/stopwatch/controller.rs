@@ -13,7 +13,7 @@ use super::{
     threads::{FollowedThread, Threads},
 };
 use crate::client::{Client, Error, PauseState};
-use crate::core::types::ThreadId;
+use crate::core::types::{InvalidField, ThreadId};
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, watch},
@@ -167,6 +167,54 @@ impl Registration {
     /// The thread that the stopwatch follows.
     pub fn thread_id(&self) -> &str {
         &self.thread_id
+    }
+}
+
+impl Registration {
+    /// Makes the stopwatch stand still while `thread_id` is paused too, until the result is dropped: the command waits for
+    /// that thread, such as that of a sub-agent. Time in which several of its threads are paused counts once.
+    ///
+    /// Awaiting a thread several times counts; cycles are allowed: two stopwatches whose threads await each other stand still
+    /// while either is paused. A thread that never existed is never paused. While the coordinator cannot be reached, the
+    /// pauses of the threads are credited by their sum, up to the length of the gap (see `docs/semantics.md`).
+    ///
+    /// # Errors
+    /// [`Error::InvalidField`]: `thread_id` is out of its limits, or the thread of this registration; nothing changed.
+    pub fn await_thread(&self, thread_id: &str) -> Result<AwaitedThread, Error> {
+        ThreadId::parse("thread_id", thread_id)?;
+        if thread_id == &*self.thread_id {
+            let was = format!("{thread_id:?}, the thread that waits");
+            return Err(InvalidField::new("thread_id", was, "another thread: none waits for itself").into());
+        }
+        let (thread_id, clock) = self.shared.add_registration(thread_id);
+        self.stopwatch.await_thread(self.number, &clock);
+        let (shared, stopwatch, registration) = (self.shared.clone(), self.stopwatch.clone(), self.number);
+        Ok(AwaitedThread { shared, stopwatch, thread_id, clock, registration })
+    }
+}
+
+/// Stops a stopwatch while another thread is paused too, until it is dropped. Made by [`Registration::await_thread`].
+#[derive(Debug)]
+#[must_use = "the thread is awaited only until this is dropped"]
+pub struct AwaitedThread {
+    shared: Arc<Shared>,
+    stopwatch: Stopwatch,
+    thread_id: Arc<str>,
+    clock: Arc<ThreadClock>,
+    registration: u64,
+}
+
+impl AwaitedThread {
+    /// The thread that is awaited.
+    pub fn thread_id(&self) -> &str {
+        &self.thread_id
+    }
+}
+
+impl Drop for AwaitedThread {
+    fn drop(&mut self) {
+        self.stopwatch.unawait_thread(self.registration, &self.clock);
+        self.shared.remove_registration(&self.thread_id);
     }
 }
 

@@ -23,32 +23,43 @@
 //! | --- | --- |
 //! | `meter` | pure: the time charged to one stopwatch |
 //! | `paused_time` | pure: how long one thread has been paused, as far as this process knows |
+//! | `paused_union` | pure: how long any of several threads has been paused |
+//! | `follows` | the threads whose pauses stop one stopwatch: its own, and those that it awaits |
 //! | `thread` | one thread's paused time, shared by its stopwatches, and the queries to the coordinator |
 //! | `stopwatch` | [`Stopwatch`]: pauses, and waiting for the expiry |
 //! | `threads`, `follow` | the threads that are followed, and the task that applies the watch to them |
+//! | `builder`, `ended_by` | the limits of a stopwatch, and which of them ended it |
 //! | `controller` | [`StopwatchController`]: registers stopwatches under threads |
 //!
 //! Invariants:
 //! 1. A stopwatch that follows a thread expires only after the coordinator, in a query sent after the time ran out,
-//!    returned that the thread is not paused (G1), or after it was unreachable for the whole `disconnect_grace`.
+//!    returned that the thread is not paused (G1), or after it was unreachable for the whole `disconnect_grace`. Only its
+//!    limit on wall time, if it has one, ends it without that.
 //! 2. Unconfirmed pauses end: while disconnected, a paused thread counts as paused for `disconnect_grace` and then as
 //!    running (G2).
 //! 3. The paused time of a thread follows the server's `paused_total` and is never recomputed from observed changes, so a
 //!    pause that this process did not see is credited like any other (G3).
-//! 4. Pausing a thread changes one shared record and wakes nobody. Waiters find the pause when their timers fire.
+//! 4. Pausing a thread changes one shared record and wakes nobody. Waiters find the pause when their timers fire. (Only the
+//!    stopwatches that await other threads take note of each change, for the union of the pauses.)
 //!
 //! Lock order: a stopwatch before its thread; the controller's map is never held together with either. No lock is held
 //! across an await.
+mod builder;
 mod controller;
+mod ended_by;
 mod follow;
+mod follows;
 mod machine_sleep;
 mod meter;
 mod paused_time;
+mod paused_union;
 #[allow(clippy::module_inception)] // The type has the name of its module.
 mod stopwatch;
 mod thread;
 mod threads;
 
-pub use controller::{Registration, StopwatchController};
+pub use builder::StopwatchBuilder;
+pub use controller::{AwaitedThread, Registration, StopwatchController};
+pub use ended_by::EndedBy;
 pub use follow::Link;
 pub use stopwatch::{PauseGuard, Stopwatch};

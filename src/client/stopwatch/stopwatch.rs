@@ -6,11 +6,13 @@
 //! 1. A waiter subscribes to its notifications before it checks: `notify_waiters` reaches every `Notified` that exists by
 //!    then, polled or not, and none that is made later.
 //! 2. Only a check decides: after any wake-up, timer or notification, the state is read again.
-//! 3. Expiry is final.
+//! 3. Expiry is final, and so is the limit that it is due to: the first one that a waiter finds used up.
+//! 4. The limit on wall time is a timer beside that loop: no pause and no query delays it.
 use super::{
+    ended_by::EndedBy,
+    follows::Follows,
     meter::{Limit, Meter},
-    paused_time::JoinBaseline,
-    thread::{QueryState, ThreadClock},
+    thread::{Observer, QueryState, ThreadClock},
 };
 use crate::client::deadline_after;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
@@ -33,6 +35,8 @@ pub struct Stopwatch(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     state: Mutex<State>,
+    /// The end of the limit on wall time.
+    wall_end: Option<Instant>,
     /// Notified when the last own pause ends, and when the stopwatch starts or stops following a thread.
     changed: Notify,
 }
@@ -42,15 +46,7 @@ struct State {
     meter: Meter,
     follows: Option<Follows>,
     registrations: u64,
-    expired: bool,
-}
-
-#[derive(Debug)]
-struct Follows {
-    clock: Arc<ThreadClock>,
-    joined: Instant,
-    /// Set by the thread's next state; `None`: the meter has it already.
-    join_baseline: Option<JoinBaseline>,
+    ended_by: Option<EndedBy>,
 }
 
 /// The result of a check.
@@ -65,25 +61,27 @@ enum Check {
     RunsUnconfirmed(Instant, Arc<ThreadClock>),
     /// The thread is paused; while disconnected, an unconfirmed pause counts until then.
     ThreadPaused(Option<Instant>, Arc<ThreadClock>),
-    /// It ran out then; a query to the coordinator must confirm it.
-    RanOut(Instant, Arc<ThreadClock>),
+    /// It ran out then; queries to the coordinator must confirm it.
+    RanOut(Instant),
 }
 
 impl Stopwatch {
     /// A stopwatch that expires after `limit` of unpaused time from now; any value is allowed, zero too.
     pub fn new(limit: Duration) -> Self {
-        Self::start(Some(limit))
+        Self::with_limits(Some(limit), None)
     }
 
     /// A stopwatch that never expires.
     pub fn unlimited() -> Self {
-        Self::start(None)
+        Self::with_limits(None, None)
     }
 
-    fn start(limit: Option<Duration>) -> Self {
-        let meter = Meter::new(limit, Instant::now().into_std());
-        let state = Mutex::new(State { meter, follows: None, registrations: 0, expired: false });
-        Self(Arc::new(Inner { state, changed: Notify::new() }))
+    pub(super) fn with_limits(limit: Option<Duration>, max_wall: Option<Duration>) -> Self {
+        let now = Instant::now();
+        let meter = Meter::new(limit, now.into_std());
+        let state = Mutex::new(State { meter, follows: None, registrations: 0, ended_by: None });
+        let wall_end = max_wall.map(|max_wall| deadline_after(now, max_wall));
+        Self(Arc::new(Inner { state, wall_end, changed: Notify::new() }))
     }
 
     /// Pauses the stopwatch until the guard is dropped. Pauses nest: it runs again when the last one ends.
@@ -124,17 +122,35 @@ impl Stopwatch {
     /// Whether the stopwatch is paused, by a pause of its own or of the thread that it follows.
     pub fn is_paused(&self) -> bool {
         let state = self.state();
-        let thread_paused = |follows: &Follows| follows.clock.pause(Instant::now()).0;
+        let thread_paused = |follows: &Follows| follows.pause(Instant::now()).0;
         state.meter.is_paused() || state.follows.as_ref().is_some_and(thread_paused)
+    }
+
+    /// The limit that ended the stopwatch; `None` until [`expired`](Self::expired) has returned for the first time.
+    pub fn ended_by(&self) -> Option<EndedBy> {
+        self.state().ended_by
     }
 
     /// Waits until the limit is used up and, if the stopwatch follows a thread, until the coordinator has confirmed that the
     /// thread is not paused (G1). It waits for an unreachable coordinator for at most the controller's `disconnect_grace`,
-    /// less what a pause counted without confirmation. Any number of tasks may wait. Expiry is final: later calls return at once.
+    /// less what a pause counted without confirmation. A limit on wall time ends it without all that. Any number of tasks may
+    /// wait. Expiry is final: later calls return at once.
     ///
     /// # Cancel safety
     /// Nothing is lost; call it again.
     pub async fn expired(&self) {
+        let Some(wall_end) = self.0.wall_end else { return self.used_up().await };
+        tokio::select! {
+            biased;
+            () = self.used_up() => {}
+            () = sleep_until(wall_end) => {
+                self.state().ended_by.get_or_insert(EndedBy::MaxWall);
+            }
+        }
+    }
+
+    /// Waits until the limit on unpaused time is used up, or the other one was.
+    async fn used_up(&self) {
         loop {
             let changed = self.0.changed.notified();
             match self.check() {
@@ -150,7 +166,7 @@ impl Stopwatch {
                     let until = match self.check() {
                         Check::RunsUnconfirmed(until, _) | Check::ThreadPaused(Some(until), _) => until,
                         Check::ThreadPaused(None, _) => deadline_after(Instant::now(), Duration::MAX),
-                        Check::Expired | Check::Stopped | Check::Runs(_) | Check::RanOut(..) => continue,
+                        Check::Expired | Check::Stopped | Check::Runs(_) | Check::RanOut(_) => continue,
                     };
                     tokio::select! {
                         () = sleep_until(until) => {}
@@ -158,69 +174,83 @@ impl Stopwatch {
                         () = thread_changed => {}
                     }
                 }
-                Check::RanOut(at, clock) => tokio::select! {
-                    () = self.confirm(at, &clock) => {}
+                Check::RanOut(at) => tokio::select! {
+                    () = self.confirm(at) => {}
                     () = changed => {}
                 },
             }
         }
     }
 
-    /// Takes one step of the query that confirms the expiry; expires when it has ended.
-    async fn confirm(&self, ran_out: Instant, clock: &Arc<ThreadClock>) {
-        let query_ended = clock.query_ended.notified();
-        let joined = self.state().follows.as_ref().map_or(ran_out, |follows| follows.joined);
-        let give_up = deadline_after(ran_out, clock.grace_left(joined));
-        match clock.query_state(ran_out) {
-            // Its response was applied before this check, or `expire` finds it.
-            QueryState::Succeeded => self.expire(ran_out),
-            QueryState::Failed { .. } if Instant::now() >= give_up => self.expire(ran_out),
-            QueryState::Running { began, retried } => {
-                let enough = if retried { give_up } else { give_up.max(began + MIN_QUERY_TIME) };
-                if Instant::now() >= enough {
-                    return self.expire(ran_out);
-                }
-                tokio::select! {
-                    () = query_ended => {}
-                    () = sleep_until(enough) => {}
-                }
+    /// Takes one step of the queries that confirm the expiry, one for each thread; expires when all have ended.
+    async fn confirm(&self, ran_out: Instant) {
+        let followed = self.state().follows.as_ref().map(Follows::all).unwrap_or_default();
+        // The grace is one budget, whichever thread has used it.
+        let grace = followed.iter().map(|(clock, joined)| clock.grace_left(*joined)).min().unwrap_or_default();
+        let give_up = deadline_after(ran_out, grace);
+        for (clock, _) in &followed {
+            let query_ended = clock.query_ended.notified();
+            if clock.query_state(ran_out) == QueryState::NotStarted {
+                // All at once; the later ones are waited for in later steps.
+                let not_started =
+                    followed.iter().filter(|(clock, _)| clock.query_state(ran_out) == QueryState::NotStarted);
+                not_started.for_each(|(clock, _)| clock.query());
             }
-            QueryState::NotStarted => {
-                clock.query();
-                tokio::select! {
-                    () = query_ended => {}
-                    () = sleep_until(give_up.max(Instant::now() + MIN_QUERY_TIME)) => {}
+            match clock.query_state(ran_out) {
+                // Its response was applied before this check, or `expire` finds it.
+                QueryState::Succeeded => {}
+                QueryState::Failed { .. } if Instant::now() >= give_up => {}
+                QueryState::Running { began, retried } => {
+                    let enough = if retried { give_up } else { give_up.max(began + MIN_QUERY_TIME) };
+                    if Instant::now() < enough {
+                        tokio::select! {
+                            () = query_ended => {}
+                            () = sleep_until(enough) => {}
+                        }
+                        return;
+                    }
                 }
-            }
-            QueryState::Failed { retry_at } => {
-                sleep_until(give_up.min(retry_at)).await;
-                if Instant::now() < give_up {
-                    clock.query();
+                // A query that began too early is running.
+                QueryState::NotStarted => {
+                    tokio::select! {
+                        () = query_ended => {}
+                        () = sleep_until(give_up.max(Instant::now() + MIN_QUERY_TIME)) => {}
+                    }
+                    return;
+                }
+                QueryState::Failed { retry_at } => {
+                    sleep_until(give_up.min(retry_at)).await;
+                    if Instant::now() < give_up {
+                        clock.query();
+                    }
+                    return;
                 }
             }
         }
+        self.expire(ran_out);
     }
 
     /// Expires if a new check agrees: a response or an own pause may have come in between.
     fn expire(&self, ran_out: Instant) {
-        if let Check::RanOut(at, _) = self.check()
+        if let Check::RanOut(at) = self.check()
             && at <= ran_out
         {
-            self.state().expired = true;
+            self.state().ended_by.get_or_insert(EndedBy::Limit);
         }
     }
 
     fn check(&self) -> Check {
         let mut state = self.state();
-        if state.expired {
+        if state.ended_by.is_some() {
             return Check::Expired;
         }
         let (now, paused_time) = state.now();
-        let clock = state.follows.as_ref().map(|follows| follows.clock.clone());
         if state.meter.is_paused() {
             return Check::Stopped;
         }
-        let (thread_paused, valid_until) = clock.as_ref().map_or((false, None), |clock| clock.pause(now));
+        let pause = state.follows.as_ref().map(|follows| follows.pause(now));
+        let (thread_paused, valid_until, clock) =
+            pause.map_or((false, None, None), |(paused, valid_until, clock)| (paused, valid_until, Some(clock)));
         let Some(against_limit) = state.meter.against_limit(now.into_std(), paused_time) else { return Check::Stopped };
         match (against_limit, clock) {
             (_, Some(clock)) if thread_paused => Check::ThreadPaused(valid_until, clock),
@@ -228,9 +258,9 @@ impl Stopwatch {
                 Check::RunsUnconfirmed(deadline_after(now, left), clock)
             }
             (Limit::Left(left), _) => Check::Runs(deadline_after(now, left)),
-            (Limit::Over(over), Some(clock)) => Check::RanOut(now.checked_sub(over).unwrap_or(now), clock),
+            (Limit::Over(over), Some(_)) => Check::RanOut(now.checked_sub(over).unwrap_or(now)),
             (Limit::Over(_), None) => {
-                state.expired = true;
+                state.ended_by = Some(EndedBy::Limit);
                 Check::Expired
             }
         }
@@ -242,12 +272,36 @@ impl Stopwatch {
         let (now, old) = state.now();
         let (new, join_baseline) = clock.join(now);
         state.meter.follow(now.into_std(), old, new);
-        state.follows = Some(Follows { clock, joined: now, join_baseline: Some(join_baseline) });
+        state.follows = Some(Follows::new(clock, now, join_baseline));
         state.registrations += 1;
         let registration = state.registrations;
         drop(state);
         self.0.changed.notify_waiters();
         registration
+    }
+
+    /// Stands still while that thread is paused too, until [`Stopwatch::unawait_thread`]; unless there was a later
+    /// registration.
+    pub(super) fn await_thread(&self, registration: u64, clock: &Arc<ThreadClock>) {
+        let mut state = self.state();
+        let (now, paused_time) = state.now();
+        let state = &mut *state;
+        let Some(follows) = state.follows.as_mut().filter(|_| state.registrations == registration) else { return };
+        follows.add(clock, &mut state.meter, now, paused_time);
+        follows.all().iter().for_each(|(clock, _)| clock.observe(&self.0));
+        self.0.changed.notify_waiters();
+    }
+
+    /// Ends one [`Stopwatch::await_thread`].
+    pub(super) fn unawait_thread(&self, registration: u64, clock: &Arc<ThreadClock>) {
+        let mut state = self.state();
+        let now = Instant::now();
+        let is_current = state.registrations == registration;
+        if let Some(follows) = state.follows.as_mut().filter(|_| is_current) {
+            follows.remove(clock, now);
+        }
+        drop(state);
+        self.0.changed.notify_waiters();
     }
 
     /// Stops following, unless there was a later registration.
@@ -269,19 +323,23 @@ impl Stopwatch {
 }
 
 impl State {
-    /// The time and the thread's paused time; gives the meter its baseline if that has arrived.
+    /// The time and the paused time of its threads.
     fn now(&mut self) -> (Instant, Duration) {
-        let Some(follows) = &mut self.follows else { return (Instant::now(), Duration::ZERO) };
-        let now = Instant::now();
-        let paused_time = follows.clock.paused_time(now);
-        // In this order: if there is no baseline yet, `paused_time` is from before the state that sets it.
-        let Some(&(at, at_baseline)) = follows.join_baseline.as_ref().and_then(|baseline| baseline.get()) else {
-            return (now, paused_time);
-        };
-        follows.join_baseline = None;
-        self.meter.set_baseline(at, at_baseline);
-        let now = Instant::now();
-        (now, follows.clock.paused_time(now))
+        match &mut self.follows {
+            Some(follows) => follows.now(&mut self.meter),
+            None => (Instant::now(), Duration::ZERO),
+        }
+    }
+}
+
+impl Observer for Inner {
+    fn thread_changed(&self, at: Instant, wake: bool) {
+        if let Some(follows) = &mut self.state.lock().unwrap_or_else(PoisonError::into_inner).follows {
+            follows.settle(at);
+        }
+        if wake {
+            self.changed.notify_waiters();
+        }
     }
 }
 

@@ -9,7 +9,11 @@
 use super::paused_time::{JoinBaseline, LocalTime, ObservedState, PausedTimeTracker, Source};
 use crate::client::{Client, GetPauseStateRequest, PauseState};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
-use std::{sync::Arc, time::Duration};
+use std::{
+    fmt::Debug,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 use tokio::{sync::Notify, time::Instant};
 
 /// The pause after a failed query; up to twice as long, at random.
@@ -25,12 +29,19 @@ pub(super) struct FollowConfig {
     pub(super) machine_sleep: fn() -> Duration,
 }
 
+/// A stopwatch that awaits threads.
+pub(super) trait Observer: Debug + Send + Sync {
+    /// The thread has changed at `at`; `wake`: waiters must check again.
+    fn thread_changed(&self, at: Instant, wake: bool);
+}
+
 #[derive(Debug)]
 pub(super) struct ThreadClock {
     thread_id: Arc<str>,
     config: Arc<FollowConfig>,
     tracker: Mutex<PausedTimeTracker>,
     queries: Mutex<Queries>,
+    observers: Mutex<Vec<Weak<dyn Observer>>>,
     /// Notified when waiters must check again.
     pub(super) changed: Notify,
     /// Notified when a query has ended.
@@ -65,13 +76,30 @@ pub(super) enum QueryState {
 impl ThreadClock {
     pub(super) fn new(thread_id: Arc<str>, config: Arc<FollowConfig>) -> Self {
         let tracker = Mutex::new(PausedTimeTracker::new(Instant::now().into_std(), config.disconnect_grace));
-        let (queries, changed, query_ended) = Default::default();
-        Self { thread_id, config, tracker, queries, changed, query_ended }
+        let (queries, observers, changed, query_ended) = Default::default();
+        Self { thread_id, config, tracker, queries, observers, changed, query_ended }
     }
 
     fn tracker(&self) -> MutexGuard<'_, PausedTimeTracker> {
         // A panic leaves nothing half done: each change is one assignment at its end.
         self.tracker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reports each change from now on. An observer that is added again gets each one once.
+    pub(super) fn observe(&self, observer: &Arc<impl Observer + 'static>) {
+        let observer: Weak<dyn Observer> = Arc::downgrade(observer) as Weak<dyn Observer>;
+        let mut observers = self.observers.lock().unwrap_or_else(PoisonError::into_inner);
+        observers.retain(|known| known.strong_count() > 0 && !known.ptr_eq(&observer));
+        observers.push(observer);
+    }
+
+    /// Without a lock of this thread: an observer reads the paused time.
+    fn report_change(&self, at: Instant, wake: bool) {
+        let observers = self.observers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        observers.iter().filter_map(Weak::upgrade).for_each(|observer| observer.thread_changed(at, wake));
+        if wake {
+            self.changed.notify_waiters();
+        }
     }
 
     fn queries(&self) -> MutexGuard<'_, Queries> {
@@ -101,10 +129,10 @@ impl ThreadClock {
 
     /// Notes that the watch is disconnected, since then.
     pub(super) fn disconnect(&self, since: Instant) {
+        // Until then, all was known.
+        self.report_change(since, false);
         let wake = self.tracker().disconnect(Instant::now().into_std(), since.into_std());
-        if wake {
-            self.changed.notify_waiters();
-        }
+        self.report_change(Instant::now(), wake);
     }
 
     pub(super) fn apply(&self, state: &PauseState, source: Source) {
@@ -117,9 +145,7 @@ impl ThreadClock {
             let mut tracker = self.tracker();
             tracker.apply(LocalTime { at: Instant::now().into_std(), slept }, state, source)
         };
-        if wake {
-            self.changed.notify_waiters();
-        }
+        self.report_change(Instant::now(), wake);
     }
 
     /// The state of the queries that began at `since` or later.

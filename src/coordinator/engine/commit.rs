@@ -119,6 +119,7 @@ fn count(metrics: &Metrics, change: &Change, now: Timestamp) {
             match closing.how {
                 Closing::Released => metrics.released.add_one(),
                 Closing::Expired => metrics.expired.add_one(),
+                Closing::Capped => metrics.capped.add_one(),
             }
             if let (Some(since), None) = (change.before.pause.since, change.after.pause.since) {
                 metrics.pauses.observe(now.since(since).as_secs());

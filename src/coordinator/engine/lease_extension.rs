@@ -3,7 +3,7 @@ use super::Engine;
 use crate::clock::slept;
 use crate::coordinator::expiry_queue::ExpiryQueue;
 use crate::coordinator::hub::{Committed, Event};
-use crate::core::Timestamp;
+use crate::core::{Timestamp, cap, cut};
 use std::time::Duration;
 
 /// Sleeps of the machine shorter than this are not worth new leases: clocks are read one after the other.
@@ -26,13 +26,14 @@ impl Engine {
         self.set_all(|_, ends| ends.after(time), committed);
     }
 
-    /// Moves the end of every lease to what `end` makes of its length and its end.
+    /// Moves the end of every lease to what `end` makes of its length and its end, but not beyond the cap (E5).
     fn set_all(&mut self, end: impl Fn(Duration, Timestamp) -> Timestamp, committed: &mut Vec<Committed>) {
         self.leases = ExpiryQueue::default();
         for record in self.records.values_mut() {
+            let cap = cap(&record.header.pause, self.settings.max_pause);
             for open in &mut record.open {
                 if let Some((length, ends)) = &mut open.lease {
-                    *ends = end(*length, *ends);
+                    *ends = cut(end(*length, *ends), cap);
                     self.leases.set(&record.thread, open.elicitation.id, None, Some(*ends));
                     let event = Event::Renewed(open.elicitation.id, Some(*ends));
                     committed.push(Committed { thread: record.thread.clone(), header: record.header, event });

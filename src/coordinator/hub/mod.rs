@@ -10,6 +10,7 @@
 //!   that it has read; waking it needs no memory.
 //!
 //! One lock, held for short and never while a waker runs.
+mod change;
 mod event;
 mod list;
 mod safe_time;

@@ -44,6 +44,17 @@ pub(super) struct State {
     pub(super) closed: bool,
 }
 
+/// One step of a watcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// A state was given.
+    Given,
+    /// Something was read that is not given.
+    Skipped,
+    /// Nothing is due.
+    Nothing,
+}
+
 impl State {
     pub(super) fn find(&self, thread: &ThreadId) -> Option<u32> {
         let hash = self.hasher.hash_one(thread);
@@ -126,7 +137,9 @@ impl State {
             Event::Closed(id, _) => known.open.retain(|shown| shown.elicitation.id != id),
             Event::Renewed(id, ends) => {
                 let shown = known.open.iter_mut().find(|shown| shown.elicitation.id == id);
-                return shown.into_iter().for_each(|shown| shown.ends = ends);
+                shown.into_iter().for_each(|shown| shown.ends = ends);
+                known.frame = Frame::default();
+                return;
             }
             Event::Forgotten => {}
         }
@@ -178,7 +191,7 @@ impl State {
             _ => {
                 queued.shrink_to_fit();
                 let queue = (0..small(watched.len())).filter(|&place| queued[place as usize]).collect();
-                Changed::Many(Box::new(Many { queued, threads: watched, queue }))
+                Changed::Many(Box::new(Many { queued, threads: watched, queue, places: None }))
             }
         }
     }
@@ -218,9 +231,9 @@ impl State {
         sink.state(&topic.thread, known.map(|known| (&known.header, &known.open[..], &mut known.frame)), self.floor);
     }
 
-    /// Gives the sink the next message of a watcher of all threads. `false`: there is none.
-    fn give_next_of_all(&mut self, key: u32, sink: &mut impl Sink) -> bool {
-        let Changed::All(all) = &mut self.watchers[key as usize].changed else { return false };
+    /// Gives the sink the next state of a watcher of all threads.
+    fn give_next_of_all(&mut self, key: u32, sink: &mut impl Sink) -> Next {
+        let Changed::All(all) = &mut self.watchers[key as usize].changed else { return Next::Nothing };
         let topics = &self.topics;
         match all.phase {
             Phase::Snapshot { until } => {
@@ -229,13 +242,13 @@ impl State {
                     Some((&pause, &topic)) => {
                         all.read_pause(pause, self.last_change);
                         self.give(topic, sink);
+                        Next::Given
                     }
                     None => {
                         (all.read_to, all.phase) = (until, Phase::Changes);
-                        sink.snapshot_complete();
+                        Next::Skipped
                     }
                 }
-                true
             }
             Phase::Changes => {
                 let unread = self.changes.range((Bound::Excluded(all.read_to), Bound::Unbounded));
@@ -243,19 +256,29 @@ impl State {
                 let next = { unread }.find(|&(_, &topic)| is_due(&topics[topic as usize]));
                 let next = next.map(|(&number, &topic)| (number, topic));
                 all.read_changes(next.map_or(self.last_change, |(number, _)| number));
-                next.map(|(_, topic)| self.give(topic, sink)).is_some()
+                next.map_or(Next::Nothing, |(_, topic)| {
+                    self.give(topic, sink);
+                    Next::Given
+                })
             }
         }
     }
 
-    /// Takes the next changed thread of a watcher, and gives it to the sink. `false`: none has changed.
-    pub(super) fn give_next(&mut self, key: u32, sink: &mut impl Sink) -> bool {
-        let topic = match &mut self.watchers[key as usize].changed {
-            Changed::One { thread, queued } => std::mem::take(queued).then_some(thread.topic),
+    /// Takes the next changed thread of a watcher, and gives it to the sink unless it is watched no longer.
+    pub(super) fn give_next(&mut self, key: u32, sink: &mut impl Sink) -> Next {
+        let Watcher { changed, mark, .. } = &mut self.watchers[key as usize];
+        let next = match changed {
+            Changed::One { thread, queued } => std::mem::take(queued).then_some(*thread),
             Changed::Many(many) => many.next(),
             Changed::All(_) => return self.give_next_of_all(key, sink),
         };
-        topic.map(|topic| self.give(topic, sink)).is_some()
+        let Some(next) = next else { return Next::Nothing };
+        *mark = mark.map(|left| left.saturating_sub(1));
+        if next.is_vacant() {
+            return Next::Skipped;
+        }
+        self.give(next.topic, sink);
+        Next::Given
     }
 
     pub(super) fn remove_watcher(&mut self, key: u32) {
@@ -265,7 +288,10 @@ impl State {
                 keys.retain(|&other| other != key);
             }
             Changed::One { thread, .. } => self.unsubscribe(thread),
-            Changed::Many(many) => many.threads.into_iter().for_each(|thread| self.unsubscribe(thread)),
+            Changed::Many(many) => {
+                let watched = many.threads.into_iter().filter(|thread| !thread.is_vacant());
+                watched.for_each(|thread| self.unsubscribe(thread));
+            }
         }
     }
 

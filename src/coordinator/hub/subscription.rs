@@ -1,16 +1,16 @@
 //! A watch of one client: what it is given, and how it is woken.
 use super::Hub;
-use super::state::small;
+use super::state::{Next, State, small};
 use super::topic::Topic;
-use super::watcher::{Interest, Sink, Watcher};
+use super::watcher::{Changed, Interest, Sink, Watcher};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// A watch. Dropped, it ends.
 #[derive(Debug)]
 pub struct Subscription {
-    hub: Arc<Hub>,
-    key: u32,
+    pub(super) hub: Arc<Hub>,
+    pub(super) key: u32,
 }
 
 impl Hub {
@@ -18,24 +18,8 @@ impl Hub {
     pub fn watch(self: &Arc<Self>, interest: Interest) -> Subscription {
         let mut state = self.lock();
         let key = small(state.watchers.vacant_key());
-        let changed = match interest {
-            Interest::All => state.watch_all(key, None),
-            Interest::Threads(threads) => state.watch_threads(key, &threads, |_| true),
-            // As cheap for other watchers as a list of threads, but with only the paused ones in the snapshot.
-            Interest::Within(scope) => match scope.threads() {
-                Some(threads) => state.watch_threads(key, &threads, Topic::is_paused),
-                None => state.watch_all(key, scope.areas().is_some().then_some(scope)),
-            },
-        };
-        let queued = changed.queue_len().map(small);
-        let watcher = Watcher {
-            waker: None,
-            changed,
-            snapshot_left: queued.unwrap_or(0),
-            snapshot_end_due: queued == Some(0),
-            heartbeat_due: false,
-            quiet: false,
-        };
+        let mut watcher = Watcher::new(state.begin(key, interest));
+        watcher.set_mark(state.last_change);
         state.watchers.insert(watcher);
         drop(state);
         Subscription { hub: self.clone(), key }
@@ -57,6 +41,21 @@ impl Hub {
     }
 }
 
+impl State {
+    /// Enters a watcher in the lists that its interest concerns.
+    pub(super) fn begin(&mut self, key: u32, interest: Interest) -> Changed {
+        match interest {
+            Interest::All => self.watch_all(key, None),
+            Interest::Threads(threads) => self.watch_threads(key, &threads, |_| true),
+            // As cheap for other watchers as a list of threads, but with only the paused ones in the snapshot.
+            Interest::Within(scope) => match scope.threads() {
+                Some(threads) => self.watch_threads(key, &threads, Topic::is_paused),
+                None => self.watch_all(key, scope.areas().is_some().then_some(scope)),
+            },
+        }
+    }
+}
+
 impl Subscription {
     /// The hub that it is a watch of.
     pub fn hub(&self) -> &Hub {
@@ -72,19 +71,21 @@ impl Subscription {
         }
         let mut given = false;
         while !sink.is_full() {
-            let watcher = &mut state.watchers[self.key as usize];
-            if std::mem::take(&mut watcher.snapshot_end_due) {
+            if state.watchers[self.key as usize].take_mark() {
                 sink.snapshot_complete();
-            } else if state.give_next(self.key, sink) {
-                let watcher = &mut state.watchers[self.key as usize];
-                if watcher.snapshot_left > 0 {
-                    watcher.snapshot_left -= 1;
-                    watcher.snapshot_end_due = watcher.snapshot_left == 0;
-                }
-            } else {
-                break;
+                given = true;
+                continue;
             }
-            given = true;
+            match state.give_next(self.key, sink) {
+                Next::Given => given = true,
+                Next::Skipped => {}
+                // That nothing is due may have been what the mark waited for.
+                Next::Nothing if state.watchers[self.key as usize].take_mark() => {
+                    sink.snapshot_complete();
+                    given = true;
+                }
+                Next::Nothing => break,
+            }
         }
         let watcher = &mut state.watchers[self.key as usize];
         if std::mem::take(&mut watcher.heartbeat_due) && !given {

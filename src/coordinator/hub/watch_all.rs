@@ -59,6 +59,11 @@ impl All {
         }
     }
 
+    /// Whether the snapshot and the changes up to this one were read.
+    pub(super) fn has_read(&self, number: u64) -> bool {
+        matches!(self.phase, Phase::Changes) && self.read_to >= number
+    }
+
     /// Whether a state in the snapshot included this change.
     pub(super) fn was_in_snapshot(&self, change: Change) -> bool {
         let part = change.pause.and_then(|pause| self.parts.get(self.parts.partition_point(|part| part.pause < pause)));

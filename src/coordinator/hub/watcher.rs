@@ -4,6 +4,7 @@ use super::watch_all::All;
 use crate::core::Header;
 use crate::core::scope::Scope;
 use crate::core::types::ThreadId;
+use hashbrown::HashMap;
 use std::collections::VecDeque;
 use std::task::Waker;
 
@@ -49,9 +50,9 @@ pub trait Sink {
 pub(super) struct Watcher {
     pub(super) waker: Option<Waker>,
     pub(super) changed: Changed,
-    /// With named threads: entries of the queue that belong to the snapshot; when they are out, its end is due.
-    pub(super) snapshot_left: u32,
-    pub(super) snapshot_end_due: bool,
+    /// `snapshot_complete` is due after the states up to here; `None`: it was given. With a queue: its entries that are
+    /// still to be taken. With all threads: the number of the change that is to be read.
+    pub(super) mark: Option<u64>,
     pub(super) heartbeat_due: bool,
     /// Nothing was sent since the last beat.
     pub(super) quiet: bool,
@@ -70,6 +71,17 @@ pub(super) struct Many {
     pub(super) threads: Vec<Watched>,
     pub(super) queued: Vec<bool>,
     pub(super) queue: VecDeque<u32>,
+    /// Only of many threads that change.
+    pub(super) places: Option<Box<Places>>,
+}
+
+/// Where a watcher has each of its threads.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// The place of each topic in `threads`.
+    pub(super) of: HashMap<u32, u32>,
+    /// The places whose thread was removed. They are [`Watched::VACANT`], and may still be queued.
+    pub(super) free: Vec<u32>,
 }
 
 /// A watched thread, and the watcher's place among its subscribers.
@@ -77,6 +89,15 @@ pub(super) struct Many {
 pub(super) struct Watched {
     pub(super) topic: u32,
     pub(super) place: u32,
+}
+
+impl Watched {
+    /// The place of a thread that was removed.
+    pub(super) const VACANT: Watched = Watched { topic: u32::MAX, place: u32::MAX };
+
+    pub(super) fn is_vacant(self) -> bool {
+        self.topic == u32::MAX
+    }
 }
 
 #[cfg(test)]
@@ -101,14 +122,30 @@ impl Watcher {
     }
 }
 
-impl Changed {
-    /// The length of the queue; `None`: nothing is queued, the hub's lists are read.
-    pub(super) fn queue_len(&self) -> Option<usize> {
-        match self {
-            Changed::One { queued, .. } => Some(usize::from(*queued)),
-            Changed::Many(many) => Some(many.queue.len()),
-            Changed::All(_) => None,
+impl Watcher {
+    pub(super) fn new(changed: Changed) -> Self {
+        Watcher { waker: None, changed, mark: None, heartbeat_due: false, quiet: false }
+    }
+
+    /// Makes `snapshot_complete` due after all states that are due now. `last_change`: the number of the hub's last change.
+    pub(super) fn set_mark(&mut self, last_change: u64) {
+        self.mark = Some(match &self.changed {
+            Changed::One { queued, .. } => u64::from(*queued),
+            Changed::Many(many) => many.queue.len() as u64,
+            Changed::All(_) => last_change,
+        });
+    }
+
+    /// Whether `snapshot_complete` is due now. It is then taken for given.
+    pub(super) fn take_mark(&mut self) -> bool {
+        let is_reached = self.mark.is_some_and(|mark| match &self.changed {
+            Changed::All(all) => all.has_read(mark),
+            Changed::One { .. } | Changed::Many(_) => mark == 0,
+        });
+        if is_reached {
+            self.mark = None;
         }
+        is_reached
     }
 }
 
@@ -122,12 +159,13 @@ impl Many {
         new
     }
 
-    pub(super) fn next(&mut self) -> Option<u32> {
+    /// Takes the next entry of the queue.
+    pub(super) fn next(&mut self) -> Option<Watched> {
         let Some(place) = self.queue.pop_front() else {
             self.queue.shrink_to(KEPT);
             return None;
         };
         self.queued[place as usize] = false;
-        Some(self.threads[place as usize].topic)
+        Some(self.threads[place as usize])
     }
 }

@@ -21,6 +21,8 @@ pub enum Rpc {
     /// `ListPauseStates`.
     List,
     /// `WatchPauseState`.
+    WatchPauseState,
+    /// `Watch`.
     Watch,
     /// Health, reflection, and what the service does not have.
     Other,
@@ -28,7 +30,8 @@ pub enum Rpc {
 
 impl Rpc {
     /// All, in the order of their declaration.
-    pub const ALL: [Rpc; 7] = [Rpc::Increment, Rpc::Decrement, Rpc::Renew, Rpc::Get, Rpc::List, Rpc::Watch, Rpc::Other];
+    pub const ALL: [Rpc; 8] =
+        [Rpc::Increment, Rpc::Decrement, Rpc::Renew, Rpc::Get, Rpc::List, Rpc::WatchPauseState, Rpc::Watch, Rpc::Other];
 
     /// The RPC that a request with this path is for.
     pub fn of_path(path: &str) -> Self {
@@ -42,9 +45,15 @@ impl Rpc {
             "RenewElicitation" => Rpc::Renew,
             "GetPauseState" => Rpc::Get,
             "ListPauseStates" => Rpc::List,
-            "WatchPauseState" => Rpc::Watch,
+            "WatchPauseState" => Rpc::WatchPauseState,
+            "Watch" => Rpc::Watch,
             _ => Rpc::Other,
         }
+    }
+
+    /// Whether it is answered by a stream, which ends later.
+    pub fn is_watch(self) -> bool {
+        matches!(self, Rpc::WatchPauseState | Rpc::Watch)
     }
 
     /// Its name in the proto.
@@ -55,7 +64,8 @@ impl Rpc {
             Rpc::Renew => "RenewElicitation",
             Rpc::Get => "GetPauseState",
             Rpc::List => "ListPauseStates",
-            Rpc::Watch => "WatchPauseState",
+            Rpc::WatchPauseState => "WatchPauseState",
+            Rpc::Watch => "Watch",
             Rpc::Other => "other",
         }
     }

@@ -66,6 +66,8 @@ pub struct Metrics {
     pub released: Counter,
     /// Elicitations whose lease has ended.
     pub expired: Counter,
+    /// Elicitations that the maximum pause closed.
+    pub capped: Counter,
     /// How long the pauses were that are over, in seconds.
     pub pauses: Histogram,
     /// Lines of the audit trail that could not be written.
@@ -86,6 +88,7 @@ impl Default for Metrics {
             opened: Counter::default(),
             released: Counter::default(),
             expired: Counter::default(),
+            capped: Counter::default(),
             pauses: Histogram::new(PAUSES),
             audit_lost: Counter::default(),
             started: clock::wall_time(),
@@ -176,6 +179,7 @@ impl Metrics {
         );
         text.sample(name, &[("by", "decrement")], self.released.get());
         text.sample(name, &[("by", "lease")], self.expired.get());
+        text.sample(name, &[("by", "max_pause")], self.capped.get());
         let name = "pausewatch_pause_duration_seconds";
         text.family(name, Kind::Histogram, "Lengths of the pauses of threads that are over.");
         text.histogram(name, &[], &self.pauses.read(), 1.0);

@@ -211,6 +211,23 @@ pub struct StreamPermit {
     weight: Weight,
 }
 
+impl StreamPermit {
+    /// Changes how many threads the stream names.
+    ///
+    /// # Errors
+    /// There are as many as there may be, of the caller or in all; then nothing has changed.
+    pub fn set_watched(&mut self, watched: u64, limits: &Limits) -> Result<(), Exceeded> {
+        let more = Weight { streams: 0, watched: watched.saturating_sub(self.weight.watched) };
+        // It counts by itself, then as a part of this one.
+        self.all.stream(self.account.clone(), limits, more)?.weight.watched = 0;
+        let fewer = Weight { streams: 0, watched: self.weight.watched.saturating_sub(watched) };
+        self.all.streams.leave(fewer);
+        self.account.iter().for_each(|account| account.streams.leave(fewer));
+        self.weight.watched = watched;
+        Ok(())
+    }
+}
+
 impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.all.streams.leave(self.weight);

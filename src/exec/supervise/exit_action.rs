@@ -40,6 +40,15 @@ impl ExitAction {
         }
     }
 
+    /// The exit status as a shell shows it, and the signal that killed the command.
+    pub(crate) fn status(self) -> (u8, Option<Signal>) {
+        match self {
+            Self::Exit(code) => (code, None),
+            Self::Die { signal, .. } => (shell_status(signal.as_raw()), Some(signal)),
+            Self::KillGroup(_) => (shell_status(Signal::KILL.as_raw()), Some(Signal::KILL)),
+        }
+    }
+
     /// Ends this process, or returns the exit code with which it should.
     pub(crate) fn carry_out(self) -> ExitCode {
         let signal = match self {

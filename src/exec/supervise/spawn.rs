@@ -7,6 +7,8 @@
 //! and then executes the command. Without `/proc` it cannot be started, and the command starts without these two.
 use super::{inherited::was_ignored, signal::Signal};
 use rustix::{io::Errno, process};
+#[cfg(feature = "cli")]
+use std::process::Stdio;
 use std::{ffi::OsString, io, process::Command};
 
 /// A program, looked up in `PATH` unless its name has a slash, its arguments, and additions to the environment. Everything
@@ -68,7 +70,21 @@ impl From<io::Error> for SpawnError {
 
 impl Program {
     pub(crate) fn spawn(&self) -> Result<tokio::process::Child, SpawnError> {
-        let spawn = |command| tokio::process::Command::from(command).spawn();
+        self.spawn_with(|_| {})
+    }
+
+    /// Spawns it with pipes as its standard input and output.
+    #[cfg(feature = "cli")]
+    pub(crate) fn spawn_piped(&self) -> Result<tokio::process::Child, SpawnError> {
+        self.spawn_with(|command| _ = command.stdin(Stdio::piped()).stdout(Stdio::piped()))
+    }
+
+    fn spawn_with(&self, prepare: impl Fn(&mut tokio::process::Command)) -> Result<tokio::process::Child, SpawnError> {
+        let spawn = |command| {
+            let mut command = tokio::process::Command::from(command);
+            prepare(&mut command);
+            command.spawn()
+        };
         if let Some(Ok(child)) = self.by_run_child().map(spawn) {
             return Ok(child);
         }

@@ -31,6 +31,15 @@ pub(crate) struct Policy {
     pub preserve_status: bool,
 }
 
+/// The end of a command.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// What this process should do now.
+    pub(crate) action: ExitAction,
+    /// Whether its time limit had passed, or an ALRM had come from outside.
+    pub(crate) timed_out: bool,
+}
+
 /// This process, ready to supervise one command.
 pub(crate) struct Supervisor {
     listener: SignalListener,
@@ -100,7 +109,7 @@ impl Job {
         mut self,
         expired: impl Future<Output = ()>,
         mut sending: impl FnMut(Signal),
-    ) -> io::Result<ExitAction> {
+    ) -> io::Result<Ended> {
         let mut expired = pin!(expired);
         let mut kill = pin!(sleep(self.policy.kill_after));
         let (mut limited, mut killing, mut timed_out) = (true, false, false);
@@ -114,7 +123,10 @@ impl Job {
                     yield_now().await;
                     match self.listener.take() {
                         Some(signal) => signal,
-                        None => return Ok(ExitAction::of(status, timed_out, self.policy.preserve_status)),
+                        None => {
+                            let action = ExitAction::of(status, timed_out, self.policy.preserve_status);
+                            return Ok(Ended { action, timed_out });
+                        }
                     }
                 }
                 () = &mut expired, if limited => {
@@ -142,7 +154,7 @@ impl Job {
             }
             sending(signal);
             if signal == Signal::KILL && !self.policy.foreground {
-                return Ok(ExitAction::KillGroup(self.running()));
+                return Ok(Ended { action: ExitAction::KillGroup(self.running()), timed_out });
             }
             self.send(signal);
         }

@@ -80,6 +80,14 @@ impl Access {
             return Err(Denial::Invalid("there is more than one authorization header"));
         }
         let token = bearer(header).ok_or(Denial::Invalid("the authorization header is not `Bearer TOKEN`"))?;
+        self.authenticate_token(token)
+    }
+
+    /// The caller with this token.
+    ///
+    /// # Errors
+    /// The caller is unknown.
+    pub fn authenticate_token(&self, token: &[u8]) -> Result<Arc<Caller>, Denial> {
         let rules = self.rules.borrow().clone();
         rules.caller(token, self.clock.now().wall)
     }

@@ -192,7 +192,7 @@ where
         let code = status.map_or(Code::Ok, |status| Code::from_bytes(status.as_bytes()));
         self.span.end(code as i32);
         self.context.metrics.calls.took(self.rpc, self.clock.awake().saturating_sub(self.began));
-        if self.rpc != Rpc::Watch || code != Code::Ok {
+        if !self.rpc.is_watch() || code != Code::Ok {
             self.context.metrics.calls.ended(self.rpc, code as i32);
         }
         Poll::Ready(Ok(answer))

@@ -57,6 +57,19 @@ impl Rights {
         }
     }
 
+    /// The permissions of the same call by a new token.
+    ///
+    /// # Errors
+    /// The new token is of another subject, or opens other threads.
+    pub(crate) fn renewed(&self, new: Arc<Caller>) -> Result<Self, Status> {
+        match &self.0 {
+            Some(old) if old.subject() == new.subject() && old.scope() == new.scope() => Ok(Rights(Some(new))),
+            _ => Err(status::of_denial(&Denial::Invalid(
+                "it has another subject or other threads than the token of the stream: open a new stream",
+            ))),
+        }
+    }
+
     /// The threads that the permissions cover.
     pub(crate) fn scope(&self) -> &Scope {
         self.0.as_ref().map_or(&Scope::ALL, |caller| caller.scope())

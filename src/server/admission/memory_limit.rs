@@ -1,5 +1,6 @@
 //! Counts incomplete requests and unread answers in the [`MemoryBudget`](super::memory_budget::MemoryBudget).
 use super::memory_budget::{ConnectionContext, MemoryReservation};
+use crate::coordinator::metrics::Rpc;
 use crate::server::status;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -56,6 +57,10 @@ where
         let Some(connection) = request.extensions().get::<Arc<ConnectionContext>>().cloned() else {
             return Answering { answer: self.0.call(request), connection: None };
         };
+        // A stream of requests counts them itself: this layer would take all that it has read for one request.
+        if Rpc::of_path(request.uri().path()) == Rpc::Watch {
+            return Answering { answer: self.0.call(request), connection: Some(connection) };
+        }
         let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
         let size = HALF_REQUEST + headers.sum::<usize>();
         let receiving = |body| Body::new(Receiving { body, size, connection: connection.clone(), waiting: None });

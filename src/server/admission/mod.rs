@@ -9,7 +9,7 @@ mod service_context;
 mod stream_limit;
 
 pub(crate) use admit::Admission;
-pub(crate) use memory_budget::ConnectionContext;
+pub(crate) use memory_budget::{ConnectionContext, MemoryReservation};
 pub(crate) use memory_limit::MemoryLimit;
 pub(crate) use service_context::ServiceContext;
 pub(crate) use stream_limit::StreamLimit;

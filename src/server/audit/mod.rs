@@ -155,6 +155,7 @@ impl ChangeObserver for Trail {
                 let event = match closing.how {
                     Closing::Released => "closed",
                     Closing::Expired => "lease_ended",
+                    Closing::Capped => "pause_capped",
                 };
                 let about = &open.elicitation;
                 self.write(&Line {

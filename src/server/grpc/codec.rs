@@ -4,6 +4,7 @@
 //! an error of the server.
 use crate::core::types::InvalidField;
 use crate::server::status;
+use bytes::Buf;
 use prost::Message;
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder};
@@ -50,12 +51,17 @@ impl<Q: Message + Default> Decoder for RequestDecoder<Q> {
     type Error = Status;
 
     fn decode(&mut self, bytes: &mut DecodeBuf<'_>) -> Result<Option<Q>, Status> {
-        Q::decode(bytes).map(Some).map_err(|error| status::of_field(unreadable(&error.to_string())))
+        decode(bytes).map(Some)
     }
 
     fn buffer_settings(&self) -> BufferSettings {
         BufferSettings::default()
     }
+}
+
+/// Reads a message.
+pub(super) fn decode<Q: Message + Default>(bytes: impl Buf) -> Result<Q, Status> {
+    Q::decode(bytes).map_err(|error| status::of_field(unreadable(&error.to_string())))
 }
 
 /// The field that prost's message names: `Message.field: ` for each level, the innermost first, then the reason. Bytes that are no

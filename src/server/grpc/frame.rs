@@ -23,31 +23,85 @@ impl BatchSize {
     }
 }
 
+/// The flag and the length before a message.
+const PREFIX: usize = 5;
+
 /// How old a shared frame of a paused thread may be, in nanoseconds: its lengths are those of the moment it was made.
 /// A fifth of what the clock of a stopwatch may be off.
 const FRESH_FOR: i64 = 1_000_000;
 
-fn framed(event: Event) -> Bytes {
-    let message = v1::WatchPauseStateResponse { event: Some(event) };
-    let mut frame = BytesMut::with_capacity(5 + message.encoded_len());
+/// A message with its flag and length.
+fn framed(message: &impl Message) -> Bytes {
+    let mut frame = BytesMut::with_capacity(PREFIX + message.encoded_len());
     frame.put_u8(0);
-    frame.put_u32(u32::try_from(message.encoded_len()).expect("a state takes at most 2 MiB"));
+    frame.put_u32(length(message.encoded_len()));
     message.encode(&mut frame).expect("there is room for it");
     frame.freeze()
 }
 
+/// The length of a message: a state takes at most 2 MiB, everything else less.
+fn length(bytes: usize) -> u32 {
+    u32::try_from(bytes).expect("a message is far smaller than 4 GiB")
+}
+
+fn event(event: Event) -> Bytes {
+    framed(&v1::WatchPauseStateResponse { event: Some(event) })
+}
+
+/// The end of the answer to a request of `Watch`.
+pub(super) fn answered(requests: u64) -> Bytes {
+    event(Event::SnapshotComplete(v1::SnapshotComplete { requests }))
+}
+
+/// A refused request of `Watch`.
+pub(super) fn refused(refusal: v1::Refusal) -> Bytes {
+    framed(&v1::WatchResponse { event: Some(v1::watch_response::Event::Refusal(refusal)) })
+}
+
+/// How states are shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Show {
+    pub(super) moment: Moment,
+    pub(super) include_elicitations: bool,
+}
+
+/// A thread as the hub gives it to a [`Sink`]; `None`: it is not known.
+type Known<'a> = Option<(&'a Header, &'a [OpenElicitation], &'a mut Frame)>;
+
+impl Show {
+    /// The state as a message that `WatchPauseState` and `Watch` send alike.
+    fn frame(self, thread: &ThreadId, known: Known<'_>, floor: u64) -> Bytes {
+        let Show { moment, include_elicitations } = self;
+        let Some((header, open, cache)) = known else {
+            return event(Event::PauseState(wire::pause_state(thread, None, floor, false, moment)));
+        };
+        let state = |header, open| wire::pause_state(thread, Some((header, open)), floor, include_elicitations, moment);
+        if include_elicitations {
+            return event(Event::PauseState(state(header, open)));
+        }
+        let paused = header.pause.since.is_some();
+        if let Some((made, frame)) = &cache.0
+            && (!paused || moment.now.boot.saturating_sub(*made) <= FRESH_FOR)
+        {
+            return frame.clone();
+        }
+        let frame = event(Event::PauseState(state(header, open)));
+        cache.0 = Some((moment.now.boot, frame.clone()));
+        frame
+    }
+}
+
 /// Collects the messages that a stream sends at once.
 pub(super) struct Batch {
-    moment: Moment,
-    include_elicitations: bool,
+    show: Show,
     size: BatchSize,
     first: Bytes,
     more: BytesMut,
 }
 
 impl Batch {
-    pub(super) fn new(moment: Moment, include_elicitations: bool, size: BatchSize) -> Self {
-        Batch { moment, include_elicitations, size, first: Bytes::new(), more: BytesMut::new() }
+    pub(super) fn new(show: Show, size: BatchSize) -> Self {
+        Batch { show, size, first: Bytes::new(), more: BytesMut::new() }
     }
 
     /// The messages; empty if there were none. A single one is not copied.
@@ -55,7 +109,7 @@ impl Batch {
         if self.more.is_empty() { self.first } else { self.more.freeze() }
     }
 
-    fn push(&mut self, frame: Bytes) {
+    pub(super) fn push(&mut self, frame: Bytes) {
         if self.first.is_empty() {
             self.first = frame;
             return;
@@ -68,35 +122,114 @@ impl Batch {
 }
 
 impl Sink for Batch {
-    fn state(&mut self, thread: &ThreadId, known: Option<(&Header, &[OpenElicitation], &mut Frame)>, floor: u64) {
-        let moment = self.moment;
-        let Some((header, open, cache)) = known else {
-            return self.push(framed(Event::PauseState(wire::pause_state(thread, None, floor, &[], moment))));
-        };
-        let count = Some((header, open.len()));
-        if self.include_elicitations {
-            return self.push(framed(Event::PauseState(wire::pause_state(thread, count, floor, open, moment))));
-        }
-        let paused = header.pause.since.is_some();
-        if let Some((made, frame)) = &cache.0
-            && (!paused || moment.now.boot.saturating_sub(*made) <= FRESH_FOR)
-        {
-            return self.push(frame.clone());
-        }
-        let frame = framed(Event::PauseState(wire::pause_state(thread, count, floor, &[], moment)));
-        cache.0 = Some((moment.now.boot, frame.clone()));
-        self.push(frame);
+    fn state(&mut self, thread: &ThreadId, known: Known<'_>, floor: u64) {
+        self.push(self.show.frame(thread, known, floor));
     }
 
     fn snapshot_complete(&mut self) {
-        self.push(framed(Event::SnapshotComplete(v1::SnapshotComplete {})));
+        self.push(event(Event::SnapshotComplete(v1::SnapshotComplete::default())));
     }
 
     fn heartbeat(&mut self) {
-        self.push(framed(Event::Heartbeat(v1::Heartbeat {})));
+        self.push(event(Event::Heartbeat(v1::Heartbeat {})));
     }
 
     fn is_full(&self) -> bool {
         self.more.len() >= self.size.0 || self.first.len() >= self.size.0
+    }
+}
+
+/// A batch that takes no more when the snapshot is complete, instead of saying so.
+pub(super) struct UntilComplete {
+    batch: Batch,
+    is_complete: bool,
+}
+
+impl UntilComplete {
+    pub(super) fn new(batch: Batch) -> Self {
+        UntilComplete { batch, is_complete: false }
+    }
+
+    /// The messages, and whether the snapshot is complete.
+    pub(super) fn finish(self) -> (Bytes, bool) {
+        (self.batch.finish(), self.is_complete)
+    }
+}
+
+impl Sink for UntilComplete {
+    fn state(&mut self, thread: &ThreadId, known: Known<'_>, floor: u64) {
+        self.batch.state(thread, known, floor);
+    }
+
+    fn snapshot_complete(&mut self) {
+        self.is_complete = true;
+    }
+
+    fn heartbeat(&mut self) {
+        self.batch.heartbeat();
+    }
+
+    fn is_full(&self) -> bool {
+        self.is_complete || self.batch.is_full()
+    }
+}
+
+/// Collects states for one `Confirmation`.
+///
+/// Its states and the state of a `pause_state` have the same field number, so the shared messages are its elements.
+pub(super) struct Confirmation {
+    show: Show,
+    size: BatchSize,
+    states: BytesMut,
+}
+
+impl Confirmation {
+    pub(super) fn new(show: Show, size: BatchSize) -> Self {
+        Confirmation { show, size, states: BytesMut::new() }
+    }
+
+    pub(super) fn finish(self) -> Bytes {
+        const TAG: u32 = 4;
+        let inner = prost::encoding::key_len(TAG) + prost::encoding::encoded_len_varint(self.states.len() as u64);
+        let mut frame = BytesMut::with_capacity(PREFIX + inner + self.states.len());
+        frame.put_u8(0);
+        frame.put_u32(length(inner + self.states.len()));
+        prost::encoding::encode_key(TAG, prost::encoding::WireType::LengthDelimited, &mut frame);
+        prost::encoding::encode_varint(self.states.len() as u64, &mut frame);
+        frame.extend_from_slice(&self.states);
+        frame.freeze()
+    }
+}
+
+impl Sink for Confirmation {
+    fn state(&mut self, thread: &ThreadId, known: Known<'_>, floor: u64) {
+        self.states.extend_from_slice(&self.show.frame(thread, known, floor)[PREFIX..]);
+    }
+
+    fn snapshot_complete(&mut self) {}
+
+    fn heartbeat(&mut self) {}
+
+    fn is_full(&self) -> bool {
+        self.states.len() >= self.size.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::Timestamp;
+
+    #[test]
+    fn a_confirmation_is_made_of_shared_messages() {
+        let now = Timestamp { boot: 1, wall: 1 };
+        let show = Show { moment: Moment { now, epoch: 7 }, include_elicitations: false };
+        let mut confirmation = Confirmation::new(show, BatchSize::FIRST);
+        let threads = ["a", "b"].map(|id| ThreadId::parse("", id).unwrap());
+        threads.iter().for_each(|thread| confirmation.state(thread, None, 9));
+        let message = v1::WatchResponse::decode(&confirmation.finish()[PREFIX..]).unwrap();
+        let Some(v1::watch_response::Event::Confirmation(confirmation)) = message.event else { panic!("{message:?}") };
+        let states = threads.map(|thread| wire::pause_state(&thread, None, 9, false, show.moment));
+        assert_eq!(confirmation.pause_states, states);
     }
 }

@@ -1,6 +1,6 @@
 //! The gRPC service: decodes and checks calls, passes them to the coordinator, and encodes the results.
 //!
-//! Unary calls go through tonic's generated server. `WatchPauseState` is served beside it (`watch.rs`): its messages
+//! Unary calls go through tonic's generated server. The watches are served beside it (`watch/`): their messages
 //! are framed once and shared by all streams, where the generated code would encode them and keep a buffer per stream.
 mod codec;
 mod frame;
@@ -27,7 +27,7 @@ use std::task::{Context, Poll};
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 use v1::elicitation_service_server::{ElicitationService, ElicitationServiceServer, SERVICE_NAME};
 use wire::Moment;
 
@@ -72,7 +72,8 @@ impl Service<http::Request<Body>> for Elicitations {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         match request.uri().path().strip_prefix("/pausewatch.v1.ElicitationService/") {
-            Some("WatchPauseState") => Box::pin(self.watch.clone().serve(request)),
+            Some("WatchPauseState") => Box::pin(self.watch.clone().serve_fixed(request)),
+            Some("Watch") => Box::pin(self.watch.clone().serve_changing(request)),
             _ => self.unary.call(request),
         }
     }
@@ -198,6 +199,16 @@ impl ElicitationService for Calls {
         _request: Request<v1::WatchPauseStateRequest>,
     ) -> Result<Response<Self::WatchPauseStateStream>, Status> {
         // `Elicitations` takes these calls before they come here.
+        Err(status::mixed_up())
+    }
+
+    type WatchStream = tokio_stream::Empty<Result<v1::WatchResponse, Status>>;
+
+    async fn watch(
+        &self,
+        _request: Request<Streaming<v1::WatchRequest>>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        // The same.
         Err(status::mixed_up())
     }
 }

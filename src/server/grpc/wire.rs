@@ -1,10 +1,13 @@
 //! Proto to core and back. A request becomes valid values, or the first field that is not.
 use crate::clock::Clock;
 use crate::coordinator::hub::{Hub, Interest, OpenElicitation, View};
-use crate::core::types::{InvalidField, MAX_WATCHED, ThreadId, Ttl, text};
+use crate::core::types::{InvalidField, MAX_CHANGED, MAX_WATCHED, ThreadId, Ttl, text};
 use crate::core::{Command, Elicitation, ElicitationRef, Header, Timestamp};
 use crate::proto::v1;
 use std::time::Duration;
+
+/// The longest token, in bytes: as long as all headers of a call may be.
+const MAX_TOKEN: usize = 16 << 10;
 
 type Parsed<T> = Result<T, InvalidField>;
 
@@ -59,11 +62,53 @@ pub(crate) fn watch(request: v1::WatchPauseStateRequest) -> Parsed<(Interest, bo
     if ids.is_empty() {
         return Ok((Interest::All, request.include_elicitations));
     }
+    Ok((Interest::Threads(thread_ids("thread_ids", &ids)?), request.include_elicitations))
+}
+
+/// A request of `Watch`.
+#[derive(Debug)]
+pub(crate) struct WatchChange {
+    pub(crate) add: Vec<ThreadId>,
+    pub(crate) remove: Vec<ThreadId>,
+    pub(crate) confirm: Vec<ThreadId>,
+    pub(crate) all_threads: bool,
+    pub(crate) include_elicitations: bool,
+    pub(crate) token: String,
+}
+
+pub(crate) fn watch_change(request: v1::WatchRequest, is_first: bool) -> Parsed<WatchChange> {
+    let v1::WatchRequest { add, remove, confirm, all_threads, include_elicitations, token } = request;
+    for (field, value) in [("all_threads", all_threads), ("include_elicitations", include_elicitations)] {
+        if value && !is_first {
+            return Err(InvalidField::new(field, "set in a later request", "set in the first request of a stream"));
+        }
+    }
+    let mut named = 0;
+    for (field, ids) in [("add", &add), ("remove", &remove), ("confirm", &confirm)] {
+        named += ids.len();
+        if named > MAX_CHANGED {
+            let was = format!("the one with id {} of the request", MAX_CHANGED + 1);
+            return Err(InvalidField::new(field, was, "1,000 ids in add, remove and confirm together"));
+        }
+    }
+    if token.len() > MAX_TOKEN {
+        return Err(InvalidField::new("token", format!("{} bytes long", token.len()), "up to 16,384 bytes"));
+    }
+    Ok(WatchChange {
+        add: thread_ids("add", &add)?,
+        remove: thread_ids("remove", &remove)?,
+        confirm: thread_ids("confirm", &confirm)?,
+        all_threads,
+        include_elicitations,
+        token,
+    })
+}
+
+fn thread_ids(field: &str, ids: &[String]) -> Parsed<Vec<ThreadId>> {
     let parse = |(i, id): (usize, &String)| {
-        ThreadId::parse("", id).map_err(|invalid| InvalidField { field: format!("thread_ids[{i}]"), ..invalid })
+        ThreadId::parse("", id).map_err(|invalid| InvalidField { field: format!("{field}[{i}]"), ..invalid })
     };
-    let threads = ids.iter().enumerate().map(parse).collect::<Parsed<Vec<_>>>()?;
-    Ok((Interest::Threads(threads), request.include_elicitations))
+    ids.iter().enumerate().map(parse).collect()
 }
 
 fn duration(duration: Duration) -> prost_types::Duration {
@@ -103,15 +148,22 @@ impl Moment {
     }
 }
 
-/// A thread's state. `open`: the elicitations to fill in.
+/// The time until the last lease ends; `None`: nothing is open, or a lease has no end.
+fn longest_lease(open: &[OpenElicitation], now: Timestamp) -> Option<Duration> {
+    let ends: Option<Vec<_>> = open.iter().map(|shown| Some(shown.ends?.boot)).collect();
+    let last = ends?.into_iter().max()?;
+    Some(Duration::from_nanos(last.saturating_sub(now.boot).max(0).unsigned_abs()))
+}
+
+/// A thread's state, with its open elicitations if `include_elicitations`.
 pub(crate) fn pause_state(
     thread: &ThreadId,
-    known: Option<(&Header, usize)>,
+    known: Option<(&Header, &[OpenElicitation])>,
     floor: u64,
-    open: &[OpenElicitation],
+    include_elicitations: bool,
     Moment { now, epoch }: Moment,
 ) -> v1::PauseState {
-    let Some((header, count)) = known else {
+    let Some((header, open)) = known else {
         let zero = Some(duration(Duration::ZERO));
         let thread_id = thread.as_str().to_owned();
         let state = v1::PauseState { thread_id, revision: floor, paused_total: zero, ..Default::default() };
@@ -119,18 +171,22 @@ pub(crate) fn pause_state(
     };
     v1::PauseState {
         thread_id: thread.as_str().to_owned(),
-        count: u32::try_from(count).unwrap_or(u32::MAX),
+        count: u32::try_from(open.len()).unwrap_or(u32::MAX),
         paused: header.pause.since.is_some(),
         revision: header.revision,
         paused_total: Some(duration(header.pause.total(now))),
         paused_for: header.pause.open_for(now).map(duration),
         pause_start_time: header.pause.since.map(timestamp),
-        elicitations: open.iter().map(|shown| elicitation(thread, &shown.elicitation, shown.ends)).collect(),
+        elicitations: match include_elicitations {
+            true => open.iter().map(|shown| elicitation(thread, &shown.elicitation, shown.ends)).collect(),
+            false => Vec::new(),
+        },
         store_epoch: epoch,
+        longest_lease: longest_lease(open, now).map(duration),
     }
 }
 
 pub(crate) fn view(view: &View, moment: Moment) -> v1::PauseState {
-    let known = view.header.as_ref().map(|header| (header, view.open.len()));
-    pause_state(&view.thread, known, view.floor, &view.open, moment)
+    let known = view.header.as_ref().map(|header| (header, &view.open[..]));
+    pause_state(&view.thread, known, view.floor, true, moment)
 }

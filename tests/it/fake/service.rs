@@ -2,13 +2,13 @@
 use super::{Call, Fake, world::Opened};
 use pausewatch::client::*;
 use pausewatch::proto::v1::{
-    Heartbeat, SnapshotComplete, elicitation_service_server::ElicitationService,
+    Heartbeat, SnapshotComplete, WatchRequest, WatchResponse, elicitation_service_server::ElicitationService,
     watch_pause_state_response::Event as Wire,
 };
 use std::{collections::HashMap, pin::Pin, time::Duration};
 use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::{Stream, wrappers::ReceiverStream};
-use tonic::{Code, Request, Response, Status};
+use tonic::{Code, Request, Response, Status, Streaming};
 use tonic_types::{ErrorDetails, StatusExt};
 
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -143,6 +143,12 @@ impl ElicitationService for Fake {
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(from))))
     }
+
+    type WatchStream = tokio_stream::Empty<Result<WatchResponse, Status>>;
+
+    async fn watch(&self, _request: Request<Streaming<WatchRequest>>) -> Result<Response<Self::WatchStream>, Status> {
+        Err(Status::unimplemented("no test of the client uses it"))
+    }
 }
 
 type Stream1 = mpsc::Sender<Result<WatchPauseStateResponse, Status>>;
@@ -179,7 +185,7 @@ impl Fake {
             }
             if !complete {
                 complete = true;
-                send(Wire::SnapshotComplete(SnapshotComplete {})).await?;
+                send(Wire::SnapshotComplete(SnapshotComplete::default())).await?;
                 continue;
             }
             let silence =

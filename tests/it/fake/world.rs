@@ -113,6 +113,7 @@ impl World {
             pause_start_time: None,
             store_epoch: 0,
             elicitations: elicitations.collect(),
+            longest_lease: None,
         }
     }
 

@@ -219,7 +219,7 @@ impl Batch {
         let Some((&closed, open)) = known.open.first_key_value() else { return };
         let id = open.elicitation.id;
         let (at, row) = (self.now(), self.row());
-        let how = if row % 2 == 0 { Closing::Released } else { Closing::Expired };
+        let how = [Closing::Released, Closing::Expired, Closing::Capped][(row % 3) as usize];
         let closing = RememberedClosing { id, how, at, row };
         self.steps.push(Step::DeleteElicitation(closed));
         self.steps.push(Step::PutClosing(thread.clone(), closing));

@@ -187,7 +187,7 @@ impl Model {
             }
             2 | 3 if !open.is_empty() => {
                 let closed = open[random.below(open.len())];
-                let how = if random.below(2) == 0 { Closing::Released } else { Closing::Expired };
+                let how = [Closing::Released, Closing::Expired, Closing::Capped][random.below(3)];
                 self.close(thread, closed, how, row, now)
             }
             _ if open.is_empty() && known.is_some() => {

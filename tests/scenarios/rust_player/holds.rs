@@ -39,7 +39,11 @@ impl Player {
     }
 
     fn prepare(&self, step: &Step) -> Result<HoldBuilder, Refusal> {
-        let mut hold = self.client(step)?.hold(step.text("thread_id")).reason(step.text("reason"));
+        let thread = match step.given("thread_id") {
+            Some(thread) => thread,
+            None => named(&self.world().threads, step.text("client"))?,
+        };
+        let mut hold = self.client(step)?.hold(thread).reason(step.text("reason"));
         if let Some(holder) = step.given("holder") {
             hold = hold.holder(holder);
         }

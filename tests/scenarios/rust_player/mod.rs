@@ -9,7 +9,7 @@ mod timeouts;
 mod watches;
 
 use crate::player::Refusal;
-use pausewatch::client::{Address, Client, Config, Error, Tls, Token};
+use pausewatch::client::{Address, Client, Config, Error, Settings, Tls, Token};
 use serde_json::{Map, Value, json};
 use std::{
     collections::HashMap,
@@ -18,6 +18,7 @@ use std::{
 };
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, stdin, stdout},
+    process::Command,
     sync::mpsc,
 };
 
@@ -31,6 +32,8 @@ struct Step(Map<String, Value>);
 #[derive(Default)]
 struct World {
     clients: HashMap<String, Client>,
+    /// The thread that a client finds in its environment.
+    threads: HashMap<String, String>,
     holds: HashMap<String, Arc<pausewatch::client::Hold>>,
     watches: HashMap<String, Arc<tokio::sync::Mutex<pausewatch::client::Watch>>>,
     timeouts: timeouts::Timeouts,
@@ -76,11 +79,12 @@ pub(crate) async fn run() {
 impl Player {
     async fn take(&self, step: Step) -> Outcome {
         match step.text("do") {
-            "client" => self.make_client(&step),
+            "client" => self.make_client(&step).await,
             "increment" | "decrement" | "renew" | "get" | "list" => self.call(&step).await,
             "hold" | "release" | "lease" | "lost" | "hold_block" => self.hold(&step).await,
             "watch" | "next" | "unwatch" => self.watch(&step).await,
-            "timeout" | "read" | "expired" | "pause" | "resume" | "stop" | "timeout_block" => self.time(&step).await,
+            "timeout" | "read" | "expired" | "pause" | "resume" | "await_thread" | "unawait_thread" | "stop"
+            | "timeout_block" => self.time(&step).await,
             "reset" => {
                 *self.world() = World::default();
                 Ok(json!({}))
@@ -89,7 +93,7 @@ impl Player {
         }
     }
 
-    fn make_client(&self, step: &Step) -> Outcome {
+    async fn make_client(&self, step: &Step) -> Outcome {
         let address: Address = step.text("address").parse().map_err(|error| mistake(format!("{error}")))?;
         let mut config = Config { address, ..Config::default() };
         if let Some(deadline) = step.duration("deadline_ms") {
@@ -102,7 +106,12 @@ impl Player {
             config.token = Some(Token::new(&token).map_err(|error| mistake(error.to_string()))?);
         }
         let client = Client::with_config(&config).map_err(|error| mistake(error.to_string()))?;
-        self.world().clients.insert(step.text("client").to_owned(), client);
+        let name = step.text("client").to_owned();
+        if let Some(Value::Object(variables)) = step.0.get("environment") {
+            let thread = thread_in(variables).await.map_err(|error| mistake(error.to_string()))?;
+            self.world().threads.insert(name.clone(), thread);
+        }
+        self.world().clients.insert(name, client);
         Ok(json!({}))
     }
 
@@ -113,6 +122,20 @@ impl Player {
     fn world(&self) -> MutexGuard<'_, World> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The thread that a client finds in this environment. A process has one environment, so another one looks.
+async fn thread_in(variables: &Map<String, Value>) -> std::io::Result<String> {
+    let variables = variables.iter().map(|(name, value)| (name, value.as_str().unwrap_or_default()));
+    let mut command = Command::new(std::env::current_exe()?);
+    let printed = command.arg("--print-thread").env_clear().envs(variables).output().await?;
+    Ok(String::from_utf8_lossy(&printed.stdout).into_owned())
+}
+
+/// Prints the thread that the environment names.
+pub(crate) fn print_thread() {
+    let settings = Settings::from_env().expect("the stage gives valid variables");
+    print!("{}", settings.thread_id.unwrap_or_default());
 }
 
 impl Step {

@@ -1,7 +1,9 @@
 //! Pausable timeouts: a stopwatch that follows its thread, and a task that waits for its end, as for a command.
 use super::{Outcome, Player, Step, mistake, named};
 use crate::{player::Refusal, wire::milliseconds};
-use pausewatch::stopwatch::{Link, PauseGuard, Registration, Stopwatch, StopwatchController};
+use pausewatch::stopwatch::{
+    AwaitedThread, EndedBy, Link, PauseGuard, Registration, Stopwatch, StopwatchBuilder, StopwatchController,
+};
 use serde_json::{Value, json};
 use std::{
     collections::HashMap,
@@ -19,6 +21,7 @@ pub(super) struct Timeouts {
     controllers: HashMap<(String, Option<Duration>), StopwatchController>,
     timeouts: HashMap<String, Arc<Timeout>>,
     pauses: HashMap<(String, String), PauseGuard>,
+    waits: HashMap<(String, String), AwaitedThread>,
 }
 
 struct Timeout {
@@ -28,7 +31,7 @@ struct Timeout {
     /// What was read when it expired.
     expired: watch::Receiver<Option<Value>>,
     waiter: AbortHandle,
-    _registration: Registration,
+    registration: Registration,
 }
 
 impl Drop for Timeout {
@@ -40,17 +43,20 @@ impl Drop for Timeout {
 impl Timeout {
     fn start(controller: &StopwatchController, step: &Step) -> Result<Self, Refusal> {
         let limit = step.duration("limit_ms").ok_or_else(|| mistake("no limit".to_owned()))?;
-        let (began, stopwatch) = (Instant::now(), Stopwatch::new(limit));
+        let limits = Stopwatch::builder().limit(limit);
+        let limits = step.duration("max_wall_ms").into_iter().fold(limits, StopwatchBuilder::max_wall);
+        let (began, stopwatch) = (Instant::now(), limits.start());
         let registration = controller.register(step.text("thread_id"), &stopwatch)?;
         let (tell, expired) = watch::channel(None);
         let waiting = stopwatch.clone();
         let waiter = tokio::spawn(async move {
             waiting.expired().await;
-            let read = at_one_moment(began, || json!({"charged_ms": milliseconds(waiting.elapsed())}));
+            let read = || json!({"charged_ms": milliseconds(waiting.elapsed()), "ended_by": ended_by(&waiting)});
+            let read = at_one_moment(began, read);
             tell.send_replace(Some(read));
         });
         let (link, waiter) = (controller.link(), waiter.abort_handle());
-        Ok(Timeout { began, stopwatch, link, expired, waiter, _registration: registration })
+        Ok(Timeout { began, stopwatch, link, expired, waiter, registration })
     }
 
     fn read(&self) -> Value {
@@ -61,9 +67,14 @@ impl Timeout {
                 "remaining_ms": self.stopwatch.remaining().map(milliseconds),
                 "paused": self.stopwatch.is_paused(),
                 "linked": *self.link.borrow() == Link::Connected,
+                "ended_by": ended_by(&self.stopwatch),
             })
         })
     }
+}
+
+fn ended_by(stopwatch: &Stopwatch) -> Option<&'static str> {
+    stopwatch.ended_by().map(|by| if by == EndedBy::MaxWall { "max_wall" } else { "limit" })
 }
 
 /// What is read, and the wall time of then. A busy machine may take this program off its processor half-way: then it is
@@ -104,6 +115,13 @@ impl Player {
                 let guard = self.timeout(&name)?.stopwatch.pause();
                 self.world().timeouts.pauses.insert(pause, guard);
             }
+            "await_thread" => {
+                let awaited = self.timeout(&name)?.registration.await_thread(step.text("thread_id"))?;
+                self.world().timeouts.waits.insert((name, step.text("wait").to_owned()), awaited);
+            }
+            "unawait_thread" => {
+                drop(self.world().timeouts.waits.remove(&(name, step.text("wait").to_owned())));
+            }
             _ => drop(self.world().timeouts.pauses.remove(&pause)),
         }
         Ok(json!({}))
@@ -115,7 +133,8 @@ impl Player {
             () = sleep(step.duration("work_ms").unwrap_or_default()) => "finished",
             () = timeout.stopwatch.expired() => "timed_out",
         };
-        Ok(json!({"outcome": outcome, "wall_ms": milliseconds(timeout.began.elapsed())}))
+        let wall = milliseconds(timeout.began.elapsed());
+        Ok(json!({"outcome": outcome, "wall_ms": wall, "ended_by": ended_by(&timeout.stopwatch)}))
     }
 
     fn timeout(&self, name: &str) -> Result<Arc<Timeout>, Refusal> {

@@ -184,7 +184,7 @@ impl State {
         let question = &mut self.questions[number];
         let how = match closing.how {
             Closing::Released => Ended::Released,
-            Closing::Expired => Ended::Expired,
+            Closing::Expired | Closing::Capped => Ended::Expired,
         };
         let twice = question.closed.replace((how, now)).is_some();
         let asked = question.release_sent || self.anonymous.get(thread.as_str()).is_some_and(|number| *number > 0);

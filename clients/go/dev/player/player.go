@@ -21,10 +21,11 @@ type step struct {
 	Do              string      `json:"do"`
 	Client          string      `json:"client"`
 	Address         string      `json:"address"`
+	Environment     environment `json:"environment"`
 	DeadlineMs      *float64    `json:"deadline_ms"`
 	TLSCA           string      `json:"tls_ca"`
 	Token           string      `json:"token"`
-	ThreadID        string      `json:"thread_id"`
+	ThreadID        *string     `json:"thread_id"`
 	ThreadIDs       *[]string   `json:"thread_ids"`
 	RequestID       string      `json:"request_id"`
 	Reason          string      `json:"reason"`
@@ -39,12 +40,14 @@ type step struct {
 	Watch           string      `json:"watch"`
 	Timeout         string      `json:"timeout"`
 	Pause           string      `json:"pause"`
+	Wait            string      `json:"wait"`
 	StayMs          float64     `json:"stay_ms"`
 	Throws          bool        `json:"throws"`
 	WithinMs        float64     `json:"within_ms"`
 	LimitMs         float64     `json:"limit_ms"`
 	WorkMs          float64     `json:"work_ms"`
 	DisconnectGrace *float64    `json:"disconnect_grace_ms"`
+	MaxWallMs       *float64    `json:"max_wall_ms"`
 }
 
 // player has what steps have made, by the names that they gave it.
@@ -56,6 +59,7 @@ type player struct {
 	watches  names[watch]
 	timeouts names[*pausewatch.Stopwatch]
 	pauses   names[func()]
+	waits    names[func()]
 }
 
 type watch struct {
@@ -66,28 +70,30 @@ type watch struct {
 func newPlayer() *player {
 	p := &player{output: output{out: json.NewEncoder(os.Stdout)}}
 	p.ops = map[string]func(step) (any, error){
-		"reset":         func(step) (any, error) { p.reset(); return fields{}, nil },
-		"client":        p.newClient,
-		"increment":     p.increment,
-		"decrement":     p.decrement,
-		"renew":         p.renew,
-		"get":           p.get,
-		"list":          p.list,
-		"hold":          p.hold,
-		"release":       p.release,
-		"lease":         p.lease,
-		"lost":          p.lost,
-		"hold_block":    p.holdBlock,
-		"watch":         p.watch,
-		"next":          p.next,
-		"unwatch":       p.unwatch,
-		"timeout":       p.timeout,
-		"read":          p.read,
-		"expired":       p.expired,
-		"pause":         p.pause,
-		"resume":        p.resume,
-		"stop":          p.stop,
-		"timeout_block": p.timeoutBlock,
+		"reset":          func(step) (any, error) { p.reset(); return fields{}, nil },
+		"client":         p.newClient,
+		"increment":      p.increment,
+		"decrement":      p.decrement,
+		"renew":          p.renew,
+		"get":            p.get,
+		"list":           p.list,
+		"hold":           p.hold,
+		"release":        p.release,
+		"lease":          p.lease,
+		"lost":           p.lost,
+		"hold_block":     p.holdBlock,
+		"watch":          p.watch,
+		"next":           p.next,
+		"unwatch":        p.unwatch,
+		"timeout":        p.timeout,
+		"read":           p.read,
+		"expired":        p.expired,
+		"pause":          p.pause,
+		"resume":         p.resume,
+		"await_thread":   p.awaitThread,
+		"unawait_thread": p.unawaitThread,
+		"stop":           p.stop,
+		"timeout_block":  p.timeoutBlock,
 	}
 	return p
 }
@@ -109,6 +115,7 @@ func (p *player) reset() {
 		watch.stop()
 	}
 	p.pauses.drain()
+	p.waits.drain()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	var releases sync.WaitGroup
@@ -132,7 +139,7 @@ func (p *player) newClient(s step) (any, error) {
 	if s.Token != "" {
 		options = append(options, pausewatch.WithToken(s.Token))
 	}
-	client, err := pausewatch.NewClient(options...)
+	client, err := s.Environment.newClient(options)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +163,7 @@ func (p *player) increment(s step) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := client.IncrementElicitation(context.Background(), s.ThreadID, pausewatch.IncrementOptions{
+	made, err := client.IncrementElicitation(context.Background(), *s.ThreadID, pausewatch.IncrementOptions{
 		RequestID: s.RequestID, Reason: s.Reason, Holder: s.Holder, TTL: ms(s.TTLMs),
 	})
 	if err != nil {
@@ -173,7 +180,7 @@ func (p *player) decrement(s step) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := client.DecrementElicitation(context.Background(), s.ThreadID, pausewatch.DecrementOptions{
+	made, err := client.DecrementElicitation(context.Background(), *s.ThreadID, pausewatch.DecrementOptions{
 		ElicitationID: s.ElicitationID, RequestID: s.RequestID,
 	})
 	if err != nil {
@@ -191,7 +198,7 @@ func (p *player) renew(s step) (any, error) {
 	if s.ElicitationID != nil {
 		id = *s.ElicitationID
 	}
-	renewed, err := client.RenewElicitation(context.Background(), s.ThreadID, id, ms(s.TTLMs))
+	renewed, err := client.RenewElicitation(context.Background(), *s.ThreadID, id, ms(s.TTLMs))
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +210,7 @@ func (p *player) get(s step) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := client.GetPauseState(context.Background(), s.ThreadID)
+	state, err := client.GetPauseState(context.Background(), *s.ThreadID)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +240,11 @@ func (p *player) hold(s step) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	hold, err := client.Hold(context.Background(), s.ThreadID, holdOptions(s))
+	thread := client.ThreadID()
+	if s.ThreadID != nil {
+		thread = *s.ThreadID
+	}
+	hold, err := client.Hold(context.Background(), thread, holdOptions(s))
 	if err != nil {
 		return nil, err
 	}
@@ -302,7 +313,7 @@ func (p *player) holdBlock(s step) (any, error) {
 		return nil, err
 	}
 	entered := false
-	err = client.WithHold(context.Background(), s.ThreadID, holdOptions(s), func(context.Context) error {
+	err = client.WithHold(context.Background(), *s.ThreadID, holdOptions(s), func(context.Context) error {
 		entered = true
 		time.Sleep(ms(s.StayMs))
 		if s.Throws {
@@ -366,80 +377,4 @@ func (p *player) unwatch(s step) (any, error) {
 	for range watch.events {
 	}
 	return fields{}, nil
-}
-
-func (p *player) timeout(s step) (any, error) {
-	client, err := p.client(s)
-	if err != nil {
-		return nil, err
-	}
-	stopwatch, err := client.StartStopwatch(ms(s.LimitMs), s.ThreadID)
-	if err != nil {
-		return nil, err
-	}
-	p.timeouts.put(s.Timeout, stopwatch)
-	return fields{}, nil
-}
-
-func (p *player) read(s step) (any, error) {
-	stopwatch, ok := p.timeouts.get(s.Timeout)
-	if !ok {
-		return nil, missing("timeout", s.Timeout)
-	}
-	return showReading(stopwatch.Read()), nil
-}
-
-func (p *player) expired(s step) (any, error) {
-	stopwatch, ok := p.timeouts.get(s.Timeout)
-	if !ok {
-		return nil, missing("timeout", s.Timeout)
-	}
-	<-stopwatch.Expired()
-	return showReading(stopwatch.Read()), nil
-}
-
-func (p *player) pause(s step) (any, error) {
-	stopwatch, ok := p.timeouts.get(s.Timeout)
-	if !ok {
-		return nil, missing("timeout", s.Timeout)
-	}
-	p.pauses.put(s.Timeout+"/"+s.Pause, stopwatch.Pause())
-	return fields{}, nil
-}
-
-func (p *player) resume(s step) (any, error) {
-	resume, ok := p.pauses.take(s.Timeout + "/" + s.Pause)
-	if !ok {
-		return nil, missing("pause", s.Pause)
-	}
-	resume()
-	return fields{}, nil
-}
-
-func (p *player) stop(s step) (any, error) {
-	stopwatch, ok := p.timeouts.get(s.Timeout)
-	if !ok {
-		return nil, missing("timeout", s.Timeout)
-	}
-	return showReading(stopwatch.Stop()), nil
-}
-
-func (p *player) timeoutBlock(s step) (any, error) {
-	client, err := p.client(s)
-	if err != nil {
-		return nil, err
-	}
-	began := time.Now()
-	ctx, cancel := client.WithPausableTimeout(context.Background(), ms(s.LimitMs), s.ThreadID)
-	defer cancel()
-	outcome := "finished"
-	select {
-	case <-time.After(ms(s.WorkMs)):
-	case <-ctx.Done():
-		if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-			return nil, context.Cause(ctx)
-		}
-		outcome = "timed_out"
-	}
-	return fields{"outcome": outcome, "wall_ms": inMs(time.Since(began))}, nil
 }

@@ -58,7 +58,7 @@ func showEvent(event pausewatch.Event) fields {
 }
 
 func showReading(reading pausewatch.Reading) fields {
-	return fields{
+	shown := fields{
 		"wall_ms":      inMs(reading.Wall),
 		"charged_ms":   inMs(reading.Elapsed),
 		"remaining_ms": inMs(reading.Remaining),
@@ -66,4 +66,8 @@ func showReading(reading pausewatch.Reading) fields {
 		"expired":      reading.Expired,
 		"linked":       reading.Linked,
 	}
+	if reading.Expired {
+		shown["ended_by"] = reading.EndedBy.String()
+	}
+	return shown
 }

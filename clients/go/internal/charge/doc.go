@@ -1,8 +1,8 @@
 // Package charge says what a command has been charged: its wall time, less the time that its thread was paused.
 //
-// [PausedTimeTracker] is how long one thread has been paused since this process began to follow it; [Meter] is what one stopwatch
-// of that thread has been charged. Both are pure: no clock is read, the moment is an argument. So their tests move
-// time as they like.
+// [PausedTimeTracker] is how long one thread has been paused since this process began to follow it, [Since] how long since
+// a stopwatch joined it, and [PausedUnion] how long any of the threads of a stopwatch; [Meter] is what that stopwatch has
+// been charged. All are pure: no clock is read, the moment is an argument. So their tests move time as they like.
 //
 // A moment is a [time.Time] with a monotonic reading, a length of time a [time.Duration]. Arithmetic saturates: what a
 // server sends can be as large as the wire allows.

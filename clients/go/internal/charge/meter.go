@@ -2,9 +2,9 @@ package charge
 
 import "time"
 
-// Meter is what one stopwatch has been charged: wall time, less its thread's paused time, less its own pauses.
+// Meter is what one stopwatch has been charged: wall time, less its threads' paused time, less its own pauses.
 //
-// The thread's paused time so far is an argument, pausedTime: see [PausedTimeTracker.PausedTime]. What has been charged is kept up to a mark and
+// The paused time of its threads so far is an argument, pausedTime: see [PausedUnion]. What has been charged is kept up to a mark and
 // computed from there, so each operation is a few additions.
 //
 //  1. What is charged is never below zero, and what is shown never goes backwards: paused time that arrives late shows as
@@ -16,16 +16,13 @@ type Meter struct {
 	charged          time.Duration
 	mark             time.Time
 	pausedTimeAtMark time.Duration
-	// When it started, and what the thread's paused time was taken for then.
-	started           time.Time
-	pausedTimeAtStart time.Duration
-	pauses            int
-	shown             time.Duration
+	pauses           int
+	shown            time.Duration
 }
 
 // NewMeter starts a meter with a limit, for a thread whose paused time stands at pausedTime.
 func NewMeter(limit time.Duration, now time.Time, pausedTime time.Duration) Meter {
-	return Meter{limit: limit, mark: now, pausedTimeAtMark: pausedTime, started: now, pausedTimeAtStart: pausedTime}
+	return Meter{limit: limit, mark: now, pausedTimeAtMark: pausedTime}
 }
 
 // Paused says whether it stands still by a pause of its own.
@@ -42,15 +39,6 @@ func (m *Meter) Resume(now time.Time, pausedTime time.Duration) bool {
 	m.Settle(now, pausedTime)
 	m.pauses--
 	return m.pauses == 0
-}
-
-// Place: from now on the paused time stands at pausedTime; what it stood at since the start was only assumed. The difference may
-// be from before that, so it is charged or credited no more than the time since. What was settled meanwhile is never charged
-// again: a pause of its own may have been in it.
-func (m *Meter) Place(now time.Time, pausedTime time.Duration) {
-	growth := min(max(0, add(pausedTime, -m.pausedTimeAtStart)), since(m.started, now))
-	m.Settle(now, max(add(m.pausedTimeAtStart, growth), m.pausedTimeAtMark))
-	m.pausedTimeAtMark = pausedTime
 }
 
 // Settle moves the mark: what was charged until now stays.

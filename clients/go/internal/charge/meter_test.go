@@ -1,7 +1,6 @@
 package charge
 
 import (
-	"fmt"
 	"testing"
 	"time"
 )
@@ -98,40 +97,6 @@ func TestPauseBeforeTheStartIsNotCredited(t *testing.T) {
 	start := time.Now()
 	m := NewMeter(10*s, start, 500*s)
 	equal(t, "charged", m.Charged(start.Add(2*s), 501*s), 1*s)
-}
-
-func TestG1APlaceFoundLateMovesWhatIsChargedByNoMoreThanTheTimeSince(t *testing.T) {
-	// 2 s since the start; it was assumed to stand at 50 s all the time.
-	for pausedTime, charged := range map[time.Duration]time.Duration{0: 2 * s, 50 * s: 2 * s, 51 * s: 1 * s, 900 * s: 0} {
-		start := time.Now()
-		m := NewMeter(10*s, start, 50*s)
-		m.Place(start.Add(2*s), pausedTime)
-		equal(t, fmt.Sprintf("charged, with %v pausedTime", pausedTime), m.Charged(start.Add(2*s), pausedTime), charged)
-		equal(t, fmt.Sprintf("charged later, with %v pausedTime", pausedTime), m.Charged(start.Add(4*s), pausedTime+s), charged+s)
-	}
-}
-
-func TestG3APlaceFoundLateCountsFromTheStartWhateverPausesOfItsOwnThereWereSince(t *testing.T) {
-	// A pause of its own from 5 s to 6 s, and the place at 7 s.
-	for pausedTime, charged := range map[time.Duration]time.Duration{50 * s: 6 * s, 54 * s: 2 * s, 900 * s: 0} {
-		start := time.Now()
-		m := NewMeter(10*s, start, 50*s)
-		m.Pause(start.Add(5*s), 50*s)
-		m.Resume(start.Add(6*s), 50*s)
-		m.Place(start.Add(7*s), pausedTime)
-		equal(t, fmt.Sprintf("charged, with %v pausedTime", pausedTime), m.Charged(start.Add(7*s), pausedTime), charged)
-		equal(t, fmt.Sprintf("charged later, with %v pausedTime", pausedTime), m.Charged(start.Add(8*s), pausedTime), charged+s)
-	}
-}
-
-func TestAPlaceFoundLateChargesNothingForAPauseOfItsOwn(t *testing.T) {
-	// Its thread was assumed to be paused all the time, and was not.
-	start := time.Now()
-	m := NewMeter(10*s, start, 50*s)
-	m.Pause(start.Add(s), 51*s)
-	m.Resume(start.Add(6*s), 56*s)
-	m.Place(start.Add(8*s), 50*s)
-	equal(t, "charged", m.Charged(start.Add(8*s), 50*s), 2*s)
 }
 
 func TestTheEndsOfTheTypesAreSafe(t *testing.T) {

@@ -47,7 +47,7 @@ from .errors import (
 )
 from .hold import AsyncHold, Ending, Hold, Lease, Release
 from .messages import Decremented, Elicitation, Incremented, PauseState, PauseStatePage
-from .stopwatch import AsyncStopwatch, Stopwatch
+from .stopwatch import AsyncStopwatch, EndedBy, Stopwatch
 from .timeout import PausableTimeout
 from .watch import AsyncWatch, Disconnected, Event, SnapshotComplete, State, Watch
 
@@ -69,6 +69,7 @@ __all__ = [
     "ElicitationExpired",
     "ElicitationReleased",
     "ElicitationUnknown",
+    "EndedBy",
     "Ending",
     "Event",
     "Hold",

@@ -144,27 +144,29 @@ class AsyncClient:
         limit: Seconds | None,
         *,
         thread_id: str | None = None,
+        max_wall: Seconds | None = None,
         disconnect_grace: Seconds = DISCONNECT_GRACE,
     ) -> AsyncStopwatch:
         """A stopwatch for tasks; the arguments are those of `Client.stopwatch`."""
         thread = calls.the_thread(thread_id, self.config.thread_id)
-        return AsyncStopwatch(self._connection, thread, limit, disconnect_grace)
+        return AsyncStopwatch(self._connection, thread, limit, max_wall, disconnect_grace)
 
     def pausable_timeout(
         self,
         limit: Seconds | None,
         *,
         thread_id: str | None = None,
+        max_wall: Seconds | None = None,
         disconnect_grace: Seconds = DISCONNECT_GRACE,
     ) -> PausableTimeout:
         """As asyncio.timeout, for an `async with` block: TimeoutError after `limit` of unpaused time.
 
-        The arguments are those of `Client.stopwatch`.
+        The arguments are those of `Client.stopwatch`; with `max_wall`, `ended_by` says which limit it was.
 
         Raises InvalidField when it is entered: no thread can have this id.
         """
         thread = calls.the_thread(thread_id, self.config.thread_id)
-        return PausableTimeout(self._connection, thread, limit, disconnect_grace)
+        return PausableTimeout(self._connection, thread, limit, max_wall, disconnect_grace)
 
     async def close(self) -> None:
         """Ends the connection, and with it every watch and stopwatch of this client; again is harmless.
@@ -189,7 +191,11 @@ _default_clients: dict[asyncio.AbstractEventLoop, AsyncClient] = {}
 
 
 def pausable_timeout(
-    limit: Seconds | None, *, thread_id: str | None = None, disconnect_grace: Seconds = DISCONNECT_GRACE
+    limit: Seconds | None,
+    *,
+    thread_id: str | None = None,
+    max_wall: Seconds | None = None,
+    disconnect_grace: Seconds = DISCONNECT_GRACE,
 ) -> PausableTimeout:
     """As `AsyncClient.pausable_timeout`, with a client from the environment that the running event loop shares.
 
@@ -199,7 +205,7 @@ def pausable_timeout(
     Raises ConfigError.
     """
     client = _default_client(asyncio.get_running_loop())
-    return client.pausable_timeout(limit, thread_id=thread_id, disconnect_grace=disconnect_grace)
+    return client.pausable_timeout(limit, thread_id=thread_id, max_wall=max_wall, disconnect_grace=disconnect_grace)
 
 
 def _default_client(loop: asyncio.AbstractEventLoop) -> AsyncClient:

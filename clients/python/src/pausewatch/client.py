@@ -177,17 +177,20 @@ class Client:
         limit: Seconds | None,
         *,
         thread_id: str | None = None,
+        max_wall: Seconds | None = None,
         disconnect_grace: Seconds = DISCONNECT_GRACE,
     ) -> Stopwatch:
         """A stopwatch that expires after `limit` of time in which neither its thread nor itself is paused.
 
-        `limit` None: it never expires. `disconnect_grace`: for how long it waits for a coordinator that cannot be asked, and
-        a pause counts that cannot be confirmed. The stopwatches of a client with the same grace share one stream.
+        `limit` None: there is none. `max_wall`: when it expires at the latest, whatever is paused and without asking the
+        coordinator; `ended_by` says which limit it was. `disconnect_grace`: for how long it waits for a coordinator that
+        cannot be asked, and a pause counts that cannot be confirmed. The stopwatches of a client with the same grace share
+        one stream.
 
         Raises InvalidField: no thread can have this id.
         """
         thread = calls.the_thread(thread_id, self.config.thread_id)
-        return Stopwatch(self._connection, thread, limit, disconnect_grace)
+        return Stopwatch(self._connection, thread, limit, max_wall, disconnect_grace)
 
     def close(self) -> None:
         """Ends the connection, and with it every watch and stopwatch of this client; again is harmless.

@@ -1,6 +1,7 @@
 """Which coordinator, and how: an argument wins over the environment, that over the config file.
 
-1. A variable that is set and empty counts as not set, and so does an empty address in the file.
+1. A variable that is set and empty counts as not set, and so does an empty address in the file. The thread's variables are
+   `THREAD_VARIABLES`: its own first, then those that agents set for their commands.
 2. A config file that was named must be there; the one in its usual place may be missing. An unknown key is refused by
    name: a typing error must not quietly mean the default.
 3. A token or a certificate is never quietly left unused, and a token never crosses a network in plain text.
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 DEADLINE: Seconds = 5.0
 """How long a call may take, retries included by default."""
+
+THREAD_VARIABLES = ("PAUSEWATCH_THREAD_ID", "CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID")
+"""Where the environment names the thread; the first that is set and not empty counts."""
 
 _KEYS = ("address", "thread_id", "token", "tls_ca", "tls_cert", "tls_key")
 # The server's part of the file, which is not ours to judge.
@@ -86,6 +90,9 @@ class Config:
     ) -> Config:
         """Looks at the arguments, then the environment (`PAUSEWATCH_ADDRESS` and so on), then the config file.
 
+        Without `PAUSEWATCH_THREAD_ID`, the environment's thread is that of the agent that started this program:
+        `CODEX_THREAD_ID`, then `CLAUDE_CODE_SESSION_ID`.
+
         `config_file`: that of `PAUSEWATCH_CONFIG`, else `$XDG_CONFIG_HOME/pausewatch/config.toml`, else
         `~/.config/pausewatch/config.toml`. `environ`: `os.environ`.
 
@@ -94,11 +101,17 @@ class Config:
         environ = os.environ if environ is None else environ
         given = (address, thread_id, token, tls_ca, tls_cert, tls_key)
         arguments = {key: os.fspath(value) for key, value in zip(_KEYS, given, strict=True) if value is not None}
-        variables = {key: value for key in _KEYS if (value := environ.get(f"PAUSEWATCH_{key.upper()}"))}
+        variables = {key: value for key in _KEYS if (value := _variable(key, environ))}
         chosen = _over(_over(arguments, variables), _file(config_file, environ))
         tls = Tls(**{key: Path(chosen[f"tls_{key}"]) for key in ("ca", "cert", "key") if f"tls_{key}" in chosen})
         parsed = Address.parse(chosen.get("address", DEFAULT))
         return cls(parsed, chosen.get("thread_id"), chosen.get("token"), tls, deadline)
+
+
+def _variable(key: str, environ: Mapping[str, str]) -> str | None:
+    """What the environment says; empty counts as not set."""
+    names = THREAD_VARIABLES if key == "thread_id" else (f"PAUSEWATCH_{key.upper()}",)
+    return next((value for name in names if (value := environ.get(name))), None)
 
 
 def _over(upper: dict[str, str], lower: dict[str, str]) -> dict[str, str]:

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 from ._io.calls import check_thread_id
 from ._io.durations import Nanos, Seconds, to_nanos, to_seconds, to_wait
 from ._stopwatch.controller import Controller
+from ._stopwatch.ended_by import EndedBy
 from ._stopwatch.ticking import Ticking
+from .errors import InvalidField
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from ._io.connection import Connection
     from ._io.runtime import Dependent, Runtime
 
-__all__ = ["AsyncStopwatch", "Stopwatch"]
+__all__ = ["AsyncStopwatch", "EndedBy", "Stopwatch"]
 
 DISCONNECT_GRACE: Seconds = 30.0
 """How long a stopwatch that ran out while cut off waits for the link by default."""
@@ -87,24 +89,28 @@ class _Stopwatch(Generic[_ConnectionT]):
         connection: _ConnectionT,
         thread_id: str,
         limit: Seconds | None,
+        max_wall: Seconds | None,
         grace: Seconds,
         wake: Callable[[], None],
     ) -> None:
         # It runs from the moment that it is asked for; what it needs may have to be made first.
         began = time.monotonic_ns()
         check_thread_id(thread_id)
-        length, patience = None if limit is None else to_nanos(limit), to_nanos(grace)
+        length = None if limit is None else to_nanos(limit)
+        wall = None if max_wall is None else to_nanos(max_wall)
+        patience = to_nanos(grace)
         runtime = connection.runtime
         self._connection = connection
+        self._thread_id = thread_id
         self._lock = runtime.lock
         self._ending = _Ending(runtime, wake)
         with self._lock:
             controller = connection.controllers.get(patience)
             if controller is None:
                 controller = connection.controllers[patience] = Controller(runtime, connection.deadline, patience)
-            self._ticking = Ticking(runtime, controller, thread_id, length, began, self._ending.ended)
+            self._ticking = Ticking(runtime, controller, thread_id, length, began, self._ending.ended, wall)
             self._ending.ticking = self._ticking
-        self._can_expire = length is not None
+        self._can_expire = length is not None or wall is not None
         connection.dependents.add(self._ending)
 
     def __del__(self) -> None:
@@ -131,8 +137,15 @@ class _Stopwatch(Generic[_ConnectionT]):
 
     @property
     def is_expired(self) -> bool:
-        """Whether the limit is used up and the coordinator has confirmed that the thread runs (G1). For ever, then."""
+        """Whether the limit is used up and the coordinator has confirmed that the thread runs (G1), or `max_wall` is over.
+        For ever, then.
+        """
         return self._ticking.is_expired
+
+    @property
+    def ended_by(self) -> EndedBy | None:
+        """Which limit ended it; None: it runs, or was stopped."""
+        return self._ticking.ended_by
 
     @property
     def is_paused(self) -> bool:
@@ -157,6 +170,26 @@ class _Stopwatch(Generic[_ConnectionT]):
             with self._lock:
                 self._ticking.resume()
 
+    @contextmanager
+    def await_thread(self, thread_id: str) -> Iterator[None]:
+        """Stands still while that thread is paused too, as long as the block lives: for work that waits for a sub-agent.
+
+        A moment in which several threads are paused counts once. The same thread may be awaited several times: it counts
+        until the last block ends. Threads that it awaits itself do not count.
+
+        Raises InvalidField: no thread can have this id, or it is the stopwatch's own.
+        """
+        check_thread_id(thread_id)
+        if thread_id == self._thread_id:
+            raise InvalidField.of("thread_id", f"is {thread_id!r}, the stopwatch's own thread; allowed: another thread")
+        with self._lock:
+            self._ticking.await_thread(thread_id)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._ticking.unawait_thread(thread_id)
+
     def call_when_expired(self, callback: Callable[[], object]) -> None:
         """Calls it once when the stopwatch expires, soon if it has; never if it is stopped before.
 
@@ -179,9 +212,16 @@ class Stopwatch(_Stopwatch["Connection"]):
     `with` block.
     """
 
-    def __init__(self, connection: Connection, thread_id: str, limit: Seconds | None, grace: Seconds) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        thread_id: str,
+        limit: Seconds | None,
+        max_wall: Seconds | None,
+        grace: Seconds,
+    ) -> None:
         self._ended = threading.Event()
-        super().__init__(connection, thread_id, limit, grace, self._ended.set)
+        super().__init__(connection, thread_id, limit, max_wall, grace, self._ended.set)
 
     def wait_expired(self, timeout: Seconds | None = None) -> bool:
         """Waits until it has expired, and then is true; false: `timeout` passed before, or it was stopped."""
@@ -200,9 +240,16 @@ class AsyncStopwatch(_Stopwatch["AsyncConnection"]):
     its `async with` block.
     """
 
-    def __init__(self, connection: AsyncConnection, thread_id: str, limit: Seconds | None, grace: Seconds) -> None:
+    def __init__(
+        self,
+        connection: AsyncConnection,
+        thread_id: str,
+        limit: Seconds | None,
+        max_wall: Seconds | None,
+        grace: Seconds,
+    ) -> None:
         self._ended = asyncio.Event()
-        super().__init__(connection, thread_id, limit, grace, self._ended.set)
+        super().__init__(connection, thread_id, limit, max_wall, grace, self._ended.set)
 
     async def wait_expired(self) -> bool:
         """Waits until it has expired, and then is true; false: it was stopped. Cancelled, nothing is lost."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Self
 
-from .stopwatch import AsyncStopwatch
+from .stopwatch import AsyncStopwatch, EndedBy
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -24,10 +24,18 @@ class PausableTimeout:
     A block that outlives its limit is cancelled, and TimeoutError is raised from it. The limit runs from the entry.
     """
 
-    def __init__(self, connection: AsyncConnection, thread_id: str, limit: Seconds | None, grace: Seconds) -> None:
+    def __init__(
+        self,
+        connection: AsyncConnection,
+        thread_id: str,
+        limit: Seconds | None,
+        max_wall: Seconds | None,
+        grace: Seconds,
+    ) -> None:
         self._connection = connection
         self._thread_id = thread_id
         self._limit = limit
+        self._max_wall = max_wall
         self._grace = grace
         self._timeout = asyncio.timeout(None)
         self._stopwatch: AsyncStopwatch | None = None
@@ -47,9 +55,14 @@ class PausableTimeout:
         """Whether the block was ended by it."""
         return self._timeout.expired()
 
+    @property
+    def ended_by(self) -> EndedBy | None:
+        """Which limit ended the block; None: neither."""
+        return self._stopwatch.ended_by if self._stopwatch is not None and self.expired() else None
+
     async def __aenter__(self) -> Self:
         await self._timeout.__aenter__()
-        self._stopwatch = AsyncStopwatch(self._connection, self._thread_id, self._limit, self._grace)
+        self._stopwatch = AsyncStopwatch(self._connection, self._thread_id, self._limit, self._max_wall, self._grace)
         self._stopwatch.call_when_expired(self._end_block)
         return self
 

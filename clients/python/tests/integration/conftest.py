@@ -10,12 +10,15 @@ import pytest_asyncio
 from support.server import Server
 
 import pausewatch as pw
+from pausewatch.config import THREAD_VARIABLES
 
 
 @pytest.fixture(autouse=True)
 def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ADDRESS", "THREAD_ID", "TOKEN", "CONFIG", "TLS_CA", "TLS_CERT", "TLS_KEY"):
         monkeypatch.delenv(f"PAUSEWATCH_{name}", raising=False)
+    for name in THREAD_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", "/nowhere")
 
 

@@ -38,6 +38,27 @@ def test_g1_it_stands_still_while_its_thread_is_held(client: pw.Client) -> None:
         assert stopwatch.wait_expired(timeout=5)
 
 
+def test_g1_it_stands_still_while_a_thread_that_it_awaits_is_held(client: pw.Client, thread_id: str) -> None:
+    child = "child of " + thread_id
+    with client.hold(child), client.stopwatch(1) as stopwatch:
+        with stopwatch.await_thread(child):
+            assert not stopwatch.wait_expired(timeout=1.5)
+            assert stopwatch.is_paused
+        assert stopwatch.wait_expired(timeout=60)
+
+
+def test_it_awaits_no_thread_that_cannot_be_and_not_its_own(client: pw.Client, thread_id: str) -> None:
+    with client.stopwatch(60) as stopwatch:
+        for bad, reason in [(thread_id, f"is '{thread_id}', the stopwatch's own thread"), ("", "is empty")]:
+            with pytest.raises(pw.InvalidField) as error, stopwatch.await_thread(bad):
+                pass
+            assert error.value.field == "thread_id"
+            assert reason in error.value.description
+        stopwatch.stop()
+        with stopwatch.await_thread("other"):
+            assert not stopwatch.is_paused
+
+
 def test_it_is_the_deadline_of_a_subprocess(client: pw.Client) -> None:
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     with client.stopwatch(0.1) as stopwatch:

@@ -29,6 +29,23 @@ async def test_a_block_that_outlives_its_limit_is_ended(async_client: pw.AsyncCl
     assert isinstance(error.value.__context__, asyncio.CancelledError)
 
 
+async def test_a_block_says_which_limit_ended_it(async_client: pw.AsyncClient) -> None:
+    async with async_client.hold():
+        with pytest.raises(TimeoutError):
+            async with async_client.pausable_timeout(0.1, max_wall=0.3) as paused:
+                await asyncio.sleep(60)
+    with pytest.raises(TimeoutError):
+        async with async_client.pausable_timeout(0.1, max_wall=60) as running:
+            await asyncio.sleep(60)
+    async with async_client.pausable_timeout(60, max_wall=60) as finished:
+        pass
+    with pytest.raises(TimeoutError):
+        async with async_client.pausable_timeout(60, max_wall=0) as at_once:
+            await asyncio.sleep(60)
+    ended = [timeout.ended_by for timeout in (paused, running, finished, at_once)]
+    assert ended == [pw.EndedBy.MAX_WALL, pw.EndedBy.LIMIT, None, pw.EndedBy.MAX_WALL]
+
+
 async def test_a_block_within_its_limit_is_left_alone(async_client: pw.AsyncClient) -> None:
     async with async_client.pausable_timeout(60) as timeout:
         await asyncio.sleep(0.01)

@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import pausewatch as pw
-from pausewatch.config import DEADLINE
+from pausewatch.config import DEADLINE, Config
 
 from . import wire
 
@@ -38,10 +38,11 @@ class Ops:
         self._watches: dict[str, Any] = {}
         self._stopwatches: dict[str, tuple[Any, float]] = {}
         self._pauses: dict[tuple[str, str], ExitStack] = {}
+        self._waits: dict[tuple[str, str], ExitStack] = {}
 
     async def reset(self, _: Json) -> None:
-        for pause in self._pauses.values():
-            await self._do(pause.close)
+        for block in [*self._pauses.values(), *self._waits.values()]:
+            await self._do(block.close)
         for timeout in self._stopwatches.values():
             await self._do(timeout[0].stop)
         for watch in self._watches.values():
@@ -56,7 +57,8 @@ class Ops:
     async def client(self, step: Json) -> None:
         deadline = wire.seconds(step, "deadline_ms") or DEADLINE
         named = wire.some(step, "address", "tls_ca", "token")
-        self._clients[step["client"]] = self._style.client.from_env(deadline=deadline, **named)
+        config = Config.load(deadline=deadline, environ=step.get("environment", {}), **named)
+        self._clients[step["client"]] = self._style.client(config)
 
     async def increment(self, step: Json) -> Json:
         named = wire.some(step, "request_id", "reason", "holder")
@@ -127,9 +129,10 @@ class Ops:
         await self._do(self._watches.pop(step["watch"]).close)
 
     async def timeout(self, step: Json) -> None:
-        named = {"thread_id": step["thread_id"]}
+        named: Json = {"thread_id": step["thread_id"]}
         if (grace := wire.seconds(step, "disconnect_grace_ms")) is not None:
             named["disconnect_grace"] = grace
+        named["max_wall"] = wire.seconds(step, "max_wall_ms")
         client, limit = self._clients[step["client"]], step["limit_ms"] / 1_000
 
         def start() -> tuple[Any, float]:
@@ -149,7 +152,7 @@ class Ops:
                 "paused": stopwatch.is_paused,
                 "expired": stopwatch.is_expired,
                 "linked": stopwatch.is_linked,
-            }
+            } | wire.ended_by(stopwatch)
             # All of one moment, unless something came between.
             if time.monotonic() - before < _ONE_MOMENT:
                 return answer
@@ -157,7 +160,8 @@ class Ops:
     async def expired(self, step: Json) -> Json:
         stopwatch, started = self._stopwatches[step["timeout"]]
         await self._do(stopwatch.wait_expired)
-        return {"wall_ms": (time.monotonic() - started) * 1_000, "charged_ms": stopwatch.elapsed() * 1_000}
+        wall = (time.monotonic() - started) * 1_000
+        return {"wall_ms": wall, "charged_ms": stopwatch.elapsed() * 1_000} | wire.ended_by(stopwatch)
 
     async def pause(self, step: Json) -> None:
         pause = self._pauses[step["timeout"], step["pause"]] = ExitStack()
@@ -165,6 +169,14 @@ class Ops:
 
     async def resume(self, step: Json) -> None:
         self._pauses.pop((step["timeout"], step["pause"])).close()
+
+    async def await_thread(self, step: Json) -> None:
+        wait = ExitStack()
+        wait.enter_context(self._stopwatches[step["timeout"]][0].await_thread(step["thread_id"]))
+        self._waits[step["timeout"], step["wait"]] = wait
+
+    async def unawait_thread(self, step: Json) -> None:
+        self._waits.pop((step["timeout"], step["wait"])).close()
 
     async def stop(self, step: Json) -> Json:
         answer = await self.read(step)
@@ -175,12 +187,13 @@ class Ops:
         limit, work = step["limit_ms"] / 1_000, step["work_ms"] / 1_000
         started = time.monotonic()
         client = self._clients[step["client"]]
-        finished = await self._style.timeout_block(client, step["thread_id"], limit, work)
-        wall = (time.monotonic() - started) * 1_000
-        return {"outcome": "finished" if finished else "timed_out", "wall_ms": wall}
+        named = {"thread_id": step["thread_id"], "max_wall": wire.seconds(step, "max_wall_ms")}
+        ended = await self._style.timeout_block(client, limit, work, named)
+        answer: Json = {"wall_ms": (time.monotonic() - started) * 1_000}
+        return answer | {"outcome": "finished" if ended.ended_by is None else "timed_out"} | wire.ended_by(ended)
 
     def _hold(self, step: Json) -> Any:
         named = wire.some(step, "reason", "holder")
         if (ttl := wire.seconds(step, "ttl_ms")) is not None:
             named["ttl"] = ttl
-        return self._clients[step["client"]].hold(step["thread_id"], **named)
+        return self._clients[step["client"]].hold(step.get("thread_id"), **named)

@@ -6,12 +6,15 @@ import asyncio
 import inspect
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pausewatch as pw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from .wire import Json
 
 _MOST_STEPS_AT_ONCE = 512
 
@@ -41,13 +44,14 @@ class Threads:
 
         await self.do(block)
 
-    async def timeout_block(self, client: pw.Client, thread_id: str, limit: float, work: float) -> bool:
-        def block() -> bool:
-            with client.stopwatch(limit, thread_id=thread_id) as stopwatch:
-                return not stopwatch.wait_expired(work)
+    async def timeout_block(self, client: pw.Client, limit: float, work: float, named: Json) -> pw.Stopwatch:
+        def block() -> pw.Stopwatch:
+            with client.stopwatch(limit, **named) as stopwatch:
+                stopwatch.wait_expired(work)
+            return stopwatch
 
-        finished: bool = await self.do(block)
-        return finished
+        ended: pw.Stopwatch = await self.do(block)
+        return ended
 
 
 class Tasks:
@@ -72,10 +76,9 @@ class Tasks:
             if error is not None:
                 raise error
 
-    async def timeout_block(self, client: pw.AsyncClient, thread_id: str, limit: float, work: float) -> bool:
-        try:
-            async with client.pausable_timeout(limit, thread_id=thread_id):
+    async def timeout_block(self, client: pw.AsyncClient, limit: float, work: float, named: Json) -> pw.PausableTimeout:
+        timeout = client.pausable_timeout(limit, **named)
+        with suppress(TimeoutError):
+            async with timeout:
                 await asyncio.sleep(work)
-        except TimeoutError:
-            return False
-        return True
+        return timeout

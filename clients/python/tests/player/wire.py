@@ -78,6 +78,10 @@ def event(event: pw.Event | None) -> Json:
             return {"event": "nothing"}
 
 
+def ended_by(ended: pw.Stopwatch | pw.AsyncStopwatch | pw.PausableTimeout) -> Json:
+    return {} if ended.ended_by is None else {"ended_by": ended.ended_by.value}
+
+
 def release(release: pw.Release) -> Json:
     answer: Json = {"ending": release.ending.value}
     return answer if release.count is None else answer | {"count": release.count}

@@ -71,6 +71,11 @@ class Service(pb_grpc.ElicitationServiceServicer):
             yield pb.WatchPauseStateResponse(pause_state=pb.PauseState(thread_id=thread_id))
         yield pb.WatchPauseStateResponse(snapshot_complete=pb.SnapshotComplete())
 
+    def Watch(self, request_iterator: Iterator[pb.WatchRequest], context: Any) -> Iterator[pb.WatchResponse]:
+        self._called(context)
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, "no test uses it")
+        yield from ()
+
     def _called(self, context: Any) -> None:
         self.metadata.append({datum.key: datum.value for datum in context.invocation_metadata()})
 

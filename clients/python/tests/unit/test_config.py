@@ -37,6 +37,17 @@ def test_a_variable_that_is_empty_counts_as_not_set(file: Path) -> None:
     assert Config.load(environ={"PAUSEWATCH_CONFIG": "", "HOME": ""}) == Config()
 
 
+def test_the_thread_is_its_own_variable_then_codex_then_claude_then_the_file(file: Path) -> None:
+    file.write_text('thread_id = "of-file"\n')
+    named = {"PAUSEWATCH_THREAD_ID": "own", "CODEX_THREAD_ID": "codex", "CLAUDE_CODE_SESSION_ID": "claude"}
+    environ = {"PAUSEWATCH_CONFIG": str(file), **named}
+    assert Config.load(thread_id="of-argument", environ=environ).thread_id == "of-argument"
+    for name, value in named.items():
+        assert Config.load(environ=environ).thread_id == value
+        environ[name] = ""  # Counts as not set.
+    assert Config.load(environ=environ).thread_id == "of-file"
+
+
 def test_an_address_in_plain_text_has_nothing_of_what_is_for_tls(file: Path) -> None:
     of_file = 'thread_id = "t"\ntoken = "fleet"\n'
     for for_tls in ('address = "https://fleet:1"\n', 'tls_ca = "/ca"\n'):

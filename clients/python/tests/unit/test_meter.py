@@ -75,35 +75,6 @@ def test_what_a_thread_was_paused_before_is_not_credited() -> None:
     assert meter.charged(5, 502) == 2
 
 
-def test_g1_a_place_found_late_moves_what_is_charged_by_no_more_than_the_time_since() -> None:
-    # 2 s since it joined; it was assumed to stand at 50 s all the time.
-    for paused_time, charged in [(0, 2), (50, 2), (51, 1), (900, 0)]:
-        meter = Meter(10, 1, 50)
-        meter.place(3, paused_time)
-        assert meter.charged(3, paused_time) == charged, paused_time
-        assert meter.charged(5, paused_time + 1) == charged + 1, paused_time
-
-
-def test_g3_a_place_found_late_counts_from_the_making_whatever_pauses_of_its_own_there_were_since() -> None:
-    # A pause of its own from 5 s to 6 s, and the place at 7 s.
-    for paused_time, charged in [(50, 6), (54, 2), (900, 0)]:
-        meter = Meter(10, 0, 50)
-        meter.pause(5, 50)
-        meter.resume(6, 50)
-        meter.place(7, paused_time)
-        assert meter.charged(7, paused_time) == charged, paused_time
-        assert meter.charged(8, paused_time) == charged + 1, paused_time
-
-
-def test_a_place_found_late_charges_nothing_for_a_pause_of_its_own() -> None:
-    # Its thread was assumed to be paused all the time, and was not.
-    meter = Meter(10, 0, 50)
-    meter.pause(1, 51)
-    meter.resume(6, 56)
-    meter.place(8, 50)
-    assert meter.charged(8, 50) == 2
-
-
 def test_huge_values_and_one_resume_too_many_are_harmless() -> None:
     meter = Meter(LONGEST, 0, 0)
     assert meter.charged(0, LONGEST) == 0

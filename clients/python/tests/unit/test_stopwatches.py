@@ -2,71 +2,8 @@
 
 from __future__ import annotations
 
-from support.fake_runtime import FakeRuntime, Stream, state
-
-import pausewatch as pw
-from pausewatch._io.durations import SECOND, to_seconds
-from pausewatch._stopwatch.controller import Controller
-from pausewatch._stopwatch.ticking import Ticking
-
-LOST = pw.Unavailable.of("connection lost")
-
-
-class Stage:
-    """A controller, and a server of whose threads nobody has ever heard."""
-
-    def __init__(self, grace: float = 30) -> None:
-        self.runtime = FakeRuntime()
-        self.controller = Controller(self.runtime, 5 * SECOND, round(grace * SECOND))
-        self.ended: list[tuple[Ticking, float]] = []
-        self.connected = True
-
-    def start(self, thread_id: str = "t", limit: float | None = 10) -> Ticking:
-        length = None if limit is None else round(limit * SECOND)
-        began = self.runtime.now()
-        ticking = Ticking(self.runtime, self.controller, thread_id, length, began, lambda: self._ended(ticking))
-        return ticking
-
-    def linked(self, thread_id: str = "t", limit: float | None = 10) -> Ticking:
-        """One whose thread is known to run."""
-        ticking = self.start(thread_id, limit)
-        stream = self.stream
-        stream.state(thread_id, 1)
-        stream.complete()
-        return ticking
-
-    @property
-    def stream(self) -> Stream:
-        return self.runtime.streams[-1]
-
-    def disconnect(self) -> None:
-        self.connected = False
-        self.stream.end(LOST)
-
-    def answer(self, answer: object) -> None:
-        """To the one question that is under way."""
-        [asked] = self.runtime.calls
-        assert asked.call.method == "GetPauseState"
-        asked.answer(answer)
-
-    def move_to(self, seconds: float) -> None:
-        """Moves the clock; the server that is connected sends its heartbeats."""
-        while self.runtime.seconds + 15 < seconds:
-            self.runtime.move_to(self.runtime.seconds + 15)
-            if self.connected:
-                for stream in self.runtime.streams:
-                    stream.heartbeat()
-        self.runtime.move_to(seconds)
-
-    def _ended(self, ticking: Ticking) -> None:
-        self.ended.append((ticking, self.runtime.seconds))
-
-    def expiries(self) -> list[float]:
-        return [when for ticking, when in self.ended if ticking.is_expired]
-
-
-def elapsed(ticking: Ticking) -> float:
-    return to_seconds(ticking.elapsed())
+from support.fake_runtime import state
+from support.stopwatch_stage import LOST, Stage, elapsed
 
 
 def test_g1_it_expires_when_the_coordinator_asked_after_its_time_says_that_the_thread_runs() -> None:
@@ -278,6 +215,24 @@ def test_less_pause_than_was_assumed_is_noticed_at_once() -> None:
         stage.move_to(stage.runtime.seconds + 0.1)
     stage.stream.state("t", 3, total=21)
     assert [call.call.method for call in stage.runtime.calls] == ["GetPauseState"], "its time ran out at 31"
+
+
+def test_g1_a_pause_of_its_own_is_not_charged_when_its_thread_was_not_paused_after_all() -> None:
+    stage = Stage()
+    stage.linked()
+    stage.stream.state("t", 2, count=1)
+    stage.disconnect()
+    stage.move_to(5)
+    late = stage.start(limit=None)
+    stage.move_to(6)
+    late.pause()
+    stage.move_to(10)
+    late.resume()
+    stage.move_to(12)
+    while not stage.runtime.streams:
+        stage.move_to(stage.runtime.seconds + 0.1)
+    stage.stream.state("t", 3)
+    assert elapsed(late) == stage.runtime.seconds - 10
 
 
 def test_who_joins_while_cut_off_spends_no_paused_time_of_before() -> None:

@@ -51,8 +51,18 @@ export class Follower {
    * @throws {InvalidFieldError} No thread can have this id.
    */
   register(threadId: string, stopwatch: Stopwatch): { thread: ThreadClock; leave: () => void } {
+    const entered = this.enter(threadId);
+    stopwatch.follow(entered.thread);
+    return entered;
+  }
+
+  /**
+   * Follows a thread for a stopwatch that does it itself. Returns the thread, and what ends the following.
+   *
+   * @throws {InvalidFieldError} No thread can have this id.
+   */
+  enter(threadId: string): { thread: ThreadClock; leave: () => void } {
     const followed = this.#enter(threadId);
-    stopwatch.follow(followed.thread);
     return { thread: followed.thread, leave: () => this.#leave(followed) };
   }
 

@@ -1,8 +1,8 @@
 /**
- * What one stopwatch has been charged: wall time, less its thread's paused time, less its own pauses.
+ * What one stopwatch has been charged: wall time, less its threads' paused time, less its own pauses.
  *
- * Pure: no clock is read; `now` and the thread's paused time (`pausedTime`, see `PausedTimeTracker`) are arguments, in milliseconds. What has been charged is
- * kept up to a mark and computed from there, so each operation is a few additions.
+ * Pure: no clock is read; `now` and the paused time of its threads (`pausedTime`, see `Follows`) are arguments, in milliseconds. What has been
+ * charged is kept up to a mark and computed from there, so each operation is a few additions.
  *
  * 1. What is charged is never below zero, and what is shown never goes backwards: paused time that arrives late shows as a standstill until it
  *    is used up.
@@ -14,8 +14,6 @@ export class Meter {
   #charged = 0;
   #mark: number;
   #pausedTimeAtMark = 0;
-  /** When it began to follow its thread, and where the paused time was thought to stand then. */
-  #followed: { readonly at: number; readonly pausedTime: number };
   /** Pauses of its own that are open. */
   #pauses = 0;
   #shown = 0;
@@ -24,7 +22,6 @@ export class Meter {
   constructor(limit: number, now: number) {
     this.limit = limit;
     this.#mark = now;
-    this.#followed = { at: now, pausedTime: 0 };
   }
 
   /** Whether it stands still by a pause of its own. */
@@ -42,25 +39,6 @@ export class Meter {
     this.settle(now, pausedTime);
     this.#pauses = Math.max(this.#pauses - 1, 0);
     return this.#pauses === 0;
-  }
-
-  /** From now on the paused time is another thread's, which stands at `pausedTime`. */
-  follow(now: number, old: number, pausedTime: number): void {
-    this.settle(now, old);
-    this.#pausedTimeAtMark = pausedTime;
-    this.#followed = { at: now, pausedTime };
-  }
-
-  /**
-   * From now on the paused time stands at `pausedTime`; what it stood at since it began to follow was only assumed. The difference may be from
-   * before that, so it is charged or credited no more than the time since. What was settled meanwhile is credited at most: a pause of its
-   * own may have been in it.
-   */
-  place(now: number, pausedTime: number): void {
-    const { at, pausedTime: assumed } = this.#followed;
-    const growth = Math.min(Math.max(pausedTime - assumed, 0), Math.max(now - at, 0));
-    this.settle(now, Math.max(assumed + growth, this.#pausedTimeAtMark));
-    this.#pausedTimeAtMark = pausedTime;
   }
 
   /** Moves the mark. */

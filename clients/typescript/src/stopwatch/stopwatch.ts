@@ -6,12 +6,12 @@
  *
  * 1. Nothing but a look decides: after any wake-up, the state is read again.
  * 2. It expires only after the coordinator, asked once more after the time ran out, said that the thread runs (G1), or when it could not be
- *    asked for the whole grace.
+ *    asked for the whole grace. Only its limit on wall time ends it without: no pause and no question extends that.
  * 3. Expired is for ever; stopped is for ever too, and is never followed by expired.
  */
 import type { Clock } from "./clock.js";
+import { Follows } from "./follows.js";
 import { Meter } from "./meter.js";
-import type { Joined } from "./paused-time.js";
 import type { ThreadClock, Waiter } from "./thread.js";
 
 /** Between two questions to a coordinator that cannot be asked; up to twice as long, at random. */
@@ -19,44 +19,76 @@ const ASK_AGAIN_MS = 500;
 /** However short the grace is, a question gets this much time. */
 const SHORTEST_ASK_MS = 250;
 
+/** Which limit ended a timeout: that on unpaused time, or that on wall time. */
+export type EndedBy = "limit" | "maxWall";
+
 export class Stopwatch implements Waiter {
   readonly #clock: Clock;
   readonly #meter: Meter;
   readonly #onExpired: () => void;
-  #thread: ThreadClock | undefined;
-  /** Where it finds its place on the thread; `undefined`: it has, or there is none. */
-  #joined: Joined | undefined;
-  #joinedAt = 0;
-  #over: "expired" | "stopped" | undefined;
+  readonly #follows: Follows;
+  /** When its limit on wall time is over; Infinity: it has none. */
+  readonly #wallEnd: number;
+  #over: EndedBy | "stopped" | undefined;
   /** What was elapsed when it was stopped. */
   #final: number | undefined;
   #stopTimer: (() => void) | undefined;
 
-  /** Runs from now on. `limitMs`: Infinity for none. */
-  constructor(limitMs: number, clock: Clock, onExpired: () => void) {
+  /** Runs from now on. `limitMs`, `maxWallMs`: Infinity for none. */
+  constructor(limitMs: number, maxWallMs: number, clock: Clock, onExpired: () => void) {
+    const now = clock.now();
     this.#clock = clock;
-    this.#meter = new Meter(limitMs, clock.now());
+    this.#meter = new Meter(limitMs, now);
+    this.#follows = new Follows(now);
+    this.#wallEnd = now + maxWallMs;
     this.#onExpired = onExpired;
   }
 
-  /** Follows `thread` from now on, and begins to look. Pauses before that are not credited. */
+  /** Follows `thread`, its own, from now on, and begins to look. Pauses before that are not credited. */
   follow(thread: ThreadClock): void {
     const now = this.#clock.now();
-    const { pausedTime, joined } = thread.join(now);
-    this.#meter.follow(now, 0, pausedTime);
-    this.#thread = thread;
-    this.#joined = joined;
-    this.#joinedAt = now;
-    this.look();
+    this.#follows.add(thread, now);
+    // Not at once: who started it could not listen yet.
+    if (now >= this.#wallEnd) this.#lookAfter(0);
+    else this.look();
   }
 
   get expired(): boolean {
-    return this.#over === "expired";
+    return this.endedBy !== undefined;
   }
 
-  /** Whether it stands still, by a pause of its own or of its thread. */
+  /** Which limit ended it; `undefined`: it runs, or was stopped. */
+  get endedBy(): EndedBy | undefined {
+    return this.#over === "stopped" ? undefined : this.#over;
+  }
+
+  /** Whether it stands still, by a pause of its own or of one of its threads. */
   get paused(): boolean {
-    return this.#meter.paused || (this.#thread?.isPaused(this.#clock.now()) ?? false);
+    return this.#meter.paused || this.#follows.paused(this.#clock.now()).length > 0;
+  }
+
+  /** Whether the state of its threads is known, and the coordinator is heard. */
+  get linked(): boolean {
+    return this.#follows.unlinked.length === 0;
+  }
+
+  /** Stands still while that thread is paused too. `enter` gets its clock, if it is not followed yet. */
+  awaitThread(threadId: string, enter: () => ThreadClock): void {
+    // The look that is to come finds it.
+    if (!this.#follows.again(threadId)) this.#follows.add(enter(), this.#clock.now());
+  }
+
+  /** Ends one `awaitThread`. Says whether that was the last one. */
+  unawaitThread(threadId: string): boolean {
+    const thread = this.#follows.remove(threadId, this.#clock.now());
+    thread?.leave(this);
+    this.look();
+    return thread !== undefined;
+  }
+
+  /** Nothing of its threads concerns it any more. */
+  close(): void {
+    this.#follows.close();
   }
 
   get elapsedMs(): number {
@@ -64,12 +96,12 @@ export class Stopwatch implements Waiter {
   }
 
   pause(): void {
-    this.#meter.pause(...this.#now());
+    this.#meter.pause(...this.#use());
     this.look();
   }
 
   resume(): void {
-    if (this.#meter.resume(...this.#now())) this.look();
+    if (this.#meter.resume(...this.#use())) this.look();
   }
 
   /** Ends it: it stands still, and never expires. */
@@ -85,39 +117,59 @@ export class Stopwatch implements Waiter {
     this.#rest();
     if (this.#over !== undefined) return;
     const [now, pausedTime] = this.#now();
-    if (this.#meter.paused) return;
-    const thread = this.#thread;
-    const validUntil = thread?.validUntil;
-    if (thread?.isPaused(now)) {
-      thread.await(this);
-      if (validUntil !== undefined) this.#lookAfter(validUntil - now);
+    if (now >= this.#wallEnd) {
+      this.#expire("maxWall");
+      return;
+    }
+    if (this.#meter.paused) {
+      this.#lookAfter(Number.POSITIVE_INFINITY);
+      return;
+    }
+    const paused = this.#follows.paused(now);
+    if (paused.length > 0) {
+      for (const thread of paused) thread.await(this);
+      const valid = paused.map(({ validUntil }) => validUntil ?? Number.POSITIVE_INFINITY);
+      this.#lookAfter(Math.min(...valid) - now);
       return;
     }
     const left = this.#meter.left(now, pausedTime);
     if (left > 0) {
-      // What is known of the thread is only assumed: it may be corrected before the time is out.
-      if (validUntil !== undefined) thread?.await(this);
-      if (left < Number.POSITIVE_INFINITY) this.#lookAfter(left);
+      // What is known of a thread that is not heard is only assumed: it may be corrected before the time is out.
+      for (const thread of this.#follows.unlinked) thread.await(this);
+      this.#lookAfter(left);
       return;
     }
-    if (thread === undefined) this.#expire();
-    else this.#confirm(thread, now, now + left);
+    this.#confirm(now, now + left);
   }
 
-  /** Sees to it that the coordinator is asked, and expires when that is settled. */
-  #confirm(thread: ThreadClock, now: number, ranOut: number): void {
-    const giveUp = ranOut + thread.graceLeftMs(this.#joinedAt);
+  /** Sees to it that the coordinator is asked about every thread, and expires when that is settled. */
+  #confirm(now: number, ranOut: number): void {
+    const follows = this.#follows.all;
+    for (const { thread } of follows) if (thread.asked(ranOut).is === "notYet") thread.ask(ranOut);
+    // One is enough to wait for: its end is a look, and so is that of the next.
+    const thread = follows.map((follow) => follow.thread).find((each) => each.asked(ranOut).is !== "answered");
+    if (thread === undefined) {
+      this.#expire("limit");
+      return;
+    }
+    // The grace is one budget, whichever thread has used it.
+    const graceLeft = follows.map((follow) => follow.thread.graceLeftMs(follow.joinedAt));
+    this.#await(thread, now, ranOut, ranOut + Math.min(...graceLeft));
+  }
+
+  /** Waits until `thread` was asked about. */
+  #await(thread: ThreadClock, now: number, ranOut: number, giveUp: number): void {
     const asked = thread.asked(ranOut);
     if (asked.is === "notYet") {
-      thread.ask(ranOut);
+      // A question that began too early is under way; the next one follows it.
       thread.awaitAnswer(this);
       this.#lookAfter(Math.max(giveUp - now, SHORTEST_ASK_MS));
       return;
     }
     const patient = asked.is === "underWay" && !asked.failed;
     const enough = patient ? Math.max(giveUp, asked.began + SHORTEST_ASK_MS) : giveUp;
-    if (asked.is === "answered" || now >= enough) {
-      this.#expire();
+    if (now >= enough) {
+      this.#expire("limit");
     } else if (asked.is === "underWay") {
       thread.awaitAnswer(this);
       this.#lookAfter(enough - now);
@@ -130,8 +182,8 @@ export class Stopwatch implements Waiter {
     }
   }
 
-  #expire(): void {
-    this.#over = "expired";
+  #expire(by: EndedBy): void {
+    this.#over = by;
     this.#onExpired();
   }
 
@@ -139,24 +191,32 @@ export class Stopwatch implements Waiter {
     this.#after(ms, () => this.look());
   }
 
+  /** Infinity: never. At the end of the wall time it looks at the latest. */
   #after(ms: number, action: () => void): void {
-    this.#stopTimer = this.#clock.timer(ms, action);
+    const wallLeft = this.#wallEnd - this.#clock.now();
+    if (wallLeft <= ms && wallLeft < Number.POSITIVE_INFINITY) {
+      this.#stopTimer = this.#clock.timer(Math.max(wallLeft, 0), () => this.look());
+    } else if (ms < Number.POSITIVE_INFINITY) {
+      this.#stopTimer = this.#clock.timer(ms, action);
+    }
   }
 
   #rest(): void {
     this.#stopTimer?.();
     this.#stopTimer = undefined;
-    this.#thread?.leave(this);
+    this.#follows.leave(this);
   }
 
-  /** The moment, and the thread's paused time; afterwards the meter has its place. */
+  /** What the meter is to settle. */
+  #use(): [now: number, pausedTime: number] {
+    const [now, pausedTime] = this.#now();
+    this.#follows.used(now);
+    return [now, pausedTime];
+  }
+
+  /** The moment, and the paused time of its threads. */
   #now(): [now: number, pausedTime: number] {
-    const place = this.#joined?.place;
-    if (place !== undefined) {
-      this.#joined = undefined;
-      this.#meter.place(place.at, place.pausedTime);
-    }
     const now = this.#clock.now();
-    return [now, this.#thread?.pausedTime(now) ?? 0];
+    return [now, this.#follows.pausedTime(now)];
   }
 }

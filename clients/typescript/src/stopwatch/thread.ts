@@ -2,7 +2,7 @@
  * One thread as its stopwatches share it: its paused time, who waits for a change of it, and the question to the coordinator that comes before an
  * expiry.
  *
- * 1. Pausing changes one record and wakes no task. Only a resume, a break and its end wake the waiters, and only those who wait for the
+ * 1. Pausing changes one record and wakes no task (only the union of a stopwatch that awaits other threads is settled). Only a resume, a break and its end wake the waiters, and only those who wait for the
  *    thread; who waits for a timer is not among them.
  * 2. At most one call per thread is in flight at a time. An answer counts for a stopwatch only if the question began after its time
  *    ran out: an earlier one may have missed an increment that was acknowledged since (G1).
@@ -33,6 +33,11 @@ export interface Waiter {
   look(): void;
 }
 
+/** Who settles at every change, before anybody looks. */
+export interface Observer {
+  settle(now: number): void;
+}
+
 export class ThreadClock {
   readonly threadId: string;
   readonly #coordinator: Coordinator;
@@ -42,6 +47,7 @@ export class ThreadClock {
   readonly #waiting = new Set<Waiter>();
   /** Told when a question was answered, or failed. */
   readonly #asking = new Set<Waiter>();
+  readonly #observers = new Set<Observer>();
   /** When the question under way began. */
   #underWay: number | undefined;
   /** It began too early for somebody. */
@@ -92,6 +98,8 @@ export class ThreadClock {
   /** The watch has not been heard any more for so long. */
   disconnect(silentForMs = 0): void {
     const now = this.#clock.now();
+    // Until then it was exact.
+    this.#settle(now - silentForMs);
     if (this.#tracker.disconnect(now, now - silentForMs)) wake(this.#waiting);
   }
 
@@ -100,7 +108,22 @@ export class ThreadClock {
     const now = { at: this.#clock.now(), slept: this.#clock.slept() };
     // A negative total is no server of ours; it credits nothing.
     const seen = { version: versionOf(state), paused: state.paused, total: Math.max(state.pausedTotalMs, 0) };
-    if (this.#tracker.apply(now, seen, via)) wake(this.#waiting);
+    const mustLook = this.#tracker.apply(now, seen, via);
+    this.#settle(now.at);
+    if (mustLook) wake(this.#waiting);
+  }
+
+  /** `observer` settles at every change from now on. */
+  observe(observer: Observer): void {
+    this.#observers.add(observer);
+  }
+
+  ignore(observer: Observer): void {
+    this.#observers.delete(observer);
+  }
+
+  #settle(now: number): void {
+    for (const observer of this.#observers) observer.settle(now);
   }
 
   /** `waiter` looks once, after the next change of the thread that it must know of. */

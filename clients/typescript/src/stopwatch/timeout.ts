@@ -2,19 +2,35 @@
  * A timeout that stands still while its thread is paused.
  */
 import { invalidField } from "../errors.js";
+import { checkThreadId } from "../fields.js";
 import type { Clock } from "./clock.js";
 import type { Follower } from "./follower.js";
-import { Stopwatch } from "./stopwatch.js";
-import type { ThreadClock } from "./thread.js";
+import { type EndedBy, Stopwatch } from "./stopwatch.js";
 
 /** What a timeout follows, and how patiently. */
 export interface TimeoutOptions {
   /** The thread whose pauses stop the clock. Default: the client's. */
   readonly threadId?: string | undefined;
   /**
+   * When it expires at the latest, in milliseconds of wall time: no pause extends that, and the coordinator is not asked. Default: Infinity.
+   */
+  readonly maxWallMs?: number | undefined;
+  /**
    * Cut off from the coordinator, a pause counts for so long, and a timeout that runs out waits at most so long for the link. Default: 30 s.
    */
   readonly disconnectGraceMs?: number | undefined;
+}
+
+/** Why the signal of a timeout is aborted. It is named `TimeoutError`, as that of `AbortSignal.timeout` is. */
+export class PausableTimeoutError extends DOMException {
+  /** Which limit it was: `"limit"` on unpaused time, or `"maxWall"` on wall time. */
+  readonly endedBy: EndedBy;
+
+  /** @internal */
+  constructor(endedBy: EndedBy) {
+    super("The operation was aborted due to timeout", "TimeoutError");
+    this.endedBy = endedBy;
+  }
 }
 
 /**
@@ -30,15 +46,24 @@ export interface TimeoutOptions {
 export class PausableTimeout implements Disposable {
   readonly #stopwatch: Stopwatch;
   readonly #limitMs: number;
-  readonly #thread: ThreadClock;
-  readonly #leave: () => void;
+  readonly #threadId: string;
+  readonly #follower: Follower;
+  /** What ends the following of its own thread, and of each one that it awaits. */
+  readonly #leaves = new Map<string, () => void>();
   readonly #abort = new AbortController();
   #done = false;
 
   /** @internal */
-  constructor(limitMs: number, threadId: string | undefined, follower: () => Follower, clock: Clock) {
+  constructor(
+    limitMs: number,
+    maxWallMs: number,
+    threadId: string | undefined,
+    follower: () => Follower,
+    clock: Clock,
+  ) {
     // Also what is no number at all.
     if (!(limitMs >= 0)) throw new RangeError(`a timeout of ${limitMs} ms; allowed: 0 and more`);
+    if (!(maxWallMs >= 0)) throw new RangeError(`a maxWallMs of ${maxWallMs} ms; allowed: 0 and more`);
     if (threadId === undefined) {
       throw invalidField(
         "thread_id",
@@ -46,13 +71,16 @@ export class PausableTimeout implements Disposable {
       );
     }
     this.#limitMs = limitMs;
-    this.#stopwatch = new Stopwatch(limitMs, clock, () => this.#expire());
-    const { thread, leave } = follower().register(threadId, this.#stopwatch);
-    this.#thread = thread;
-    this.#leave = leave;
+    this.#stopwatch = new Stopwatch(limitMs, maxWallMs, clock, () => this.#expire());
+    this.#threadId = threadId;
+    this.#follower = follower();
+    this.#leaves.set(threadId, this.#follower.register(threadId, this.#stopwatch).leave);
   }
 
-  /** Aborted when the time is out, with the reason that `AbortSignal.timeout` gives: a `DOMException` named `TimeoutError`. */
+  /**
+   * Aborted when the time is out, with such a reason as `AbortSignal.timeout` gives: a {@link PausableTimeoutError}, which is a `DOMException`
+   * named `TimeoutError`.
+   */
   get signal(): AbortSignal {
     return this.#abort.signal;
   }
@@ -62,14 +90,19 @@ export class PausableTimeout implements Disposable {
     return this.#stopwatch.expired;
   }
 
-  /** Whether it stands still: by a pause of its own or of its thread, or because it was disposed of. */
+  /** Which limit ended it; `undefined`: it runs, or was disposed of. */
+  get endedBy(): EndedBy | undefined {
+    return this.#stopwatch.endedBy;
+  }
+
+  /** Whether it stands still: by a pause of its own, of its thread or of one that it awaits, or because it was disposed of. */
   get paused(): boolean {
     return this.#stopwatch.paused;
   }
 
-  /** Whether its thread's state is known, and the coordinator is heard. */
+  /** Whether the state of its thread, and of those that it awaits, is known, and the coordinator is heard. */
   get linked(): boolean {
-    return this.#thread.linked;
+    return this.#stopwatch.linked;
   }
 
   /**
@@ -100,6 +133,37 @@ export class PausableTimeout implements Disposable {
     };
   }
 
+  /**
+   * Stands still while that thread is paused too, until what is returned is disposed of: for work that waits for a sub-agent. A moment in which
+   * several threads are paused counts once. The same thread may be awaited several times: it counts until the last of these waits ends. Threads
+   * that it awaits itself do not count.
+   *
+   * @throws {InvalidFieldError} No thread can have this id, or it is the timeout's own.
+   */
+  awaitThread(threadId: string): Disposable {
+    checkThreadId(threadId);
+    if (threadId === this.#threadId) {
+      throw invalidField("thread_id", `thread_id is "${threadId}", the timeout's own thread; allowed: another thread`);
+    }
+    if (!this.#done) {
+      this.#stopwatch.awaitThread(threadId, () => {
+        const { thread, leave } = this.#follower.enter(threadId);
+        this.#leaves.set(threadId, leave);
+        return thread;
+      });
+    }
+    let ended = false;
+    return {
+      [Symbol.dispose]: () => {
+        if (!ended && !this.#done && this.#stopwatch.unawaitThread(threadId)) {
+          this.#leaves.get(threadId)?.();
+          this.#leaves.delete(threadId);
+        }
+        ended = true;
+      },
+    };
+  }
+
   /** Pauses while `work` runs, however that ends. */
   async pauseFor<T>(work: () => Promise<T> | T): Promise<T> {
     const pause = this.pause();
@@ -118,11 +182,13 @@ export class PausableTimeout implements Disposable {
 
   #expire(): void {
     this.#end();
-    this.#abort.abort(new DOMException("The operation was aborted due to timeout", "TimeoutError"));
+    this.#abort.abort(new PausableTimeoutError(this.endedBy ?? "limit"));
   }
 
   #end(): void {
-    if (!this.#done) this.#leave();
     this.#done = true;
+    this.#stopwatch.close();
+    for (const leave of this.#leaves.values()) leave();
+    this.#leaves.clear();
   }
 }

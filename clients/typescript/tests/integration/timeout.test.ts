@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Client, InvalidFieldError, type PausableTimeout } from "../../src/index.js";
+import { Client, InvalidFieldError, type PausableTimeout, PausableTimeoutError } from "../../src/index.js";
 import { Coordinator, until } from "../support/coordinator.js";
 import { atOneMoment } from "../support/moment.js";
 
@@ -32,8 +32,50 @@ test("it aborts as AbortSignal.timeout does", async () => {
   await assert.rejects(sleep(10_000, undefined, { signal }), { name: "AbortError" });
   const took = performance.now() - started;
   assert.ok(took >= 199 && took < 2_000, `${took}`);
-  assert.equal(signal.reason.constructor, DOMException);
+  assert.ok(signal.reason instanceof DOMException && signal.reason instanceof PausableTimeoutError);
+  assert.equal(signal.reason.endedBy, "limit");
   assert.deepEqual([signal.reason.name, signal.reason.message], [plain.reason.name, plain.reason.message]);
+});
+
+test("the limit on wall time ends it in a pause, and the signal's reason says so", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = coordinator.client();
+  await client.withHold("t", {}, async () => {
+    const signal = client.pausableTimeout(60_000, { threadId: "t", maxWallMs: 200 });
+    await assert.rejects(sleep(60_000, undefined, { signal }), { name: "AbortError" });
+    assert.ok(signal.reason instanceof PausableTimeoutError);
+    assert.deepEqual([signal.reason.name, signal.reason.endedBy], ["TimeoutError", "maxWall"]);
+  });
+  assert.throws(() => client.startTimeout(1, { threadId: "t", maxWallMs: -1 }), RangeError);
+});
+
+test("g3: it stands still while a thread that it awaits is paused, and awaits no thread that cannot be, nor its own", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = coordinator.client();
+  const { timeout, credited } = start(client);
+  const [wait, other] = [timeout.awaitThread("child"), timeout.awaitThread("other")];
+  other[Symbol.dispose]();
+  other[Symbol.dispose]();
+  await client.withHold("child", {}, async () => {
+    await until(() => timeout.paused && timeout.linked);
+    await sleep(300);
+  });
+  await until(() => !timeout.paused);
+  const { pausedTotalMs } = await client.getPauseState("child");
+  assert.ok(Math.abs(credited() - pausedTotalMs) < 5, `${credited()}, ${pausedTotalMs}`);
+  await client.withHold("child", {}, async () => {
+    await until(() => timeout.paused);
+    wait[Symbol.dispose]();
+    assert.equal(timeout.paused, false);
+  });
+  for (const bad of ["t", ""]) {
+    assert.throws(
+      () => timeout.awaitThread(bad),
+      (error) => error instanceof InvalidFieldError && error.field === "thread_id",
+    );
+  }
+  timeout[Symbol.dispose]();
+  timeout.awaitThread("child")[Symbol.dispose]();
 });
 
 test("g3: it stands still through a pause, exactly, and goes on with what was left", async () => {

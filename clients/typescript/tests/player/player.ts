@@ -3,8 +3,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import {
   Client,
   ElicitationExpiredError,
+  type EndedBy,
   type Hold,
   type PausableTimeout,
+  PausableTimeoutError,
   type Watch,
   type WatchEvent,
 } from "pausewatch";
@@ -20,7 +22,9 @@ export interface Step {
   readonly watch: string;
   readonly timeout: string;
   readonly pause: string;
+  readonly wait: string;
   readonly address: string;
+  readonly environment?: Record<string, string>;
   readonly thread_id: string;
   readonly thread_ids?: string[];
   readonly elicitation_id: string;
@@ -36,6 +40,7 @@ export interface Step {
   readonly include_running?: boolean;
   readonly include_elicitations?: boolean;
   readonly disconnect_grace_ms?: number;
+  readonly max_wall_ms?: number;
   readonly within_ms: number;
   readonly stay_ms: number;
   readonly work_ms: number;
@@ -54,6 +59,7 @@ interface Running {
   readonly started: number;
   readonly expired: Promise<Json>;
   readonly pauses: Map<string, Disposable>;
+  readonly waits: Map<string, Disposable>;
 }
 
 export class Player {
@@ -63,8 +69,9 @@ export class Player {
   readonly #timeouts = new Map<string, Running>();
 
   readonly #ops: Readonly<Record<string, (step: Step) => Promise<Json> | Json>> = {
-    client: ({ client, address, deadline_ms, tls_ca, token }) => {
-      this.#clients.set(client, new Client({ address, deadlineMs: deadline_ms, tlsCa: tls_ca, token }));
+    client: ({ client, address, environment = {}, deadline_ms, tls_ca, token }) => {
+      const options = { address, environment, deadlineMs: deadline_ms, tlsCa: tls_ca, token };
+      this.#clients.set(client, Client.fromEnv(options));
       return {};
     },
     increment: async (step) => {
@@ -147,14 +154,14 @@ export class Player {
     },
 
     timeout: (step) => {
-      const { thread_id: threadId, disconnect_grace_ms: disconnectGraceMs } = step;
-      const timeout = this.#client(step).startTimeout(step.limit_ms, { threadId, disconnectGraceMs });
+      const { thread_id: threadId, max_wall_ms: maxWallMs, disconnect_grace_ms: disconnectGraceMs } = step;
+      const timeout = this.#client(step).startTimeout(step.limit_ms, { threadId, maxWallMs, disconnectGraceMs });
       const { at, value: elapsedMs } = atOneMoment(() => timeout.elapsedMs);
       const started = at - elapsedMs;
       const expired = new Promise<Json>((resolve) => {
         timeout.signal.addEventListener("abort", () => resolve(read({ timeout, started })));
       });
-      this.#timeouts.set(step.timeout, { timeout, started, expired, pauses: new Map() });
+      this.#timeouts.set(step.timeout, { timeout, started, expired, pauses: new Map(), waits: new Map() });
       return {};
     },
     read: ({ timeout }) => read(get(this.#timeouts, timeout)),
@@ -168,6 +175,15 @@ export class Player {
       get(get(this.#timeouts, timeout).pauses, pause)[Symbol.dispose]();
       return {};
     },
+    await_thread: ({ timeout, wait, thread_id }) => {
+      const running = get(this.#timeouts, timeout);
+      running.waits.set(wait, running.timeout.awaitThread(thread_id));
+      return {};
+    },
+    unawait_thread: ({ timeout, wait }) => {
+      get(get(this.#timeouts, timeout).waits, wait)[Symbol.dispose]();
+      return {};
+    },
     stop: ({ timeout }) => {
       const running = get(this.#timeouts, timeout);
       running.timeout[Symbol.dispose]();
@@ -175,13 +191,17 @@ export class Player {
     },
     timeout_block: async (step) => {
       const started = performance.now();
-      using timeout = this.#client(step).startTimeout(step.limit_ms, { threadId: step.thread_id });
+      const { thread_id: threadId, max_wall_ms: maxWallMs } = step;
+      using timeout = this.#client(step).startTimeout(step.limit_ms, { threadId, maxWallMs });
       const work = sleep(step.work_ms, undefined, { signal: timeout.signal });
-      const outcome = await work.then(
-        () => "finished",
-        () => "timed_out",
+      const ended = await work.then(
+        () => ({ outcome: "finished" }),
+        ({ cause }) => {
+          if (!(cause instanceof PausableTimeoutError)) throw cause;
+          return { outcome: "timed_out", ...endedByToWire(cause.endedBy) };
+        },
       );
-      return { outcome, wall_ms: performance.now() - started };
+      return { ...ended, wall_ms: performance.now() - started };
     },
 
     reset: async () => {
@@ -213,10 +233,14 @@ function get<T>(kept: ReadonlyMap<string, T>, name: string): T {
 
 function read({ timeout, started }: Pick<Running, "timeout" | "started">): Json {
   const { at, value } = atOneMoment(() => {
-    const { elapsedMs, remainingMs, paused, expired, linked } = timeout;
-    return { charged_ms: elapsedMs, remaining_ms: remainingMs, paused, expired, linked };
+    const { elapsedMs, remainingMs, paused, expired, linked, endedBy } = timeout;
+    return { charged_ms: elapsedMs, remaining_ms: remainingMs, paused, expired, linked, ...endedByToWire(endedBy) };
   });
   return { wall_ms: at - started, ...value };
+}
+
+function endedByToWire(endedBy: EndedBy | undefined): Json {
+  return endedBy === undefined ? {} : { ended_by: endedBy === "maxWall" ? "max_wall" : endedBy };
 }
 
 function releaseToWire(release: Awaited<ReturnType<Hold["release"]>>): Json {

@@ -47,7 +47,7 @@ class Scene implements States {
   }
 
   start(threadId: string) {
-    const stopwatch = new Stopwatch(60_000, this.clock, () => undefined);
+    const stopwatch = new Stopwatch(60_000, Number.POSITIVE_INFINITY, this.clock, () => undefined);
     return { stopwatch, ...this.follower.register(threadId, stopwatch) };
   }
 }

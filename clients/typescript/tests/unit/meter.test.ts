@@ -64,56 +64,6 @@ test("more paused time than time is not spent later", () => {
   assert.equal(meter.charged(at(5), 3_600), 3);
 });
 
-test("following another thread credits nothing of its past", () => {
-  const meter = started();
-  meter.follow(at(1), 0, 500);
-  assert.equal(meter.charged(at(2), 500), 2);
-  meter.follow(at(3), 501, 0);
-  assert.equal(meter.charged(at(4), 0), 3);
-});
-
-test("g1: a place found late moves what is charged by no more than the time since", () => {
-  // 1 before it followed, 2 since; it was assumed to stand at 50 all the time.
-  for (const [pausedTime, charged] of [
-    [0, 3],
-    [50, 3],
-    [51, 2],
-    [900, 1],
-  ] as const) {
-    const meter = started();
-    meter.follow(at(1), 0, 50);
-    meter.place(at(3), pausedTime);
-    assert.equal(meter.charged(at(3), pausedTime), charged, `${pausedTime}`);
-    assert.equal(meter.charged(at(5), pausedTime + 1), charged + 1, `${pausedTime}`);
-  }
-});
-
-test("g3: a place found late counts from the beginning, whatever pauses of its own there were since", () => {
-  // Its own pause from 5 to 6, and a place at 7.
-  for (const [pausedTime, charged] of [
-    [50, 6],
-    [54, 2],
-    [900, 0],
-  ] as const) {
-    const meter = started();
-    meter.follow(at(0), 0, 50);
-    meter.pause(at(5), 50);
-    meter.resume(at(6), 50);
-    meter.place(at(7), pausedTime);
-    assert.equal(meter.charged(at(7), pausedTime), charged, `${pausedTime}`);
-    assert.equal(meter.charged(at(8), pausedTime), charged + 1, `${pausedTime}`);
-  }
-});
-
-test("a place found late charges nothing for a pause of its own, where the thread was assumed to be paused", () => {
-  const meter = started();
-  meter.follow(at(0), 0, 50);
-  meter.pause(at(1), 51);
-  meter.resume(at(6), 56);
-  meter.place(at(8), 50);
-  assert.equal(meter.charged(at(8), 50), 2);
-});
-
 test("the ends are safe", () => {
   const meter = new Meter(Number.POSITIVE_INFINITY, 100);
   assert.equal(meter.left(at(1e15), 0), Number.POSITIVE_INFINITY);

@@ -72,6 +72,18 @@ test("a variable that is set and empty counts as not set", () => {
   assert.deepEqual([formatAddress(address), threadId, token], ["127.0.0.1:7420", undefined, undefined]);
 });
 
+test("the thread is its own variable, then Codex's, then Claude's, then the file's", () => {
+  const path = file("thread.toml", 'thread_id = "file"\n');
+  const names = ["PAUSEWATCH_THREAD_ID", "CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID"];
+  const environment = Object.fromEntries(names.map((name) => [name, `of ${name}`]));
+  assert.equal(settingsFrom({ threadId: "option" }, path, environment).threadId, "option");
+  for (const name of names) {
+    assert.equal(settingsFrom({}, path, environment).threadId, `of ${name}`);
+    environment[name] = ""; // Counts as not set.
+  }
+  assert.equal(settingsFrom({}, path, environment).threadId, "file");
+});
+
 test("so does an empty value in the config file", () => {
   const empty = file("empty.toml", 'address = ""\nthread_id = ""\ntoken = ""\ntls_ca = ""\n');
   const { address, threadId, token } = settingsFrom({}, empty, {});

@@ -24,9 +24,9 @@ class Scene {
     this.thread.apply(state(revision, paused, pausedTotalMs), { by: "watch", gap });
   }
 
-  start(limitMs: number): Stopwatch & { expiries: number } {
+  start(limitMs: number, maxWallMs = Number.POSITIVE_INFINITY): Stopwatch & { expiries: number } {
     const watched = { expiries: 0 };
-    const stopwatch = new Stopwatch(limitMs, this.clock, () => watched.expiries++);
+    const stopwatch = new Stopwatch(limitMs, maxWallMs, this.clock, () => watched.expiries++);
     stopwatch.follow(this.thread);
     return Object.defineProperty(stopwatch, "expiries", { get: () => watched.expiries }) as never;
   }
@@ -50,6 +50,52 @@ test("g1: it expires only after an answer that the thread runs", async () => {
   assert.equal(scene.questions.length, 1);
   await scene.answer(state(1n, false, 0));
   assert.deepEqual([stopwatch.expired, stopwatch.expiries], [true, 1]);
+});
+
+test("neither a pause nor a question extends the limit on wall time", async () => {
+  const scene = new Scene();
+  scene.tell(1n, false, 0, true);
+  const paused = scene.start(1_000, 60_000);
+  const own = scene.start(1_000, 60_000);
+  own.pause();
+  await scene.clock.advance(500);
+  scene.tell(2n, true, 0);
+  await scene.clock.advance(59_499);
+  assert.deepEqual([paused.expired, own.expired], [false, false]);
+  await scene.clock.advance(1);
+  assert.deepEqual([paused.endedBy, own.endedBy], ["maxWall", "maxWall"]);
+  assert.deepEqual([paused.expiries, own.expiries, scene.questions.length, scene.clock.timers], [1, 1, 0, 0]);
+  assert.equal(Math.round(paused.elapsedMs), 500);
+});
+
+test("a question that nobody answers, or one that failed, does not extend it either", async () => {
+  for (const failed of [false, true]) {
+    const scene = new Scene();
+    scene.tell(1n, false, 0, true);
+    const stopwatch = scene.start(1_000, 1_200);
+    await scene.clock.advance(1_000);
+    if (failed) scene.questions.shift()?.fail();
+    await settled();
+    await scene.clock.advance(199);
+    assert.equal(stopwatch.expired, false);
+    await scene.clock.advance(1);
+    assert.equal(stopwatch.endedBy, "maxWall");
+  }
+});
+
+test("the earlier limit ends it, and for ever", async () => {
+  const scene = new Scene();
+  scene.tell(1n, false, 0, true);
+  const limited = scene.start(1_000, 60_000);
+  const stopped = scene.start(1_000, 60_000);
+  stopped.stop();
+  const atOnce = scene.start(1_000, 0);
+  assert.equal(atOnce.expired, false, "who started it can still listen");
+  await scene.clock.advance(1_000);
+  await scene.answer(state(1n, false, 0));
+  await scene.clock.advance(60_000);
+  assert.deepEqual([limited.endedBy, stopped.endedBy, atOnce.endedBy], ["limit", undefined, "maxWall"]);
+  assert.deepEqual([limited.expiries, stopped.expiries, atOnce.expiries], [1, 0, 1]);
 });
 
 test("g1: an increment that the watch has not brought yet is learnt of by asking", async () => {
@@ -175,6 +221,21 @@ for (const noticed of [true, false]) {
     assert.equal(late.expired, true);
   });
 }
+
+test("g1: a pause of its own is not charged when its thread was not paused after all", async () => {
+  const scene = new Scene();
+  scene.tell(1n, true, 0, true);
+  scene.thread.disconnect();
+  await scene.clock.advance(5_000);
+  const late = scene.start(300_000);
+  await scene.clock.advance(1_000);
+  late.pause();
+  await scene.clock.advance(4_000);
+  late.resume();
+  await scene.clock.advance(2_000);
+  scene.tell(2n, false, 0, true);
+  assert.equal(late.elapsedMs, 2_000);
+});
 
 test("own pauses nest and stop the timer", async () => {
   const scene = new Scene();

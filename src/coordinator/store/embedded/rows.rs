@@ -68,7 +68,7 @@ pub(super) struct MemoryRow {
     pub(super) thread: String,
     #[prost(message, required, tag = "2")]
     at: Stamp,
-    #[prost(oneof = "Kind", tags = "3, 4, 5, 6")]
+    #[prost(oneof = "Kind", tags = "3, 4, 5, 6, 7")]
     kind: Option<Kind>,
 }
 
@@ -82,6 +82,8 @@ enum Kind {
     Increment(RequestRow),
     #[prost(message, tag = "6")]
     Decrement(RequestRow),
+    #[prost(bytes, tag = "7")]
+    Capped(Vec<u8>),
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -193,6 +195,7 @@ impl RowCodec {
         let tag = match closing.how {
             Closing::Released => 3,
             Closing::Expired => 4,
+            Closing::Capped => 7,
         };
         put_bytes(tag, &closing.id.0.to_be_bytes(), out);
     }
@@ -239,6 +242,7 @@ impl RowCodec {
         match stored.kind? {
             Kind::Released(id) => closing(&id, Closing::Released),
             Kind::Expired(id) => closing(&id, Closing::Expired),
+            Kind::Capped(id) => closing(&id, Closing::Capped),
             Kind::Increment(stored) => request(Rpc::Increment, stored),
             Kind::Decrement(stored) => request(Rpc::Decrement, stored),
         }
@@ -291,7 +295,7 @@ mod tests {
 
     #[test]
     fn memories_read_back_as_they_were_written() {
-        for how in [Closing::Released, Closing::Expired] {
+        for how in [Closing::Released, Closing::Expired, Closing::Capped] {
             let closing = RememberedClosing { id: ElicitationId(1), how, at: NOW, row: 4 };
             let mut row = Vec::new();
             stamper().put_closing(&thread(), &closing, &mut row);

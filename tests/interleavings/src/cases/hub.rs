@@ -9,6 +9,7 @@ use shuttle::{
     future::{JoinHandle, spawn},
     thread,
 };
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::{collections::BTreeMap, future::poll_fn, sync::Arc, task::Poll};
 
 const NOW: Timestamp = Timestamp { boot: 0, wall: 0 };
@@ -28,6 +29,7 @@ struct Seen {
     /// In one poll.
     given: usize,
     room: usize,
+    complete: bool,
 }
 
 impl Sink for Seen {
@@ -40,6 +42,7 @@ impl Sink for Seen {
 
     fn snapshot_complete(&mut self) {
         self.given += 1;
+        self.complete = true;
     }
 
     fn heartbeat(&mut self) {
@@ -127,4 +130,54 @@ fn closing_the_hub_ends_every_watch() {
     publisher.join().expect("it does not panic");
     closer.join().expect("it does not panic");
     assert_eq!(hub.streams(), 0);
+}
+
+pub(super) const ADDED: Case = Case {
+    name: "an_answer_has_all_that_was_committed_before",
+    run: an_answer_has_all_that_was_committed_before,
+    share: 1,
+};
+
+/// One thread comes and goes on a stream while both change. The answer to an addition has at least the revision that was
+/// published before, of the added thread and of the one that stays.
+fn an_answer_has_all_that_was_committed_before() {
+    let hub = Arc::<Hub>::default();
+    let published: [Arc<AtomicU64>; 2] = Default::default();
+    let publishers = [("a", published[0].clone()), ("b", published[1].clone())].map(|(thread, published)| {
+        let hub = hub.clone();
+        thread::spawn(move || {
+            for revision in 1..=LAST {
+                hub.publish([change(thread, revision)]);
+                published.store(revision, SeqCst);
+            }
+        })
+    });
+    let watcher = {
+        let hub = hub.clone();
+        let mut subscription = hub.watch_none();
+        spawn(async move {
+            let mut seen = Seen { room: 1, ..Seen::default() };
+            subscription.change(&[], &[id("a")]);
+            for remove in [&[][..], &[id("b")]] {
+                let before = published.each_ref().map(|published| published.load(SeqCst));
+                subscription.change(remove, &[id("b")]);
+                subscription.mark();
+                seen.complete = false;
+                while !seen.complete {
+                    poll_fn(|context| {
+                        seen.given = 0;
+                        subscription.poll_next(context, &mut seen)
+                    })
+                    .await;
+                }
+                for (thread, before) in ["a", "b"].iter().zip(before) {
+                    let revision = seen.revisions.get(&id(thread)).copied();
+                    assert!(revision >= Some(before), "{thread}: {revision:?} after {before} was published");
+                }
+            }
+        })
+    };
+    join(watcher);
+    publishers.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
+    assert_eq!((hub.streams(), hub.watchers(&id("a"))), (0, 0), "no watcher was left");
 }

@@ -24,6 +24,7 @@ pub(crate) const ALL: &[Case] = &[
     controller::NO_FALSE_KILL,
     hub::LAST_STATE,
     hub::CLOSE,
+    hub::ADDED,
     group::ANSWERED_ONCE,
     group::REFUSED,
     group::STOPPED,

@@ -3,7 +3,7 @@
 #[path = "../../../../src/client/error.rs"]
 #[allow(dead_code)]
 mod error;
-#[path = "../../../../src/client/hold.rs"]
+#[path = "../../../../src/client/hold/mod.rs"]
 #[allow(dead_code)]
 mod hold;
 #[path = "../../../../src/client/retry.rs"]

@@ -89,8 +89,7 @@ const EPOCH: u64 = 1;
 
 /// A state as a stream tells it.
 pub(super) fn told(thread: &ThreadId, known: Option<(&Header, &[OpenElicitation])>, floor: u64) -> v1::PauseState {
-    let known = known.map(|(header, open)| (header, open.len()));
-    wire::pause_state(thread, known, floor, &[], Moment { now: Moved.now(), epoch: EPOCH })
+    wire::pause_state(thread, known, floor, false, Moment { now: Moved.now(), epoch: EPOCH })
 }
 
 pub(crate) fn id(text: &str) -> ThreadId {

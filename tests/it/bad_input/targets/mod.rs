@@ -4,6 +4,7 @@
 //! for as long as one likes, guided by what the inputs reach.
 mod access;
 mod address;
+mod bridge;
 mod config;
 mod duration;
 mod policy;
@@ -21,9 +22,10 @@ pub(crate) struct Target {
     pub(crate) rounds: u64,
 }
 
-pub(crate) const TARGETS: [Target; 7] = [
+pub(crate) const TARGETS: [Target; 8] = [
     Target { name: "access", check: access::check, seeds: access::seeds, rounds: 4_000 },
     Target { name: "address", check: address::check, seeds: address::seeds, rounds: 20_000 },
+    Target { name: "bridge", check: bridge::check, seeds: bridge::seeds, rounds: 20_000 },
     Target { name: "duration", check: duration::check, seeds: duration::seeds, rounds: 50_000 },
     Target { name: "config", check: config::check, seeds: config::seeds, rounds: 4_000 },
     Target { name: "wire", check: wire::check, seeds: wire::seeds, rounds: 4_000 },

@@ -11,7 +11,7 @@
 //   NO_OUTSTANDING_ELICITATION  FAILED_PRECONDITION  a decrement at count 0 (with google.rpc.PreconditionFailure)
 //   ELICITATION_UNKNOWN         NOT_FOUND            the named elicitation never was on this thread, or is long gone
 //   ELICITATION_RELEASED        NOT_FOUND            the named elicitation was closed by a decrement
-//   ELICITATION_EXPIRED         NOT_FOUND            the named elicitation was closed by the end of its lease
+//   ELICITATION_EXPIRED         NOT_FOUND            the named elicitation was closed by the end of its lease, or by the maximum pause
 //   TOO_MANY_ELICITATIONS       RESOURCE_EXHAUSTED   the thread has 1,000 open elicitations
 //   STORE_UNAVAILABLE           UNAVAILABLE          the change could not be stored: call again with the same request id
 //   LIMIT_EXCEEDED              RESOURCE_EXHAUSTED   the caller, or all callers, have as much as may be (with google.rpc.RetryInfo)
@@ -838,7 +838,10 @@ func (*WatchPauseStateResponse_Heartbeat) isWatchPauseStateResponse_Event() {}
 
 // Ends the snapshot of a watch.
 type SnapshotComplete struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In Watch: the number of the request that is answered, 1 for the first one; all before it are answered too. In
+	// WatchPauseState: 0.
+	Requests      uint64 `protobuf:"varint,1,opt,name=requests,proto3" json:"requests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -871,6 +874,13 @@ func (x *SnapshotComplete) ProtoReflect() protoreflect.Message {
 // Deprecated: Use SnapshotComplete.ProtoReflect.Descriptor instead.
 func (*SnapshotComplete) Descriptor() ([]byte, []int) {
 	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *SnapshotComplete) GetRequests() uint64 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
 }
 
 // Fills the silence of a watch.
@@ -910,6 +920,378 @@ func (*Heartbeat) Descriptor() ([]byte, []int) {
 	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{13}
 }
 
+// Changes a watch. Up to 1,000 ids in `add`, `remove` and `confirm` together.
+type WatchRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The threads to watch from now on, each 1 to 256 bytes of UTF-8 without control characters (Unicode Cc). Each gets its
+	// state now, also one that is watched already. With `all_threads`: gets its state now, paused or not.
+	Add []string `protobuf:"bytes,1,rep,name=add,proto3" json:"add,omitempty"`
+	// The threads to watch no longer; taken out before `add` is put in. Ids that are not watched are ignored. Without effect
+	// with `all_threads`.
+	Remove []string `protobuf:"bytes,2,rep,name=remove,proto3" json:"remove,omitempty"`
+	// The threads, watched or not, whose present state is asked for. It comes as a `confirmation`. For a client whose time
+	// for a command is over: it asks whether the thread is paused before it ends the command.
+	Confirm []string `protobuf:"bytes,3,rep,name=confirm,proto3" json:"confirm,omitempty"`
+	// Only in the first request: watch every thread that the caller may see, now and later. The snapshot has the paused
+	// ones, and those in `add`.
+	AllThreads bool `protobuf:"varint,4,opt,name=all_threads,json=allThreads,proto3" json:"all_threads,omitempty"`
+	// Only in the first request: fill `elicitations` of each state.
+	IncludeElicitations bool `protobuf:"varint,5,opt,name=include_elicitations,json=includeElicitations,proto3" json:"include_elicitations,omitempty"`
+	// Replaces the token of the stream, so that the stream outlives the token that opened it; without `Bearer`. It must have
+	// the subject and the threads of the token before, and may read. Up to 16,384 bytes. A server without tokens ignores it.
+	Token         string `protobuf:"bytes,6,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchRequest) Reset() {
+	*x = WatchRequest{}
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRequest) ProtoMessage() {}
+
+func (x *WatchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
+func (*WatchRequest) Descriptor() ([]byte, []int) {
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *WatchRequest) GetAdd() []string {
+	if x != nil {
+		return x.Add
+	}
+	return nil
+}
+
+func (x *WatchRequest) GetRemove() []string {
+	if x != nil {
+		return x.Remove
+	}
+	return nil
+}
+
+func (x *WatchRequest) GetConfirm() []string {
+	if x != nil {
+		return x.Confirm
+	}
+	return nil
+}
+
+func (x *WatchRequest) GetAllThreads() bool {
+	if x != nil {
+		return x.AllThreads
+	}
+	return false
+}
+
+func (x *WatchRequest) GetIncludeElicitations() bool {
+	if x != nil {
+		return x.IncludeElicitations
+	}
+	return false
+}
+
+func (x *WatchRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+// One event of a watch.
+type WatchResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What happened. The fields 1 to 3 are those of WatchPauseStateResponse.
+	//
+	// Types that are valid to be assigned to Event:
+	//
+	//	*WatchResponse_PauseState
+	//	*WatchResponse_SnapshotComplete
+	//	*WatchResponse_Heartbeat
+	//	*WatchResponse_Confirmation
+	//	*WatchResponse_Refusal
+	Event         isWatchResponse_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchResponse) Reset() {
+	*x = WatchResponse{}
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchResponse) ProtoMessage() {}
+
+func (x *WatchResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
+func (*WatchResponse) Descriptor() ([]byte, []int) {
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *WatchResponse) GetEvent() isWatchResponse_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *WatchResponse) GetPauseState() *PauseState {
+	if x != nil {
+		if x, ok := x.Event.(*WatchResponse_PauseState); ok {
+			return x.PauseState
+		}
+	}
+	return nil
+}
+
+func (x *WatchResponse) GetSnapshotComplete() *SnapshotComplete {
+	if x != nil {
+		if x, ok := x.Event.(*WatchResponse_SnapshotComplete); ok {
+			return x.SnapshotComplete
+		}
+	}
+	return nil
+}
+
+func (x *WatchResponse) GetHeartbeat() *Heartbeat {
+	if x != nil {
+		if x, ok := x.Event.(*WatchResponse_Heartbeat); ok {
+			return x.Heartbeat
+		}
+	}
+	return nil
+}
+
+func (x *WatchResponse) GetConfirmation() *Confirmation {
+	if x != nil {
+		if x, ok := x.Event.(*WatchResponse_Confirmation); ok {
+			return x.Confirmation
+		}
+	}
+	return nil
+}
+
+func (x *WatchResponse) GetRefusal() *Refusal {
+	if x != nil {
+		if x, ok := x.Event.(*WatchResponse_Refusal); ok {
+			return x.Refusal
+		}
+	}
+	return nil
+}
+
+type isWatchResponse_Event interface {
+	isWatchResponse_Event()
+}
+
+type WatchResponse_PauseState struct {
+	// The state of one thread: part of the answer to a request, or a change.
+	PauseState *PauseState `protobuf:"bytes,1,opt,name=pause_state,json=pauseState,proto3,oneof"`
+}
+
+type WatchResponse_SnapshotComplete struct {
+	// A request is answered.
+	SnapshotComplete *SnapshotComplete `protobuf:"bytes,2,opt,name=snapshot_complete,json=snapshotComplete,proto3,oneof"`
+}
+
+type WatchResponse_Heartbeat struct {
+	// The stream is alive and nothing has changed.
+	Heartbeat *Heartbeat `protobuf:"bytes,3,opt,name=heartbeat,proto3,oneof"`
+}
+
+type WatchResponse_Confirmation struct {
+	// The states that a request has asked for by `confirm`.
+	Confirmation *Confirmation `protobuf:"bytes,4,opt,name=confirmation,proto3,oneof"`
+}
+
+type WatchResponse_Refusal struct {
+	// A request was refused.
+	Refusal *Refusal `protobuf:"bytes,5,opt,name=refusal,proto3,oneof"`
+}
+
+func (*WatchResponse_PauseState) isWatchResponse_Event() {}
+
+func (*WatchResponse_SnapshotComplete) isWatchResponse_Event() {}
+
+func (*WatchResponse_Heartbeat) isWatchResponse_Event() {}
+
+func (*WatchResponse_Confirmation) isWatchResponse_Event() {}
+
+func (*WatchResponse_Refusal) isWatchResponse_Event() {}
+
+// The present states of threads. With many threads, or large states, there are several before the `snapshot_complete`.
+type Confirmation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each id in `confirm`, in that order.
+	PauseStates   []*PauseState `protobuf:"bytes,1,rep,name=pause_states,json=pauseStates,proto3" json:"pause_states,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Confirmation) Reset() {
+	*x = Confirmation{}
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Confirmation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Confirmation) ProtoMessage() {}
+
+func (x *Confirmation) ProtoReflect() protoreflect.Message {
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Confirmation.ProtoReflect.Descriptor instead.
+func (*Confirmation) Descriptor() ([]byte, []int) {
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Confirmation) GetPauseStates() []*PauseState {
+	if x != nil {
+		return x.PauseStates
+	}
+	return nil
+}
+
+// A request that was refused: it has done nothing, and the stream goes on.
+type Refusal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of the request: 1 for the first one. All before it are answered.
+	Request uint64 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
+	// The gRPC code that a call would have ended with: 7 (PERMISSION_DENIED), 8 (RESOURCE_EXHAUSTED) or 16
+	// (UNAUTHENTICATED).
+	Code int32 `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"`
+	// As in ErrorInfo: THREAD_FORBIDDEN, LIMIT_EXCEEDED, TOKEN_INVALID or TOKEN_EXPIRED.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// For people.
+	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	// THREAD_FORBIDDEN: all ids of the request that the token does not open.
+	ThreadIds []string `protobuf:"bytes,5,rep,name=thread_ids,json=threadIds,proto3" json:"thread_ids,omitempty"`
+	// LIMIT_EXCEEDED: how long to wait before the request is sent again.
+	RetryAfter    *durationpb.Duration `protobuf:"bytes,6,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refusal) Reset() {
+	*x = Refusal{}
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refusal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refusal) ProtoMessage() {}
+
+func (x *Refusal) ProtoReflect() protoreflect.Message {
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
+func (*Refusal) Descriptor() ([]byte, []int) {
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Refusal) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
+}
+
+func (x *Refusal) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *Refusal) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Refusal) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Refusal) GetThreadIds() []string {
+	if x != nil {
+		return x.ThreadIds
+	}
+	return nil
+}
+
+func (x *Refusal) GetRetryAfter() *durationpb.Duration {
+	if x != nil {
+		return x.RetryAfter
+	}
+	return nil
+}
+
 // The pause state of one thread, at the moment of sending.
 type PauseState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -936,14 +1318,18 @@ type PauseState struct {
 	// Identifies the history of the server's store. `revision` and `paused_total` can be compared only between states with
 	// the same epoch. A restart of a durable store keeps it. A new store, a restored backup and each start of a memory
 	// store have a new one, drawn at random. 0: the server is older than this field.
-	StoreEpoch    uint64 `protobuf:"fixed64,9,opt,name=store_epoch,json=storeEpoch,proto3" json:"store_epoch,omitempty"`
+	StoreEpoch uint64 `protobuf:"fixed64,9,opt,name=store_epoch,json=storeEpoch,proto3" json:"store_epoch,omitempty"`
+	// The time until the last of the open leases ends; set while paused, unless a lease has no end. If nothing is renewed
+	// and nothing is opened, the pause lasts at most that long: what a client that is cut off knows of its end. Renewals
+	// extend it without a message to watchers.
+	LongestLease  *durationpb.Duration `protobuf:"bytes,10,opt,name=longest_lease,json=longestLease,proto3" json:"longest_lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PauseState) Reset() {
 	*x = PauseState{}
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[14]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1341,7 @@ func (x *PauseState) String() string {
 func (*PauseState) ProtoMessage() {}
 
 func (x *PauseState) ProtoReflect() protoreflect.Message {
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[14]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1354,7 @@ func (x *PauseState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseState.ProtoReflect.Descriptor instead.
 func (*PauseState) Descriptor() ([]byte, []int) {
-	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{14}
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PauseState) GetThreadId() string {
@@ -1034,6 +1420,13 @@ func (x *PauseState) GetStoreEpoch() uint64 {
 	return 0
 }
 
+func (x *PauseState) GetLongestLease() *durationpb.Duration {
+	if x != nil {
+		return x.LongestLease
+	}
+	return nil
+}
+
 // One open question to a person.
 type Elicitation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1055,7 +1448,7 @@ type Elicitation struct {
 
 func (x *Elicitation) Reset() {
 	*x = Elicitation{}
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[15]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1460,7 @@ func (x *Elicitation) String() string {
 func (*Elicitation) ProtoMessage() {}
 
 func (x *Elicitation) ProtoReflect() protoreflect.Message {
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[15]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1473,7 @@ func (x *Elicitation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Elicitation.ProtoReflect.Descriptor instead.
 func (*Elicitation) Descriptor() ([]byte, []int) {
-	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{15}
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Elicitation) GetElicitationId() string {
@@ -1181,9 +1574,37 @@ const file_pausewatch_v1_elicitation_service_proto_rawDesc = "" +
 	"pauseState\x12N\n" +
 	"\x11snapshot_complete\x18\x02 \x01(\v2\x1f.pausewatch.v1.SnapshotCompleteH\x00R\x10snapshotComplete\x128\n" +
 	"\theartbeat\x18\x03 \x01(\v2\x18.pausewatch.v1.HeartbeatH\x00R\theartbeatB\a\n" +
-	"\x05event\"\x12\n" +
-	"\x10SnapshotComplete\"\v\n" +
-	"\tHeartbeat\"\x92\x03\n" +
+	"\x05event\".\n" +
+	"\x10SnapshotComplete\x12\x1a\n" +
+	"\brequests\x18\x01 \x01(\x04R\brequests\"\v\n" +
+	"\tHeartbeat\"\xbc\x01\n" +
+	"\fWatchRequest\x12\x10\n" +
+	"\x03add\x18\x01 \x03(\tR\x03add\x12\x16\n" +
+	"\x06remove\x18\x02 \x03(\tR\x06remove\x12\x18\n" +
+	"\aconfirm\x18\x03 \x03(\tR\aconfirm\x12\x1f\n" +
+	"\vall_threads\x18\x04 \x01(\bR\n" +
+	"allThreads\x121\n" +
+	"\x14include_elicitations\x18\x05 \x01(\bR\x13includeElicitations\x12\x14\n" +
+	"\x05token\x18\x06 \x01(\tR\x05token\"\xd7\x02\n" +
+	"\rWatchResponse\x12<\n" +
+	"\vpause_state\x18\x01 \x01(\v2\x19.pausewatch.v1.PauseStateH\x00R\n" +
+	"pauseState\x12N\n" +
+	"\x11snapshot_complete\x18\x02 \x01(\v2\x1f.pausewatch.v1.SnapshotCompleteH\x00R\x10snapshotComplete\x128\n" +
+	"\theartbeat\x18\x03 \x01(\v2\x18.pausewatch.v1.HeartbeatH\x00R\theartbeat\x12A\n" +
+	"\fconfirmation\x18\x04 \x01(\v2\x1b.pausewatch.v1.ConfirmationH\x00R\fconfirmation\x122\n" +
+	"\arefusal\x18\x05 \x01(\v2\x16.pausewatch.v1.RefusalH\x00R\arefusalB\a\n" +
+	"\x05event\"L\n" +
+	"\fConfirmation\x12<\n" +
+	"\fpause_states\x18\x01 \x03(\v2\x19.pausewatch.v1.PauseStateR\vpauseStates\"\xc4\x01\n" +
+	"\aRefusal\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x12\n" +
+	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\x12\x1d\n" +
+	"\n" +
+	"thread_ids\x18\x05 \x03(\tR\tthreadIds\x12:\n" +
+	"\vretry_after\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"retryAfter\"\xd2\x03\n" +
 	"\n" +
 	"PauseState\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x14\n" +
@@ -1196,7 +1617,9 @@ const file_pausewatch_v1_elicitation_service_proto_rawDesc = "" +
 	"\x10pause_start_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x0epauseStartTime\x12>\n" +
 	"\felicitations\x18\b \x03(\v2\x1a.pausewatch.v1.ElicitationR\felicitations\x12\x1f\n" +
 	"\vstore_epoch\x18\t \x01(\x06R\n" +
-	"storeEpoch\"\xfb\x01\n" +
+	"storeEpoch\x12>\n" +
+	"\rlongest_lease\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\flongestLease\"\xfb\x01\n" +
 	"\vElicitation\x12%\n" +
 	"\x0eelicitation_id\x18\x01 \x01(\tR\relicitationId\x12\x1b\n" +
 	"\tthread_id\x18\x02 \x01(\tR\bthreadId\x12\x16\n" +
@@ -1205,14 +1628,15 @@ const file_pausewatch_v1_elicitation_service_proto_rawDesc = "" +
 	"\vcreate_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12;\n" +
 	"\vexpire_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime2\xfd\x04\n" +
+	"expireTime2\xc5\x05\n" +
 	"\x12ElicitationService\x12o\n" +
 	"\x14IncrementElicitation\x12*.pausewatch.v1.IncrementElicitationRequest\x1a+.pausewatch.v1.IncrementElicitationResponse\x12o\n" +
 	"\x14DecrementElicitation\x12*.pausewatch.v1.DecrementElicitationRequest\x1a+.pausewatch.v1.DecrementElicitationResponse\x12c\n" +
 	"\x10RenewElicitation\x12&.pausewatch.v1.RenewElicitationRequest\x1a'.pausewatch.v1.RenewElicitationResponse\x12Z\n" +
 	"\rGetPauseState\x12#.pausewatch.v1.GetPauseStateRequest\x1a$.pausewatch.v1.GetPauseStateResponse\x12`\n" +
 	"\x0fListPauseStates\x12%.pausewatch.v1.ListPauseStatesRequest\x1a&.pausewatch.v1.ListPauseStatesResponse\x12b\n" +
-	"\x0fWatchPauseState\x12%.pausewatch.v1.WatchPauseStateRequest\x1a&.pausewatch.v1.WatchPauseStateResponse0\x01Bh\n" +
+	"\x0fWatchPauseState\x12%.pausewatch.v1.WatchPauseStateRequest\x1a&.pausewatch.v1.WatchPauseStateResponse0\x01\x12F\n" +
+	"\x05Watch\x12\x1b.pausewatch.v1.WatchRequest\x1a\x1c.pausewatch.v1.WatchResponse(\x010\x01Bh\n" +
 	"\x11dev.pausewatch.v1B\x17ElicitationServiceProtoP\x01Z8pausewatch.dev/clients/go/gen/pausewatch/v1;pausewatchv1b\x06proto3"
 
 var (
@@ -1227,7 +1651,7 @@ func file_pausewatch_v1_elicitation_service_proto_rawDescGZIP() []byte {
 	return file_pausewatch_v1_elicitation_service_proto_rawDescData
 }
 
-var file_pausewatch_v1_elicitation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_pausewatch_v1_elicitation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_pausewatch_v1_elicitation_service_proto_goTypes = []any{
 	(*IncrementElicitationRequest)(nil),  // 0: pausewatch.v1.IncrementElicitationRequest
 	(*IncrementElicitationResponse)(nil), // 1: pausewatch.v1.IncrementElicitationResponse
@@ -1243,44 +1667,58 @@ var file_pausewatch_v1_elicitation_service_proto_goTypes = []any{
 	(*WatchPauseStateResponse)(nil),      // 11: pausewatch.v1.WatchPauseStateResponse
 	(*SnapshotComplete)(nil),             // 12: pausewatch.v1.SnapshotComplete
 	(*Heartbeat)(nil),                    // 13: pausewatch.v1.Heartbeat
-	(*PauseState)(nil),                   // 14: pausewatch.v1.PauseState
-	(*Elicitation)(nil),                  // 15: pausewatch.v1.Elicitation
-	(*durationpb.Duration)(nil),          // 16: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),        // 17: google.protobuf.Timestamp
+	(*WatchRequest)(nil),                 // 14: pausewatch.v1.WatchRequest
+	(*WatchResponse)(nil),                // 15: pausewatch.v1.WatchResponse
+	(*Confirmation)(nil),                 // 16: pausewatch.v1.Confirmation
+	(*Refusal)(nil),                      // 17: pausewatch.v1.Refusal
+	(*PauseState)(nil),                   // 18: pausewatch.v1.PauseState
+	(*Elicitation)(nil),                  // 19: pausewatch.v1.Elicitation
+	(*durationpb.Duration)(nil),          // 20: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),        // 21: google.protobuf.Timestamp
 }
 var file_pausewatch_v1_elicitation_service_proto_depIdxs = []int32{
-	16, // 0: pausewatch.v1.IncrementElicitationRequest.ttl:type_name -> google.protobuf.Duration
-	15, // 1: pausewatch.v1.IncrementElicitationResponse.elicitation:type_name -> pausewatch.v1.Elicitation
-	16, // 2: pausewatch.v1.RenewElicitationRequest.ttl:type_name -> google.protobuf.Duration
-	15, // 3: pausewatch.v1.RenewElicitationResponse.elicitation:type_name -> pausewatch.v1.Elicitation
-	14, // 4: pausewatch.v1.GetPauseStateResponse.pause_state:type_name -> pausewatch.v1.PauseState
-	14, // 5: pausewatch.v1.ListPauseStatesResponse.pause_states:type_name -> pausewatch.v1.PauseState
-	14, // 6: pausewatch.v1.WatchPauseStateResponse.pause_state:type_name -> pausewatch.v1.PauseState
+	20, // 0: pausewatch.v1.IncrementElicitationRequest.ttl:type_name -> google.protobuf.Duration
+	19, // 1: pausewatch.v1.IncrementElicitationResponse.elicitation:type_name -> pausewatch.v1.Elicitation
+	20, // 2: pausewatch.v1.RenewElicitationRequest.ttl:type_name -> google.protobuf.Duration
+	19, // 3: pausewatch.v1.RenewElicitationResponse.elicitation:type_name -> pausewatch.v1.Elicitation
+	18, // 4: pausewatch.v1.GetPauseStateResponse.pause_state:type_name -> pausewatch.v1.PauseState
+	18, // 5: pausewatch.v1.ListPauseStatesResponse.pause_states:type_name -> pausewatch.v1.PauseState
+	18, // 6: pausewatch.v1.WatchPauseStateResponse.pause_state:type_name -> pausewatch.v1.PauseState
 	12, // 7: pausewatch.v1.WatchPauseStateResponse.snapshot_complete:type_name -> pausewatch.v1.SnapshotComplete
 	13, // 8: pausewatch.v1.WatchPauseStateResponse.heartbeat:type_name -> pausewatch.v1.Heartbeat
-	16, // 9: pausewatch.v1.PauseState.paused_total:type_name -> google.protobuf.Duration
-	16, // 10: pausewatch.v1.PauseState.paused_for:type_name -> google.protobuf.Duration
-	17, // 11: pausewatch.v1.PauseState.pause_start_time:type_name -> google.protobuf.Timestamp
-	15, // 12: pausewatch.v1.PauseState.elicitations:type_name -> pausewatch.v1.Elicitation
-	17, // 13: pausewatch.v1.Elicitation.create_time:type_name -> google.protobuf.Timestamp
-	17, // 14: pausewatch.v1.Elicitation.expire_time:type_name -> google.protobuf.Timestamp
-	0,  // 15: pausewatch.v1.ElicitationService.IncrementElicitation:input_type -> pausewatch.v1.IncrementElicitationRequest
-	2,  // 16: pausewatch.v1.ElicitationService.DecrementElicitation:input_type -> pausewatch.v1.DecrementElicitationRequest
-	4,  // 17: pausewatch.v1.ElicitationService.RenewElicitation:input_type -> pausewatch.v1.RenewElicitationRequest
-	6,  // 18: pausewatch.v1.ElicitationService.GetPauseState:input_type -> pausewatch.v1.GetPauseStateRequest
-	8,  // 19: pausewatch.v1.ElicitationService.ListPauseStates:input_type -> pausewatch.v1.ListPauseStatesRequest
-	10, // 20: pausewatch.v1.ElicitationService.WatchPauseState:input_type -> pausewatch.v1.WatchPauseStateRequest
-	1,  // 21: pausewatch.v1.ElicitationService.IncrementElicitation:output_type -> pausewatch.v1.IncrementElicitationResponse
-	3,  // 22: pausewatch.v1.ElicitationService.DecrementElicitation:output_type -> pausewatch.v1.DecrementElicitationResponse
-	5,  // 23: pausewatch.v1.ElicitationService.RenewElicitation:output_type -> pausewatch.v1.RenewElicitationResponse
-	7,  // 24: pausewatch.v1.ElicitationService.GetPauseState:output_type -> pausewatch.v1.GetPauseStateResponse
-	9,  // 25: pausewatch.v1.ElicitationService.ListPauseStates:output_type -> pausewatch.v1.ListPauseStatesResponse
-	11, // 26: pausewatch.v1.ElicitationService.WatchPauseState:output_type -> pausewatch.v1.WatchPauseStateResponse
-	21, // [21:27] is the sub-list for method output_type
-	15, // [15:21] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	18, // 9: pausewatch.v1.WatchResponse.pause_state:type_name -> pausewatch.v1.PauseState
+	12, // 10: pausewatch.v1.WatchResponse.snapshot_complete:type_name -> pausewatch.v1.SnapshotComplete
+	13, // 11: pausewatch.v1.WatchResponse.heartbeat:type_name -> pausewatch.v1.Heartbeat
+	16, // 12: pausewatch.v1.WatchResponse.confirmation:type_name -> pausewatch.v1.Confirmation
+	17, // 13: pausewatch.v1.WatchResponse.refusal:type_name -> pausewatch.v1.Refusal
+	18, // 14: pausewatch.v1.Confirmation.pause_states:type_name -> pausewatch.v1.PauseState
+	20, // 15: pausewatch.v1.Refusal.retry_after:type_name -> google.protobuf.Duration
+	20, // 16: pausewatch.v1.PauseState.paused_total:type_name -> google.protobuf.Duration
+	20, // 17: pausewatch.v1.PauseState.paused_for:type_name -> google.protobuf.Duration
+	21, // 18: pausewatch.v1.PauseState.pause_start_time:type_name -> google.protobuf.Timestamp
+	19, // 19: pausewatch.v1.PauseState.elicitations:type_name -> pausewatch.v1.Elicitation
+	20, // 20: pausewatch.v1.PauseState.longest_lease:type_name -> google.protobuf.Duration
+	21, // 21: pausewatch.v1.Elicitation.create_time:type_name -> google.protobuf.Timestamp
+	21, // 22: pausewatch.v1.Elicitation.expire_time:type_name -> google.protobuf.Timestamp
+	0,  // 23: pausewatch.v1.ElicitationService.IncrementElicitation:input_type -> pausewatch.v1.IncrementElicitationRequest
+	2,  // 24: pausewatch.v1.ElicitationService.DecrementElicitation:input_type -> pausewatch.v1.DecrementElicitationRequest
+	4,  // 25: pausewatch.v1.ElicitationService.RenewElicitation:input_type -> pausewatch.v1.RenewElicitationRequest
+	6,  // 26: pausewatch.v1.ElicitationService.GetPauseState:input_type -> pausewatch.v1.GetPauseStateRequest
+	8,  // 27: pausewatch.v1.ElicitationService.ListPauseStates:input_type -> pausewatch.v1.ListPauseStatesRequest
+	10, // 28: pausewatch.v1.ElicitationService.WatchPauseState:input_type -> pausewatch.v1.WatchPauseStateRequest
+	14, // 29: pausewatch.v1.ElicitationService.Watch:input_type -> pausewatch.v1.WatchRequest
+	1,  // 30: pausewatch.v1.ElicitationService.IncrementElicitation:output_type -> pausewatch.v1.IncrementElicitationResponse
+	3,  // 31: pausewatch.v1.ElicitationService.DecrementElicitation:output_type -> pausewatch.v1.DecrementElicitationResponse
+	5,  // 32: pausewatch.v1.ElicitationService.RenewElicitation:output_type -> pausewatch.v1.RenewElicitationResponse
+	7,  // 33: pausewatch.v1.ElicitationService.GetPauseState:output_type -> pausewatch.v1.GetPauseStateResponse
+	9,  // 34: pausewatch.v1.ElicitationService.ListPauseStates:output_type -> pausewatch.v1.ListPauseStatesResponse
+	11, // 35: pausewatch.v1.ElicitationService.WatchPauseState:output_type -> pausewatch.v1.WatchPauseStateResponse
+	15, // 36: pausewatch.v1.ElicitationService.Watch:output_type -> pausewatch.v1.WatchResponse
+	30, // [30:37] is the sub-list for method output_type
+	23, // [23:30] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_pausewatch_v1_elicitation_service_proto_init() }
@@ -1294,13 +1732,20 @@ func file_pausewatch_v1_elicitation_service_proto_init() {
 		(*WatchPauseStateResponse_SnapshotComplete)(nil),
 		(*WatchPauseStateResponse_Heartbeat)(nil),
 	}
+	file_pausewatch_v1_elicitation_service_proto_msgTypes[15].OneofWrappers = []any{
+		(*WatchResponse_PauseState)(nil),
+		(*WatchResponse_SnapshotComplete)(nil),
+		(*WatchResponse_Heartbeat)(nil),
+		(*WatchResponse_Confirmation)(nil),
+		(*WatchResponse_Refusal)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pausewatch_v1_elicitation_service_proto_rawDesc), len(file_pausewatch_v1_elicitation_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

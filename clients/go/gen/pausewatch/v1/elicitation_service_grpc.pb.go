@@ -11,7 +11,7 @@
 //   NO_OUTSTANDING_ELICITATION  FAILED_PRECONDITION  a decrement at count 0 (with google.rpc.PreconditionFailure)
 //   ELICITATION_UNKNOWN         NOT_FOUND            the named elicitation never was on this thread, or is long gone
 //   ELICITATION_RELEASED        NOT_FOUND            the named elicitation was closed by a decrement
-//   ELICITATION_EXPIRED         NOT_FOUND            the named elicitation was closed by the end of its lease
+//   ELICITATION_EXPIRED         NOT_FOUND            the named elicitation was closed by the end of its lease, or by the maximum pause
 //   TOO_MANY_ELICITATIONS       RESOURCE_EXHAUSTED   the thread has 1,000 open elicitations
 //   STORE_UNAVAILABLE           UNAVAILABLE          the change could not be stored: call again with the same request id
 //   LIMIT_EXCEEDED              RESOURCE_EXHAUSTED   the caller, or all callers, have as much as may be (with google.rpc.RetryInfo)
@@ -56,6 +56,7 @@ const (
 	ElicitationService_GetPauseState_FullMethodName        = "/pausewatch.v1.ElicitationService/GetPauseState"
 	ElicitationService_ListPauseStates_FullMethodName      = "/pausewatch.v1.ElicitationService/ListPauseStates"
 	ElicitationService_WatchPauseState_FullMethodName      = "/pausewatch.v1.ElicitationService/WatchPauseState"
+	ElicitationService_Watch_FullMethodName                = "/pausewatch.v1.ElicitationService/Watch"
 )
 
 // ElicitationServiceClient is the client API for ElicitationService service.
@@ -113,6 +114,27 @@ type ElicitationServiceClient interface {
 	//
 	// Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches and of the threads that they name too).
 	WatchPauseState(ctx context.Context, in *WatchPauseStateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchPauseStateResponse], error)
+	// Streams the state of threads that the client adds and removes while the stream is open. For clients that follow many
+	// threads, or threads that come and go: one stream does for all of them. With threads that stay the same,
+	// WatchPauseState does the same with one request.
+	//
+	// The requests are numbered from 1 and answered one after the other; the next one is read when the one before is
+	// answered. The answer to a request is one `pause_state` for each thread in `add`, then one or more `confirmation` if it
+	// has `confirm`, then one `snapshot_complete` with its number. Changes of other watched threads come in between.
+	// All states that were committed before the request arrived come before its `snapshot_complete`, and before its
+	// `confirmation`. Otherwise the stream is as that of WatchPauseState: rising revisions, the latest state for slow
+	// readers, a `heartbeat` after at most 15 s of silence, UNAVAILABLE when the server drains.
+	//
+	// A request that a limit or the token forbids is answered by a `refusal` with its number. It has done nothing, and the
+	// stream goes on. A request with a field that is out of its limits ends the stream with INVALID_FIELD, which names the
+	// field. The client may close its side after any request; the server goes on sending.
+	//
+	// There is no cursor: to resume, open a new stream and add all threads again. With `all_threads`, add the threads whose
+	// last known state was paused: those that have resumed meanwhile are not among the paused ones.
+	//
+	// Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches), TOKEN_EXPIRED or TOKEN_INVALID when the latest token of the
+	// stream ends.
+	Watch(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchRequest, WatchResponse], error)
 }
 
 type elicitationServiceClient struct {
@@ -192,6 +214,19 @@ func (c *elicitationServiceClient) WatchPauseState(ctx context.Context, in *Watc
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ElicitationService_WatchPauseStateClient = grpc.ServerStreamingClient[WatchPauseStateResponse]
 
+func (c *elicitationServiceClient) Watch(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchRequest, WatchResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ElicitationService_ServiceDesc.Streams[1], ElicitationService_Watch_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchRequest, WatchResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ElicitationService_WatchClient = grpc.BidiStreamingClient[WatchRequest, WatchResponse]
+
 // ElicitationServiceServer is the server API for ElicitationService service.
 // All implementations must embed UnimplementedElicitationServiceServer
 // for forward compatibility.
@@ -247,6 +282,27 @@ type ElicitationServiceServer interface {
 	//
 	// Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches and of the threads that they name too).
 	WatchPauseState(*WatchPauseStateRequest, grpc.ServerStreamingServer[WatchPauseStateResponse]) error
+	// Streams the state of threads that the client adds and removes while the stream is open. For clients that follow many
+	// threads, or threads that come and go: one stream does for all of them. With threads that stay the same,
+	// WatchPauseState does the same with one request.
+	//
+	// The requests are numbered from 1 and answered one after the other; the next one is read when the one before is
+	// answered. The answer to a request is one `pause_state` for each thread in `add`, then one or more `confirmation` if it
+	// has `confirm`, then one `snapshot_complete` with its number. Changes of other watched threads come in between.
+	// All states that were committed before the request arrived come before its `snapshot_complete`, and before its
+	// `confirmation`. Otherwise the stream is as that of WatchPauseState: rising revisions, the latest state for slow
+	// readers, a `heartbeat` after at most 15 s of silence, UNAVAILABLE when the server drains.
+	//
+	// A request that a limit or the token forbids is answered by a `refusal` with its number. It has done nothing, and the
+	// stream goes on. A request with a field that is out of its limits ends the stream with INVALID_FIELD, which names the
+	// field. The client may close its side after any request; the server goes on sending.
+	//
+	// There is no cursor: to resume, open a new stream and add all threads again. With `all_threads`, add the threads whose
+	// last known state was paused: those that have resumed meanwhile are not among the paused ones.
+	//
+	// Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches), TOKEN_EXPIRED or TOKEN_INVALID when the latest token of the
+	// stream ends.
+	Watch(grpc.BidiStreamingServer[WatchRequest, WatchResponse]) error
 	mustEmbedUnimplementedElicitationServiceServer()
 }
 
@@ -274,6 +330,9 @@ func (UnimplementedElicitationServiceServer) ListPauseStates(context.Context, *L
 }
 func (UnimplementedElicitationServiceServer) WatchPauseState(*WatchPauseStateRequest, grpc.ServerStreamingServer[WatchPauseStateResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchPauseState not implemented")
+}
+func (UnimplementedElicitationServiceServer) Watch(grpc.BidiStreamingServer[WatchRequest, WatchResponse]) error {
+	return status.Error(codes.Unimplemented, "method Watch not implemented")
 }
 func (UnimplementedElicitationServiceServer) mustEmbedUnimplementedElicitationServiceServer() {}
 func (UnimplementedElicitationServiceServer) testEmbeddedByValue()                            {}
@@ -397,6 +456,13 @@ func _ElicitationService_WatchPauseState_Handler(srv interface{}, stream grpc.Se
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ElicitationService_WatchPauseStateServer = grpc.ServerStreamingServer[WatchPauseStateResponse]
 
+func _ElicitationService_Watch_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(ElicitationServiceServer).Watch(&grpc.GenericServerStream[WatchRequest, WatchResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ElicitationService_WatchServer = grpc.BidiStreamingServer[WatchRequest, WatchResponse]
+
 // ElicitationService_ServiceDesc is the grpc.ServiceDesc for ElicitationService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -430,6 +496,12 @@ var ElicitationService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "WatchPauseState",
 			Handler:       _ElicitationService_WatchPauseState_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "Watch",
+			Handler:       _ElicitationService_Watch_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "pausewatch/v1/elicitation_service.proto",

@@ -1,6 +1,6 @@
-"""What one stopwatch has been charged: wall time, less its thread's paused time, less its own pauses.
+"""What one stopwatch has been charged: wall time, less its threads' paused time, less its own pauses.
 
-Pure: no clock is read; `now` and the paused time of the thread (`paused_time`, see `PausedTimeTracker`) are arguments.
+Pure: no clock is read; `now` and the paused time of its threads (`paused_time`, see `Follows`) are arguments.
 The charged time is kept up to a mark and computed from there, so each operation is a few additions.
 
 1. What is charged is never below zero, and what is shown never goes backwards: paused time that arrives late shows as a
@@ -19,14 +19,13 @@ if TYPE_CHECKING:
 class Meter:
     """Made at `now`, when the thread's paused time is `paused_time`. No limit: it only counts."""
 
-    __slots__ = ("_charged", "_limit", "_made", "_mark", "_paused_time_at_mark", "_pauses", "_shown")
+    __slots__ = ("_charged", "_limit", "_mark", "_paused_time_at_mark", "_pauses", "_shown")
 
     def __init__(self, limit: Nanos | None, now: Nanos, paused_time: Nanos) -> None:
         self._limit = limit
         self._charged: Nanos = 0
         self._mark = now
         self._paused_time_at_mark = paused_time
-        self._made = (now, paused_time)
         self._pauses = 0
         self._shown: Nanos = 0
 
@@ -44,17 +43,6 @@ class Meter:
         """Ends one of its own pauses."""
         self.settle(now, paused_time)
         self._pauses = max(0, self._pauses - 1)
-
-    def place(self, now: Nanos, paused_time: Nanos) -> None:
-        """From now on the paused time stands at `paused_time`; what it stood at since the making was only assumed.
-
-        The difference may be from before that, so it is charged or credited no more than the time since. What was settled
-        meanwhile is never charged again: a pause of its own may have been in it.
-        """
-        made, assumed = self._made
-        growth = min(max(0, paused_time - assumed), max(0, now - made))
-        self.settle(now, max(assumed + growth, self._paused_time_at_mark))
-        self._paused_time_at_mark = paused_time
 
     def settle(self, now: Nanos, paused_time: Nanos) -> None:
         """Moves the mark."""

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
         def look(self) -> None: ...
 
+    class Observer(Protocol):
+        """Who settles at every change, before it wakes anybody."""
+
+        def settle(self, now: Nanos) -> None: ...
+
 
 class ThreadClock:
     """`grace`: for how long what cannot be confirmed counts. `deadline`: of a question."""
@@ -41,6 +46,7 @@ class ThreadClock:
         # Dicts, since sets keep no order.
         self._wait_for_change: dict[Waiter, None] = {}
         self._wait_for_answer: dict[Waiter, None] = {}
+        self._observers: dict[Observer, None] = {}
 
     @property
     def is_linked(self) -> bool:
@@ -80,9 +86,18 @@ class ThreadClock:
         """It is to look again, once, when a question is over."""
         self._wait_for_answer[waiter] = None
 
+    def observe(self, observer: Observer) -> None:
+        """It settles at every change from now on; again does nothing."""
+        self._observers[observer] = None
+
+    def ignore(self, observer: Observer) -> None:
+        self._observers.pop(observer, None)
+
     def disconnect(self, silent_for: Nanos = 0) -> None:
         """The watch has not been heard any more for so long."""
         now = self._runtime.now()
+        # Until then it was exact.
+        self._settle(now - silent_for)
         if self._tracker.disconnect(now, now - silent_for):
             self._tell_change()
 
@@ -90,7 +105,9 @@ class ThreadClock:
         """Takes a state."""
         seen = Seen(Version(state.store_epoch, state.revision), state.paused, max(0, to_nanos(state.paused_total)))
         moment = Moment(self._runtime.now(), slept())
-        if self._tracker.apply(moment, seen, via):
+        must_look = self._tracker.apply(moment, seen, via)
+        self._settle(moment.at)
+        if must_look:
             self._tell_change()
 
     def asked(self, since: Nanos) -> Outcome:
@@ -115,6 +132,10 @@ class ThreadClock:
         waiters, self._wait_for_answer = self._wait_for_answer, {}
         for waiter in waiters:
             waiter.look()
+
+    def _settle(self, now: Nanos) -> None:
+        for observer in self._observers:
+            observer.settle(now)
 
     def _tell_change(self) -> None:
         waiters, self._wait_for_change = self._wait_for_change, {}

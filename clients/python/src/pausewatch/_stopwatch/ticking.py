@@ -5,6 +5,7 @@ after its timer finds it. Only then, standing still, does it wait to be told.
 
 1. Nothing but a look decides: after any wake-up, by a timer, a change or an answer, the state is read again.
 2. Expired is for ever.
+3. Neither a pause nor a question moves the end of `max_wall`: every wait ends there at the latest.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from .._io.durations import MILLISECOND, Nanos
 from .asks import Answered, Failed, NotYet, UnderWay
+from .ended_by import EndedBy
+from .follows import Follows
 from .meter import Meter
 
 if TYPE_CHECKING:
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
 
     from .._io.runtime import Cancel, Runtime
     from .controller import Controller
-    from .paused_time import Joined
     from .thread_clock import ThreadClock
 
 _ASK_AGAIN: Nanos = 500 * MILLISECOND
@@ -31,7 +33,10 @@ _SHORTEST_ASK: Nanos = 250 * MILLISECOND
 
 
 class Ticking:
-    """A stopwatch under a thread, which runs since `began`. `ended` is called once: when it has expired, or was stopped."""
+    """A stopwatch under a thread, which runs since `began`. `ended` is called once: when it has expired, or was stopped.
+
+    `limit`: of unpaused time; `max_wall`: of wall time. None: there is none.
+    """
 
     def __init__(
         self,
@@ -41,21 +46,22 @@ class Ticking:
         limit: Nanos | None,
         began: Nanos,
         ended: Callable[[], None],
+        max_wall: Nanos | None = None,
     ) -> None:
-        self.is_expired = False
+        self.ended_by: EndedBy | None = None
         self._runtime = runtime
-        self._controller = controller
-        self._thread_id = thread_id
-        self._began = began
+        self._wall_end = None if max_wall is None else began + max_wall
         self._ended = ended
-        self._clock: ThreadClock = controller.enter(thread_id)
-        paused_time, joined = self._clock.join(began)
-        self._joined: Joined | None = joined
-        self._meter = Meter(limit, began, paused_time)
+        self._follows = Follows(controller, thread_id, began)
+        self._meter = Meter(limit, began, self._follows.paused_time(began))
         self._timer: Cancel | None = None
         # The moment of its end: what it shows stays.
         self._end_reading: tuple[Nanos, Nanos] | None = None
         self.look()
+
+    @property
+    def is_expired(self) -> bool:
+        return self.ended_by is not None
 
     @property
     def has_ended(self) -> bool:
@@ -63,11 +69,11 @@ class Ticking:
 
     @property
     def is_paused(self) -> bool:
-        return not self.has_ended and (self._meter.is_paused or self._clock.is_paused(self._runtime.now()))
+        return not self.has_ended and (self._meter.is_paused or self._follows.is_paused(self._runtime.now()))
 
     @property
     def is_linked(self) -> bool:
-        return self._clock.is_linked
+        return self._follows.is_linked
 
     def elapsed(self) -> Nanos:
         return self._meter.elapsed(*self._now())
@@ -76,11 +82,24 @@ class Ticking:
         return self._meter.remaining(*self._now())
 
     def pause(self) -> None:
-        self._meter.pause(*self._now())
+        self._meter.pause(*self._use())
 
     def resume(self) -> None:
-        self._meter.resume(*self._now())
+        self._meter.resume(*self._use())
         self.look()
+
+    def await_thread(self, thread_id: str) -> None:
+        """Stands still while that thread is paused too."""
+        if not self.has_ended:
+            # The look that is to come finds it.
+            self._follows.add(thread_id, self._runtime.now())
+
+    def unawait_thread(self, thread_id: str) -> None:
+        """Ends one `await_thread`."""
+        if not self.has_ended:
+            if (follow := self._follows.remove(thread_id, self._runtime.now())) is not None:
+                follow.clock.leave(self)
+            self.look()
 
     def stop(self) -> None:
         """Ends it before its time; after its end that does nothing."""
@@ -91,77 +110,106 @@ class Ticking:
         """Reads the state, and does what it asks for, or sees to it that it is read again in time."""
         if self.has_ended:
             return
-        self._wait_until(None)
         now, paused_time = self._now()
+        if self._wall_end is not None and now >= self._wall_end:
+            self._expire(EndedBy.MAX_WALL)
+            return
+        self._wait_until(None)
         left = self._meter.left(now, paused_time)
         if self._meter.is_paused or left is None:
             return  # Nothing happens by itself.
-        valid_until = self._clock.valid_until
-        if self._clock.is_paused(now):
-            self._clock.wait_for_change(self)
-            self._wait_until(valid_until)
+        paused = [follow.clock for follow in self._follows.all if follow.clock.is_paused(now)]
+        if paused:
+            for clock in paused:
+                clock.wait_for_change(self)
+            self._wait_until(min((clock.valid_until for clock in paused if clock.valid_until is not None), default=None))
         elif left > 0:
             self._wait_until(now + left)
-            if valid_until is not None:
-                # What is known of the thread is only assumed.
-                self._clock.wait_for_change(self)
+            self._wait_for_link()
         else:
             self._confirm(now, now + left)
 
     def _confirm(self, now: Nanos, ran_out: Nanos) -> None:
-        """The time ran out: the coordinator must be asked, and then this looks again."""
-        give_up = ran_out + self._clock.grace_left(self._began)
-        match self._clock.asked(ran_out):
-            case Answered():
-                # The answer has been taken into account by this look.
-                self._expire()
-            case NotYet():
-                self._clock.ask(ran_out)
-                self._clock.wait_for_answer(self)
-                self._wait_until(max(give_up, now + _SHORTEST_ASK))
+        """The time ran out: the coordinator must be asked of every thread, and then this looks again."""
+        give_up = self._give_up(ran_out)
+        unanswered = [each.clock for each in self._follows.all if not isinstance(each.clock.asked(ran_out), Answered)]
+        for clock in unanswered:
+            if isinstance(clock.asked(ran_out), NotYet):
+                clock.ask(ran_out)
+                clock.wait_for_answer(self)
+        if not unanswered:
+            # The answers have been taken into account by this look.
+            self._expire(EndedBy.LIMIT)
+            return
+        # One is enough to wait for: its end is a look, and so is that of the next.
+        clock = unanswered[0]
+        match clock.asked(ran_out):
             case UnderWay(began, failed_before):
                 enough = give_up if failed_before else max(give_up, began + _SHORTEST_ASK)
                 if now >= enough:
-                    self._expire()
+                    self._expire(EndedBy.LIMIT)
                 else:
-                    self._clock.wait_for_answer(self)
+                    clock.wait_for_answer(self)
                     self._wait_until(enough)
             case Failed():
                 if now >= give_up:
-                    self._expire()
+                    self._expire(EndedBy.LIMIT)
                 else:
                     pause = _ASK_AGAIN + random.randint(0, _ASK_AGAIN)
-                    self._timer = self._runtime.call_at(min(give_up, now + pause), lambda: self._ask_again(ran_out))
-                    self._clock.wait_for_change(self)
+                    self._wait_until(min(give_up, now + pause), lambda: self._ask_again(clock, ran_out))
+                    self._wait_for_link()
+            case _:
+                # A question that began too early is under way; the next one follows it.
+                clock.wait_for_answer(self)
+                self._wait_until(max(give_up, now + _SHORTEST_ASK))
 
-    def _ask_again(self, ran_out: Nanos) -> None:
-        if self._runtime.now() < ran_out + self._clock.grace_left(self._began):
-            self._clock.ask(ran_out)
+    def _give_up(self, ran_out: Nanos) -> Nanos:
+        """Until when answers are waited for. The grace is one budget, whichever thread has used it."""
+        return ran_out + min(each.clock.grace_left(each.joined_at) for each in self._follows.all)
+
+    def _ask_again(self, clock: ThreadClock, ran_out: Nanos) -> None:
+        if self._runtime.now() < self._give_up(ran_out):
+            clock.ask(ran_out)
         self.look()
 
-    def _wait_until(self, when: Nanos | None) -> None:
-        """Looks again at that moment, and not at the one before."""
+    def _wait_for_link(self) -> None:
+        """What is known of a thread that is not heard is only assumed."""
+        for follow in self._follows.all:
+            if not follow.clock.is_linked:
+                follow.clock.wait_for_change(self)
+
+    def _wait_until(self, when: Nanos | None, then: Callable[[], object] | None = None) -> None:
+        """Looks again (or does that) at that moment, and not at the one before; at the end of `max_wall` at the latest."""
+        self._cancel_timer()
+        if self._wall_end is not None and (when is None or when >= self._wall_end):
+            when, then = self._wall_end, None
+        if when is not None:
+            self._timer = self._runtime.call_at(when, then or self.look)
+
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = None if when is None else self._runtime.call_at(when, self.look)
+        self._timer = None
 
-    def _expire(self) -> None:
-        self.is_expired = True
+    def _expire(self, by: EndedBy) -> None:
+        self.ended_by = by
         self._end()
 
     def _end(self) -> None:
-        self._wait_until(None)
+        self._cancel_timer()
         self._end_reading = self._now()
-        self._clock.leave(self)
-        self._controller.leave(self._thread_id)
+        self._follows.leave(self)
         self._ended()
 
+    def _use(self) -> tuple[Nanos, Nanos]:
+        """What the meter is to settle."""
+        now, paused_time = self._now()
+        self._follows.used(now)
+        return now, paused_time
+
     def _now(self) -> tuple[Nanos, Nanos]:
-        """The moment, and the thread's paused time; afterwards the meter has its place."""
+        """The moment, and the paused time of its threads."""
         if self._end_reading is not None:
             return self._end_reading
-        if self._joined is not None and self._joined.place is not None:
-            self._meter.place(*self._joined.place)
-            self._joined = None
         now = self._runtime.now()
-        return now, self._clock.paused_time(now)
+        return now, self._follows.paused_time(now)

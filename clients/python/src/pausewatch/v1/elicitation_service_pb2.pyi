@@ -14,7 +14,7 @@ Errors carry google.rpc.ErrorInfo with domain "pausewatch". Match on its `reason
   NO_OUTSTANDING_ELICITATION  FAILED_PRECONDITION  a decrement at count 0 (with google.rpc.PreconditionFailure)
   ELICITATION_UNKNOWN         NOT_FOUND            the named elicitation never was on this thread, or is long gone
   ELICITATION_RELEASED        NOT_FOUND            the named elicitation was closed by a decrement
-  ELICITATION_EXPIRED         NOT_FOUND            the named elicitation was closed by the end of its lease
+  ELICITATION_EXPIRED         NOT_FOUND            the named elicitation was closed by the end of its lease, or by the maximum pause
   TOO_MANY_ELICITATIONS       RESOURCE_EXHAUSTED   the thread has 1,000 open elicitations
   STORE_UNAVAILABLE           UNAVAILABLE          the change could not be stored: call again with the same request id
   LIMIT_EXCEEDED              RESOURCE_EXHAUSTED   the caller, or all callers, have as much as may be (with google.rpc.RetryInfo)
@@ -441,12 +441,19 @@ class SnapshotComplete(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    requests: _builtins.int
+    """In Watch: the number of the request that is answered, 1 for the first one; all before it are answered too. In
+    WatchPauseState: 0.
+    """
     def __init__(
         self,
+        *,
+        requests: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["requests", b"requests"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -470,6 +477,186 @@ class Heartbeat(_message.Message):
 Global___Heartbeat: _TypeAlias = Heartbeat  # noqa: Y015
 
 @_typing.final
+class WatchRequest(_message.Message):
+    """Changes a watch. Up to 1,000 ids in `add`, `remove` and `confirm` together."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ADD_FIELD_NUMBER: _builtins.int
+    REMOVE_FIELD_NUMBER: _builtins.int
+    CONFIRM_FIELD_NUMBER: _builtins.int
+    ALL_THREADS_FIELD_NUMBER: _builtins.int
+    INCLUDE_ELICITATIONS_FIELD_NUMBER: _builtins.int
+    TOKEN_FIELD_NUMBER: _builtins.int
+    all_threads: _builtins.bool
+    """Only in the first request: watch every thread that the caller may see, now and later. The snapshot has the paused
+    ones, and those in `add`.
+    """
+    include_elicitations: _builtins.bool
+    """Only in the first request: fill `elicitations` of each state."""
+    token: _builtins.str
+    """Replaces the token of the stream, so that the stream outlives the token that opened it; without `Bearer`. It must have
+    the subject and the threads of the token before, and may read. Up to 16,384 bytes. A server without tokens ignores it.
+    """
+    @_builtins.property
+    def add(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The threads to watch from now on, each 1 to 256 bytes of UTF-8 without control characters (Unicode Cc). Each gets its
+        state now, also one that is watched already. With `all_threads`: gets its state now, paused or not.
+        """
+
+    @_builtins.property
+    def remove(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The threads to watch no longer; taken out before `add` is put in. Ids that are not watched are ignored. Without effect
+        with `all_threads`.
+        """
+
+    @_builtins.property
+    def confirm(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The threads, watched or not, whose present state is asked for. It comes as a `confirmation`. For a client whose time
+        for a command is over: it asks whether the thread is paused before it ends the command.
+        """
+
+    def __init__(
+        self,
+        *,
+        add: _abc.Iterable[_builtins.str] | None = ...,
+        remove: _abc.Iterable[_builtins.str] | None = ...,
+        confirm: _abc.Iterable[_builtins.str] | None = ...,
+        all_threads: _builtins.bool = ...,
+        include_elicitations: _builtins.bool = ...,
+        token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["add", b"add", "all_threads", b"all_threads", "confirm", b"confirm", "include_elicitations", b"include_elicitations", "remove", b"remove", "token", b"token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchRequest: _TypeAlias = WatchRequest  # noqa: Y015
+
+@_typing.final
+class WatchResponse(_message.Message):
+    """One event of a watch."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAUSE_STATE_FIELD_NUMBER: _builtins.int
+    SNAPSHOT_COMPLETE_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_FIELD_NUMBER: _builtins.int
+    CONFIRMATION_FIELD_NUMBER: _builtins.int
+    REFUSAL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def pause_state(self) -> Global___PauseState:
+        """The state of one thread: part of the answer to a request, or a change."""
+
+    @_builtins.property
+    def snapshot_complete(self) -> Global___SnapshotComplete:
+        """A request is answered."""
+
+    @_builtins.property
+    def heartbeat(self) -> Global___Heartbeat:
+        """The stream is alive and nothing has changed."""
+
+    @_builtins.property
+    def confirmation(self) -> Global___Confirmation:
+        """The states that a request has asked for by `confirm`."""
+
+    @_builtins.property
+    def refusal(self) -> Global___Refusal:
+        """A request was refused."""
+
+    def __init__(
+        self,
+        *,
+        pause_state: Global___PauseState | None = ...,
+        snapshot_complete: Global___SnapshotComplete | None = ...,
+        heartbeat: Global___Heartbeat | None = ...,
+        confirmation: Global___Confirmation | None = ...,
+        refusal: Global___Refusal | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["confirmation", b"confirmation", "event", b"event", "heartbeat", b"heartbeat", "pause_state", b"pause_state", "refusal", b"refusal", "snapshot_complete", b"snapshot_complete"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["confirmation", b"confirmation", "event", b"event", "heartbeat", b"heartbeat", "pause_state", b"pause_state", "refusal", b"refusal", "snapshot_complete", b"snapshot_complete"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["pause_state", "snapshot_complete", "heartbeat", "confirmation", "refusal"]  # noqa: Y015
+    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+
+Global___WatchResponse: _TypeAlias = WatchResponse  # noqa: Y015
+
+@_typing.final
+class Confirmation(_message.Message):
+    """The present states of threads. With many threads, or large states, there are several before the `snapshot_complete`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAUSE_STATES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def pause_states(self) -> _containers.RepeatedCompositeFieldContainer[Global___PauseState]:
+        """One for each id in `confirm`, in that order."""
+
+    def __init__(
+        self,
+        *,
+        pause_states: _abc.Iterable[Global___PauseState] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pause_states", b"pause_states"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Confirmation: _TypeAlias = Confirmation  # noqa: Y015
+
+@_typing.final
+class Refusal(_message.Message):
+    """A request that was refused: it has done nothing, and the stream goes on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_FIELD_NUMBER: _builtins.int
+    CODE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    THREAD_IDS_FIELD_NUMBER: _builtins.int
+    RETRY_AFTER_FIELD_NUMBER: _builtins.int
+    request: _builtins.int
+    """The number of the request: 1 for the first one. All before it are answered."""
+    code: _builtins.int
+    """The gRPC code that a call would have ended with: 7 (PERMISSION_DENIED), 8 (RESOURCE_EXHAUSTED) or 16
+    (UNAUTHENTICATED).
+    """
+    reason: _builtins.str
+    """As in ErrorInfo: THREAD_FORBIDDEN, LIMIT_EXCEEDED, TOKEN_INVALID or TOKEN_EXPIRED."""
+    message: _builtins.str
+    """For people."""
+    @_builtins.property
+    def thread_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """THREAD_FORBIDDEN: all ids of the request that the token does not open."""
+
+    @_builtins.property
+    def retry_after(self) -> _duration_pb2.Duration:
+        """LIMIT_EXCEEDED: how long to wait before the request is sent again."""
+
+    def __init__(
+        self,
+        *,
+        request: _builtins.int = ...,
+        code: _builtins.int = ...,
+        reason: _builtins.str = ...,
+        message: _builtins.str = ...,
+        thread_ids: _abc.Iterable[_builtins.str] | None = ...,
+        retry_after: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["retry_after", b"retry_after"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "message", b"message", "reason", b"reason", "request", b"request", "retry_after", b"retry_after", "thread_ids", b"thread_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Refusal: _TypeAlias = Refusal  # noqa: Y015
+
+@_typing.final
 class PauseState(_message.Message):
     """The pause state of one thread, at the moment of sending."""
 
@@ -484,6 +671,7 @@ class PauseState(_message.Message):
     PAUSE_START_TIME_FIELD_NUMBER: _builtins.int
     ELICITATIONS_FIELD_NUMBER: _builtins.int
     STORE_EPOCH_FIELD_NUMBER: _builtins.int
+    LONGEST_LEASE_FIELD_NUMBER: _builtins.int
     thread_id: _builtins.str
     """The thread."""
     count: _builtins.int
@@ -519,6 +707,13 @@ class PauseState(_message.Message):
     def elicitations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Elicitation]:
         """The open elicitations, oldest first. In Get and List always; in Watch when `include_elicitations` is set."""
 
+    @_builtins.property
+    def longest_lease(self) -> _duration_pb2.Duration:
+        """The time until the last of the open leases ends; set while paused, unless a lease has no end. If nothing is renewed
+        and nothing is opened, the pause lasts at most that long: what a client that is cut off knows of its end. Renewals
+        extend it without a message to watchers.
+        """
+
     def __init__(
         self,
         *,
@@ -531,10 +726,11 @@ class PauseState(_message.Message):
         pause_start_time: _timestamp_pb2.Timestamp | None = ...,
         elicitations: _abc.Iterable[Global___Elicitation] | None = ...,
         store_epoch: _builtins.int = ...,
+        longest_lease: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["pause_start_time", b"pause_start_time", "paused_for", b"paused_for", "paused_total", b"paused_total"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["longest_lease", b"longest_lease", "pause_start_time", b"pause_start_time", "paused_for", b"paused_for", "paused_total", b"paused_total"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "elicitations", b"elicitations", "pause_start_time", b"pause_start_time", "paused", b"paused", "paused_for", b"paused_for", "paused_total", b"paused_total", "revision", b"revision", "store_epoch", b"store_epoch", "thread_id", b"thread_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "elicitations", b"elicitations", "longest_lease", b"longest_lease", "pause_start_time", b"pause_start_time", "paused", b"paused", "paused_for", b"paused_for", "paused_total", b"paused_total", "revision", b"revision", "store_epoch", b"store_epoch", "thread_id", b"thread_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

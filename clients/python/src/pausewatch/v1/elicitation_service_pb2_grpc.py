@@ -68,6 +68,11 @@ class ElicitationServiceStub(object):
                 request_serializer=pausewatch_dot_v1_dot_elicitation__service__pb2.WatchPauseStateRequest.SerializeToString,
                 response_deserializer=pausewatch_dot_v1_dot_elicitation__service__pb2.WatchPauseStateResponse.FromString,
                 _registered_method=True)
+        self.Watch = channel.stream_stream(
+                '/pausewatch.v1.ElicitationService/Watch',
+                request_serializer=pausewatch_dot_v1_dot_elicitation__service__pb2.WatchRequest.SerializeToString,
+                response_deserializer=pausewatch_dot_v1_dot_elicitation__service__pb2.WatchResponse.FromString,
+                _registered_method=True)
 
 
 class ElicitationServiceServicer(object):
@@ -153,6 +158,32 @@ class ElicitationServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Watch(self, request_iterator, context):
+        """Streams the state of threads that the client adds and removes while the stream is open. For clients that follow many
+        threads, or threads that come and go: one stream does for all of them. With threads that stay the same,
+        WatchPauseState does the same with one request.
+
+        The requests are numbered from 1 and answered one after the other; the next one is read when the one before is
+        answered. The answer to a request is one `pause_state` for each thread in `add`, then one or more `confirmation` if it
+        has `confirm`, then one `snapshot_complete` with its number. Changes of other watched threads come in between.
+        All states that were committed before the request arrived come before its `snapshot_complete`, and before its
+        `confirmation`. Otherwise the stream is as that of WatchPauseState: rising revisions, the latest state for slow
+        readers, a `heartbeat` after at most 15 s of silence, UNAVAILABLE when the server drains.
+
+        A request that a limit or the token forbids is answered by a `refusal` with its number. It has done nothing, and the
+        stream goes on. A request with a field that is out of its limits ends the stream with INVALID_FIELD, which names the
+        field. The client may close its side after any request; the server goes on sending.
+
+        There is no cursor: to resume, open a new stream and add all threads again. With `all_threads`, add the threads whose
+        last known state was paused: those that have resumed meanwhile are not among the paused ones.
+
+        Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches), TOKEN_EXPIRED or TOKEN_INVALID when the latest token of the
+        stream ends.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ElicitationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -185,6 +216,11 @@ def add_ElicitationServiceServicer_to_server(servicer, server):
                     servicer.WatchPauseState,
                     request_deserializer=pausewatch_dot_v1_dot_elicitation__service__pb2.WatchPauseStateRequest.FromString,
                     response_serializer=pausewatch_dot_v1_dot_elicitation__service__pb2.WatchPauseStateResponse.SerializeToString,
+            ),
+            'Watch': grpc.stream_stream_rpc_method_handler(
+                    servicer.Watch,
+                    request_deserializer=pausewatch_dot_v1_dot_elicitation__service__pb2.WatchRequest.FromString,
+                    response_serializer=pausewatch_dot_v1_dot_elicitation__service__pb2.WatchResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -353,6 +389,33 @@ class ElicitationService(object):
             '/pausewatch.v1.ElicitationService/WatchPauseState',
             pausewatch_dot_v1_dot_elicitation__service__pb2.WatchPauseStateRequest.SerializeToString,
             pausewatch_dot_v1_dot_elicitation__service__pb2.WatchPauseStateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Watch(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/pausewatch.v1.ElicitationService/Watch',
+            pausewatch_dot_v1_dot_elicitation__service__pb2.WatchRequest.SerializeToString,
+            pausewatch_dot_v1_dot_elicitation__service__pb2.WatchResponse.FromString,
             options,
             channel_credentials,
             insecure,

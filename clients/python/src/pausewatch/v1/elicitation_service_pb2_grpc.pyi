@@ -14,7 +14,7 @@ Errors carry google.rpc.ErrorInfo with domain "pausewatch". Match on its `reason
   NO_OUTSTANDING_ELICITATION  FAILED_PRECONDITION  a decrement at count 0 (with google.rpc.PreconditionFailure)
   ELICITATION_UNKNOWN         NOT_FOUND            the named elicitation never was on this thread, or is long gone
   ELICITATION_RELEASED        NOT_FOUND            the named elicitation was closed by a decrement
-  ELICITATION_EXPIRED         NOT_FOUND            the named elicitation was closed by the end of its lease
+  ELICITATION_EXPIRED         NOT_FOUND            the named elicitation was closed by the end of its lease, or by the maximum pause
   TOO_MANY_ELICITATIONS       RESOURCE_EXHAUSTED   the thread has 1,000 open elicitations
   STORE_UNAVAILABLE           UNAVAILABLE          the change could not be stored: call again with the same request id
   LIMIT_EXCEEDED              RESOURCE_EXHAUSTED   the caller, or all callers, have as much as may be (with google.rpc.RetryInfo)
@@ -119,6 +119,28 @@ class ElicitationServiceStub:
 
     Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches and of the threads that they name too).
     """
+    Watch: _grpc.StreamStreamMultiCallable[_elicitation_service_pb2.WatchRequest, _elicitation_service_pb2.WatchResponse]
+    """Streams the state of threads that the client adds and removes while the stream is open. For clients that follow many
+    threads, or threads that come and go: one stream does for all of them. With threads that stay the same,
+    WatchPauseState does the same with one request.
+
+    The requests are numbered from 1 and answered one after the other; the next one is read when the one before is
+    answered. The answer to a request is one `pause_state` for each thread in `add`, then one or more `confirmation` if it
+    has `confirm`, then one `snapshot_complete` with its number. Changes of other watched threads come in between.
+    All states that were committed before the request arrived come before its `snapshot_complete`, and before its
+    `confirmation`. Otherwise the stream is as that of WatchPauseState: rising revisions, the latest state for slow
+    readers, a `heartbeat` after at most 15 s of silence, UNAVAILABLE when the server drains.
+
+    A request that a limit or the token forbids is answered by a `refusal` with its number. It has done nothing, and the
+    stream goes on. A request with a field that is out of its limits ends the stream with INVALID_FIELD, which names the
+    field. The client may close its side after any request; the server goes on sending.
+
+    There is no cursor: to resume, open a new stream and add all threads again. With `all_threads`, add the threads whose
+    last known state was paused: those that have resumed meanwhile are not among the paused ones.
+
+    Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches), TOKEN_EXPIRED or TOKEN_INVALID when the latest token of the
+    stream ends.
+    """
 
 @_typing.type_check_only
 class ElicitationServiceAsyncStub(ElicitationServiceStub):
@@ -180,6 +202,28 @@ class ElicitationServiceAsyncStub(ElicitationServiceStub):
     missed.
 
     Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches and of the threads that they name too).
+    """
+    Watch: _aio.StreamStreamMultiCallable[_elicitation_service_pb2.WatchRequest, _elicitation_service_pb2.WatchResponse]  # type: ignore[assignment]
+    """Streams the state of threads that the client adds and removes while the stream is open. For clients that follow many
+    threads, or threads that come and go: one stream does for all of them. With threads that stay the same,
+    WatchPauseState does the same with one request.
+
+    The requests are numbered from 1 and answered one after the other; the next one is read when the one before is
+    answered. The answer to a request is one `pause_state` for each thread in `add`, then one or more `confirmation` if it
+    has `confirm`, then one `snapshot_complete` with its number. Changes of other watched threads come in between.
+    All states that were committed before the request arrived come before its `snapshot_complete`, and before its
+    `confirmation`. Otherwise the stream is as that of WatchPauseState: rising revisions, the latest state for slow
+    readers, a `heartbeat` after at most 15 s of silence, UNAVAILABLE when the server drains.
+
+    A request that a limit or the token forbids is answered by a `refusal` with its number. It has done nothing, and the
+    stream goes on. A request with a field that is out of its limits ends the stream with INVALID_FIELD, which names the
+    field. The client may close its side after any request; the server goes on sending.
+
+    There is no cursor: to resume, open a new stream and add all threads again. With `all_threads`, add the threads whose
+    last known state was paused: those that have resumed meanwhile are not among the paused ones.
+
+    Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches), TOKEN_EXPIRED or TOKEN_INVALID when the latest token of the
+    stream ends.
     """
 
 class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -275,6 +319,34 @@ class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
         missed.
 
         Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches and of the threads that they name too).
+        """
+
+    @_abc_1.abstractmethod
+    def Watch(
+        self,
+        request_iterator: _MaybeAsyncIterator[_elicitation_service_pb2.WatchRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_elicitation_service_pb2.WatchResponse], _abc.AsyncIterator[_elicitation_service_pb2.WatchResponse]]:
+        """Streams the state of threads that the client adds and removes while the stream is open. For clients that follow many
+        threads, or threads that come and go: one stream does for all of them. With threads that stay the same,
+        WatchPauseState does the same with one request.
+
+        The requests are numbered from 1 and answered one after the other; the next one is read when the one before is
+        answered. The answer to a request is one `pause_state` for each thread in `add`, then one or more `confirmation` if it
+        has `confirm`, then one `snapshot_complete` with its number. Changes of other watched threads come in between.
+        All states that were committed before the request arrived come before its `snapshot_complete`, and before its
+        `confirmation`. Otherwise the stream is as that of WatchPauseState: rising revisions, the latest state for slow
+        readers, a `heartbeat` after at most 15 s of silence, UNAVAILABLE when the server drains.
+
+        A request that a limit or the token forbids is answered by a `refusal` with its number. It has done nothing, and the
+        stream goes on. A request with a field that is out of its limits ends the stream with INVALID_FIELD, which names the
+        field. The client may close its side after any request; the server goes on sending.
+
+        There is no cursor: to resume, open a new stream and add all threads again. With `all_threads`, add the threads whose
+        last known state was paused: those that have resumed meanwhile are not among the paused ones.
+
+        Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches), TOKEN_EXPIRED or TOKEN_INVALID when the latest token of the
+        stream ends.
         """
 
 def add_ElicitationServiceServicer_to_server(servicer: ElicitationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -11,7 +11,7 @@
 //   NO_OUTSTANDING_ELICITATION  FAILED_PRECONDITION  a decrement at count 0 (with google.rpc.PreconditionFailure)
 //   ELICITATION_UNKNOWN         NOT_FOUND            the named elicitation never was on this thread, or is long gone
 //   ELICITATION_RELEASED        NOT_FOUND            the named elicitation was closed by a decrement
-//   ELICITATION_EXPIRED         NOT_FOUND            the named elicitation was closed by the end of its lease
+//   ELICITATION_EXPIRED         NOT_FOUND            the named elicitation was closed by the end of its lease, or by the maximum pause
 //   TOO_MANY_ELICITATIONS       RESOURCE_EXHAUSTED   the thread has 1,000 open elicitations
 //   STORE_UNAVAILABLE           UNAVAILABLE          the change could not be stored: call again with the same request id
 //   LIMIT_EXCEEDED              RESOURCE_EXHAUSTED   the caller, or all callers, have as much as may be (with google.rpc.RetryInfo)
@@ -43,7 +43,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file pausewatch/v1/elicitation_service.proto.
  */
 export const file_pausewatch_v1_elicitation_service: GenFile = /*@__PURE__*/
-  fileDesc("CidwYXVzZXdhdGNoL3YxL2VsaWNpdGF0aW9uX3NlcnZpY2UucHJvdG8SDXBhdXNld2F0Y2gudjEijAEKG0luY3JlbWVudEVsaWNpdGF0aW9uUmVxdWVzdBIRCgl0aHJlYWRfaWQYASABKAkSEgoKcmVxdWVzdF9pZBgCIAEoCRIOCgZyZWFzb24YAyABKAkSDgoGaG9sZGVyGAQgASgJEiYKA3R0bBgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiKSAQocSW5jcmVtZW50RWxpY2l0YXRpb25SZXNwb25zZRINCgVjb3VudBgBIAEoDRIOCgZwYXVzZWQYAiABKAgSEAoIcmV2aXNpb24YAyABKAQSLwoLZWxpY2l0YXRpb24YBCABKAsyGi5wYXVzZXdhdGNoLnYxLkVsaWNpdGF0aW9uEhAKCHdhdGNoZXJzGAUgASgNInQKG0RlY3JlbWVudEVsaWNpdGF0aW9uUmVxdWVzdBIRCgl0aHJlYWRfaWQYASABKAkSGwoOZWxpY2l0YXRpb25faWQYAiABKAlIAIgBARISCgpyZXF1ZXN0X2lkGAMgASgJQhEKD19lbGljaXRhdGlvbl9pZCJPChxEZWNyZW1lbnRFbGljaXRhdGlvblJlc3BvbnNlEg0KBWNvdW50GAEgASgNEg4KBnBhdXNlZBgCIAEoCBIQCghyZXZpc2lvbhgDIAEoBCJsChdSZW5ld0VsaWNpdGF0aW9uUmVxdWVzdBIRCgl0aHJlYWRfaWQYASABKAkSFgoOZWxpY2l0YXRpb25faWQYAiABKAkSJgoDdHRsGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIksKGFJlbmV3RWxpY2l0YXRpb25SZXNwb25zZRIvCgtlbGljaXRhdGlvbhgBIAEoCzIaLnBhdXNld2F0Y2gudjEuRWxpY2l0YXRpb24iKQoUR2V0UGF1c2VTdGF0ZVJlcXVlc3QSEQoJdGhyZWFkX2lkGAEgASgJIkcKFUdldFBhdXNlU3RhdGVSZXNwb25zZRIuCgtwYXVzZV9zdGF0ZRgBIAEoCzIZLnBhdXNld2F0Y2gudjEuUGF1c2VTdGF0ZSJYChZMaXN0UGF1c2VTdGF0ZXNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoBRISCgpwYWdlX3Rva2VuGAIgASgJEhcKD2luY2x1ZGVfcnVubmluZxgDIAEoCCJjChdMaXN0UGF1c2VTdGF0ZXNSZXNwb25zZRIvCgxwYXVzZV9zdGF0ZXMYASADKAsyGS5wYXVzZXdhdGNoLnYxLlBhdXNlU3RhdGUSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkoKFldhdGNoUGF1c2VTdGF0ZVJlcXVlc3QSEgoKdGhyZWFkX2lkcxgBIAMoCRIcChRpbmNsdWRlX2VsaWNpdGF0aW9ucxgCIAEoCCLBAQoXV2F0Y2hQYXVzZVN0YXRlUmVzcG9uc2USMAoLcGF1c2Vfc3RhdGUYASABKAsyGS5wYXVzZXdhdGNoLnYxLlBhdXNlU3RhdGVIABI8ChFzbmFwc2hvdF9jb21wbGV0ZRgCIAEoCzIfLnBhdXNld2F0Y2gudjEuU25hcHNob3RDb21wbGV0ZUgAEi0KCWhlYXJ0YmVhdBgDIAEoCzIYLnBhdXNld2F0Y2gudjEuSGVhcnRiZWF0SABCBwoFZXZlbnQiEgoQU25hcHNob3RDb21wbGV0ZSILCglIZWFydGJlYXQirQIKClBhdXNlU3RhdGUSEQoJdGhyZWFkX2lkGAEgASgJEg0KBWNvdW50GAIgASgNEg4KBnBhdXNlZBgDIAEoCBIQCghyZXZpc2lvbhgEIAEoBBIvCgxwYXVzZWRfdG90YWwYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLQoKcGF1c2VkX2ZvchgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhI0ChBwYXVzZV9zdGFydF90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxlbGljaXRhdGlvbnMYCCADKAsyGi5wYXVzZXdhdGNoLnYxLkVsaWNpdGF0aW9uEhMKC3N0b3JlX2Vwb2NoGAkgASgGIroBCgtFbGljaXRhdGlvbhIWCg5lbGljaXRhdGlvbl9pZBgBIAEoCRIRCgl0aHJlYWRfaWQYAiABKAkSDgoGcmVhc29uGAMgASgJEg4KBmhvbGRlchgEIAEoCRIvCgtjcmVhdGVfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZXhwaXJlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wMv0EChJFbGljaXRhdGlvblNlcnZpY2USbwoUSW5jcmVtZW50RWxpY2l0YXRpb24SKi5wYXVzZXdhdGNoLnYxLkluY3JlbWVudEVsaWNpdGF0aW9uUmVxdWVzdBorLnBhdXNld2F0Y2gudjEuSW5jcmVtZW50RWxpY2l0YXRpb25SZXNwb25zZRJvChREZWNyZW1lbnRFbGljaXRhdGlvbhIqLnBhdXNld2F0Y2gudjEuRGVjcmVtZW50RWxpY2l0YXRpb25SZXF1ZXN0GisucGF1c2V3YXRjaC52MS5EZWNyZW1lbnRFbGljaXRhdGlvblJlc3BvbnNlEmMKEFJlbmV3RWxpY2l0YXRpb24SJi5wYXVzZXdhdGNoLnYxLlJlbmV3RWxpY2l0YXRpb25SZXF1ZXN0GicucGF1c2V3YXRjaC52MS5SZW5ld0VsaWNpdGF0aW9uUmVzcG9uc2USWgoNR2V0UGF1c2VTdGF0ZRIjLnBhdXNld2F0Y2gudjEuR2V0UGF1c2VTdGF0ZVJlcXVlc3QaJC5wYXVzZXdhdGNoLnYxLkdldFBhdXNlU3RhdGVSZXNwb25zZRJgCg9MaXN0UGF1c2VTdGF0ZXMSJS5wYXVzZXdhdGNoLnYxLkxpc3RQYXVzZVN0YXRlc1JlcXVlc3QaJi5wYXVzZXdhdGNoLnYxLkxpc3RQYXVzZVN0YXRlc1Jlc3BvbnNlEmIKD1dhdGNoUGF1c2VTdGF0ZRIlLnBhdXNld2F0Y2gudjEuV2F0Y2hQYXVzZVN0YXRlUmVxdWVzdBomLnBhdXNld2F0Y2gudjEuV2F0Y2hQYXVzZVN0YXRlUmVzcG9uc2UwAUJoChFkZXYucGF1c2V3YXRjaC52MUIXRWxpY2l0YXRpb25TZXJ2aWNlUHJvdG9QAVo4cGF1c2V3YXRjaC5kZXYvY2xpZW50cy9nby9nZW4vcGF1c2V3YXRjaC92MTtwYXVzZXdhdGNodjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("CidwYXVzZXdhdGNoL3YxL2VsaWNpdGF0aW9uX3NlcnZpY2UucHJvdG8SDXBhdXNld2F0Y2gudjEijAEKG0luY3JlbWVudEVsaWNpdGF0aW9uUmVxdWVzdBIRCgl0aHJlYWRfaWQYASABKAkSEgoKcmVxdWVzdF9pZBgCIAEoCRIOCgZyZWFzb24YAyABKAkSDgoGaG9sZGVyGAQgASgJEiYKA3R0bBgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiKSAQocSW5jcmVtZW50RWxpY2l0YXRpb25SZXNwb25zZRINCgVjb3VudBgBIAEoDRIOCgZwYXVzZWQYAiABKAgSEAoIcmV2aXNpb24YAyABKAQSLwoLZWxpY2l0YXRpb24YBCABKAsyGi5wYXVzZXdhdGNoLnYxLkVsaWNpdGF0aW9uEhAKCHdhdGNoZXJzGAUgASgNInQKG0RlY3JlbWVudEVsaWNpdGF0aW9uUmVxdWVzdBIRCgl0aHJlYWRfaWQYASABKAkSGwoOZWxpY2l0YXRpb25faWQYAiABKAlIAIgBARISCgpyZXF1ZXN0X2lkGAMgASgJQhEKD19lbGljaXRhdGlvbl9pZCJPChxEZWNyZW1lbnRFbGljaXRhdGlvblJlc3BvbnNlEg0KBWNvdW50GAEgASgNEg4KBnBhdXNlZBgCIAEoCBIQCghyZXZpc2lvbhgDIAEoBCJsChdSZW5ld0VsaWNpdGF0aW9uUmVxdWVzdBIRCgl0aHJlYWRfaWQYASABKAkSFgoOZWxpY2l0YXRpb25faWQYAiABKAkSJgoDdHRsGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIksKGFJlbmV3RWxpY2l0YXRpb25SZXNwb25zZRIvCgtlbGljaXRhdGlvbhgBIAEoCzIaLnBhdXNld2F0Y2gudjEuRWxpY2l0YXRpb24iKQoUR2V0UGF1c2VTdGF0ZVJlcXVlc3QSEQoJdGhyZWFkX2lkGAEgASgJIkcKFUdldFBhdXNlU3RhdGVSZXNwb25zZRIuCgtwYXVzZV9zdGF0ZRgBIAEoCzIZLnBhdXNld2F0Y2gudjEuUGF1c2VTdGF0ZSJYChZMaXN0UGF1c2VTdGF0ZXNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoBRISCgpwYWdlX3Rva2VuGAIgASgJEhcKD2luY2x1ZGVfcnVubmluZxgDIAEoCCJjChdMaXN0UGF1c2VTdGF0ZXNSZXNwb25zZRIvCgxwYXVzZV9zdGF0ZXMYASADKAsyGS5wYXVzZXdhdGNoLnYxLlBhdXNlU3RhdGUSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkoKFldhdGNoUGF1c2VTdGF0ZVJlcXVlc3QSEgoKdGhyZWFkX2lkcxgBIAMoCRIcChRpbmNsdWRlX2VsaWNpdGF0aW9ucxgCIAEoCCLBAQoXV2F0Y2hQYXVzZVN0YXRlUmVzcG9uc2USMAoLcGF1c2Vfc3RhdGUYASABKAsyGS5wYXVzZXdhdGNoLnYxLlBhdXNlU3RhdGVIABI8ChFzbmFwc2hvdF9jb21wbGV0ZRgCIAEoCzIfLnBhdXNld2F0Y2gudjEuU25hcHNob3RDb21wbGV0ZUgAEi0KCWhlYXJ0YmVhdBgDIAEoCzIYLnBhdXNld2F0Y2gudjEuSGVhcnRiZWF0SABCBwoFZXZlbnQiJAoQU25hcHNob3RDb21wbGV0ZRIQCghyZXF1ZXN0cxgBIAEoBCILCglIZWFydGJlYXQifgoMV2F0Y2hSZXF1ZXN0EgsKA2FkZBgBIAMoCRIOCgZyZW1vdmUYAiADKAkSDwoHY29uZmlybRgDIAMoCRITCgthbGxfdGhyZWFkcxgEIAEoCBIcChRpbmNsdWRlX2VsaWNpdGF0aW9ucxgFIAEoCBINCgV0b2tlbhgGIAEoCSKXAgoNV2F0Y2hSZXNwb25zZRIwCgtwYXVzZV9zdGF0ZRgBIAEoCzIZLnBhdXNld2F0Y2gudjEuUGF1c2VTdGF0ZUgAEjwKEXNuYXBzaG90X2NvbXBsZXRlGAIgASgLMh8ucGF1c2V3YXRjaC52MS5TbmFwc2hvdENvbXBsZXRlSAASLQoJaGVhcnRiZWF0GAMgASgLMhgucGF1c2V3YXRjaC52MS5IZWFydGJlYXRIABIzCgxjb25maXJtYXRpb24YBCABKAsyGy5wYXVzZXdhdGNoLnYxLkNvbmZpcm1hdGlvbkgAEikKB3JlZnVzYWwYBSABKAsyFi5wYXVzZXdhdGNoLnYxLlJlZnVzYWxIAEIHCgVldmVudCI/CgxDb25maXJtYXRpb24SLwoMcGF1c2Vfc3RhdGVzGAEgAygLMhkucGF1c2V3YXRjaC52MS5QYXVzZVN0YXRlIo0BCgdSZWZ1c2FsEg8KB3JlcXVlc3QYASABKAQSDAoEY29kZRgCIAEoBRIOCgZyZWFzb24YAyABKAkSDwoHbWVzc2FnZRgEIAEoCRISCgp0aHJlYWRfaWRzGAUgAygJEi4KC3JldHJ5X2FmdGVyGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIt8CCgpQYXVzZVN0YXRlEhEKCXRocmVhZF9pZBgBIAEoCRINCgVjb3VudBgCIAEoDRIOCgZwYXVzZWQYAyABKAgSEAoIcmV2aXNpb24YBCABKAQSLwoMcGF1c2VkX3RvdGFsGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEi0KCnBhdXNlZF9mb3IYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SNAoQcGF1c2Vfc3RhcnRfdGltZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMZWxpY2l0YXRpb25zGAggAygLMhoucGF1c2V3YXRjaC52MS5FbGljaXRhdGlvbhITCgtzdG9yZV9lcG9jaBgJIAEoBhIwCg1sb25nZXN0X2xlYXNlGAogASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIroBCgtFbGljaXRhdGlvbhIWCg5lbGljaXRhdGlvbl9pZBgBIAEoCRIRCgl0aHJlYWRfaWQYAiABKAkSDgoGcmVhc29uGAMgASgJEg4KBmhvbGRlchgEIAEoCRIvCgtjcmVhdGVfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZXhwaXJlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wMsUFChJFbGljaXRhdGlvblNlcnZpY2USbwoUSW5jcmVtZW50RWxpY2l0YXRpb24SKi5wYXVzZXdhdGNoLnYxLkluY3JlbWVudEVsaWNpdGF0aW9uUmVxdWVzdBorLnBhdXNld2F0Y2gudjEuSW5jcmVtZW50RWxpY2l0YXRpb25SZXNwb25zZRJvChREZWNyZW1lbnRFbGljaXRhdGlvbhIqLnBhdXNld2F0Y2gudjEuRGVjcmVtZW50RWxpY2l0YXRpb25SZXF1ZXN0GisucGF1c2V3YXRjaC52MS5EZWNyZW1lbnRFbGljaXRhdGlvblJlc3BvbnNlEmMKEFJlbmV3RWxpY2l0YXRpb24SJi5wYXVzZXdhdGNoLnYxLlJlbmV3RWxpY2l0YXRpb25SZXF1ZXN0GicucGF1c2V3YXRjaC52MS5SZW5ld0VsaWNpdGF0aW9uUmVzcG9uc2USWgoNR2V0UGF1c2VTdGF0ZRIjLnBhdXNld2F0Y2gudjEuR2V0UGF1c2VTdGF0ZVJlcXVlc3QaJC5wYXVzZXdhdGNoLnYxLkdldFBhdXNlU3RhdGVSZXNwb25zZRJgCg9MaXN0UGF1c2VTdGF0ZXMSJS5wYXVzZXdhdGNoLnYxLkxpc3RQYXVzZVN0YXRlc1JlcXVlc3QaJi5wYXVzZXdhdGNoLnYxLkxpc3RQYXVzZVN0YXRlc1Jlc3BvbnNlEmIKD1dhdGNoUGF1c2VTdGF0ZRIlLnBhdXNld2F0Y2gudjEuV2F0Y2hQYXVzZVN0YXRlUmVxdWVzdBomLnBhdXNld2F0Y2gudjEuV2F0Y2hQYXVzZVN0YXRlUmVzcG9uc2UwARJGCgVXYXRjaBIbLnBhdXNld2F0Y2gudjEuV2F0Y2hSZXF1ZXN0GhwucGF1c2V3YXRjaC52MS5XYXRjaFJlc3BvbnNlKAEwAUJoChFkZXYucGF1c2V3YXRjaC52MUIXRWxpY2l0YXRpb25TZXJ2aWNlUHJvdG9QAVo4cGF1c2V3YXRjaC5kZXYvY2xpZW50cy9nby9nZW4vcGF1c2V3YXRjaC92MTtwYXVzZXdhdGNodjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * Opens one elicitation.
@@ -463,6 +463,13 @@ export const WatchPauseStateResponseSchema: GenMessage<WatchPauseStateResponse> 
  * @generated from message pausewatch.v1.SnapshotComplete
  */
 export type SnapshotComplete = Message<"pausewatch.v1.SnapshotComplete"> & {
+  /**
+   * In Watch: the number of the request that is answered, 1 for the first one; all before it are answered too. In
+   * WatchPauseState: 0.
+   *
+   * @generated from field: uint64 requests = 1;
+   */
+  requests: bigint;
 };
 
 /**
@@ -486,6 +493,206 @@ export type Heartbeat = Message<"pausewatch.v1.Heartbeat"> & {
  */
 export const HeartbeatSchema: GenMessage<Heartbeat> = /*@__PURE__*/
   messageDesc(file_pausewatch_v1_elicitation_service, 13);
+
+/**
+ * Changes a watch. Up to 1,000 ids in `add`, `remove` and `confirm` together.
+ *
+ * @generated from message pausewatch.v1.WatchRequest
+ */
+export type WatchRequest = Message<"pausewatch.v1.WatchRequest"> & {
+  /**
+   * The threads to watch from now on, each 1 to 256 bytes of UTF-8 without control characters (Unicode Cc). Each gets its
+   * state now, also one that is watched already. With `all_threads`: gets its state now, paused or not.
+   *
+   * @generated from field: repeated string add = 1;
+   */
+  add: string[];
+
+  /**
+   * The threads to watch no longer; taken out before `add` is put in. Ids that are not watched are ignored. Without effect
+   * with `all_threads`.
+   *
+   * @generated from field: repeated string remove = 2;
+   */
+  remove: string[];
+
+  /**
+   * The threads, watched or not, whose present state is asked for. It comes as a `confirmation`. For a client whose time
+   * for a command is over: it asks whether the thread is paused before it ends the command.
+   *
+   * @generated from field: repeated string confirm = 3;
+   */
+  confirm: string[];
+
+  /**
+   * Only in the first request: watch every thread that the caller may see, now and later. The snapshot has the paused
+   * ones, and those in `add`.
+   *
+   * @generated from field: bool all_threads = 4;
+   */
+  allThreads: boolean;
+
+  /**
+   * Only in the first request: fill `elicitations` of each state.
+   *
+   * @generated from field: bool include_elicitations = 5;
+   */
+  includeElicitations: boolean;
+
+  /**
+   * Replaces the token of the stream, so that the stream outlives the token that opened it; without `Bearer`. It must have
+   * the subject and the threads of the token before, and may read. Up to 16,384 bytes. A server without tokens ignores it.
+   *
+   * @generated from field: string token = 6;
+   */
+  token: string;
+};
+
+/**
+ * Describes the message pausewatch.v1.WatchRequest.
+ * Use `create(WatchRequestSchema)` to create a new message.
+ */
+export const WatchRequestSchema: GenMessage<WatchRequest> = /*@__PURE__*/
+  messageDesc(file_pausewatch_v1_elicitation_service, 14);
+
+/**
+ * One event of a watch.
+ *
+ * @generated from message pausewatch.v1.WatchResponse
+ */
+export type WatchResponse = Message<"pausewatch.v1.WatchResponse"> & {
+  /**
+   * What happened. The fields 1 to 3 are those of WatchPauseStateResponse.
+   *
+   * @generated from oneof pausewatch.v1.WatchResponse.event
+   */
+  event: {
+    /**
+     * The state of one thread: part of the answer to a request, or a change.
+     *
+     * @generated from field: pausewatch.v1.PauseState pause_state = 1;
+     */
+    value: PauseState;
+    case: "pauseState";
+  } | {
+    /**
+     * A request is answered.
+     *
+     * @generated from field: pausewatch.v1.SnapshotComplete snapshot_complete = 2;
+     */
+    value: SnapshotComplete;
+    case: "snapshotComplete";
+  } | {
+    /**
+     * The stream is alive and nothing has changed.
+     *
+     * @generated from field: pausewatch.v1.Heartbeat heartbeat = 3;
+     */
+    value: Heartbeat;
+    case: "heartbeat";
+  } | {
+    /**
+     * The states that a request has asked for by `confirm`.
+     *
+     * @generated from field: pausewatch.v1.Confirmation confirmation = 4;
+     */
+    value: Confirmation;
+    case: "confirmation";
+  } | {
+    /**
+     * A request was refused.
+     *
+     * @generated from field: pausewatch.v1.Refusal refusal = 5;
+     */
+    value: Refusal;
+    case: "refusal";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message pausewatch.v1.WatchResponse.
+ * Use `create(WatchResponseSchema)` to create a new message.
+ */
+export const WatchResponseSchema: GenMessage<WatchResponse> = /*@__PURE__*/
+  messageDesc(file_pausewatch_v1_elicitation_service, 15);
+
+/**
+ * The present states of threads. With many threads, or large states, there are several before the `snapshot_complete`.
+ *
+ * @generated from message pausewatch.v1.Confirmation
+ */
+export type Confirmation = Message<"pausewatch.v1.Confirmation"> & {
+  /**
+   * One for each id in `confirm`, in that order.
+   *
+   * @generated from field: repeated pausewatch.v1.PauseState pause_states = 1;
+   */
+  pauseStates: PauseState[];
+};
+
+/**
+ * Describes the message pausewatch.v1.Confirmation.
+ * Use `create(ConfirmationSchema)` to create a new message.
+ */
+export const ConfirmationSchema: GenMessage<Confirmation> = /*@__PURE__*/
+  messageDesc(file_pausewatch_v1_elicitation_service, 16);
+
+/**
+ * A request that was refused: it has done nothing, and the stream goes on.
+ *
+ * @generated from message pausewatch.v1.Refusal
+ */
+export type Refusal = Message<"pausewatch.v1.Refusal"> & {
+  /**
+   * The number of the request: 1 for the first one. All before it are answered.
+   *
+   * @generated from field: uint64 request = 1;
+   */
+  request: bigint;
+
+  /**
+   * The gRPC code that a call would have ended with: 7 (PERMISSION_DENIED), 8 (RESOURCE_EXHAUSTED) or 16
+   * (UNAUTHENTICATED).
+   *
+   * @generated from field: int32 code = 2;
+   */
+  code: number;
+
+  /**
+   * As in ErrorInfo: THREAD_FORBIDDEN, LIMIT_EXCEEDED, TOKEN_INVALID or TOKEN_EXPIRED.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+
+  /**
+   * For people.
+   *
+   * @generated from field: string message = 4;
+   */
+  message: string;
+
+  /**
+   * THREAD_FORBIDDEN: all ids of the request that the token does not open.
+   *
+   * @generated from field: repeated string thread_ids = 5;
+   */
+  threadIds: string[];
+
+  /**
+   * LIMIT_EXCEEDED: how long to wait before the request is sent again.
+   *
+   * @generated from field: google.protobuf.Duration retry_after = 6;
+   */
+  retryAfter?: Duration | undefined;
+};
+
+/**
+ * Describes the message pausewatch.v1.Refusal.
+ * Use `create(RefusalSchema)` to create a new message.
+ */
+export const RefusalSchema: GenMessage<Refusal> = /*@__PURE__*/
+  messageDesc(file_pausewatch_v1_elicitation_service, 17);
 
 /**
  * The pause state of one thread, at the moment of sending.
@@ -561,6 +768,15 @@ export type PauseState = Message<"pausewatch.v1.PauseState"> & {
    * @generated from field: fixed64 store_epoch = 9;
    */
   storeEpoch: bigint;
+
+  /**
+   * The time until the last of the open leases ends; set while paused, unless a lease has no end. If nothing is renewed
+   * and nothing is opened, the pause lasts at most that long: what a client that is cut off knows of its end. Renewals
+   * extend it without a message to watchers.
+   *
+   * @generated from field: google.protobuf.Duration longest_lease = 10;
+   */
+  longestLease?: Duration | undefined;
 };
 
 /**
@@ -568,7 +784,7 @@ export type PauseState = Message<"pausewatch.v1.PauseState"> & {
  * Use `create(PauseStateSchema)` to create a new message.
  */
 export const PauseStateSchema: GenMessage<PauseState> = /*@__PURE__*/
-  messageDesc(file_pausewatch_v1_elicitation_service, 14);
+  messageDesc(file_pausewatch_v1_elicitation_service, 18);
 
 /**
  * One open question to a person.
@@ -624,7 +840,7 @@ export type Elicitation = Message<"pausewatch.v1.Elicitation"> & {
  * Use `create(ElicitationSchema)` to create a new message.
  */
 export const ElicitationSchema: GenMessage<Elicitation> = /*@__PURE__*/
-  messageDesc(file_pausewatch_v1_elicitation_service, 15);
+  messageDesc(file_pausewatch_v1_elicitation_service, 19);
 
 /**
  * Counts the open elicitations of threads and tells watchers when a thread pauses and resumes.
@@ -728,6 +944,35 @@ export const ElicitationService: GenService<{
     methodKind: "server_streaming";
     input: typeof WatchPauseStateRequestSchema;
     output: typeof WatchPauseStateResponseSchema;
+  },
+  /**
+   * Streams the state of threads that the client adds and removes while the stream is open. For clients that follow many
+   * threads, or threads that come and go: one stream does for all of them. With threads that stay the same,
+   * WatchPauseState does the same with one request.
+   *
+   * The requests are numbered from 1 and answered one after the other; the next one is read when the one before is
+   * answered. The answer to a request is one `pause_state` for each thread in `add`, then one or more `confirmation` if it
+   * has `confirm`, then one `snapshot_complete` with its number. Changes of other watched threads come in between.
+   * All states that were committed before the request arrived come before its `snapshot_complete`, and before its
+   * `confirmation`. Otherwise the stream is as that of WatchPauseState: rising revisions, the latest state for slow
+   * readers, a `heartbeat` after at most 15 s of silence, UNAVAILABLE when the server drains.
+   *
+   * A request that a limit or the token forbids is answered by a `refusal` with its number. It has done nothing, and the
+   * stream goes on. A request with a field that is out of its limits ends the stream with INVALID_FIELD, which names the
+   * field. The client may close its side after any request; the server goes on sending.
+   *
+   * There is no cursor: to resume, open a new stream and add all threads again. With `all_threads`, add the threads whose
+   * last known state was paused: those that have resumed meanwhile are not among the paused ones.
+   *
+   * Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches), TOKEN_EXPIRED or TOKEN_INVALID when the latest token of the
+   * stream ends.
+   *
+   * @generated from rpc pausewatch.v1.ElicitationService.Watch
+   */
+  watch: {
+    methodKind: "bidi_streaming";
+    input: typeof WatchRequestSchema;
+    output: typeof WatchResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_pausewatch_v1_elicitation_service, 0);

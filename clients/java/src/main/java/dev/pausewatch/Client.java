@@ -23,8 +23,6 @@ import java.util.Optional;
  * unknown.
  */
 public final class Client implements AutoCloseable {
-    private static final Duration DISCONNECT_GRACE = Duration.ofSeconds(30);
-
     private final Core core;
     private final Calls.Patience patience;
     private final Optional<String> threadId;
@@ -142,7 +140,7 @@ public final class Client implements AutoCloseable {
     }
 
     /**
-     * As {@link #hold(String)}, on the thread that is configured: {@code PAUSEWATCH_THREAD_ID}.
+     * As {@link #hold(String)}, on the thread that is configured: {@link Config#threadId()}.
      *
      * @throws ConfigException none is
      */
@@ -180,7 +178,7 @@ public final class Client implements AutoCloseable {
      * @throws InvalidFieldException no thread can have this id
      */
     public PausableDeadline deadline(String threadId, Duration limit) {
-        return deadline(threadId, limit, DISCONNECT_GRACE);
+        return deadline(threadId, limit, DeadlineOptions.defaults());
     }
 
     /**
@@ -190,9 +188,19 @@ public final class Client implements AutoCloseable {
      * @throws InvalidFieldException no thread can have this id
      */
     public PausableDeadline deadline(String threadId, Duration limit, Duration disconnectGrace) {
+        return deadline(threadId, limit, DeadlineOptions.defaults().withDisconnectGrace(disconnectGrace));
+    }
+
+    /**
+     * As {@link #deadline(String, Duration)}, with a limit on wall time or another disconnect grace.
+     *
+     * @throws InvalidFieldException no thread can have this id
+     */
+    public PausableDeadline deadline(String threadId, Duration limit, DeadlineOptions options) {
         ThreadIds.checked(threadId);
-        Follower follower = core.follower(disconnectGrace, patience);
-        return core.opened(closed -> new PausableDeadline(core.timer(), follower, threadId, limit, closed));
+        Follower follower = core.follower(options.disconnectGrace(), patience);
+        return core.opened(
+                closed -> new PausableDeadline(core.timer(), follower, threadId, limit, options.maxWall(), closed));
     }
 
     /**

@@ -43,7 +43,10 @@ public final class Config {
         token.ifPresent(this::checkToken);
     }
 
-    /** Settings from the arguments that are given to it, then from the environment, then from the config file. */
+    /**
+     * Settings from the arguments that are given to it, then from the environment, then from the config file. Without {@code PAUSEWATCH_THREAD_ID},
+     * the environment's thread is that of the agent that started this program: {@code CODEX_THREAD_ID}, then {@code CLAUDE_CODE_SESSION_ID}.
+     */
     public static Builder fromEnv() {
         return new Builder(System::getenv);
     }
@@ -179,10 +182,11 @@ public final class Config {
         public Config build() {
             Map<Setting, String> variables = new EnumMap<>(Setting.class);
             for (Setting setting : Setting.values()) {
-                String value = environment.apply(setting.variable());
-                if (value != null && !value.isEmpty()) {
-                    variables.put(setting, value);
-                }
+                setting.variables().stream()
+                        .map(environment)
+                        .filter(value -> value != null && !value.isEmpty())
+                        .findFirst()
+                        .ifPresent(value -> variables.put(setting, value));
             }
             chosen = over(over(arguments, variables), ConfigFile.load(environment));
             return new Config(this);

@@ -1,9 +1,9 @@
 package dev.pausewatch;
 
 /**
- * What one stopwatch has been charged: wall time, less its thread's paused time, less its own pauses.
+ * What one stopwatch has been charged: wall time, less its threads' paused time, less its own pauses.
  *
- * <p>Pure: no clock is read; {@code now} and the thread's paused time ({@code pausedTime}, see {@link PausedTimeTracker}) are arguments, in nanoseconds. What has been
+ * <p>Pure: no clock is read; {@code now} and the paused time of its threads ({@code pausedTime}, see {@link Follows}) are arguments, in nanoseconds. What has been
  * charged is kept up to a mark and computed from there, so each operation is a few additions.
  *
  * <p>1. What is charged is never below zero, and what is shown never goes backwards: paused time that arrives late shows as a standstill until it
@@ -20,10 +20,6 @@ final class Meter {
 
     private long mark;
     private long pausedTimeAtMark;
-    /** When it began to follow its thread, and what the paused time was taken for then. */
-    private long followedAt;
-
-    private long followedPausedTime;
     /** Pauses of its own that are open. */
     private int pauses;
 
@@ -32,7 +28,6 @@ final class Meter {
     Meter(long limit, long now) {
         this.limit = limit;
         this.mark = now;
-        this.followedAt = now;
     }
 
     /** Whether it stands still by a pause of its own. */
@@ -50,26 +45,6 @@ final class Meter {
         settle(now, pausedTime);
         pauses = Math.max(0, pauses - 1);
         return pauses == 0;
-    }
-
-    /** From now on the paused time is a thread's, which stands at {@code pausedTime}. */
-    void follow(long now, long old, long pausedTime) {
-        settle(now, old);
-        pausedTimeAtMark = pausedTime;
-        followedAt = now;
-        followedPausedTime = pausedTime;
-    }
-
-    /**
-     * From now on the paused time stands at {@code pausedTime}; what it stood at since it began to follow was only assumed. The difference may be from before
-     * that, so it is charged or credited no more than the time since. What was settled meanwhile is never charged again: a pause of its own may have
-     * been in it.
-     */
-    void place(long now, long pausedTime) {
-        long span = Math.max(0, now - followedAt);
-        long growth = Math.min(Math.max(0, pausedTime - followedPausedTime), span);
-        settle(now, Math.max(followedPausedTime + growth, pausedTimeAtMark));
-        pausedTimeAtMark = pausedTime;
     }
 
     /** Moves the mark. */

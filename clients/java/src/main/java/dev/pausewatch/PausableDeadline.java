@@ -1,6 +1,9 @@
 package dev.pausewatch;
 
 import java.time.Duration;
+import java.util.HashSet;
+import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
@@ -17,7 +20,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
  * }</pre>
  *
  * <p>It is charged wall time, less the time its thread was paused, less the time it was paused itself (a moment that is both counts once). It
- * expires only after the coordinator, asked once more after the time ran out, said that the thread runs. Cut off, a thread keeps its last
+ * expires only after the coordinator, asked once more after the time ran out, said that the thread runs; its limit on wall time ({@link DeadlineOptions#maxWall()}) alone is not asked about, and no pause extends it. Cut off, a thread keeps its last
  * state; if that is paused, for at most the disconnect grace; and a deadline that runs out waits up to the grace for the link. When the link
  * is back, pauses that began or ended meanwhile are credited to the moment. Time is {@link System#nanoTime()}: a sleep of the machine is not
  * charged where that clock stands still in it (Linux, macOS).
@@ -28,9 +31,12 @@ public final class PausableDeadline implements AutoCloseable {
     private final Follower follower;
     private final String threadId;
     private final Duration limit;
+    private final Optional<Duration> maxWall;
     private final Runnable onClose;
-    private final ThreadClock thread;
     private final Stopwatch stopwatch;
+    /** Its own thread, and each that it awaits; guarded by itself. */
+    private final Set<String> entered = new HashSet<>();
+
     private final CompletableFuture<Void> expired = new CompletableFuture<>();
     private final AtomicBoolean closed = new AtomicBoolean();
 
@@ -41,12 +47,19 @@ public final class PausableDeadline implements AutoCloseable {
      * @param elapsed of that, what was charged; it never goes backwards: where a pause is learnt of only after a lost connection, it stands
      *     still until that time is made up for
      * @param remaining the limit less {@code elapsed}, at least zero; zero does not mean expired: the coordinator may have to be asked first
-     * @param paused whether it stands still, by a pause of its own or of its thread
+     * @param paused whether it stands still, by a pause of its own, of its thread or of one that it awaits
      * @param expired whether it has expired, for ever
-     * @param linked whether the state of its thread is known and the connection is up
+     * @param endedBy which limit it was, once it has expired
+     * @param linked whether the state of its thread, and of those that it awaits, is known and the connection is up
      */
     public record Reading(
-            Duration wall, Duration elapsed, Duration remaining, boolean paused, boolean expired, boolean linked) {}
+            Duration wall,
+            Duration elapsed,
+            Duration remaining,
+            boolean paused,
+            boolean expired,
+            Optional<EndedBy> endedBy,
+            boolean linked) {}
 
     /** A pause of a deadline, until it is closed. */
     @FunctionalInterface
@@ -56,13 +69,29 @@ public final class PausableDeadline implements AutoCloseable {
         void close();
     }
 
-    PausableDeadline(Timer timer, Follower follower, String threadId, Duration limit, Runnable onClose) {
+    /** A wait of a deadline for another thread, until it is closed. */
+    @FunctionalInterface
+    public interface Wait extends AutoCloseable {
+        /** Ends the wait. Calling it again is harmless. */
+        @Override
+        void close();
+    }
+
+    PausableDeadline(
+            Timer timer,
+            Follower follower,
+            String threadId,
+            Duration limit,
+            Optional<Duration> maxWall,
+            Runnable onClose) {
         this.follower = follower;
         this.threadId = threadId;
         this.limit = limit;
+        this.maxWall = maxWall;
         this.onClose = onClose;
-        thread = follower.enter(threadId);
-        stopwatch = new Stopwatch(timer, thread, Nanos.of(limit), this::complete);
+        entered.add(threadId);
+        stopwatch =
+                new Stopwatch(timer, follower.enter(threadId), Nanos.of(limit), maxWall.map(Nanos::of), this::complete);
         stopwatch.start();
     }
 
@@ -91,11 +120,16 @@ public final class PausableDeadline implements AutoCloseable {
      */
     public <T> CompletableFuture<T> orTimeout(CompletableFuture<T> future) {
         CompletableFuture<Void> timeout = expired();
-        timeout.thenRun(() -> future.completeExceptionally(
-                new TimeoutException("no result within " + Nanos.text(limit) + " of unpaused time")));
+        timeout.thenRun(() -> future.completeExceptionally(new TimeoutException(limitInWords())));
         // A future that is over must not be kept until the deadline is.
         future.whenComplete((result, thrown) -> timeout.cancel(false));
         return future;
+    }
+
+    private String limitInWords() {
+        return endedBy().equals(Optional.of(EndedBy.MAX_WALL))
+                ? "no result within " + Nanos.text(maxWall.orElseThrow()) + " of wall time"
+                : "no result within " + Nanos.text(limit) + " of unpaused time";
     }
 
     /** Pauses until the pause is closed. Pauses nest: it runs again when the last one ends. */
@@ -107,6 +141,46 @@ public final class PausableDeadline implements AutoCloseable {
                 stopwatch.resume();
             }
         };
+    }
+
+    /**
+     * Stands still while that thread is paused too, until the wait is closed: for work that waits for a sub-agent. A moment in which several
+     * threads are paused counts once. The same thread may be awaited several times: it counts until the last of these waits ends. Threads that
+     * it awaits itself do not count.
+     *
+     * @throws InvalidFieldException no thread can have this id, or it is the deadline's own
+     */
+    public Wait awaitThread(String threadId) {
+        ThreadIds.checked(threadId);
+        if (threadId.equals(this.threadId)) {
+            throw Failure.invalidField(
+                    "thread_id", "is \"" + threadId + "\", the deadline's own thread; allowed: another thread");
+        }
+        synchronized (entered) {
+            if (closed.get()) {
+                return () -> {};
+            }
+            if (entered.add(threadId)) {
+                stopwatch.awaitThread(follower.enter(threadId));
+            } else {
+                stopwatch.awaitAgain(threadId);
+            }
+        }
+        AtomicBoolean open = new AtomicBoolean(true);
+        return () -> {
+            if (open.compareAndSet(true, false)) {
+                unawait(threadId);
+            }
+        };
+    }
+
+    private void unawait(String threadId) {
+        synchronized (entered) {
+            if (!closed.get() && stopwatch.unawaitThread(threadId)) {
+                entered.remove(threadId);
+                follower.leave(threadId);
+            }
+        }
     }
 
     /**
@@ -126,7 +200,13 @@ public final class PausableDeadline implements AutoCloseable {
         Duration elapsed = Duration.ofNanos(now.elapsed());
         Duration remaining = elapsed.compareTo(limit) < 0 ? limit.minus(elapsed) : Duration.ZERO;
         return new Reading(
-                Duration.ofNanos(now.wall()), elapsed, remaining, now.paused(), now.expired(), thread.isLinked());
+                Duration.ofNanos(now.wall()),
+                elapsed,
+                remaining,
+                now.paused(),
+                now.endedBy().isPresent(),
+                now.endedBy(),
+                stopwatch.isLinked());
     }
 
     /** The unpaused time so far. */
@@ -149,15 +229,23 @@ public final class PausableDeadline implements AutoCloseable {
         return read().expired();
     }
 
+    /** Which limit ended it; empty: it runs, or was closed. */
+    public Optional<EndedBy> endedBy() {
+        return read().endedBy();
+    }
+
     /** Ends it: it does not expire any more. Calling it again is harmless. */
     @Override
     public void close() {
-        if (closed.compareAndSet(false, true)) {
+        synchronized (entered) {
+            if (!closed.compareAndSet(false, true)) {
+                return;
+            }
             stopwatch.stop();
-            follower.leave(threadId);
-            onClose.run();
-            expired.cancel(false);
+            entered.forEach(follower::leave);
         }
+        onClose.run();
+        expired.cancel(false);
     }
 
     private void complete() {

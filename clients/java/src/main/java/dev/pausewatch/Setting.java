@@ -1,6 +1,7 @@
 package dev.pausewatch;
 
 import java.util.Arrays;
+import java.util.List;
 import java.util.Locale;
 import java.util.stream.Collectors;
 
@@ -25,5 +26,12 @@ enum Setting {
     /** In the environment. */
     String variable() {
         return "PAUSEWATCH_" + name();
+    }
+
+    /** Where the environment may have it, the first that is set and not empty; an agent sets its own for its commands. */
+    List<String> variables() {
+        return this == THREAD_ID
+                ? List.of(variable(), "CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID")
+                : List.of(variable());
     }
 }

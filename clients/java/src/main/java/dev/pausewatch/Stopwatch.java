@@ -1,11 +1,14 @@
 package dev.pausewatch;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongConsumer;
 
 /**
- * A limit on time that does not run while it is paused, by itself or by the thread that it follows.
+ * A limit on time that does not run while it is paused, by itself or by the threads that it follows.
  *
  * <p>Waiting is a loop of looks: if there is time left, an alarm is set for the next one. Nothing needs to tell it that a pause began: the look
  * after the alarm finds it. Only then, standing still, does it wait to be told.
@@ -16,7 +19,7 @@ import java.util.concurrent.TimeUnit;
  * <p>2. Nothing but a look decides: after any wake-up the state is read again.
  *
  * <p>3. It expires only after the coordinator, asked once more after the time ran out, said that the thread runs (G1), or when it could not be asked
- * for the whole grace. Expired is for ever.
+ * for the whole grace. Only its limit on wall time ends it without: no pause and no question extends that. Expired is for ever.
  *
  * <p>Its lock is its monitor, which is taken before its thread's.
  */
@@ -27,38 +30,44 @@ final class Stopwatch {
     private static final long SHORTEST_ASK = TimeUnit.MILLISECONDS.toNanos(250);
 
     private final Timer timer;
-    private final ThreadClock thread;
     private final Runnable onExpired;
     private final long started;
+    /** When its limit on wall time is over; empty: it has none. */
+    private final OptionalLong wallEnd;
 
     /** Guarded by this stopwatch, as is what follows. */
     private final Meter meter;
-    /** Where it finds its place; empty: it has. */
-    private Optional<PausedTimeTracker.Joined> joined;
 
-    private boolean expired;
+    private final Follows follows;
+    /** Which limit ended it, for ever. */
+    private Optional<EndedBy> endedBy = Optional.empty();
+
     private boolean stopped;
 
     /** On the timer's thread. */
     private Timer.Alarm alarm = Timer.Alarm.NONE;
 
     private final Runnable look = this::look;
+    private final LongConsumer settle = this::settle;
 
     /** All of one moment, in nanoseconds. */
-    record Reading(long wall, long elapsed, boolean paused, boolean expired) {}
+    record Reading(long wall, long elapsed, boolean paused, Optional<EndedBy> endedBy) {}
 
     /** What a look finds. */
     private sealed interface Sight {
         record Over() implements Sight {}
 
+        /** The limit on wall time is over. */
+        record WallOver() implements Sight {}
+
         /** A pause of its own: nothing happens by itself. */
         record Still() implements Sight {}
 
-        /** There is time until then; {@code perhaps}: what is known of the thread is only assumed. */
-        record Runs(long until, boolean perhaps) implements Sight {}
+        /** There is time until then; {@code assumed}: those of which what is known is only assumed. */
+        record Runs(long until, List<ThreadClock> assumed) implements Sight {}
 
-        /** The thread is paused; cut off, that counts until {@code validUntil}. */
-        record Frozen(OptionalLong validUntil) implements Sight {}
+        /** These are paused; of those that are cut off, that counts until {@code validUntil}, the first of them. */
+        record Frozen(List<ThreadClock> paused, OptionalLong validUntil) implements Sight {}
 
         /** The time ran out at that moment; the coordinator must be asked. */
         record RanOut(long at) implements Sight {}
@@ -68,17 +77,16 @@ final class Stopwatch {
      * Runs from now on, under {@code thread}: if that is paused, it starts paused.
      *
      * @param limit in nanoseconds
+     * @param maxWall in nanoseconds; empty: none
      * @param onExpired is called once, on the timer's thread
      */
-    Stopwatch(Timer timer, ThreadClock thread, long limit, Runnable onExpired) {
+    Stopwatch(Timer timer, ThreadClock thread, long limit, Optional<Long> maxWall, Runnable onExpired) {
         this.timer = timer;
-        this.thread = thread;
         this.onExpired = onExpired;
         started = timer.now();
+        wallEnd = maxWall.map(length -> OptionalLong.of(started + length)).orElse(OptionalLong.empty());
         meter = new Meter(limit, started);
-        PausedTimeTracker.Join join = thread.join(started);
-        meter.follow(started, 0, join.pausedTime());
-        joined = Optional.of(join.joined());
+        follows = new Follows(thread, started);
     }
 
     void start() {
@@ -88,131 +96,226 @@ final class Stopwatch {
     /** Opens a pause of its own. */
     synchronized void pause() {
         long now = timer.now();
-        meter.pause(now, pausedTime(now));
+        follows.used(now);
+        meter.pause(now, follows.pausedTime(now));
     }
 
     /** Ends a pause of its own. */
     synchronized void resume() {
         long now = timer.now();
-        if (meter.resume(now, pausedTime(now))) {
+        follows.used(now);
+        if (meter.resume(now, follows.pausedTime(now))) {
             timer.execute(look);
         }
+    }
+
+    /** Stands still while that thread is paused too. */
+    synchronized void awaitThread(ThreadClock thread) {
+        // The look that is to come finds it.
+        long now = timer.now();
+        follows.settle(now);
+        follows.add(thread, now);
+        follows.all().forEach(follow -> follow.thread.observe(settle));
+    }
+
+    /** As {@link #awaitThread}, for a thread that it awaits already. */
+    synchronized void awaitAgain(String threadId) {
+        follows.again(threadId);
+    }
+
+    /** Ends one {@link #awaitThread}. Says whether that was the last one. */
+    synchronized boolean unawaitThread(String threadId) {
+        Optional<ThreadClock> gone = follows.remove(threadId, timer.now());
+        gone.ifPresent(thread -> thread.ignore(settle));
+        timer.execute(() -> {
+            gone.ifPresent(this::leave);
+            look();
+        });
+        return gone.isPresent();
+    }
+
+    private synchronized void settle(long now) {
+        follows.settle(now);
+    }
+
+    synchronized boolean isLinked() {
+        return follows.isLinked();
     }
 
     /** Ends before its time. */
     void stop() {
         synchronized (this) {
             stopped = true;
+            follows.all().forEach(follow -> follow.thread.ignore(settle));
         }
         timer.execute(this::disarm);
     }
 
     synchronized Reading read() {
         long now = timer.now();
-        long pausedTime = pausedTime(now);
-        boolean paused = meter.isPaused() || thread.pause(now).paused();
-        return new Reading(now - started, meter.elapsed(now, pausedTime), paused, expired);
-    }
-
-    /** The thread's paused time; afterwards the meter has its place. */
-    private long pausedTime(long now) {
-        long assumed = thread.pausedTime(now);
-        // Looked for afterwards: without a place, what was read is from before the state that gives it.
-        Optional<PausedTimeTracker.Place> place = joined.flatMap(PausedTimeTracker.Joined::place);
-        if (place.isEmpty()) {
-            return assumed;
-        }
-        meter.place(place.get().at(), place.get().pausedTime());
-        joined = Optional.empty();
-        return thread.pausedTime(now);
+        long pausedTime = follows.pausedTime(now);
+        boolean paused = meter.isPaused() || follows.isPaused(now);
+        return new Reading(now - started, meter.elapsed(now, pausedTime), paused, endedBy);
     }
 
     private void disarm() {
         alarm.cancel();
+        threads().forEach(this::leave);
+    }
+
+    private void leave(ThreadClock thread) {
         thread.changed().remove(look);
         thread.answered().remove(look);
+    }
+
+    private synchronized List<ThreadClock> threads() {
+        return follows.all().stream().map(follow -> follow.thread).toList();
     }
 
     private void look() {
         disarm();
         Sight sight = sight();
-        if (sight instanceof Sight.Runs runs) {
-            wakeAt(runs.until);
-            if (runs.perhaps) {
-                thread.changed().add(look);
-            }
+        if (sight instanceof Sight.WallOver) {
+            expire(EndedBy.MAX_WALL);
+        } else if (sight instanceof Sight.Still) {
+            wakeAt(OptionalLong.empty(), look);
+        } else if (sight instanceof Sight.Runs runs) {
+            wakeAt(OptionalLong.of(runs.until), look);
+            runs.assumed.forEach(thread -> thread.changed().add(look));
         } else if (sight instanceof Sight.Frozen frozen) {
-            thread.changed().add(look);
-            frozen.validUntil.ifPresent(this::wakeAt);
+            frozen.paused.forEach(thread -> thread.changed().add(look));
+            wakeAt(frozen.validUntil, look);
         } else if (sight instanceof Sight.RanOut ranOut) {
             confirm(ranOut.at);
         }
     }
 
     private synchronized Sight sight() {
-        if (expired || stopped) {
+        if (endedBy.isPresent() || stopped) {
             return new Sight.Over();
         }
         long now = timer.now();
-        long pausedTime = pausedTime(now);
+        if (isWallOver(now)) {
+            return new Sight.WallOver();
+        }
+        long pausedTime = follows.pausedTime(now);
         if (meter.isPaused()) {
             return new Sight.Still();
         }
-        ThreadClock.Pause pause = thread.pause(now);
-        if (pause.paused()) {
-            return new Sight.Frozen(pause.validUntil());
+        List<ThreadClock> paused = new ArrayList<>();
+        List<ThreadClock> assumed = new ArrayList<>();
+        OptionalLong validUntil = OptionalLong.empty();
+        for (ThreadClock thread : threads()) {
+            ThreadClock.Pause pause = thread.pause(now);
+            if (pause.validUntil().isPresent()) {
+                assumed.add(thread);
+            }
+            if (pause.paused()) {
+                paused.add(thread);
+                validUntil = earlier(validUntil, pause.validUntil());
+            }
+        }
+        if (!paused.isEmpty()) {
+            return new Sight.Frozen(paused, validUntil);
         }
         long left = meter.left(now, pausedTime);
-        return left > 0 ? new Sight.Runs(now + left, pause.validUntil().isPresent()) : new Sight.RanOut(now + left);
+        return left > 0 ? new Sight.Runs(now + left, assumed) : new Sight.RanOut(now + left);
     }
 
-    /** Sees to it that the coordinator is asked, and expires when that is settled. */
+    /** Sees to it that the coordinator is asked about every thread, and expires when that is settled. */
     private void confirm(long ranOut) {
+        List<ThreadClock> threads = threads();
+        for (ThreadClock thread : threads) {
+            if (thread.asked(ranOut) instanceof ThreadClock.Asked.NotYet) {
+                thread.ask();
+            }
+        }
+        // One is enough to wait for: its end is a look, and so is that of the next.
+        Optional<ThreadClock> waitedFor = threads.stream()
+                .filter(thread -> !(thread.asked(ranOut) instanceof ThreadClock.Asked.Answered))
+                .findFirst();
+        if (waitedFor.isEmpty()) {
+            expire(EndedBy.LIMIT);
+        } else {
+            awaitAnswer(waitedFor.get(), ranOut, ranOut + graceLeft());
+        }
+    }
+
+    /** The grace is one budget, whichever thread has used it. */
+    private synchronized long graceLeft() {
+        return follows.all().stream()
+                .mapToLong(follow -> follow.thread.graceLeft(follow.joinedAt))
+                .min()
+                .orElseThrow();
+    }
+
+    private void awaitAnswer(ThreadClock thread, long ranOut, long giveUp) {
         long now = timer.now();
-        long giveUp = ranOut + thread.graceLeft(started);
         ThreadClock.Asked asked = thread.asked(ranOut);
         if (asked instanceof ThreadClock.Asked.NotYet) {
-            thread.ask();
-            awaitAnswer(later(giveUp, now + SHORTEST_ASK));
+            // A question that began too early is under way; the next one follows it.
+            awaitAnswer(thread, later(giveUp, now + SHORTEST_ASK));
         } else if (asked instanceof ThreadClock.Asked.UnderWay question) {
             long enough = question.failed() ? giveUp : later(giveUp, question.began() + SHORTEST_ASK);
             if (now - enough >= 0) {
-                expire();
+                expire(EndedBy.LIMIT);
             } else {
-                awaitAnswer(enough);
+                awaitAnswer(thread, enough);
             }
-        } else if (asked instanceof ThreadClock.Asked.Answered || now - giveUp >= 0) {
-            expire();
+        } else if (now - giveUp >= 0) {
+            expire(EndedBy.LIMIT);
         } else {
-            alarm = timer.in(Math.min(giveUp - now, Backoff.jittered(ASK_AGAIN)), () -> askAgain(ranOut, giveUp));
+            long again = now + Math.min(giveUp - now, Backoff.jittered(ASK_AGAIN));
+            wakeAt(OptionalLong.of(again), () -> askAgain(thread, giveUp));
         }
     }
 
-    private void askAgain(long ranOut, long giveUp) {
+    private void askAgain(ThreadClock thread, long giveUp) {
         if (timer.now() - giveUp < 0) {
             thread.ask();
         }
         look();
     }
 
-    private void awaitAnswer(long until) {
+    private void awaitAnswer(ThreadClock thread, long until) {
         thread.answered().add(look);
-        wakeAt(until);
+        wakeAt(OptionalLong.of(until), look);
     }
 
-    /** Expires, unless a pause of its own has come between. */
-    private void expire() {
+    /** Expires, unless it was stopped; by the limit on unpaused time not if a pause of its own has come between. */
+    private void expire(EndedBy by) {
         synchronized (this) {
-            if (meter.isPaused() || stopped) {
+            if (stopped) {
                 return;
             }
-            expired = true;
+            if (by == EndedBy.LIMIT && meter.isPaused()) {
+                wakeAt(OptionalLong.empty(), look);
+                return;
+            }
+            endedBy = Optional.of(by);
         }
         onExpired.run();
     }
 
-    private void wakeAt(long moment) {
-        alarm = timer.in(Math.max(0, moment - timer.now()), look);
+    private boolean isWallOver(long now) {
+        return wallEnd.isPresent() && now - wallEnd.getAsLong() >= 0;
+    }
+
+    /** Does {@code then} at that moment (empty: never); at the end of the limit on wall time it looks at the latest. */
+    private void wakeAt(OptionalLong moment, Runnable then) {
+        long now = timer.now();
+        if (wallEnd.isPresent() && (moment.isEmpty() || moment.getAsLong() - wallEnd.getAsLong() >= 0)) {
+            alarm = timer.in(Math.max(0, wallEnd.getAsLong() - now), look);
+        } else if (moment.isPresent()) {
+            alarm = timer.in(Math.max(0, moment.getAsLong() - now), then);
+        }
+    }
+
+    private static OptionalLong earlier(OptionalLong one, OptionalLong other) {
+        if (one.isEmpty() || other.isEmpty()) {
+            return one.isEmpty() ? other : one;
+        }
+        return one.getAsLong() - other.getAsLong() <= 0 ? one : other;
     }
 
     private static long later(long one, long other) {

@@ -6,7 +6,9 @@ import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArraySet;
 import java.util.function.Function;
+import java.util.function.LongConsumer;
 
 /**
  * One thread as its stopwatches share it: its paused time, who waits for a change of it, and the question to the coordinator that comes before
@@ -15,7 +17,7 @@ import java.util.function.Function;
  * <p>1. What changes it, and who waits for that, is on the timer's thread. Its paused time may be read on any: its lock is its monitor, and is taken
  * after a stopwatch's.
  *
- * <p>2. Pausing is one short critical section. Only a resume, a break and its end wake the waiters, and only those who wait for the thread; who waits
+ * <p>2. Pausing is one short critical section (and the stopwatches that await other threads too settle their union). Only a resume, a break and its end wake the waiters, and only those who wait for the thread; who waits
  * for a timer is not among them.
  *
  * <p>3. At most one call is in flight at a time. An answer counts for a stopwatch only if the question began after its time ran out: an
@@ -31,6 +33,8 @@ final class ThreadClock {
     private final PausedTimeTracker tracker;
     private final Waiters changed = new Waiters();
     private final Waiters answered = new Waiters();
+    /** Those that await other threads too: they settle at every change, before anybody looks. */
+    private final Set<LongConsumer> observers = new CopyOnWriteArraySet<>();
 
     /** When the question under way began. */
     private OptionalLong underWay = OptionalLong.empty();
@@ -92,6 +96,23 @@ final class ThreadClock {
         return grace - tracker.unconfirmedPause(joined);
     }
 
+    String threadId() {
+        return threadId;
+    }
+
+    /** {@code settle} is called with the moment of every change from now on, without a lock. Again does nothing. */
+    void observe(LongConsumer settle) {
+        observers.add(settle);
+    }
+
+    void ignore(LongConsumer settle) {
+        observers.remove(settle);
+    }
+
+    private void settle(long now) {
+        observers.forEach(observer -> observer.accept(now));
+    }
+
     /** Told when waiters must look again. */
     Waiters changed() {
         return changed;
@@ -121,9 +142,11 @@ final class ThreadClock {
 
     /** The watch has not been heard any more for so long. */
     void disconnect(long silentFor) {
+        long now = timer.now();
+        // Until then it was exact.
+        settle(now - silentFor);
         boolean wake;
         synchronized (this) {
-            long now = timer.now();
             wake = tracker.disconnect(now, now - silentFor);
         }
         if (wake) {
@@ -136,10 +159,13 @@ final class ThreadClock {
         PausedTimeTracker.Seen seen =
                 new PausedTimeTracker.Seen(Version.of(state), state.paused(), Nanos.of(state.pausedTotal()));
         long slept = Sleep.slept();
+        long now;
         boolean wake;
         synchronized (this) {
-            wake = tracker.apply(new PausedTimeTracker.Now(timer.now(), slept), seen, via);
+            now = timer.now();
+            wake = tracker.apply(new PausedTimeTracker.Now(now, slept), seen, via);
         }
+        settle(now);
         if (wake) {
             changed.wake();
         }

@@ -57,6 +57,21 @@ class ConfigTest {
     }
 
     @Test
+    void theThreadIsItsOwnVariableThenCodexThenClaudeThenTheFile() throws IOException {
+        file("thread_id = \"file\"\n");
+        String[] names = {"PAUSEWATCH_THREAD_ID", "CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID"};
+        for (String name : names) {
+            environment.put(name, "of " + name);
+        }
+        assertEquals(Optional.of("arg"), config().threadId("arg").build().threadId());
+        for (String name : names) {
+            assertEquals(Optional.of("of " + name), config().build().threadId());
+            environment.put(name, "");
+        }
+        assertEquals(Optional.of("file"), config().build().threadId());
+    }
+
+    @Test
     void anAddressInPlainTextHasNothingOfWhatIsForTls() throws IOException {
         String rest = "thread_id = \"t\"\ntoken = \"fleet\"\n";
         for (String forTls : new String[] {"address = \"https://fleet:1\"\n", "tls_ca = \"/ca\"\n"}) {

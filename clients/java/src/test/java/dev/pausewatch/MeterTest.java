@@ -4,7 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
@@ -91,55 +90,10 @@ class MeterTest {
     }
 
     @Test
-    void followingAThreadCreditsNothingOfItsPast() {
-        meter.follow(START + s(1), 0, s(500));
-        assertCharged(2, 2, 500);
-    }
-
-    @Test
-    void g1APlaceFoundLateMovesWhatIsChargedByNoMoreThanTheTimeSince() {
-        // 1 s before it followed, 2 s since; it was assumed to stand at 50 s all the time.
-        Map<Long, Long> chargedOf = Map.of(0L, 3L, 50L, 3L, 51L, 2L, 900L, 1L);
-        chargedOf.forEach((pausedTime, charged) -> {
-            Meter late = new Meter(s(10), START);
-            late.follow(START + s(1), 0, s(50));
-            late.place(START + s(3), s(pausedTime));
-            assertEquals(s(charged), late.charged(START + s(3), s(pausedTime)), pausedTime + " s pausedTime");
-            assertEquals(s(charged + 1), late.charged(START + s(5), s(pausedTime + 1)), pausedTime + " s pausedTime");
-        });
-    }
-
-    @Test
-    void g3APlaceFoundLateCountsFromTheBeginningWhateverPausesOfItsOwnThereWereSince() {
-        // A pause of its own from 5 s to 6 s, and the place at 7 s.
-        Map<Long, Long> chargedOf = Map.of(50L, 6L, 54L, 2L, 900L, 0L);
-        chargedOf.forEach((pausedTime, charged) -> {
-            Meter late = new Meter(s(10), START);
-            late.follow(START, 0, s(50));
-            late.pause(START + s(5), s(50));
-            late.resume(START + s(6), s(50));
-            late.place(START + s(7), s(pausedTime));
-            assertEquals(s(charged), late.charged(START + s(7), s(pausedTime)), pausedTime + " s pausedTime");
-            assertEquals(s(charged + 1), late.charged(START + s(8), s(pausedTime)), pausedTime + " s pausedTime");
-        });
-    }
-
-    @Test
-    void aPlaceFoundLateChargesNothingForAPauseOfItsOwn() {
-        // Its thread was assumed to be paused all the time, and was not.
-        Meter late = new Meter(s(10), START);
-        late.follow(START, 0, s(50));
-        late.pause(START + s(1), s(51));
-        late.resume(START + s(6), s(56));
-        late.place(START + s(8), s(50));
-        assertEquals(s(2), late.charged(START + s(8), s(50)));
-    }
-
-    @Test
     void theEndsOfTheTypesAreSafe() {
         Meter longest = new Meter(Nanos.MAX, START);
         assertEquals(0, longest.charged(START, Nanos.MAX));
-        longest.follow(START, 0, Nanos.MAX);
+        longest.settle(START, Nanos.MAX);
         assertEquals(Nanos.MAX, longest.charged(START, 0));
         assertEquals(0, longest.left(START, 0));
         longest.settle(START, 0);

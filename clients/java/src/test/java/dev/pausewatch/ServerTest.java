@@ -13,6 +13,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
@@ -226,6 +227,34 @@ class ServerTest {
             pause.close();
             pause.close();
             assertFalse(deadline.isPaused(), "a pause ends once");
+        }
+    }
+
+    @Test
+    void aThreadThatIsAwaitedPausesTheDeadlineUntilTheWaitIsOver() {
+        String child = thread + "-child";
+        try (Hold hold = client.hold(child).open()) {
+            assertEquals(1, hold.opened().count());
+            PausableDeadline deadline = client.deadline(thread, Duration.ofMillis(500));
+            PausableDeadline.Pause starting = deadline.pause();
+            PausableDeadline.Wait wait = deadline.awaitThread(child);
+            PausableDeadline.Wait again = deadline.awaitThread(child);
+            starting.close();
+            wait.close();
+            wait.close();
+            assertThrows(TimeoutException.class, () -> deadline.expired().get(1_500, TimeUnit.MILLISECONDS));
+            assertTrue(deadline.isPaused());
+            for (String bad : List.of(thread, "")) {
+                InvalidFieldException refused =
+                        assertThrows(InvalidFieldException.class, () -> deadline.awaitThread(bad));
+                assertEquals("thread_id", refused.field());
+            }
+            again.close();
+            deadline.expired().join();
+            assertEquals(Optional.of(EndedBy.LIMIT), deadline.endedBy());
+            deadline.close();
+            deadline.awaitThread("late").close();
+            assertEquals(1, client.getPauseState(child).count());
         }
     }
 

@@ -37,7 +37,8 @@ class StopwatchTest {
 
     private Stopwatch started(double limit) {
         Stopwatch[] stopwatch = new Stopwatch[1];
-        stopwatch[0] = new Stopwatch(timer, thread, s(limit).toNanos(), () -> expired.add(stopwatch[0]));
+        stopwatch[0] =
+                new Stopwatch(timer, thread, s(limit).toNanos(), Optional.empty(), () -> expired.add(stopwatch[0]));
         stopwatch[0].start();
         timer.settle();
         return stopwatch[0];
@@ -74,7 +75,7 @@ class StopwatchTest {
         assertEquals(0, questions.size());
         timer.advance(s(0.001));
         assertEquals(1, questions.size());
-        assertFalse(stopwatch.read().expired());
+        assertFalse(stopwatch.read().endedBy().isPresent());
         answer(false, 0);
         assertEquals(List.of(stopwatch), expired);
     }
@@ -95,6 +96,21 @@ class StopwatchTest {
         timer.advance(s(0.001));
         answer(false, 1_001);
         assertEquals(List.of(stopwatch), expired);
+    }
+
+    @Test
+    void g1APauseOfItsOwnIsNotChargedWhenItsThreadWasNotPausedAfterAll() {
+        watched(true, 0);
+        thread.disconnect(0);
+        timer.advance(s(5));
+        Stopwatch late = started(1_000);
+        timer.advance(s(1));
+        late.pause();
+        timer.advance(s(4));
+        late.resume();
+        timer.advance(s(2));
+        watched(false, 0);
+        assertEquals(s(2), elapsed(late));
     }
 
     @Test
@@ -319,7 +335,7 @@ class StopwatchTest {
     @Test
     void theLongestLimitIsSafe() {
         Stopwatch[] stopwatch = new Stopwatch[1];
-        stopwatch[0] = new Stopwatch(timer, thread, Nanos.MAX, () -> expired.add(stopwatch[0]));
+        stopwatch[0] = new Stopwatch(timer, thread, Nanos.MAX, Optional.empty(), () -> expired.add(stopwatch[0]));
         stopwatch[0].start();
         watched(false, 0);
         timer.advance(Duration.ofDays(3_650));
@@ -337,9 +353,9 @@ class StopwatchTest {
         thread.disconnect(0);
         // 1 s, the pause until one grace after 2 s, its other 2 s, and the least time of a question.
         timer.advance(GRACE.plus(s(2.2)));
-        assertFalse(stopwatch.read().expired());
+        assertFalse(stopwatch.read().endedBy().isPresent());
         timer.advance(s(0.1));
-        assertTrue(stopwatch.read().expired());
+        assertTrue(stopwatch.read().endedBy().isPresent());
     }
 
     @Test
@@ -351,8 +367,8 @@ class StopwatchTest {
         timer.advance(GRACE);
         thread.disconnect(GRACE.toNanos());
         timer.advance(s(2.2));
-        assertFalse(stopwatch.read().expired());
+        assertFalse(stopwatch.read().endedBy().isPresent());
         timer.advance(s(0.1));
-        assertTrue(stopwatch.read().expired());
+        assertTrue(stopwatch.read().endedBy().isPresent());
     }
 }

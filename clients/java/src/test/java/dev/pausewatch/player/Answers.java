@@ -7,7 +7,6 @@ import dev.pausewatch.ElicitationReleasedException;
 import dev.pausewatch.ElicitationUnknownException;
 import dev.pausewatch.Ending;
 import dev.pausewatch.InvalidFieldException;
-import dev.pausewatch.Lease;
 import dev.pausewatch.LimitExceededException;
 import dev.pausewatch.NoOutstandingElicitationException;
 import dev.pausewatch.PausableDeadline;
@@ -98,17 +97,19 @@ final class Answers {
     }
 
     static Map<String, Object> reading(PausableDeadline.Reading reading) {
-        return Map.of(
-                "wall_ms", ms(reading.wall()),
-                "charged_ms", ms(reading.elapsed()),
-                "remaining_ms", ms(reading.remaining()),
-                "paused", reading.paused(),
-                "expired", reading.expired(),
-                "linked", reading.linked());
+        Map<String, Object> answer = new LinkedHashMap<>();
+        answer.put("wall_ms", ms(reading.wall()));
+        answer.put("charged_ms", ms(reading.elapsed()));
+        answer.put("remaining_ms", ms(reading.remaining()));
+        answer.put("paused", reading.paused());
+        answer.put("expired", reading.expired());
+        reading.endedBy().ifPresent(by -> answer.put("ended_by", name(by)));
+        answer.put("linked", reading.linked());
+        return answer;
     }
 
-    static String name(Lease lease) {
-        return lease.name().toLowerCase(Locale.ROOT);
+    static String name(Enum<?> constant) {
+        return constant.name().toLowerCase(Locale.ROOT);
     }
 
     static double ms(Duration duration) {

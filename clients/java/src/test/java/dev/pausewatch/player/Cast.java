@@ -15,6 +15,7 @@ final class Cast {
     final Map<String, Watch> watches = new ConcurrentHashMap<>();
     final Map<String, PausableDeadline> timeouts = new ConcurrentHashMap<>();
     final Map<String, PausableDeadline.Pause> pauses = new ConcurrentHashMap<>();
+    final Map<String, PausableDeadline.Wait> waits = new ConcurrentHashMap<>();
 
     /** Closes everything, as a program would that uses the library well. */
     void reset() {
@@ -26,6 +27,7 @@ final class Cast {
         watches.clear();
         timeouts.clear();
         pauses.clear();
+        waits.clear();
         clients.clear();
     }
 

@@ -5,9 +5,11 @@ import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import dev.pausewatch.Client;
 import dev.pausewatch.Config;
+import dev.pausewatch.DeadlineOptions;
 import dev.pausewatch.DecrementElicitation;
 import dev.pausewatch.DecrementResult;
 import dev.pausewatch.ElicitationExpiredException;
+import dev.pausewatch.Environments;
 import dev.pausewatch.Hold;
 import dev.pausewatch.HoldBuilder;
 import dev.pausewatch.IncrementElicitation;
@@ -20,6 +22,7 @@ import dev.pausewatch.WatchBuilder;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -75,6 +78,8 @@ final class Step {
             case "expired" -> expired();
             case "pause" -> pause();
             case "resume" -> resume();
+            case "await_thread" -> awaitThread();
+            case "unawait_thread" -> unawaitThread();
             case "stop" -> stop();
             case "timeout_block" -> timeoutBlock();
             default -> throw new IllegalArgumentException("unknown: " + text("do"));
@@ -82,7 +87,7 @@ final class Step {
     }
 
     private Map<String, Object> openClient() {
-        Config.Builder config = Config.fromEnv().address(text("address"));
+        Config.Builder config = Environments.config(environment()).address(text("address"));
         duration("deadline_ms").ifPresent(config::deadline);
         optional("tls_ca").map(Path::of).ifPresent(config::tlsCa);
         optional("token").ifPresent(config::token);
@@ -91,6 +96,16 @@ final class Step {
             old.close();
         }
         return Map.of();
+    }
+
+    private Map<String, String> environment() {
+        Map<String, String> variables = new HashMap<>();
+        if (step.has("environment")) {
+            step.getAsJsonObject("environment")
+                    .asMap()
+                    .forEach((name, value) -> variables.put(name, value.getAsString()));
+        }
+        return variables;
     }
 
     private Map<String, Object> reset() {
@@ -148,7 +163,7 @@ final class Step {
     }
 
     private HoldBuilder holdBuilder() {
-        HoldBuilder builder = client().hold(text("thread_id"));
+        HoldBuilder builder = optional("thread_id").map(client()::hold).orElseGet(client()::hold);
         optional("reason").ifPresent(builder::reason);
         optional("holder").ifPresent(builder::holder);
         duration("ttl_ms").ifPresent(builder::ttl);
@@ -197,12 +212,17 @@ final class Step {
     }
 
     private Map<String, Object> timeout() {
-        Duration limit = duration("limit_ms").orElseThrow();
-        PausableDeadline deadline = duration("disconnect_grace_ms")
-                .map(grace -> client().deadline(text("thread_id"), limit, grace))
-                .orElseGet(() -> client().deadline(text("thread_id"), limit));
-        cast.timeouts.put(text("timeout"), deadline);
+        cast.timeouts.put(text("timeout"), startDeadline());
         return Map.of();
+    }
+
+    private PausableDeadline startDeadline() {
+        DeadlineOptions options = DeadlineOptions.defaults();
+        options = duration("disconnect_grace_ms")
+                .map(options::withDisconnectGrace)
+                .orElse(options);
+        options = duration("max_wall_ms").map(options::withMaxWall).orElse(options);
+        return client().deadline(text("thread_id"), duration("limit_ms").orElseThrow(), options);
     }
 
     private Map<String, Object> expired() throws Exception {
@@ -220,6 +240,16 @@ final class Step {
         return Map.of();
     }
 
+    private Map<String, Object> awaitThread() {
+        cast.waits.put(text("timeout") + "/" + text("wait"), deadline().awaitThread(text("thread_id")));
+        return Map.of();
+    }
+
+    private Map<String, Object> unawaitThread() {
+        cast.waits.remove(text("timeout") + "/" + text("wait")).close();
+        return Map.of();
+    }
+
     private Map<String, Object> stop() {
         PausableDeadline.Reading last = deadline().read();
         deadline().close();
@@ -228,20 +258,24 @@ final class Step {
 
     private Map<String, Object> timeoutBlock() {
         long start = System.nanoTime();
-        String outcome;
-        try (PausableDeadline deadline =
-                client().deadline(text("thread_id"), duration("limit_ms").orElseThrow())) {
+        Map<String, Object> answer = new HashMap<>();
+        PausableDeadline deadline = startDeadline();
+        try (deadline) {
             Executor later =
                     CompletableFuture.delayedExecutor(step.get("work_ms").getAsLong(), TimeUnit.MILLISECONDS);
-            outcome = deadline.orTimeout(CompletableFuture.supplyAsync(() -> "finished", later))
-                    .join();
+            answer.put(
+                    "outcome",
+                    deadline.orTimeout(CompletableFuture.supplyAsync(() -> "finished", later))
+                            .join());
         } catch (CompletionException failed) {
             if (!(failed.getCause() instanceof TimeoutException)) {
                 throw failed;
             }
-            outcome = "timed_out";
+            answer.put("outcome", "timed_out");
+            deadline.endedBy().ifPresent(by -> answer.put("ended_by", Answers.name(by)));
         }
-        return Map.of("outcome", outcome, "wall_ms", Answers.ms(Duration.ofNanos(System.nanoTime() - start)));
+        answer.put("wall_ms", Answers.ms(Duration.ofNanos(System.nanoTime() - start)));
+        return answer;
     }
 
     private Client client() {

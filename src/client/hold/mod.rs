@@ -5,12 +5,16 @@
 //!    reports that the elicitation is closed: a restarted server gives every lease one full ttl again.
 //! 3. All decrements of one hold carry the same request id: a repeated release counts once and gets the first response
 //!    (G4).
-//! 4. Whatever fails here, the lease bounds the pause (G2).
+//! 4. A server with a maximum pause cuts the end of a lease. The holder sees that in the answers: see `last_end.rs`.
+//! 5. Whatever fails here, the lease bounds the pause (G2).
+mod last_end;
+
 use super::{
     Client, DecrementElicitationRequest, DecrementElicitationResponse, Elicitation, Error, IncrementElicitationRequest,
     IncrementElicitationResponse, RenewElicitationRequest, retry,
 };
 use crate::trace::WaitSpan;
+use last_end::LastEnd;
 use std::{env, path::Path, process, sync::Arc, time::Duration};
 use tokio::{
     runtime::Handle,
@@ -98,11 +102,13 @@ impl HoldBuilder {
             return Err(Error::Other(Box::new(status)));
         };
         let lease = Arc::new(watch::Sender::new(Lease::Held));
+        let last_end = LastEnd::new(Instant::now(), &elicitation, ttl);
         let renewal = Renewal {
             client: client.with_deadline(client.deadline().min(ttl / 3)),
             thread_id,
             elicitation_id: elicitation.elicitation_id.clone(),
             ttl,
+            last_end: last_end.clone(),
         };
         let renewer = tokio::spawn(renewal.run(sent, lease.clone())).abort_handle();
         let runtime = Handle::current();
@@ -114,6 +120,7 @@ impl HoldBuilder {
             ttl,
             decrement_id,
             lease,
+            last_end,
             renewer,
             result: OnceCell::new(),
             runtime,
@@ -187,6 +194,7 @@ pub struct Hold {
     ttl: Duration,
     decrement_id: String,
     lease: Arc<watch::Sender<Lease>>,
+    last_end: LastEnd,
     renewer: AbortHandle,
     result: OnceCell<Release>,
     runtime: Handle,
@@ -218,6 +226,15 @@ impl Hold {
     pub async fn lost(&self) -> Lease {
         let mut lease = self.lease.subscribe();
         *lease.wait_for(|lease| *lease != Lease::Held).await.expect("the hold has a sender")
+    }
+
+    /// Waits until it is known that the server ends the pause at its maximum length (`serve --max-pause`), and returns when that
+    /// is. It is known as soon as the lease gets less time than it asked for, so at least two thirds of a ttl before.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, nothing is lost.
+    pub async fn last_end(&self) -> Instant {
+        self.last_end.known().await
     }
 
     /// Closes the elicitation, and returns whether it was open until now. Calling it again returns the same.
@@ -288,6 +305,7 @@ struct Renewal {
     thread_id: String,
     elicitation_id: String,
     ttl: Duration,
+    last_end: LastEnd,
 }
 
 impl Renewal {
@@ -307,7 +325,8 @@ impl Renewal {
                 never = set_overdue(expires, &lease) => match never {},
             };
             match answer {
-                Ok(_) => {
+                Ok(answer) => {
+                    self.last_end.learn(sent, answer.elicitation.as_ref(), self.ttl);
                     expires = retry::deadline_after(Instant::now(), self.ttl);
                     next = retry::deadline_after(sent, self.ttl / 3);
                     retry_delays = delays();

@@ -1,0 +1,70 @@
+package dev.pausewatch;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * How long any of several threads has been paused. Pure: no clock is read, and the paused time of each thread is an argument, by its name. All
+ * times are nanoseconds.
+ *
+ * <p>While all of them are heard, that is exact: {@link #settle} marks every change of one, and between two marks each was paused all the while
+ * or not at all. Of a gap, in which one could not be heard, it is learnt how long each was paused, but not when:
+ *
+ * <p>1. A gap counts as much as is possible: the sum of their pauses, but at most its length, and at least the longest. So no pause is ever
+ * charged, and what is too much is less than the gap.
+ *
+ * <p>2. A thread that is removed in a gap counts with what is known of it by then.
+ */
+final class PausedUnion {
+    /** The union up to the mark, and the paused time of each thread there. */
+    private long total;
+
+    private long mark;
+    private final Map<String, Long> atMark = new HashMap<>();
+    /** How long those were paused that were removed since the mark. */
+    private final List<Long> gone = new ArrayList<>();
+
+    PausedUnion(long now) {
+        mark = now;
+    }
+
+    /** From now on that thread counts too. */
+    void add(String name, long pausedTime) {
+        atMark.put(name, pausedTime);
+    }
+
+    /** From now on that thread does not count. */
+    void remove(String name, long pausedTime) {
+        gone.add(pausedTime - atMark.remove(name));
+    }
+
+    /** Moves the mark: a change of a thread, or the end of a gap. What is earlier than the mark changes nothing. */
+    void settle(long now, Map<String, Long> pausedTimes) {
+        if (now - mark < 0) {
+            return;
+        }
+        total = total(now, pausedTimes);
+        mark = now;
+        atMark.putAll(pausedTimes);
+        gone.clear();
+    }
+
+    /** How long any of them has been paused, as far as is known now. */
+    long total(long now, Map<String, Long> pausedTimes) {
+        long longest = Long.MIN_VALUE;
+        long sum = 0;
+        for (long one : gone) {
+            longest = Math.max(longest, one);
+            sum += one;
+        }
+        for (Map.Entry<String, Long> thread : pausedTimes.entrySet()) {
+            long one = thread.getValue() - atMark.get(thread.getKey());
+            longest = Math.max(longest, one);
+            sum += one;
+        }
+        // The longest may be longer than the time since the mark: a correction of what was assumed before.
+        return total + Math.max(longest, Math.min(sum, Math.max(0, now - mark)));
+    }
+}

@@ -1,0 +1,70 @@
+"""Stopwatches under threads, on a moved clock: limits of 10 s, a disconnect grace of 30 s."""
+
+from __future__ import annotations
+
+import pausewatch as pw
+from pausewatch._io.durations import SECOND, to_seconds
+from pausewatch._stopwatch.controller import Controller
+from pausewatch._stopwatch.ticking import Ticking
+
+from .fake_runtime import FakeRuntime, Stream
+
+LOST = pw.Unavailable.of("connection lost")
+
+
+class Stage:
+    """A controller, and a server of whose threads nobody has ever heard."""
+
+    def __init__(self, grace: float = 30) -> None:
+        self.runtime = FakeRuntime()
+        self.controller = Controller(self.runtime, 5 * SECOND, round(grace * SECOND))
+        self.ended: list[tuple[Ticking, float]] = []
+        self.connected = True
+
+    def start(self, thread_id: str = "t", limit: float | None = 10, max_wall: float | None = None) -> Ticking:
+        length = None if limit is None else round(limit * SECOND)
+        wall = None if max_wall is None else round(max_wall * SECOND)
+        began = self.runtime.now()
+        ticking = Ticking(self.runtime, self.controller, thread_id, length, began, lambda: self._ended(ticking), wall)
+        return ticking
+
+    def linked(self, thread_id: str = "t", limit: float | None = 10, max_wall: float | None = None) -> Ticking:
+        """One whose thread is known to run."""
+        ticking = self.start(thread_id, limit, max_wall)
+        stream = self.stream
+        stream.state(thread_id, 1)
+        stream.complete()
+        return ticking
+
+    @property
+    def stream(self) -> Stream:
+        return self.runtime.streams[-1]
+
+    def disconnect(self) -> None:
+        self.connected = False
+        self.stream.end(LOST)
+
+    def answer(self, answer: object) -> None:
+        """To the one question that is under way."""
+        [asked] = self.runtime.calls
+        assert asked.call.method == "GetPauseState"
+        asked.answer(answer)
+
+    def move_to(self, seconds: float) -> None:
+        """Moves the clock; the server that is connected sends its heartbeats."""
+        while self.runtime.seconds + 15 < seconds:
+            self.runtime.move_to(self.runtime.seconds + 15)
+            if self.connected:
+                for stream in self.runtime.streams:
+                    stream.heartbeat()
+        self.runtime.move_to(seconds)
+
+    def _ended(self, ticking: Ticking) -> None:
+        self.ended.append((ticking, self.runtime.seconds))
+
+    def expiries(self) -> list[float]:
+        return [when for ticking, when in self.ended if ticking.is_expired]
+
+
+def elapsed(ticking: Ticking) -> float:
+    return to_seconds(ticking.elapsed())

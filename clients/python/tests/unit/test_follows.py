@@ -1,0 +1,77 @@
+"""The paused time of a thread, as a stopwatch that joined it counts it, and what is charged with it."""
+
+from __future__ import annotations
+
+from pausewatch._stopwatch.follows import Follow
+from pausewatch._stopwatch.meter import Meter
+from pausewatch._stopwatch.paused_time import Joined
+
+
+class Clock:
+    """A thread whose paused time is what the test says."""
+
+    def __init__(self, paused_time: int) -> None:
+        self.paused = paused_time
+        self.joined = Joined()
+
+    def join(self, now: int) -> tuple[int, Joined]:
+        return self.paused, self.joined
+
+    def paused_time(self, now: int) -> int:
+        return self.paused
+
+
+class Joining:
+    """A stopwatch with a limit of 10 that has joined at `now`, when the thread was assumed to stand at `paused_time`."""
+
+    def __init__(self, now: int, paused_time: int) -> None:
+        self.clock = Clock(paused_time)
+        self.follow = Follow(self.clock, now)  # type: ignore[arg-type]
+        self.meter = Meter(10, now, self.follow.paused_time(now))
+
+    def pause(self, now: int, paused_time: int) -> None:
+        self.meter.pause(now, self._use(now, paused_time))
+
+    def resume(self, now: int, paused_time: int) -> None:
+        self.meter.resume(now, self._use(now, paused_time))
+
+    def place(self, now: int, paused_time: int) -> None:
+        self.clock.joined.place = (now, paused_time)
+
+    def charged(self, now: int, paused_time: int) -> int:
+        self.clock.paused = paused_time
+        return self.meter.charged(now, self.follow.paused_time(now))
+
+    def _use(self, now: int, paused_time: int) -> int:
+        self.clock.paused = paused_time
+        self.follow.settle(now)
+        return self.follow.paused_time(now)
+
+
+def test_g1_a_place_found_late_moves_what_is_charged_by_no_more_than_the_time_since() -> None:
+    # 2 s since it joined; it was assumed to stand at 50 s all the time.
+    for paused_time, charged in [(0, 2), (50, 2), (51, 1), (900, 0)]:
+        joining = Joining(1, 50)
+        joining.place(3, paused_time)
+        assert joining.charged(3, paused_time) == charged, paused_time
+        assert joining.charged(5, paused_time + 1) == charged + 1, paused_time
+
+
+def test_g3_a_place_found_late_counts_from_the_join_whatever_pauses_of_its_own_there_were_since() -> None:
+    # A pause of its own from 5 s to 6 s, and the place at 7 s.
+    for paused_time, charged in [(50, 6), (54, 2), (900, 0)]:
+        joining = Joining(0, 50)
+        joining.pause(5, 50)
+        joining.resume(6, 50)
+        joining.place(7, paused_time)
+        assert joining.charged(7, paused_time) == charged, paused_time
+        assert joining.charged(8, paused_time) == charged + 1, paused_time
+
+
+def test_a_place_found_late_charges_nothing_for_a_pause_of_its_own() -> None:
+    # Its thread was assumed to be paused all the time, and was not.
+    joining = Joining(0, 50)
+    joining.pause(1, 51)
+    joining.resume(6, 56)
+    joining.place(8, 50)
+    assert joining.charged(8, 50) == 2

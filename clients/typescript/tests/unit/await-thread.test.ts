@@ -1,0 +1,211 @@
+/** A stopwatch of thread "t", with a limit of 10 s, that awaits "child". */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { PauseState } from "../../src/messages.js";
+import { Stopwatch } from "../../src/stopwatch/stopwatch.js";
+import { ThreadClock } from "../../src/stopwatch/thread.js";
+import { ManualClock, settled } from "../support/clock.js";
+
+/** Threads that are heard from the beginning, whose coordinator answers when it is told to. */
+class Family {
+  readonly clock = new ManualClock();
+  readonly asked = new Map<string, { answer: (state: PauseState) => void; fail: () => void }>();
+  readonly #threads = new Map<string, ThreadClock>();
+  readonly #graceMs: number;
+  #revision = 1n;
+
+  constructor(graceMs = 30_000) {
+    this.#graceMs = graceMs;
+  }
+
+  thread(threadId: string): ThreadClock {
+    let thread = this.#threads.get(threadId);
+    if (thread === undefined) {
+      const ask = () =>
+        new Promise<PauseState>((answer, reject) => {
+          this.asked.set(threadId, { answer, fail: () => reject(new Error("nobody there")) });
+        });
+      thread = new ThreadClock(threadId, { ask, graceMs: this.#graceMs }, this.clock);
+      this.#threads.set(threadId, thread);
+      this.tell(threadId, false, 0, true);
+    }
+    return thread;
+  }
+
+  tell(threadId: string, paused: boolean, pausedTotalMs: number, gap = false): void {
+    this.thread(threadId).apply(this.#state(threadId, paused, pausedTotalMs), { by: "watch", gap });
+  }
+
+  start(threadId: string, ...awaited: string[]): Stopwatch {
+    const stopwatch = new Stopwatch(10_000, Number.POSITIVE_INFINITY, this.clock, () => undefined);
+    stopwatch.follow(this.thread(threadId));
+    for (const each of awaited) stopwatch.awaitThread(each, () => this.thread(each));
+    return stopwatch;
+  }
+
+  disconnect(): void {
+    for (const thread of this.#threads.values()) thread.disconnect();
+  }
+
+  /** Answers the questions about all threads that were asked about. */
+  async answer(...paused: string[]): Promise<void> {
+    for (const [threadId, { answer }] of this.asked) answer(this.#state(threadId, paused.includes(threadId), 0));
+    this.asked.clear();
+    await settled();
+  }
+
+  async fail(threadId: string): Promise<void> {
+    this.asked.get(threadId)?.fail();
+    this.asked.delete(threadId);
+    await settled();
+  }
+
+  #state(threadId: string, paused: boolean, pausedTotalMs: number): PauseState {
+    const revision = this.#revision++;
+    return { threadId, count: paused ? 1 : 0, paused, revision, pausedTotalMs, elicitations: [], storeEpoch: 1n };
+  }
+}
+
+test("g3: it stands still while any of them is paused, and a moment counts once", async () => {
+  const family = new Family();
+  const stopwatch = family.start("t", "child");
+  await family.clock.advance(2_000);
+  family.tell("child", true, 0);
+  await family.clock.advance(3_000);
+  assert.deepEqual([stopwatch.paused, stopwatch.elapsedMs], [true, 2_000]);
+  family.tell("t", true, 0);
+  await family.clock.advance(95_000);
+  family.tell("child", false, 98_000);
+  assert.deepEqual([stopwatch.paused, stopwatch.elapsedMs], [true, 2_000]);
+  await family.clock.advance(100_000);
+  family.tell("t", false, 195_000);
+  await family.clock.advance(8_000);
+  assert.deepEqual([stopwatch.paused, stopwatch.elapsedMs], [false, 10_000]);
+  await family.answer();
+  assert.equal(stopwatch.expired, true);
+});
+
+test("g1: every thread is asked about before it expires", async () => {
+  const family = new Family();
+  const stopwatch = family.start("t", "child", "other");
+  await family.clock.advance(10_000);
+  assert.deepEqual([...family.asked.keys()].sort(), ["child", "other", "t"]);
+  await family.answer("child");
+  assert.deepEqual([stopwatch.expired, stopwatch.paused], [false, true]);
+  await family.clock.advance(40_000);
+  family.tell("child", false, 40_000);
+  await family.answer();
+  assert.equal(stopwatch.expired, true);
+});
+
+test("a thread counts as long as something waits for it", async () => {
+  const family = new Family();
+  const stopwatch = family.start("t", "child", "child");
+  await family.clock.advance(1_000);
+  family.tell("child", true, 0);
+  await family.clock.advance(10_000);
+  assert.equal(stopwatch.unawaitThread("child"), false);
+  await family.clock.advance(1_000);
+  assert.deepEqual([stopwatch.paused, stopwatch.elapsedMs], [true, 1_000]);
+  assert.equal(stopwatch.unawaitThread("child"), true);
+  assert.equal(stopwatch.paused, false);
+  await family.clock.advance(9_000);
+  assert.deepEqual([...family.asked.keys()], ["t"]);
+  await family.answer();
+  assert.equal(stopwatch.expired, true);
+});
+
+test("a cycle freezes both while either is paused", async () => {
+  const family = new Family();
+  const both = [family.start("t", "child"), family.start("child", "t")];
+  await family.clock.advance(3_000);
+  family.tell("child", true, 0);
+  await family.clock.advance(27_000);
+  assert.deepEqual(
+    both.map(({ elapsedMs }) => elapsedMs),
+    [3_000, 3_000],
+  );
+});
+
+test("g1: of a gap as much counts as is possible", async () => {
+  for (const [own, child, counts] of [
+    [20_000, 30_000, 50_000],
+    [50_000, 40_000, 60_000],
+    [0, 60_000, 60_000],
+    [60_000, 60_000, 60_000],
+    [0, 0, 0],
+  ] as const) {
+    const family = new Family(120_000);
+    const stopwatch = family.start("t", "child");
+    await family.clock.advance(1_000);
+    family.tell("child", true, 0);
+    await family.clock.advance(2_000);
+    family.tell("child", false, 2_000);
+    family.disconnect();
+    await family.clock.advance(60_000);
+    family.tell("t", false, own, true);
+    family.tell("child", false, 2_000 + child, true);
+    assert.equal(stopwatch.elapsedMs, 1_000 + 60_000 - counts, `${own}, ${child}`);
+  }
+});
+
+test("g3: what was seen before a gap does not count within it", async () => {
+  const family = new Family();
+  const stopwatch = family.start("t", "child");
+  await family.clock.advance(1_000);
+  family.tell("t", true, 0);
+  family.tell("child", true, 0);
+  await family.clock.advance(30_000);
+  family.disconnect();
+  await family.clock.advance(2_000);
+  family.tell("t", false, 30_000, true);
+  family.tell("child", false, 30_000, true);
+  assert.equal(stopwatch.elapsedMs, 3_000);
+});
+
+test("g3: nor does what was before the child was awaited", async () => {
+  const family = new Family();
+  const stopwatch = family.start("t");
+  const silent = new ThreadClock("child", { ask: () => new Promise(() => undefined), graceMs: 30_000 }, family.clock);
+  await family.clock.advance(1_000);
+  family.tell("t", true, 0);
+  await family.clock.advance(20_000);
+  family.tell("t", false, 20_000);
+  await family.clock.advance(4_000);
+  stopwatch.awaitThread("child", () => silent);
+  family.disconnect();
+  await family.clock.advance(15_000);
+  family.tell("t", false, 30_000, true);
+  const state = { threadId: "child", count: 0, paused: false, revision: 1n, pausedTotalMs: 10_000 };
+  silent.apply({ ...state, elicitations: [], storeEpoch: 1n }, { by: "watch", gap: true });
+  assert.equal(stopwatch.elapsedMs, 5_000);
+});
+
+test("g2: cut off, a child that was paused counts for the grace, which is one budget", async () => {
+  const family = new Family(5_000);
+  const stopwatch = family.start("t", "child");
+  await family.clock.advance(1_000);
+  family.tell("child", true, 0);
+  await family.clock.advance(1_000);
+  family.disconnect();
+  await family.clock.advance(4_900);
+  assert.deepEqual([stopwatch.paused, stopwatch.elapsedMs], [true, 1_000]);
+  // The pause until 7 s, the other 9 s, and the least time of a question.
+  await family.clock.advance(16_249 - 6_900);
+  assert.equal(stopwatch.expired, false);
+  await family.clock.advance(1);
+  assert.equal(stopwatch.expired, true);
+});
+
+test("g2: a child that cannot be asked about does not keep it for longer than the grace", async () => {
+  const family = new Family(5_000);
+  const stopwatch = family.start("t", "child");
+  await family.clock.advance(10_000);
+  for (let waited = 0; waited < 5_000; waited += 250) {
+    assert.equal(stopwatch.expired, false);
+    await family.fail("child");
+    await family.answer();
+    await family.clock.advance(250);
+  }
+  assert.equal(stopwatch.expired, true);
+});

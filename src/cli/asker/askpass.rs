@@ -1,0 +1,135 @@
+//! `pausewatch askpass`: what ssh, git and sudo call to ask a person for a passphrase, with the thread paused meanwhile.
+//!
+//! 1. The answer goes from the real program's standard output, which is ours, to the caller. This process never has it.
+//! 2. A problem with the pause is a warning: the person is asked anyway. The exit code is that of the real program.
+//! 3. A real program that calls this one again is an error, not a loop.
+use super::{real_program, terminal};
+use crate::cli::{
+    connection::{Connection, Thread},
+    exit,
+    failure::{self, say},
+    hold,
+};
+use crate::exec::supervise::SpawnError;
+use std::{
+    env,
+    ffi::OsString,
+    os::unix::process::CommandExt,
+    process::{Command, ExitCode},
+    time::Duration,
+};
+
+/// The variable by which a real program that calls this one is recognized.
+const ACTIVE: &str = "PAUSEWATCH_ASKPASS_ACTIVE";
+/// The usual programs, those of the desktops after the one that a distribution chose.
+const NAMES: [&str; 6] = [
+    "ssh-askpass",
+    "ksshaskpass",
+    "lxqt-openssh-askpass",
+    "gnome-ssh-askpass",
+    "x11-ssh-askpass",
+    "seahorse-ssh-askpass",
+];
+/// The directories where distributions have them.
+const DIRECTORIES: [&str; 6] = [
+    "/usr/lib/ssh",
+    "/usr/libexec",
+    "/usr/lib/openssh",
+    "/usr/libexec/openssh",
+    "/usr/lib/seahorse",
+    "/usr/libexec/seahorse",
+];
+/// The longest reason of an elicitation, in bytes.
+const MAX_REASON: usize = 1_024;
+
+/// The arguments of `askpass`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// The question; it is the reason of the pause, which list, get and watch show.
+    #[arg(value_name = "PROMPT", default_value = "", hide_default_value = true)]
+    prompt: OsString,
+    /// The lease, 1s to 24h: if pausewatch is killed, the pause ends within this time.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = crate::cli::duration::parse_ttl)]
+    ttl: Duration,
+    /// Ask at the terminal, without a pause.
+    #[arg(long, hide = true)]
+    at_terminal: bool,
+    #[command(flatten)]
+    thread: Thread,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+const AFTER_HELP: &str = "\
+A link to pausewatch named pausewatch-askpass is this command, for SSH_ASKPASS (with SSH_ASKPASS_REQUIRE=force), GIT_ASKPASS \
+and SUDO_ASKPASS.
+
+The program that PAUSEWATCH_ASKPASS names asks the person; else ssh-askpass, ksshaskpass or another usual one; else, and without a \
+display, the terminal does. Its output and its exit status are those of this command. If the thread cannot be paused, pausewatch prints \
+a warning, and the person is asked anyway.";
+
+/// Asks, and returns the exit code of the program that asked.
+pub(crate) fn run(args: Args) -> ExitCode {
+    if args.at_terminal {
+        return terminal::ask(&args.prompt.to_string_lossy());
+    }
+    if env::var_os(ACTIVE).is_some() {
+        say("askpass", "the program that asks calls pausewatch askpass again; name another in PAUSEWATCH_ASKPASS");
+        return ExitCode::from(exit::FAILED);
+    }
+    let command = match command(&args.prompt) {
+        Ok(command) => command,
+        Err(why) => {
+            say("askpass", &why);
+            return ExitCode::from(exit::FAILED);
+        }
+    };
+    if let Err(why) = args.connection.settings().and_then(|settings| settings.config()) {
+        say("askpass", &format!("{why}; asking without a pause"));
+        let error = SpawnError::from(Command::new(&command[0]).args(&command[1..]).env(ACTIVE, "1").exec());
+        return failure::cannot_run("askpass", &command[0], &error);
+    }
+    hold::run(
+        hold::Args::around(command, reason(&args.prompt.to_string_lossy()), args.ttl, args.thread, args.connection)
+            .with_variable(ACTIVE, "1"),
+    )
+}
+
+fn command(prompt: &OsString) -> Result<Vec<OsString>, String> {
+    let named = env::var_os("PAUSEWATCH_ASKPASS").is_some_and(|value| !value.is_empty());
+    let found = real_program::find("PAUSEWATCH_ASKPASS", &NAMES, &DIRECTORIES)?;
+    let has_display = cfg!(target_os = "macos")
+        || ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| env::var_os(name).is_some_and(|value| !value.is_empty()));
+    let at_terminal = || -> Result<Vec<OsString>, String> {
+        let own = env::current_exe().map_err(|error| format!("the path of pausewatch: {error}"))?;
+        Ok(vec![own.into(), "askpass".into(), "--at-terminal".into(), "--".into(), prompt.clone()])
+    };
+    match found {
+        Some(program) if named || has_display || !terminal::exists() => Ok(vec![program.into(), prompt.clone()]),
+        _ if terminal::exists() => at_terminal(),
+        _ => Err("no program to ask with and no terminal: name one in PAUSEWATCH_ASKPASS".into()),
+    }
+}
+
+/// The prompt as a reason: one line, without the colon at its end, within the limit of the service.
+pub(super) fn reason(prompt: &str) -> String {
+    let line: String = prompt.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line = line.trim().trim_end_matches(':');
+    let end = (0..=line.len().min(MAX_REASON)).rev().find(|end| line.is_char_boundary(*end));
+    line[..end.unwrap_or(0)].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_becomes_a_reason_within_the_limit() {
+        assert_eq!(reason("Enter passphrase for key '/k':\u{20}"), "Enter passphrase for key '/k'");
+        assert_eq!(reason("a\nb\u{1b}c"), "a b c");
+        assert_eq!(reason(""), "");
+        assert_eq!(reason(&"é".repeat(600)).len(), 1_024);
+        assert_eq!(reason(&format!("x{}", "é".repeat(600))).len(), 1_023);
+    }
+}

@@ -1,0 +1,20 @@
+//! Programs that stand in front of the ones that ask people for passphrases: the thread is paused while they ask.
+pub(super) mod askpass;
+pub(super) mod pinentry;
+mod real_program;
+mod terminal;
+
+use std::{ffi::OsString, path::Path};
+
+/// The arguments of this process, with the command that the name of a link stands for: `pausewatch-askpass PROMPT` is
+/// `pausewatch askpass -- PROMPT`. ssh, sudo and gpg-agent start a path without arguments of their own.
+pub(super) fn with_command_of_link(arguments: Vec<OsString>) -> Vec<OsString> {
+    let name = arguments.first().map(Path::new).and_then(Path::file_name).and_then(|name| name.to_str());
+    let command = match name {
+        Some("pausewatch-askpass") => "askpass",
+        Some("pausewatch-pinentry") => "pinentry",
+        _ => return arguments,
+    };
+    let mut rest = arguments.into_iter();
+    rest.next().into_iter().chain([command.into(), "--".into()]).chain(rest).collect()
+}

@@ -1,0 +1,143 @@
+//! `pausewatch pinentry`: stands between gpg-agent and the real pinentry, and pauses the thread while a person is asked.
+//!
+//! 1. Every byte is passed on as it is, in both directions. No line is logged, and only the description of a question leaves
+//!    this process, as the reason of the pause.
+//! 2. A problem with the pause is a warning on standard error: the person is asked anyway.
+//! 3. The exit code is that of the real pinentry.
+mod question;
+mod user_data;
+
+use super::{askpass::reason, real_program};
+use crate::cli::{connection, exit, failure, hold};
+use crate::client::{Hold, Settings};
+use crate::exec::supervise::{ExitAction, SignalListener};
+use question::Questions;
+use rustix::process::{Pid, Signal};
+use std::{env, ffi::OsString, io, path::Path, process::ExitCode, process::Stdio, time::Duration};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, stdin, stdout},
+    process::{Child, Command},
+};
+
+const NAMES: [&str; 7] =
+    ["pinentry", "pinentry-gnome3", "pinentry-qt", "pinentry-gtk-2", "pinentry-mac", "pinentry-curses", "pinentry-tty"];
+const DIRECTORIES: [&str; 3] = ["/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"];
+const TTL: Duration = Duration::from_secs(30);
+const PASSED_ON: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
+
+/// The arguments of `pinentry`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// The arguments of the real pinentry.
+    #[arg(value_name = "ARG", trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+const AFTER_HELP: &str = "\
+A link to pausewatch named pausewatch-pinentry is this command, for pinentry-program in gpg-agent.conf. The pinentry that \
+PAUSEWATCH_PINENTRY names asks the person, else pinentry or another usual one.
+
+gpg-agent is a daemon, so the coordinator and the thread come from PINENTRY_USER_DATA of the program that uses the key: \
+PAUSEWATCH_ADDRESS=...,PAUSEWATCH_THREAD_ID=...,PAUSEWATCH_TOKEN=... Every process of the same user can read it there: use a token \
+for this thread only. Without it, the environment of gpg-agent and the config file apply.";
+
+/// Passes on what gpg-agent and the real pinentry say, and returns the exit code of the latter.
+pub(crate) fn run(args: Args) -> ExitCode {
+    let program = match real_program::find("PAUSEWATCH_PINENTRY", &NAMES, &DIRECTORIES) {
+        Ok(Some(program)) => program,
+        Ok(None) => return fail("there is no pinentry: install one, or name it in PAUSEWATCH_PINENTRY"),
+        Err(why) => return fail(&why),
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error.to_string()),
+    };
+    let ended = runtime.block_on(stand_between(&program, args.arguments));
+    runtime.shutdown_background();
+    match ended {
+        Ok(action) => action.carry_out(),
+        Err(error) => fail(&format!("{}: {error}", program.display())),
+    }
+}
+
+async fn stand_between(program: &Path, arguments: Vec<OsString>) -> io::Result<ExitAction> {
+    let mut listener = SignalListener::catching(&[], &PASSED_ON)?;
+    let mut child = Command::new(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut hold = None;
+    let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+    let result = {
+        let talk = pass_on(&mut child, &mut hold);
+        tokio::pin!(talk);
+        loop {
+            tokio::select! {
+                result = &mut talk => break result,
+                signal = listener.recv() => {
+                    // A pinentry that has ended is no problem.
+                    let _ = pid.map(|pid| signal.send(pid));
+                }
+            }
+        }
+    };
+    if let Some(hold) = hold {
+        hold::close(&hold).await;
+    }
+    result?;
+    Ok(ExitAction::of(child.wait().await?, false, false))
+}
+
+/// Passes lines on until pinentry has closed its output. `hold` is open while a question is.
+async fn pass_on(child: &mut Child, hold: &mut Option<Hold>) -> io::Result<()> {
+    let mut to_pinentry = child.stdin.take();
+    let mut from_pinentry = BufReader::new(child.stdout.take().expect("it is piped"));
+    let (mut from_agent, mut to_agent) = (BufReader::new(stdin()), stdout());
+    let mut questions = Questions::default();
+    let (mut command, mut answer) = (Vec::new(), Vec::new());
+    loop {
+        // A read that is given up keeps what it has read so far in its buffer.
+        tokio::select! {
+            read = from_agent.read_until(b'\n', &mut command), if to_pinentry.is_some() => {
+                let is_end = read? == 0;
+                if let Some(description) = questions.command(&command) && hold.is_none() {
+                    *hold = open(&description).await;
+                }
+                if let Some(pinentry) = &mut to_pinentry && (pinentry.write_all(&command).await.is_err() || is_end) {
+                    to_pinentry = None;
+                }
+                command.clear();
+            }
+            read = from_pinentry.read_until(b'\n', &mut answer) => {
+                let is_end = read? == 0;
+                // The clock goes on only when the answer is known, and before its reader does.
+                if questions.answer(&answer) && let Some(hold) = hold.take() {
+                    hold::close(&hold).await;
+                }
+                to_agent.write_all(&answer).await?;
+                to_agent.flush().await?;
+                answer.clear();
+                if is_end {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Pauses the thread, or warns.
+async fn open(description: &str) -> Option<Hold> {
+    let opened = async {
+        let data = env::var("PINENTRY_USER_DATA").unwrap_or_default();
+        let settings = user_data::settings(&data)?.or(Settings::from_env().map_err(|why| why.to_string())?);
+        let thread = settings.thread_id.clone().ok_or("no thread: PINENTRY_USER_DATA has no PAUSEWATCH_THREAD_ID")?;
+        let client = connection::client(&settings).map_err(|why| why.to_string())?;
+        let holder = hold::default_holder(&["pinentry".into()]);
+        let hold = client.hold(thread).reason(reason(description)).holder(holder).ttl(TTL);
+        hold.open().await.map_err(|error| failure::call_error(&error, &settings.address.unwrap_or_default()))
+    };
+    opened.await.map_err(|why: String| failure::say("pinentry", &format!("{why}; asking without a pause"))).ok()
+}
+
+fn fail(why: &str) -> ExitCode {
+    failure::say("pinentry", why);
+    ExitCode::from(exit::FAILED)
+}

@@ -1,0 +1,46 @@
+//! The settings in `PINENTRY_USER_DATA`: gpg-agent is a daemon, and this variable is what it passes on of the program that
+//! needs a key.
+use crate::client::{Address, Settings, Token};
+
+/// Reads `PAUSEWATCH_ADDRESS=...,PAUSEWATCH_THREAD_ID=...,PAUSEWATCH_TOKEN=...`, in any order. Everything else in the text
+/// belongs to other programs.
+///
+/// # Errors
+/// A value is invalid. The text does not have it: it may be a token.
+pub(super) fn settings(text: &str) -> Result<Settings, String> {
+    let mut settings = Settings::default();
+    for (name, value) in text.split([',', ' ', ';']).filter_map(|entry| entry.split_once('=')) {
+        if value.is_empty() {
+            continue;
+        }
+        let invalid = |why: &dyn std::fmt::Display| format!("PINENTRY_USER_DATA: {name}: {why}");
+        match name {
+            "PAUSEWATCH_ADDRESS" => settings.address = Some(value.parse::<Address>().map_err(|why| invalid(&why))?),
+            "PAUSEWATCH_THREAD_ID" => settings.thread_id = Some(value.to_owned()),
+            "PAUSEWATCH_TOKEN" => settings.token = Some(Token::new(value).map_err(|why| invalid(&why))?),
+            "PAUSEWATCH_TLS_CA" => settings.tls_ca = Some(value.into()),
+            "PAUSEWATCH_TLS_CERT" => settings.tls_cert = Some(value.into()),
+            "PAUSEWATCH_TLS_KEY" => settings.tls_key = Some(value.into()),
+            _ => {}
+        }
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_found_beside_the_data_of_others() {
+        let read =
+            settings("USE_CURSES=1,PAUSEWATCH_ADDRESS=unix:/r/s,PAUSEWATCH_THREAD_ID=t,PAUSEWATCH_TOKEN=k3y").unwrap();
+        let token = Token::new("k3y").ok();
+        let address = "unix:/r/s".parse().ok();
+        assert_eq!(read, Settings { address, thread_id: Some("t".into()), token, ..Settings::default() });
+        for nothing in ["", "USE_TTY=1", "x", "PAUSEWATCH_ADDRESS="] {
+            assert_eq!(settings(nothing), Ok(Settings::default()));
+        }
+        assert!(settings("PAUSEWATCH_ADDRESS=nowhere").is_err());
+    }
+}

@@ -1,0 +1,119 @@
+//! The guard of `--socket`: a process that undoes the bridge's counts if the bridge is killed.
+//!
+//! The app-server keeps a count when the connection ends that incremented it, so a killed bridge would leave its threads
+//! frozen. The wrapper needs no guard: its app-server ends with it.
+//!
+//! 1. The bridge writes the threads that it counts to the guard's standard input, as a JSON array per line, before each
+//!    request. When the input ends, the guard decrements those of the last line.
+//! 2. The guard has its own session, so signals to the bridge's process group or terminal do not reach it. A kill of the whole
+//!    control group does: then the threads stay frozen until Codex unloads them or the app-server ends.
+//! 3. A guard that was killed is replaced. The old one is dead before its input closes, so it decrements nothing.
+use super::message::{Ids, Op};
+use super::{connection::Connection, report::say};
+use rustix::{io::ioctl_fionbio, process::setsid};
+use std::{
+    io::{self, BufRead, PipeWriter, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitCode, Stdio},
+    time::Duration,
+};
+use tokio::time::timeout;
+
+/// The maximum time for undoing the counts.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The arguments of the hidden command.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The socket of the app-server.
+    socket: PathBuf,
+}
+
+/// The bridge's handle of its guard.
+pub(super) struct Guard {
+    socket: PathBuf,
+    process: Option<(Child, PipeWriter)>,
+    last: Vec<String>,
+    has_failed: bool,
+}
+
+impl Guard {
+    /// Starts the guard.
+    ///
+    /// # Errors
+    /// The system cannot start a process.
+    pub(super) fn start(socket: &Path) -> io::Result<Self> {
+        // Not resolved: Codex makes the path a link, which a restart may change.
+        let socket = std::path::absolute(socket)?;
+        let process = Some(start(&socket)?);
+        Ok(Self { socket, process, last: Vec::new(), has_failed: false })
+    }
+
+    /// The threads whose counts are ours.
+    pub(super) fn set(&mut self, ours: &[&str]) {
+        if self.last == ours {
+            return;
+        }
+        self.last = ours.iter().map(ToString::to_string).collect();
+        let line = serde_json::to_string(ours).expect("strings are JSON") + "\n";
+        let write = |process: &mut Option<(Child, PipeWriter)>| match process {
+            Some((_, input)) => input.write_all(line.as_bytes()),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        };
+        if write(&mut self.process).is_ok() {
+            return;
+        }
+        self.stop();
+        self.process = start(&self.socket).ok();
+        if write(&mut self.process).is_err() && !std::mem::replace(&mut self.has_failed, true) {
+            say("cannot start another guard: if this process is killed now, threads of Codex stay frozen");
+        }
+    }
+
+    fn stop(&mut self) {
+        if let Some((mut guard, _input)) = self.process.take() {
+            let _ = guard.kill();
+            let _ = guard.wait();
+        }
+    }
+}
+
+fn start(socket: &Path) -> io::Result<(Child, PipeWriter)> {
+    let program = if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { std::env::current_exe()? };
+    let (theirs, ours) = io::pipe()?;
+    // A guard that does not read is replaced.
+    ioctl_fionbio(&ours, true)?;
+    let mut command = Command::new(program);
+    command.args(["bridge", "codex-guard"]).arg(socket).stdin(theirs).stdout(Stdio::null()).stderr(Stdio::null());
+    // In the root directory, so that it does not keep another file system from being unmounted.
+    let guard = command.current_dir("/").spawn()?;
+    Ok((guard, ours))
+}
+
+/// The guard's process: waits for the end of the bridge.
+pub(super) fn run(args: &Args) -> ExitCode {
+    // Fails for the leader of a process group, which a new process is not.
+    let _ = setsid();
+    let lines = io::stdin().lock().lines().map_while(Result::ok);
+    let last: Vec<String> = lines.last().and_then(|line| serde_json::from_str(&line).ok()).unwrap_or_default();
+    if last.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(_) => return ExitCode::from(crate::cli::exit::FAILED),
+    };
+    // Without an app-server, there is no count to undo.
+    let undone = runtime.block_on(async { timeout(PATIENCE, undo(&args.socket, &last)).await });
+    if matches!(undone, Ok(Ok(()))) { ExitCode::SUCCESS } else { ExitCode::from(crate::cli::exit::FAILED) }
+}
+
+async fn undo(socket: &Path, thread_ids: &[String]) -> Result<(), String> {
+    let ids = Ids::new();
+    let mut connection = Connection::open(socket, &ids).await?;
+    for (number, thread_id) in (1..).zip(thread_ids) {
+        // An error means that there is nothing to undo.
+        let _ = connection.call(&ids, number, Op::Decrement.method(), thread_id).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! `--socket`: a connection of our own to an app-server that listens on a Unix socket, beside the client that people use.
+//!
+//! The app-server announces the threads of all its clients to each of them.
+//!
+//! 1. A lost connection is opened again, for as long as it takes: people restart an app-server.
+//! 2. Each connection begins with the list of the threads that are loaded already.
+use super::connection::Connection;
+use super::follow::{Input, Inputs};
+use super::message::{Ids, Message, Outcome};
+use super::report::say;
+use std::{path::Path, time::Duration};
+use tokio::{sync::mpsc, time::sleep};
+
+/// The interval between two attempts to connect again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Keeps the bridge connected until it ends. `connection`: the first one.
+pub(super) async fn keep_connected(mut connection: Connection, socket: &Path, ids: &Ids, inputs: Inputs) {
+    loop {
+        let Err(why) = relay(&mut connection, ids, &inputs).await else { return };
+        if inputs.send(Input::Disconnected).await.is_err() {
+            return;
+        }
+        say(&format!("the connection to the app-server at {} is lost: {why}; trying again", socket.display()));
+        connection = loop {
+            tokio::select! {
+                () = inputs.closed() => return,
+                () = sleep(RETRY_INTERVAL) => {}
+            }
+            if let Ok(connection) = Connection::open(socket, ids).await {
+                break connection;
+            }
+        };
+        say("connected to the app-server again");
+    }
+}
+
+/// Passes messages on until the connection is lost, or, with `Ok`, until the bridge has ended.
+async fn relay(connection: &mut Connection, ids: &Ids, inputs: &Inputs) -> Result<(), String> {
+    let (requests, mut queue) = mpsc::unbounded_channel();
+    connection.list(ids).await?;
+    let known = connection.news.drain(..).map(Input::News);
+    for input in known.chain([Input::Connected(requests)]) {
+        if inputs.send(input).await.is_err() {
+            return Ok(());
+        }
+    }
+    loop {
+        let input = tokio::select! {
+            request = queue.recv() => match request {
+                Some(request) => {
+                    connection.send(request).await?;
+                    continue;
+                }
+                None => return Ok(()),
+            },
+            text = connection.receive() => match ids.read(text?.as_bytes()) {
+                Message::Ours(number, answer) => Input::Answer(number, answer.map_or_else(|why| why, |_| Outcome::Done)),
+                Message::Theirs(Some(news)) => Input::News(news),
+                Message::Theirs(None) => continue,
+            },
+        };
+        if inputs.send(input).await.is_err() {
+            return Ok(());
+        }
+    }
+}

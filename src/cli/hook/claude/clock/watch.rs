@@ -1,0 +1,90 @@
+//! `clock-watch`: has the clock, and the private coordinator if none is configured.
+use super::{READY, WatchArgs, shell::Shell};
+use crate::cli::{
+    coordinator::Coordinator,
+    duration::show,
+    failure::without_number,
+    hook::claude::{
+        private_socket,
+        report::{clock_failed, say},
+    },
+    output,
+};
+use crate::client::{
+    Settings,
+    stopwatch::{Link, Stopwatch, StopwatchController},
+};
+use crate::exec::supervise::{Signal, die_with_parent};
+use rustix::process::Pid;
+use std::{env, process::ExitCode, time::Duration};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Extra time after the limit while the coordinator is unreachable, as of `run`.
+const DISCONNECT_GRACE: Duration = Duration::from_secs(30);
+
+/// Ends with the shell, or ends the shell at its limit.
+pub(crate) fn run(args: &WatchArgs) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return clock_failed(&error.to_string()),
+    };
+    let result = runtime.block_on(watch(args));
+    runtime.shutdown_background();
+    result.map_or_else(|why| clock_failed(&why), |()| ExitCode::SUCCESS)
+}
+
+async fn watch(args: &WatchArgs) -> Result<(), String> {
+    // Caught before the system is asked to send it.
+    let mut orphaned = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
+    die_with_parent(Signal::of(rustix::process::Signal::TERM), args.parent).map_err(|error| error.to_string())?;
+    let pid = Pid::from_raw(args.shell).ok_or("--shell is no process id")?;
+    let shell = Shell::of(pid).map_err(|why| format!("the shell {}: {why}", args.shell))?;
+    let settings = Settings::from_env().map_err(|why| why.to_string())?;
+    let thread_id = settings.thread_id.clone().or_else(|| env::var("CLAUDE_CODE_SESSION_ID").ok());
+    let coordinator = coordinator(settings, pid).await?;
+    let stopwatch = Stopwatch::new(args.limit);
+    let _registered = coordinator.as_ref().zip(thread_id).map(|(coordinator, thread_id)| {
+        let controller = StopwatchController::with_disconnect_grace(coordinator.client(), DISCONNECT_GRACE);
+        if !coordinator.is_private() {
+            tokio::spawn(warn_of_lost_link(coordinator.address().to_string(), controller.link()));
+        }
+        controller.register(&thread_id, &stopwatch)
+    });
+    output::print(format!("{READY}\n").as_bytes()).map_err(|error| error.to_string())?;
+    let why = tokio::select! {
+        biased;
+        result = shell.ended() => return result.map_err(|error| error.to_string()),
+        () = stopwatch.expired() => format!("the command timed out after {}", show(args.limit)),
+        _ = orphaned.recv() => "the guard of the clock was killed, so the command is ended too".to_owned(),
+    };
+    say(&why);
+    shell.end();
+    Ok(())
+}
+
+/// The configured coordinator, or a private one. `None`: there can be no private one, and the limit cannot be paused.
+async fn coordinator(settings: Settings, shell: Pid) -> Result<Option<Coordinator>, String> {
+    let private = match private_socket::of_shell(settings.address.as_ref(), shell) {
+        Some(socket) => private_socket::directory().map(|_| socket),
+        None if settings.address.is_none() => return Ok(None),
+        None => return Coordinator::configured(settings, None).map(Some).map_err(|why| why.to_string()),
+    };
+    let served = match private {
+        Ok(socket) => Coordinator::private_at(&socket).await,
+        Err(why) => Err(why),
+    };
+    Ok(served
+        .inspect_err(|why| {
+            say(&format!("warning: no private coordinator: {why}. The time limit holds and cannot be paused"));
+        })
+        .ok())
+}
+
+/// Warns once, when the coordinator is unreachable for the first time.
+async fn warn_of_lost_link(address: String, mut link: tokio::sync::watch::Receiver<Link>) {
+    let lost = link.wait_for(|link| matches!(link, Link::Disconnected(_))).await;
+    if let Ok(Link::Disconnected(why)) = lost.as_deref() {
+        let (why, grace) = (without_number(why), show(DISCONNECT_GRACE));
+        say(&format!("warning: no coordinator at {address}: {why}. The time limit holds, plus at most {grace}"));
+    }
+}

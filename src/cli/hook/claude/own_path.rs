@@ -1,0 +1,56 @@
+//! The path of this program for the settings and for the command line of a shell.
+//!
+//! The path is the one by which this process was started, not the target of its links: an upgrade may change that.
+use std::{
+    env,
+    ffi::OsStr,
+    path::{Path, PathBuf, absolute},
+};
+
+/// The path, in quotes if the shell needs them.
+///
+/// # Errors
+/// The path is unknown or not UTF-8.
+pub(super) fn quoted() -> Result<String, String> {
+    let path = find().ok_or("the path of pausewatch is unknown; call it by its absolute path")?;
+    let text = path.to_str().ok_or_else(|| format!("the path {} is not UTF-8; move pausewatch", path.display()))?;
+    Ok(quote(text))
+}
+
+fn find() -> Option<PathBuf> {
+    let name = env::args_os().next()?;
+    if name.as_encoded_bytes().contains(&b'/') {
+        return absolute(Path::new(&name)).ok();
+    }
+    in_path(&name).or_else(|| env::current_exe().ok())
+}
+
+fn in_path(name: &OsStr) -> Option<PathBuf> {
+    let directories = env::var_os("PATH")?;
+    let found = env::split_paths(&directories).map(|directory| directory.join(name)).find(|path| path.is_file())?;
+    absolute(found).ok()
+}
+
+fn quote(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%".contains(c);
+    match text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_quoted_if_the_shell_would_split_it() {
+        for (path, quoted) in [
+            ("/usr/bin/pausewatch-0.1", "/usr/bin/pausewatch-0.1"),
+            ("/a b/p", "'/a b/p'"),
+            ("/it's/$p", r"'/it'\''s/$p'"),
+        ] {
+            assert_eq!(quote(path), quoted);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The socket of the private coordinator of one Bash call: a name that the shell and its clock both know.
+//!
+//! 1. The shell has the address before its clock serves it: the name is made of the session and the shell's process id.
+//! 2. The directory belongs to this user, and only this user can enter it.
+use crate::client::Address;
+use rustix::process::{Pid, getuid};
+use std::{
+    env, fs,
+    os::unix::fs::{DirBuilderExt, MetadataExt},
+    path::{Path, PathBuf},
+};
+
+/// The characters of a session's id in the name: the path of a Unix socket has at most 107 bytes.
+const SESSION_LENGTH: usize = 8;
+
+/// Makes the directory of the sockets and returns it.
+///
+/// # Errors
+/// The directory cannot be made, or another user can enter it.
+pub(super) fn directory() -> Result<PathBuf, String> {
+    let path = path_of_directory();
+    let failed = |why: &dyn std::fmt::Display| format!("no private coordinator: directory {}: {why}", path.display());
+    match fs::DirBuilder::new().mode(0o700).create(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(failed(&error)),
+        _ => {}
+    }
+    let metadata = fs::symlink_metadata(&path).map_err(|error| failed(&error))?;
+    match metadata.is_dir() && metadata.uid() == getuid().as_raw() && metadata.mode() & 0o077 == 0 {
+        true => Ok(path),
+        false => Err(failed(&"other users can enter it; remove it")),
+    }
+}
+
+fn path_of_directory() -> PathBuf {
+    match env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute() && path.is_dir()) {
+        Some(runtime) => runtime.join("pausewatch-claude"),
+        None => PathBuf::from(format!("/tmp/pausewatch-claude-{}", getuid().as_raw())),
+    }
+}
+
+/// The address for the shells of a session, as shell code: `$$` becomes the shell's process id.
+pub(super) fn address_in_shell(directory: &Path, session_id: &str) -> Option<String> {
+    let session: String =
+        session_id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(SESSION_LENGTH).collect();
+    let directory = directory.to_str().filter(|path| !path.contains(['"', '\\', '$', '`', '\n']))?;
+    Some(format!("\"unix:{directory}/{session}.$$\""))
+}
+
+/// The path of the socket, if the address of the environment is that of this shell's private coordinator.
+pub(super) fn of_shell(address: Option<&Address>, shell: Pid) -> Option<PathBuf> {
+    let Some(Address::Unix(path)) = address else { return None };
+    let is_ours = path.parent() == Some(&path_of_directory())
+        && path.extension().is_some_and(|id| *id == *shell.as_raw_pid().to_string());
+    is_ours.then(|| path.clone())
+}

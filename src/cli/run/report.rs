@@ -1,0 +1,113 @@
+//! `run --report`: one JSON object about the end of the command, on one line.
+//!
+//! 1. It is written when COMMAND has ended, or when it is about to be killed; none is written if COMMAND was not started.
+//! 2. A regular file is replaced at once, so that a reader finds the old report or the whole new one. Anything else (a pipe, a
+//!    device, the file of a descriptor) is written to.
+//! 3. A report that cannot be written within [`PATIENCE`] is only a warning.
+use super::pauses::Pauses;
+use crate::client::stopwatch::EndedBy;
+use crate::exec::supervise::Ended;
+use serde_json::{Value, json};
+use std::{
+    fs::{self, OpenOptions, Permissions},
+    io::{self, Write},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tokio::{task::spawn_blocking, time::timeout};
+
+/// How long writing may take: a pipe that nobody reads must not keep `run` from ending.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The paths of open file descriptors. Whoever opened one reads it, so its file is not replaced.
+const DESCRIPTORS: [&str; 4] = ["/dev/fd", "/dev/stdout", "/dev/stderr", "/proc"];
+
+/// Where the report goes: a file, or an open file descriptor by its number.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    text: String,
+    path: PathBuf,
+}
+
+impl Target {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let path = match text {
+            "" => return Err("expected a file, or the number of a file descriptor".into()),
+            _ if is_number => format!("/dev/fd/{text}").into(),
+            _ => text.into(),
+        };
+        Ok(Self { text: text.into(), path })
+    }
+
+    /// Writes the report.
+    ///
+    /// # Errors
+    /// The text says why it was not written, or not in time.
+    pub(super) async fn write(&self, report: &Value) -> Result<(), String> {
+        let (path, line) = (self.path.clone(), format!("{report}\n"));
+        let written = timeout(PATIENCE, spawn_blocking(move || write(&path, line.as_bytes()))).await;
+        let result = written.unwrap_or_else(|_| Ok(Err(io::Error::other("nobody reads it"))));
+        let result = result.unwrap_or_else(|panic| Err(io::Error::other(panic)));
+        result.map_err(|error| format!("{}: {error}", self.text))
+    }
+}
+
+fn write(path: &Path, line: &[u8]) -> io::Result<()> {
+    if DESCRIPTORS.iter().any(|descriptors| path.starts_with(descriptors)) {
+        return OpenOptions::new().append(true).open(path)?.write_all(line);
+    }
+    // Of a link, the file that it leads to is replaced.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        return OpenOptions::new().append(true).open(path)?.write_all(line);
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // As any new file: the umask applies.
+    let mode = Permissions::from_mode(0o666);
+    let mut file = tempfile::Builder::new().prefix(".pausewatch-report-").permissions(mode).tempfile_in(directory)?;
+    file.write_all(line)?;
+    file.persist(&path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// What the clocks of a run showed at its end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clocks {
+    pub(super) wall: Duration,
+    /// The time that counted.
+    pub(super) active: Duration,
+    pub(super) ended_by: Option<EndedBy>,
+}
+
+/// The report.
+pub(super) fn report(ended: &Ended, clocks: Clocks, pauses: &Pauses) -> Value {
+    let (exit_code, signal) = ended.action.status();
+    let why = match (ended.timed_out, clocks.ended_by, signal) {
+        (true, Some(EndedBy::MaxWall), _) => "max_wall",
+        (true, ..) => "timed_out",
+        (false, _, Some(_)) => "signal",
+        (false, _, None) => "exited",
+    };
+    let active = clocks.active.min(clocks.wall);
+    let mut report = json!({
+        "exit_code": exit_code,
+        "why": why,
+        "wall_ms": millis(clocks.wall),
+        "active_ms": millis(active),
+        "paused_ms": millis(clocks.wall).saturating_sub(millis(active)),
+        "pauses": pauses.shown(),
+    });
+    if let (Some(signal), "signal") = (signal, why) {
+        report["signal"] = signal.to_string().into();
+    }
+    if pauses.omitted() > 0 {
+        report["pauses_omitted"] = pauses.omitted().into();
+    }
+    report
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,163 @@
+//! `watch --exec`: runs a command for each change of a thread, such as one that notifies a person.
+//!
+//! 1. The watch never waits for a command: each thread that waits for a person has a task, which sees its latest state only.
+//! 2. One command runs at a time for each thread, and at most [`MAX_RUNNING`] in all. Changes meanwhile count as one.
+//! 3. With a delay, a command runs only if its thread still waits then, and a second one when that wait ends.
+//! 4. A command that does not end is killed at its time limit. The first problem is reported, the others are not.
+use super::super::{failure, output::Json};
+use crate::client::PauseState;
+use std::{
+    collections::HashMap,
+    io,
+    process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+use tokio::{
+    io::AsyncWriteExt,
+    process::Command,
+    sync::{Semaphore, watch},
+    time::{Instant, sleep_until, timeout},
+};
+
+/// The maximum number of commands at a time.
+const MAX_RUNNING: usize = 16;
+
+/// Runs the commands. Needs a tokio runtime of one thread.
+pub(super) struct Notifier {
+    shared: Arc<Shared>,
+    /// The latest state of each thread that has a task.
+    threads: HashMap<String, watch::Sender<PauseState>>,
+}
+
+struct Shared {
+    command: String,
+    after: Duration,
+    limit: Duration,
+    json: Json,
+    permits: Semaphore,
+    has_reported: AtomicBool,
+}
+
+/// The elicitation that a command is about: the latest of its thread.
+#[derive(Clone, Default)]
+struct Question {
+    reason: String,
+    holder: String,
+}
+
+impl Notifier {
+    pub(super) fn new(command: String, after: Duration, limit: Duration, json: Json) -> Self {
+        let (permits, has_reported) = (Semaphore::new(MAX_RUNNING), AtomicBool::new(false));
+        let shared = Arc::new(Shared { command, after, limit, json, permits, has_reported });
+        Self { shared, threads: HashMap::new() }
+    }
+
+    /// Takes note of a change.
+    pub(super) fn changed(&mut self, state: &PauseState) {
+        if let Some(thread) = self.threads.get(&state.thread_id).filter(|thread| !thread.is_closed()) {
+            thread.send_replace(state.clone());
+            return;
+        }
+        self.threads.retain(|_, thread| !thread.is_closed());
+        if state.paused {
+            let (sender, states) = watch::channel(state.clone());
+            self.threads.insert(state.thread_id.clone(), sender);
+            tokio::spawn(follow(self.shared.clone(), states));
+        }
+    }
+}
+
+/// Runs the commands of one thread until it resumes.
+async fn follow(shared: Arc<Shared>, mut states: watch::Receiver<PauseState>) {
+    let mut due = Instant::now() + shared.after;
+    let (mut notified, mut question) = (false, Question::default());
+    loop {
+        let state = states.borrow_and_update().clone();
+        if let Some(latest) = state.elicitations.last() {
+            question = Question { reason: latest.reason.clone(), holder: latest.holder.clone() };
+        }
+        match state.paused {
+            true if shared.after.is_zero() => {
+                shared.run("waiting", &state, &question).await;
+                notified = true;
+            }
+            true if !notified => tokio::select! {
+                biased;
+                changed = states.changed() => match changed {
+                    Ok(()) => continue,
+                    Err(_) => return,
+                },
+                () = sleep_until(due) => {
+                    shared.run("waiting", &state, &question).await;
+                    notified = true;
+                }
+            },
+            true => {}
+            false => {
+                if notified {
+                    shared.run("resumed", &state, &question).await;
+                }
+                // The next pause has a task of its own, unless it began meanwhile.
+                if !states.has_changed().unwrap_or(false) {
+                    return;
+                }
+                (notified, due) = (false, Instant::now() + shared.after);
+            }
+        }
+        if states.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+impl Shared {
+    async fn run(&self, event: &str, state: &PauseState, question: &Question) {
+        let _permit = self.permits.acquire().await;
+        match timeout(self.limit, self.try_to_run(event, state, question)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(why)) => self.report(&why),
+            Err(_) => self.report(&format!("it did not end within {:?} and was killed", self.limit)),
+        }
+    }
+
+    async fn try_to_run(&self, event: &str, state: &PauseState, question: &Question) -> Result<(), String> {
+        let json = self.json.format(state, serde_json::to_string).map_err(|error| error.to_string())?;
+        let text = |text: &str| text.replace('\0', "\u{fffd}");
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", &self.command])
+            .env("PAUSEWATCH_EVENT", event)
+            .env("PAUSEWATCH_THREAD_ID", &state.thread_id)
+            .env("PAUSEWATCH_REASON", text(&question.reason))
+            .env("PAUSEWATCH_HOLDER", text(&question.holder))
+            .stdin(Stdio::piped())
+            // Standard output belongs to the watch.
+            .stdout(Stdio::from(io::stderr()))
+            // At the time limit, and when the watch ends.
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| format!("start: {error}"))?;
+        let stdin = child.stdin.take();
+        let write = async {
+            if let Some(mut stdin) = stdin {
+                // A command need not read it.
+                let _ = stdin.write_all(json.as_bytes()).await;
+            }
+        };
+        let ((), ended) = tokio::join!(write, child.wait());
+        match ended {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(status.to_string()),
+            Err(error) => Err(format!("wait for it: {error}")),
+        }
+    }
+
+    fn report(&self, why: &str) {
+        if !self.has_reported.swap(true, Relaxed) {
+            failure::say("watch", &format!("the command of --exec failed: {why}; further failures are not reported"));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The threads whose pauses stop one stopwatch: its own, and those that it awaits.
+//!
+//! 1. Without awaited threads, the paused time is that of its own thread.
+//! 2. With the first awaited thread it becomes the union of all ([`PausedUnion`]), from zero at that moment, and stays that.
+//! 3. A thread that is awaited several times stays until the last of them ends.
+use super::{meter::Meter, paused_time::JoinBaseline, paused_union::PausedUnion, thread::ThreadClock};
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+#[derive(Debug)]
+pub(super) struct Follows {
+    own: Arc<ThreadClock>,
+    joined: Instant,
+    /// Set by the thread's next state; `None`: the meter has it already.
+    join_baseline: Option<JoinBaseline>,
+    awaited: Option<Awaited>,
+}
+
+#[derive(Debug)]
+struct Awaited {
+    union: PausedUnion,
+    /// The own thread is the first.
+    members: Vec<Member>,
+}
+
+/// A thread in the union.
+#[derive(Debug)]
+struct Member {
+    clock: Arc<ThreadClock>,
+    joined: Instant,
+    /// The paused time that was assumed when it joined, and what the next state makes of it.
+    assumed: Duration,
+    join_baseline: JoinBaseline,
+    /// Its paused time since it joined, when the window of the union began.
+    at_window: Duration,
+    /// How often it is awaited.
+    count: usize,
+}
+
+impl Member {
+    fn join(clock: Arc<ThreadClock>, now: Instant) -> Self {
+        let (assumed, join_baseline) = clock.join(now);
+        Self { clock, joined: now, assumed, join_baseline, at_window: Duration::ZERO, count: 1 }
+    }
+
+    /// The paused time since it joined. The difference to what was assumed then may be older than the join, so at most the
+    /// time since the join is credited.
+    fn paused_time(&self, now: Instant) -> Duration {
+        let paused_time = self.clock.paused_time(now);
+        let Some(&(at, baseline)) = self.join_baseline.get() else { return paused_time.saturating_sub(self.assumed) };
+        let since_join = at.saturating_duration_since(self.joined.into_std());
+        let growth = baseline.saturating_sub(self.assumed).min(since_join);
+        growth.saturating_add(paused_time.saturating_sub(baseline))
+    }
+
+    fn growth(&self, now: Instant) -> Duration {
+        self.paused_time(now).saturating_sub(self.at_window)
+    }
+}
+
+impl Awaited {
+    fn end_window(&mut self, now: Instant) {
+        if self.union.end_window(now.into_std(), self.members.iter().map(|member| member.growth(now))) {
+            for member in &mut self.members {
+                member.at_window = member.paused_time(now);
+            }
+        }
+    }
+}
+
+impl Follows {
+    pub(super) fn new(own: Arc<ThreadClock>, now: Instant, join_baseline: JoinBaseline) -> Self {
+        Self { own, joined: now, join_baseline: Some(join_baseline), awaited: None }
+    }
+
+    /// The time and the paused time; gives the meter its baseline if that has arrived.
+    pub(super) fn now(&mut self, meter: &mut Meter) -> (Instant, Duration) {
+        let now = Instant::now();
+        if let Some(awaited) = &self.awaited {
+            let growths = awaited.members.iter().map(|member| member.growth(now));
+            return (now, awaited.union.total(now.into_std(), growths));
+        }
+        let paused_time = self.own.paused_time(now);
+        // In this order: if there is no baseline yet, `paused_time` is from before the state that sets it.
+        let Some(&(at, at_baseline)) = self.join_baseline.as_ref().and_then(|baseline| baseline.get()) else {
+            return (now, paused_time);
+        };
+        self.join_baseline = None;
+        meter.set_baseline(at, at_baseline);
+        let now = Instant::now();
+        (now, self.own.paused_time(now))
+    }
+
+    /// Awaits a thread from `now` on, when the paused time is `paused_time`.
+    pub(super) fn add(&mut self, clock: &Arc<ThreadClock>, meter: &mut Meter, now: Instant, paused_time: Duration) {
+        let awaited = self.awaited.get_or_insert_with(|| {
+            meter.follow(now.into_std(), paused_time, Duration::ZERO);
+            let own = Member::join(self.own.clone(), now);
+            Awaited { union: PausedUnion::new(now.into_std()), members: vec![own] }
+        });
+        match awaited.members.iter_mut().skip(1).find(|member| Arc::ptr_eq(&member.clock, clock)) {
+            Some(member) => member.count += 1,
+            None => {
+                awaited.end_window(now);
+                awaited.members.push(Member::join(clock.clone(), now));
+            }
+        }
+    }
+
+    /// Ends one wait for a thread. What it was paused for until now stays.
+    pub(super) fn remove(&mut self, clock: &Arc<ThreadClock>, now: Instant) {
+        let Some(awaited) = &mut self.awaited else { return };
+        let found = awaited.members.iter().skip(1).position(|member| Arc::ptr_eq(&member.clock, clock));
+        let Some(index) = found.map(|index| index + 1) else { return };
+        awaited.members[index].count -= 1;
+        if awaited.members[index].count == 0 {
+            awaited.end_window(now);
+            awaited.members.remove(index);
+        }
+    }
+
+    /// Ends the window of the union at `now`, if every thread is connected: then all that was paused until then is known.
+    pub(super) fn settle(&mut self, now: Instant) {
+        if let Some(awaited) = &mut self.awaited
+            && awaited.members.iter().all(|member| member.clock.pause(now).1.is_none())
+        {
+            awaited.end_window(now);
+        }
+    }
+
+    /// The threads, and when each of them joined.
+    pub(super) fn all(&self) -> Vec<(Arc<ThreadClock>, Instant)> {
+        let own = (self.own.clone(), self.joined);
+        let awaited = self.awaited.iter().flat_map(|awaited| awaited.members.iter().skip(1));
+        [own].into_iter().chain(awaited.map(|member| (member.clock.clone(), member.joined))).collect()
+    }
+
+    /// A paused thread, with the time until which its pause counts while it is disconnected. If none is paused: one whose
+    /// state is not confirmed, if there is one.
+    pub(super) fn pause(&self, now: Instant) -> (bool, Option<Instant>, Arc<ThreadClock>) {
+        let awaited = self.awaited.iter().flat_map(|awaited| awaited.members.iter().skip(1));
+        let mut unconfirmed = None;
+        for clock in [&self.own].into_iter().chain(awaited.map(|member| &member.clock)) {
+            match clock.pause(now) {
+                (true, valid_until) => return (true, valid_until, clock.clone()),
+                (false, Some(valid_until)) => _ = unconfirmed.get_or_insert((valid_until, clock)),
+                (false, None) => {}
+            }
+        }
+        match unconfirmed {
+            Some((valid_until, clock)) => (false, Some(valid_until), clock.clone()),
+            None => (false, None, self.own.clone()),
+        }
+    }
+}

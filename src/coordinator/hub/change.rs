@@ -1,0 +1,170 @@
+//! A watch whose threads change while it is open.
+//!
+//! A thread that is added is queued like one that has changed, so its state comes with the changes. `snapshot_complete` is
+//! given after everything that was due when [`Subscription::mark`] was called.
+use super::Hub;
+use super::state::{State, small};
+use super::subscription::Subscription;
+use super::topic::Subscriber;
+use super::watcher::{Changed, Interest, Many, Places, Sink, Watched, Watcher};
+use crate::core::types::ThreadId;
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+/// Up to so many threads are searched one by one: most streams have few, and a table would double their memory.
+const SEARCHED: usize = 16;
+
+impl Hub {
+    /// Starts a watch of no thread, without a snapshot.
+    pub fn watch_none(self: &Arc<Self>) -> Subscription {
+        let many = Many { threads: vec![], queued: vec![], queue: VecDeque::new(), places: None };
+        let key = small(self.lock().watchers.insert(Watcher::new(Changed::Many(Box::new(many)))));
+        Subscription { hub: self.clone(), key }
+    }
+}
+
+impl Subscription {
+    /// Makes a watch of no thread one of these. Its threads do not change afterwards.
+    pub fn begin(&mut self, interest: Interest) {
+        let mut state = self.hub.lock();
+        let changed = state.begin(self.key, interest);
+        state.watchers[self.key as usize].changed = changed;
+    }
+
+    /// Makes `snapshot_complete` due after all states that are due now.
+    pub fn mark(&mut self) {
+        let mut state = self.hub.lock();
+        let last_change = state.last_change;
+        state.watchers[self.key as usize].set_mark(last_change);
+    }
+
+    /// How many threads it would watch after this change.
+    pub fn count_after(&self, remove: &[ThreadId], add: &[ThreadId]) -> usize {
+        let state = self.hub.lock();
+        let Changed::Many(many) = &state.watchers[self.key as usize].changed else { return 0 };
+        let is_watched = |thread: &ThreadId| state.find(thread).is_some_and(|topic| many.place_of(topic).is_some());
+        let (mut remove, add): (HashSet<_>, HashSet<_>) = (remove.iter().collect(), add.iter().collect());
+        remove.retain(|&thread| is_watched(thread));
+        let new = add.into_iter().filter(|&thread| remove.contains(thread) || !is_watched(thread)).count();
+        many.watched() - remove.len() + new
+    }
+
+    /// Removes threads, then adds threads. Each added one is due, also one that is watched already.
+    pub fn change(&mut self, remove: &[ThreadId], add: &[ThreadId]) {
+        let mut state = self.hub.lock();
+        remove.iter().for_each(|thread| state.remove_thread(self.key, thread));
+        add.iter().for_each(|thread| state.add_thread(self.key, thread));
+        // The stream polls next, and sees what is due.
+    }
+
+    /// Gives the sink the present states of these threads, until it is full. Returns how many it was given.
+    pub fn give(&self, threads: &[ThreadId], sink: &mut impl Sink) -> usize {
+        let mut state = self.hub.lock();
+        let mut given = 0;
+        for thread in threads {
+            if sink.is_full() {
+                break;
+            }
+            match state.find(thread) {
+                Some(topic) => state.give(topic, sink),
+                None => sink.state(thread, None, state.floor),
+            }
+            given += 1;
+        }
+        given
+    }
+}
+
+impl State {
+    /// A watcher whose threads change.
+    fn changing(&mut self, key: u32) -> Option<&mut Many> {
+        match &mut self.watchers[key as usize].changed {
+            Changed::Many(many) => Some(many),
+            Changed::One { .. } | Changed::All(_) => None,
+        }
+    }
+
+    fn add_thread(&mut self, key: u32, thread: &ThreadId) {
+        let topic = self.topic(thread);
+        let place_at_topic = small(self.topics[topic as usize].subscribers.len());
+        let Some(many) = self.changing(key) else { return };
+        if let Some(place) = many.place_of(topic) {
+            many.mark(place);
+            return;
+        }
+        let place = many.insert(Watched { topic, place: place_at_topic });
+        many.mark(place);
+        self.topics[topic as usize].subscribers.push(Subscriber { watcher: key, place });
+    }
+
+    fn remove_thread(&mut self, key: u32, thread: &ThreadId) {
+        let Some(topic) = self.find(thread) else { return };
+        let watched = self.changing(key).and_then(|many| many.remove(topic));
+        watched.into_iter().for_each(|watched| self.unsubscribe(watched));
+    }
+}
+
+impl Many {
+    /// How many threads it watches.
+    fn watched(&self) -> usize {
+        let vacant = || self.threads.iter().filter(|thread| thread.is_vacant()).count();
+        self.threads.len() - self.places.as_ref().map_or_else(vacant, |places| places.free.len())
+    }
+
+    fn place_of(&self, topic: u32) -> Option<u32> {
+        match &self.places {
+            Some(places) => places.of.get(&topic).copied(),
+            None => self.threads.iter().position(|thread| thread.topic == topic).map(small),
+        }
+    }
+
+    fn free_place(&mut self) -> Option<u32> {
+        match &mut self.places {
+            Some(places) => places.free.pop(),
+            None => self.threads.iter().position(|thread| thread.is_vacant()).map(small),
+        }
+    }
+
+    /// Puts a thread at a free place. The place may still be queued: then the new thread is due instead of the removed one.
+    fn insert(&mut self, watched: Watched) -> u32 {
+        let place = self.free_place().unwrap_or_else(|| {
+            self.threads.push(Watched::VACANT);
+            self.queued.push(false);
+            small(self.threads.len() - 1)
+        });
+        self.threads[place as usize] = watched;
+        match &mut self.places {
+            Some(places) => _ = places.of.insert(watched.topic, place),
+            None if self.threads.len() > SEARCHED => self.places = Some(Box::new(Places::of(&self.threads))),
+            None => {}
+        }
+        place
+    }
+
+    fn remove(&mut self, topic: u32) -> Option<Watched> {
+        let place = self.place_of(topic)?;
+        if let Some(places) = &mut self.places {
+            places.of.remove(&topic);
+            places.free.push(place);
+        }
+        let watched = std::mem::replace(&mut self.threads[place as usize], Watched::VACANT);
+        if self.queue.is_empty() && self.watched() == 0 {
+            // Nothing is left to keep room for.
+            (self.threads, self.queued, self.places) = (Vec::new(), Vec::new(), None);
+        }
+        Some(watched)
+    }
+}
+
+impl Places {
+    fn of(threads: &[Watched]) -> Self {
+        let mut places = Places::default();
+        for (place, thread) in threads.iter().enumerate() {
+            match thread.is_vacant() {
+                true => places.free.push(small(place)),
+                false => _ = places.of.insert(thread.topic, small(place)),
+            }
+        }
+        places
+    }
+}

@@ -1,0 +1,200 @@
+//! `Watch`: the client adds and removes threads, and asks for present states, while the stream is open.
+//!
+//! One request is answered at a time. Its threads become due, then everything that is due is sent, then the present states
+//! that it has asked for, then its number. So an answer comes after every state that was committed before its request
+//! arrived.
+use super::super::frame::{self, Batch, BatchSize, Confirmation, Show, UntilComplete};
+use super::super::wire::{self, Moment, WatchChange};
+use super::requests::Requests;
+use super::stream::{Sent, Stream, end_of};
+use crate::coordinator::hub::{Interest, Subscription};
+use crate::core::types::ThreadId;
+use crate::proto::v1;
+use crate::server::access::Access;
+use crate::server::admission::Rights;
+use crate::server::status;
+use bytes::Bytes;
+use http_body::Frame;
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tonic::Status;
+
+/// The messages of a watch whose threads change.
+pub(super) struct Changing {
+    stream: Stream,
+    requests: Requests,
+    rights: Rights,
+    access: Option<Arc<Access>>,
+    /// Requests that were read.
+    number: u64,
+    is_of_all: bool,
+    answer: Option<Box<Answer>>,
+}
+
+/// What is left of the answer to a request.
+struct Answer {
+    /// Whether everything that was due at the request was sent.
+    is_due: bool,
+    /// Threads whose state is sent by itself.
+    states: VecDeque<ThreadId>,
+    /// Threads whose state is confirmed.
+    confirm: VecDeque<ThreadId>,
+}
+
+/// Why a request does nothing.
+enum Failure {
+    /// The stream goes on.
+    Refused(v1::Refusal),
+    /// The stream ends.
+    Invalid(Status),
+}
+
+impl Changing {
+    pub(super) fn new(stream: Stream, requests: Requests, rights: Rights, access: Option<Arc<Access>>) -> Self {
+        Changing { stream, requests, rights, access, number: 0, is_of_all: false, answer: None }
+    }
+
+    /// Begins to answer a request.
+    fn begin(&mut self, request: v1::WatchRequest) -> Result<(), Failure> {
+        self.number += 1;
+        let refused = |status: &Status, threads| Failure::Refused(status::refusal(self.number, status, threads));
+        let change = wire::watch_change(request, self.number == 1);
+        let change = change.map_err(|invalid| Failure::Invalid(status::of_field(invalid)))?;
+        let renewed = self.renewed(&change).map_err(|status| refused(&status, vec![]))?;
+        let rights = renewed.as_ref().unwrap_or(&self.rights);
+        let forbidden = |thread: &&ThreadId| rights.open(thread).is_err();
+        let forbidden: Vec<_> = change.add.iter().chain(&change.confirm).filter(forbidden).collect();
+        if let Some(first) = forbidden.first() {
+            let ids = forbidden.iter().map(ToString::to_string).collect();
+            return Err(refused(&status::forbidden_thread(first), ids));
+        }
+        let Some(subscription) = &mut self.stream.subscription else { return Ok(()) };
+        let interest = match change.all_threads {
+            true => Some(rights.within(Interest::All).map_err(|status| refused(&status, vec![]))?),
+            false => None,
+        };
+        let is_of_all = self.is_of_all || change.all_threads;
+        let watched = match &interest {
+            Some(interest) => Some(interest.named()),
+            None if is_of_all => None,
+            None => Some(subscription.count_after(&change.remove, &change.add)),
+        };
+        if let Some(watched) = watched {
+            let context = &self.stream.ends.context;
+            let exceeded = self.stream.permit.set_watched(watched as u64, &context.limits);
+            exceeded.map_err(|exceeded| refused(&context.refuse(exceeded), vec![]))?;
+        }
+        // From here on nothing fails.
+        if self.number == 1 {
+            self.stream.include_elicitations = change.include_elicitations;
+        }
+        if let Some(rights) = renewed {
+            self.stream.end = end_of(self.access.as_ref(), &rights);
+            self.rights = rights;
+        }
+        self.is_of_all = is_of_all;
+        let mut answer = Answer { is_due: false, states: VecDeque::new(), confirm: change.confirm.into() };
+        match interest {
+            Some(interest) => subscription.begin(interest),
+            None if is_of_all => {}
+            None => subscription.change(&change.remove, &change.add),
+        }
+        if is_of_all {
+            answer.states = change.add.into();
+        }
+        subscription.mark();
+        self.answer = Some(Box::new(answer));
+        Ok(())
+    }
+
+    /// The rights by the token of a request; `None`: there is none, or none is needed.
+    fn renewed(&self, change: &WatchChange) -> Result<Option<Rights>, Status> {
+        let Some(access) = self.access.as_ref().filter(|_| !change.token.is_empty()) else { return Ok(None) };
+        let caller = access.authenticate_token(change.token.as_bytes());
+        let caller = caller.map_err(|denial| status::of_denial(&denial))?;
+        self.rights.renewed(caller).map(Some)
+    }
+
+    fn poll_messages(&mut self, cx: &mut Context<'_>) -> Poll<Sent> {
+        loop {
+            if self.stream.subscription.is_none() {
+                return Poll::Ready(None);
+            }
+            if self.answer.is_none()
+                && let Poll::Ready(request) = self.requests.poll_next(cx)
+            {
+                match request.map_err(Failure::Invalid).and_then(|request| self.begin(request)) {
+                    Ok(()) => {}
+                    Err(Failure::Refused(refusal)) => return Poll::Ready(self.stream.send(frame::refused(refusal))),
+                    Err(Failure::Invalid(status)) => return Poll::Ready(self.stream.end_with(&status)),
+                }
+            }
+            let stream = &mut self.stream;
+            let Some(subscription) = &mut stream.subscription else { return Poll::Ready(None) };
+            let moment = Moment::of(subscription.hub(), &*stream.clock);
+            let show = Show { moment, include_elicitations: stream.include_elicitations };
+            if let Some(answer) = self.answer.as_mut().filter(|answer| answer.is_due) {
+                let bytes = answer.next_part(subscription, show, stream.batch_size, self.number);
+                self.answer.take_if(|answer| answer.is_sent());
+                return Poll::Ready(stream.send(bytes));
+            }
+            let mut batch = UntilComplete::new(Batch::new(show, stream.batch_size));
+            match subscription.poll_next(cx, &mut batch) {
+                Poll::Pending => {
+                    stream.batch_size = BatchSize::FIRST;
+                    return Poll::Pending;
+                }
+                Poll::Ready(true) => {
+                    let (bytes, is_complete) = batch.finish();
+                    if let Some(answer) = self.answer.as_mut().filter(|_| is_complete) {
+                        answer.is_due = true;
+                    }
+                    if !bytes.is_empty() {
+                        return Poll::Ready(stream.send(bytes));
+                    }
+                }
+                Poll::Ready(false) => return Poll::Ready(stream.end_with(&status::draining())),
+            }
+        }
+    }
+}
+
+impl Answer {
+    /// Whether nothing is left but its number.
+    fn is_sent(&self) -> bool {
+        self.states.is_empty() && self.confirm.is_empty()
+    }
+
+    /// The next part, after everything that was due; the last one ends with its number.
+    fn next_part(&mut self, subscription: &Subscription, show: Show, size: BatchSize, number: u64) -> Bytes {
+        let mut batch = Batch::new(show, size);
+        if !self.states.is_empty() {
+            let given = subscription.give(self.states.make_contiguous(), &mut batch);
+            self.states.drain(..given);
+        } else if !self.confirm.is_empty() {
+            let mut confirmation = Confirmation::new(show, size);
+            let given = subscription.give(self.confirm.make_contiguous(), &mut confirmation);
+            self.confirm.drain(..given);
+            batch.push(confirmation.finish());
+        }
+        if self.is_sent() {
+            batch.push(frame::answered(number));
+        }
+        batch.finish()
+    }
+}
+
+impl http_body::Body for Changing {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = self.get_mut();
+        if let Poll::Ready(end) = this.stream.poll_end(cx) {
+            return Poll::Ready(end);
+        }
+        this.poll_messages(cx)
+    }
+}

@@ -1,0 +1,97 @@
+//! What both kinds of watches have: a subscription, its end, and what is counted.
+use super::super::frame::BatchSize;
+use crate::clock::Clock;
+use crate::coordinator::hub::Subscription;
+use crate::coordinator::metrics::Rpc;
+use crate::coordinator::quota::StreamPermit;
+use crate::server::access::{Access, Denial};
+use crate::server::admission::{ConnectionContext, Rights, ServiceContext, counted};
+use crate::server::status;
+use bytes::Bytes;
+use http_body::Frame;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tonic::body::Body;
+use tonic::codegen::http;
+use tonic::{Code, Status};
+
+/// States that are sent at once and are larger count as the memory of their connection until they are sent.
+const LARGE: usize = 2 << 10;
+
+pub(super) fn check_encoding(request: &http::Request<Body>) -> Result<(), Status> {
+    if let Some(encoding) = request.headers().get("grpc-encoding").filter(|encoding| *encoding != "identity") {
+        let encoding = encoding.to_str().unwrap_or("unreadable");
+        return Err(Status::unimplemented(format!(
+            "grpc-encoding {encoding:?} is not supported: send the message uncompressed"
+        )));
+    }
+    Ok(())
+}
+
+/// Completes when the caller loses its permission for the watch.
+pub(super) type End = Pin<Box<dyn Future<Output = Denial> + Send>>;
+
+pub(super) fn end_of(access: Option<&Arc<Access>>, rights: &Rights) -> Option<End> {
+    let (access, caller) = access.cloned().zip(rights.caller())?;
+    Some(Box::pin(access.end_of(caller)))
+}
+
+/// The messages of a stream. `subscription`: `None` after the end.
+pub(super) struct Stream {
+    pub(super) subscription: Option<Subscription>,
+    pub(super) include_elicitations: bool,
+    pub(super) batch_size: BatchSize,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) connection: Option<Arc<ConnectionContext>>,
+    pub(super) end: Option<End>,
+    pub(super) ends: Ends,
+    pub(super) permit: StreamPermit,
+}
+
+/// Counts the end of a stream when it is dropped.
+pub(super) struct Ends {
+    pub(super) context: Arc<ServiceContext>,
+    pub(super) rpc: Rpc,
+    pub(super) code: Code,
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.context.metrics.calls.ended(self.rpc, self.code as i32);
+    }
+}
+
+pub(super) type Sent = Option<Result<Frame<Bytes>, Status>>;
+
+impl Stream {
+    /// The end of the stream if the caller has lost its permission.
+    pub(super) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Sent> {
+        match self.end.as_mut().map(|end| end.as_mut().poll(cx)) {
+            Some(Poll::Ready(denial)) => Poll::Ready(self.end_with(&status::of_denial(&denial))),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// The last thing that is sent.
+    pub(super) fn end_with(&mut self, status: &Status) -> Sent {
+        self.subscription = None;
+        self.end = None;
+        self.ends.code = status.code();
+        let mut trailers = http::HeaderMap::new();
+        Some(status.add_header(&mut trailers).map(|()| Frame::trailers(trailers)))
+    }
+
+    /// Sends these messages. Small ones are not worth counting, and most are shared.
+    pub(super) fn send(&mut self, bytes: Bytes) -> Sent {
+        self.batch_size = self.batch_size.next();
+        let bytes = match &self.connection {
+            Some(connection) if bytes.len() > LARGE => {
+                let held = connection.hold(bytes.len());
+                counted(bytes, held)
+            }
+            _ => bytes,
+        };
+        Some(Ok(Frame::data(bytes)))
+    }
+}

@@ -1,0 +1,228 @@
+// `pausewatch bridge codex` between a client and the real Codex 0.169.0.
+//
+// The limit is the time after which Codex's `exec_command` reports that its command still runs. A question ends when the test
+// says so. Counts are awaited, not timed; a hang is ended by the time limit of the whole test.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Client } from "./client.mjs";
+import { Model, YIELD_MS } from "./mock.mjs";
+
+const program = process.env.PAUSEWATCH_PROGRAM;
+const codex = process.env.PAUSEWATCH_CODEX;
+/** By how much a question outlasts the limit. */
+const BEYOND_MS = 1_500;
+
+/** A coordinator, a model, and a home for Codex, all of which end with the test. */
+class Stage {
+  model = new Model();
+  directory = mkdtempSync(path.join(tmpdir(), "pausewatch-codex-"));
+  address = `unix:${path.join(this.directory, "coordinator")}`;
+  socket = path.join(this.directory, "codex.sock");
+  #processes = [];
+
+  static async prepare(t, { approvals = "never", sandbox = "danger-full-access" } = {}) {
+    const stage = new Stage();
+    t.after(() => stage.end());
+    stage.environment = { ...process.env, CODEX_HOME: stage.directory, PAUSEWATCH_ADDRESS: stage.address };
+    delete stage.environment.PAUSEWATCH_THREAD_ID;
+    const config = `
+      model = "mock"
+      model_provider = "mock"
+      approval_policy = "${approvals}"
+      sandbox_mode = "${sandbox}"
+      check_for_update_on_startup = false
+      [analytics]
+      enabled = false
+      [model_providers.mock]
+      name = "mock"
+      base_url = "${await stage.model.listen()}"
+      wire_api = "responses"
+      request_max_retries = 0
+      stream_max_retries = 0
+    `;
+    writeFileSync(path.join(stage.directory, "config.toml"), config);
+    await stage.startCoordinator();
+    return stage;
+  }
+
+  async startCoordinator() {
+    const data = path.join(this.directory, "data");
+    const stdio = ["ignore", "pipe", "ignore"];
+    this.coordinator = this.#spawn(program, ["serve", "--listen", this.address, "--data-dir", data], stdio);
+    await new Promise((listening) => this.coordinator.stdout.once("data", listening));
+  }
+
+  #spawn(command, args, stdio) {
+    // In a group of its own: Codex's launcher, which is killed at the end, does not take Codex along.
+    return this.#add(spawn(command, args, { env: this.environment, stdio, detached: true }));
+  }
+
+  #add(started) {
+    this.#processes.push({ started, ended: new Promise((ended) => started.once("close", ended)) });
+    return started;
+  }
+
+  /** The client of an app-server inside the wrapper. */
+  async wrapped(options = [], capabilities) {
+    const args = ["bridge", "codex", ...options, "--", codex, "app-server"];
+    const client = Client.ofProcess(program, args, { env: this.environment, detached: true });
+    this.#add(client.process);
+    await client.initialize(capabilities);
+    return client;
+  }
+
+  /** The client of an app-server that listens on a socket, and a bridge beside it. */
+  async beside(options = []) {
+    const stdio = ["ignore", "ignore", "inherit"];
+    this.#spawn(codex, ["app-server", "--listen", `unix://${this.socket}`], stdio);
+    const client = await Client.ofSocket(this.socket);
+    await client.initialize({ experimentalApi: true });
+    this.bridge = this.#spawn(program, ["bridge", "codex", "--socket", this.socket, ...options], stdio);
+    this.bridgeEnded = new Promise((ended) => this.bridge.once("exit", (code, signal) => ended({ code, signal })));
+    return client;
+  }
+
+  /** A command that asks a person and then goes on with `then`. */
+  asking(then) {
+    const waits = `[ -d ${this.directory} ] && [ ! -e ${this.#file("answered")} ]`;
+    const question = `touch ${this.#file("asked")}; while ${waits}; do sleep 0.05; done`;
+    return `run ${program} hold --thread-id "$CODEX_THREAD_ID" --reason "Push?" -- sh -c '${question}'; ${then}`;
+  }
+
+  #file(name) {
+    return path.join(this.directory, name);
+  }
+
+  async asked() {
+    while (!existsSync(this.#file("asked"))) await sleep(20);
+  }
+
+  answer() {
+    writeFileSync(this.#file("answered"), "");
+  }
+
+  /** The output of a command of ours. */
+  async pausewatch(...args) {
+    const ran = spawn(program, args, { env: this.environment, stdio: ["ignore", "pipe", "inherit"] });
+    let output = "";
+    for await (const chunk of ran.stdout) output += chunk;
+    return output;
+  }
+
+  async end() {
+    this.answer();
+    for (const { started } of this.#processes) {
+      try {
+        process.kill(-started.pid, "SIGKILL");
+      } catch {
+        // It has ended.
+      }
+    }
+    await Promise.all(this.#processes.map(({ ended }) => ended));
+    this.model.close();
+    rmSync(this.directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+  }
+}
+
+/** Lets a question outlast the limit, and returns what Codex reports of the command. */
+async function outlast(stage, client, then) {
+  const threadId = await client.startThread(stage.directory);
+  await client.say(threadId, stage.asking(then));
+  await stage.asked();
+  await sleep(YIELD_MS + BEYOND_MS);
+  assert.deepEqual(stage.model.outputs, [], "nothing is reported during the question");
+  stage.answer();
+  await client.notification("turn/completed");
+  assert.equal(stage.model.outputs.length, 1, "the command is reported once");
+  return stage.model.outputs[0];
+}
+
+test("in the wrapper, a question outlasts the limit, and the command answers once", async (t) => {
+  const stage = await Stage.prepare(t);
+  const client = await stage.wrapped();
+  const text = await outlast(stage, client, "echo finished");
+  assert.match(text, /Process exited with code 0[^]*finished/);
+  client.process.stdin.end();
+  assert.deepEqual(await client.ended, { code: 0, signal: null });
+});
+
+test("in the wrapper, a hang after the question is still reported", async (t) => {
+  const stage = await Stage.prepare(t);
+  const client = await stage.wrapped();
+  const text = await outlast(stage, client, "sleep 60");
+  assert.match(text, /Process running with session ID/);
+});
+
+test("beside a listening app-server, a question outlasts the limit, and the command answers once", async (t) => {
+  const stage = await Stage.prepare(t);
+  const client = await stage.beside();
+  const text = await outlast(stage, client, "echo finished");
+  assert.match(text, /Process exited with code 0[^]*finished/);
+});
+
+test("a wrapper that is terminated or killed during a question leaves no app-server", async (t) => {
+  for (const signal of ["SIGTERM", "SIGKILL"]) {
+    const stage = await Stage.prepare(t);
+    const client = await stage.wrapped();
+    const threadId = await client.startThread(stage.directory);
+    await client.say(threadId, stage.asking("echo finished"));
+    await stage.asked();
+    await client.countBecomes(threadId, 1);
+    client.process.kill(signal);
+    // The app-server has the same standard error, which closes when both have ended.
+    await client.closed;
+  }
+});
+
+test("a bridge that is terminated or killed during a question leaves no thread frozen", async (t) => {
+  for (const signal of ["SIGTERM", "SIGKILL"]) {
+    const stage = await Stage.prepare(t);
+    const client = await stage.beside();
+    const threadId = await client.startThread(stage.directory);
+    await client.say(threadId, stage.asking("echo finished"));
+    await stage.asked();
+    await client.countBecomes(threadId, 1);
+    stage.bridge.kill(signal);
+    const ended = await stage.bridgeEnded;
+    assert.deepEqual(ended, signal === "SIGTERM" ? { code: 0, signal: null } : { code: null, signal });
+    await client.countBecomes(threadId, 0);
+  }
+});
+
+test("a coordinator that is killed during a question freezes a thread for the grace only", async (t) => {
+  for (const how of ["wrapped", "beside"]) {
+    const stage = await Stage.prepare(t);
+    const client = await stage[how](["--disconnect-grace", "500ms"], { experimentalApi: true });
+    const threadId = await client.startThread(stage.directory);
+    await client.say(threadId, stage.asking("echo finished"));
+    await stage.asked();
+    await client.countBecomes(threadId, 1);
+    stage.coordinator.kill("SIGKILL");
+    await client.countBecomes(threadId, 0);
+    await stage.startCoordinator();
+    await client.countBecomes(threadId, 1);
+    stage.answer();
+    await client.countBecomes(threadId, 0);
+  }
+});
+
+test("Codex's own approvals are published", async (t) => {
+  const stage = await Stage.prepare(t, { approvals: "on-request", sandbox: "workspace-write" });
+  const client = await stage.wrapped(["--publish"]);
+  const asked = new Promise((request) => (client.onRequest = request));
+  const threadId = await client.startThread(stage.directory);
+  await client.say(threadId, "escalate echo finished");
+  const { id } = await asked;
+  await client.countBecomes(threadId, 1);
+  assert.match(await stage.pausewatch("list"), new RegExp(`${threadId} .* codex +Codex waits for an approval`));
+  client.answer(id, { decision: "accept" });
+  await client.countBecomes(threadId, 0);
+  await client.notification("turn/completed");
+  assert.match(stage.model.outputs[0], /finished/);
+  assert.match(await stage.pausewatch("get", "--thread-id", threadId), /running/);
+});

@@ -1,0 +1,261 @@
+//! `pausewatch hook claude` with a shell as Claude Code starts it: its own process group, the command in `eval`.
+use crate::program::{Coordinator, Ended, Process, ended, program};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    io::Write,
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::Path,
+    process::{Command, Stdio},
+    thread::sleep,
+    time::Duration,
+};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pausewatch");
+
+/// Runs the hook with an event.
+fn hook(command: &mut Command, event: &str) -> Ended {
+    command.args(["hook", "claude"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(event.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ended { status: output.status, code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// The command as the hook rewrites it.
+fn rewritten(command: &str, timeout_ms: u64) -> String {
+    let event = json!({
+        "hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Bash",
+        "tool_input": { "command": command, "timeout": timeout_ms, "description": "d" },
+    });
+    let answer = hook(&mut program(), &event.to_string());
+    assert_eq!((answer.code, answer.err.as_str()), (Some(0), ""));
+    let answer: Value = serde_json::from_str(&answer.out).unwrap();
+    let input = &answer["hookSpecificOutput"]["updatedInput"];
+    assert_eq!((&input["description"], &input["timeout"]), (&json!("d"), &json!(600_000)));
+    input["command"].as_str().unwrap().to_owned()
+}
+
+/// A shell that evaluates the rewritten command and then writes its directory to `cwd`.
+fn shell(environment: Command, command: &str, timeout_ms: u64, cwd: &Path) -> Command {
+    let mut shell = Command::new("bash");
+    shell.args(["-c", "eval \"$COMMAND\" && pwd -P >| \"$CWD_FILE\""]);
+    for (name, value) in environment.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell.env("COMMAND", rewritten(command, timeout_ms)).env("CWD_FILE", cwd).stdin(Stdio::null());
+    shell.process_group(0);
+    shell
+}
+
+fn on(coordinator: &Coordinator, command: &str, timeout_ms: u64) -> Command {
+    shell(coordinator.command([]), command, timeout_ms, Path::new("/dev/null"))
+}
+
+/// The processes of the clock of a shell.
+fn clock_of(shell: Pid, role: &str) -> Pid {
+    let wanted = format!("hook\0claude\0{role}\0--shell\0{}\0", shell.as_raw_pid());
+    let found = fs::read_dir("/proc").unwrap().flatten().find(|entry| {
+        fs::read(entry.path().join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(&wanted))
+    });
+    Pid::from_raw(found.unwrap().file_name().to_str().unwrap().parse().unwrap()).unwrap()
+}
+
+#[test]
+fn time_of_a_question_does_not_count_and_a_hang_is_ended_at_the_limit() {
+    let coordinator = Coordinator::start();
+    coordinator.answer(["increment"]);
+    let shell = Process::start(on(&coordinator, "echo started; sleep 1000", 1_000));
+    assert_eq!(shell.line(), "started");
+    // The time itself is what is tested: it passes, and the command must live.
+    sleep(Duration::from_secs(3));
+    assert!(test_kill_process(shell.pid()).is_ok());
+    coordinator.answer(["decrement"]);
+    let ended = shell.end();
+    assert_eq!(ended.status.signal(), Some(Signal::TERM.as_raw()), "{ended:?}");
+    assert_eq!(ended.err, "pausewatch hook claude: the command timed out after 1.0s\n");
+}
+
+#[test]
+fn a_command_that_asks_for_longer_than_its_limit_finishes() {
+    let coordinator = Coordinator::start();
+    let asks = format!("{PROGRAM} hold --reason 'Push?' -- sleep 4; echo finished");
+    // The thread is paused when the clock starts, so that a busy machine cannot end the command before `hold` runs.
+    coordinator.answer(["increment"]);
+    let watching = coordinator.watch();
+    let shell = Process::start(on(&coordinator, &asks, 3_000));
+    watching.wait_for(2);
+    coordinator.answer(["decrement"]);
+    let ended = shell.end();
+    assert_eq!((ended.code, ended.out.as_str(), ended.err.as_str()), (Some(0), "finished\n", ""));
+}
+
+#[test]
+fn the_command_runs_in_the_shell_itself() {
+    let coordinator = Coordinator::start();
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().canonicalize().unwrap();
+    let cwd = place.join("cwd");
+    let command =
+        format!("f() {{ return $1; }}\ncd '{}'; sleep 0 & wait; jobs; echo out; echo err >&2; f 0", place.display());
+    let done = ended(&mut shell(coordinator.command([]), &command, 60_000, &cwd));
+    assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (Some(0), "out\n", "err\n"));
+    assert_eq!(fs::read_to_string(&cwd).unwrap().trim_end(), place.to_str().unwrap());
+    for (command, code) in [("exit 7", 7), ("f() { return 3; }; f", 3), ("false", 1), ("no-such-command-anywhere", 127)]
+    {
+        assert_eq!(ended(&mut on(&coordinator, command, 60_000)).code, Some(code), "{command}");
+    }
+    let heredoc = ended(&mut on(&coordinator, "cat <<'E'\n$x \"y\" 'z'\nE\n# end", 60_000));
+    assert_eq!(heredoc.out, "$x \"y\" 'z'\n");
+}
+
+#[test]
+fn the_clock_ends_with_its_shell() {
+    let coordinator = Coordinator::start();
+    let shell = Process::start(on(&coordinator, "echo started; sleep 1000", 600_000));
+    shell.line();
+    let clock = clock_of(shell.pid(), "clock-watch");
+    shell.signal(Signal::KILL);
+    // The end of its standard error: nobody holds it any more but the command, which is killed here.
+    rustix::process::kill_process_group(shell.pid(), Signal::KILL).unwrap();
+    assert_eq!(shell.end().err, "");
+    while test_kill_process(clock).is_ok() {
+        sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_killed_clock_ends_its_command() {
+    let coordinator = Coordinator::start();
+    for (role, why) in [("clock-watch", "the clock was killed"), ("clock-guard", "the guard of the clock was killed")] {
+        // A question is open: the command must not stay, with or without a pause.
+        coordinator.answer(["increment"]);
+        let shell = Process::start(on(&coordinator, "echo started; sleep 1000", 600_000));
+        shell.line();
+        kill_process(clock_of(shell.pid(), role), Signal::KILL).unwrap();
+        let ended = shell.end();
+        assert_eq!(ended.status.signal(), Some(Signal::TERM.as_raw()), "{role}: {ended:?}");
+        assert!(ended.err.contains(why), "{role}: {ended:?}");
+    }
+}
+
+#[test]
+fn commands_that_ignore_term_are_killed() {
+    let coordinator = Coordinator::start();
+    let stubborn = "trap '' TERM; echo started; while :; do sleep 1000; done";
+    coordinator.answer(["increment"]);
+    let shell = Process::start(on(&coordinator, stubborn, 1));
+    assert_eq!(shell.line(), "started");
+    coordinator.answer(["decrement"]);
+    assert_eq!(shell.end().status.signal(), Some(Signal::KILL.as_raw()));
+}
+
+#[test]
+fn commands_of_a_shell_without_a_group_of_its_own_are_ended_too() {
+    let coordinator = Coordinator::start();
+    let inner = on(&coordinator, "echo started; sleep 1000; echo never", 1);
+    // As in a container: the shell is in the group of its parent, which must live.
+    let mut outer = Command::new("bash");
+    outer.args(["-c", "bash -c 'eval \"$COMMAND\"'; echo outer $?"]).process_group(0);
+    inner.get_envs().for_each(|(name, value)| _ = value.map(|value| outer.env(name, value)));
+    let ended = ended(&mut outer);
+    assert!(ended.out.ends_with("outer 143\n"), "{ended:?}");
+}
+
+#[test]
+fn without_a_clock_the_command_is_not_run() {
+    let mut broken = on(&Coordinator::start(), "echo ran", 1_000);
+    let ended = ended(broken.env("PAUSEWATCH_CONFIG", "/nonexistent/config.toml"));
+    assert_eq!((ended.status.signal(), ended.out.as_str()), (Some(Signal::TERM.as_raw()), ""), "{ended:?}");
+    assert!(ended.err.contains("/nonexistent/config.toml") && ended.err.contains("is not run"), "{ended:?}");
+}
+
+#[test]
+fn without_a_coordinator_the_limit_holds() {
+    let mut alone = program();
+    alone.env("PAUSEWATCH_ADDRESS", "unix:/nonexistent/p.sock").env("PAUSEWATCH_THREAD_ID", "t");
+    let done = ended(&mut shell(alone, "echo ran", 600_000, Path::new("/dev/null")));
+    assert_eq!((done.code, done.out.as_str()), (Some(0), "ran\n"));
+}
+
+/// A session without a configured coordinator: the commands get the address of a private one, which their clock serves.
+#[test]
+fn a_session_gets_its_thread_and_a_private_coordinator() {
+    let directory = tempfile::tempdir().unwrap();
+    let variables = directory.path().join("env.sh");
+    let event =
+        json!({ "hook_event_name": "SessionStart", "session_id": "se55-ion1-x", "source": "startup" }).to_string();
+    let session = || {
+        let mut command = program();
+        command.env("XDG_RUNTIME_DIR", directory.path()).env("CLAUDE_ENV_FILE", &variables);
+        command
+    };
+    for _ in 0..2 {
+        let answer = hook(&mut session(), &event);
+        assert_eq!((answer.code, answer.out.as_str(), answer.err.as_str()), (Some(0), "", ""));
+    }
+    let written = fs::read_to_string(&variables).unwrap();
+    assert_eq!(written.lines().count(), 2, "written once: {written}");
+    assert!(written.starts_with("export PAUSEWATCH_THREAD_ID='se55-ion1-x'\n"), "{written}");
+    let asks = format!("{PROGRAM} hold --require --reason 'Push?' -- {PROGRAM} get --output json; echo finished");
+    let mut command = shell(session(), &asks, 60_000, Path::new("/dev/null"));
+    command.env("BASH_ENV", &variables);
+    let done = ended(&mut command);
+    assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{done:?}");
+    assert!(done.out.contains("\"count\": 1") && done.out.ends_with("finished\n"), "{done:?}");
+    let sockets = directory.path().join("pausewatch-claude");
+    while fs::read_dir(&sockets).unwrap().count() > 0 {
+        sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn configured_settings_are_not_overridden_in_a_session() {
+    let directory = tempfile::tempdir().unwrap();
+    let variables = directory.path().join("env.sh");
+    let event = json!({ "hook_event_name": "SessionStart", "session_id": "s" }).to_string();
+    let answer = hook(Coordinator::start().command([]).env("CLAUDE_ENV_FILE", &variables), &event);
+    assert_eq!((answer.code, answer.err.as_str()), (Some(0), ""));
+    assert!(!variables.exists());
+    // Another user could put a socket of his own there.
+    let open = directory.path().join("pausewatch-claude");
+    fs::create_dir(&open).unwrap();
+    fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let answer = hook(program().env("XDG_RUNTIME_DIR", directory.path()).env("CLAUDE_ENV_FILE", &variables), &event);
+    assert_eq!(answer.code, Some(0));
+    assert!(answer.err.contains("other users can enter it"), "{answer:?}");
+    assert!(!variables.exists());
+}
+
+#[test]
+fn the_hook_never_blocks_a_tool() {
+    let bash =
+        |input: Value| json!({ "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": input }).to_string();
+    let bad_settings = bash(json!({ "command": "true" }));
+    for (event, address) in [
+        ("", ""),
+        ("{", ""),
+        ("\u{0}\u{1}", ""),
+        ("[]", ""),
+        ("{\"hook_event_name\":7}", ""),
+        (&bash(json!([])), ""),
+        (&bad_settings, "nonsense"),
+    ] {
+        let answer = hook(program().env("PAUSEWATCH_ADDRESS", address), event);
+        assert_eq!((answer.code, answer.out.as_str()), (Some(0), ""), "{event}");
+        assert_eq!(answer.err.lines().count(), 1, "{event}: {answer:?}");
+    }
+    for event in [
+        bash(json!({ "command": "true", "run_in_background": true })),
+        json!({ "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {} }).to_string(),
+        json!({ "hook_event_name": "Stop" }).to_string(),
+    ] {
+        let answer = hook(&mut program(), &event);
+        assert_eq!((answer.code, answer.out.as_str(), answer.err.as_str()), (Some(0), "", ""), "{event}");
+    }
+}

@@ -1,0 +1,120 @@
+//! Which thread and which coordinator a command takes when nobody names them: those of the agent that started it.
+use crate::program::{Coordinator, Ended, ended, program};
+use crate::support::skipped;
+use std::process::Command;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pausewatch");
+
+/// Removed (a variable, or the order), another thread answers.
+#[test]
+fn thread_comes_from_our_variable_then_from_those_of_agents() {
+    let coordinator = Coordinator::start();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config.toml");
+    std::fs::write(&file, "thread_id = 'file'\n").unwrap();
+    let ours = ("PAUSEWATCH_THREAD_ID", "ours");
+    let (codex, claude) = (("CODEX_THREAD_ID", "codex"), ("CLAUDE_CODE_SESSION_ID", "claude"));
+    let empty = [("PAUSEWATCH_THREAD_ID", ""), ("CODEX_THREAD_ID", "")];
+    for (variables, thread, source) in [
+        (&[ours, codex, claude][..], "ours", "PAUSEWATCH_THREAD_ID"),
+        (&[codex, claude], "codex", "CODEX_THREAD_ID"),
+        (&[claude], "claude", "CLAUDE_CODE_SESSION_ID"),
+        (&[empty[0], empty[1], claude], "claude", "CLAUDE_CODE_SESSION_ID"),
+        (&[], "file", "the config file"),
+    ] {
+        let run = |args: &[&str]| {
+            let mut command = program();
+            command.args(args).env("PAUSEWATCH_ADDRESS", &coordinator.address).env("PAUSEWATCH_CONFIG", &file);
+            ended(command.envs(variables.iter().copied()))
+        };
+        let shown = run(&["get"]);
+        assert!(shown.out.starts_with(&format!("{thread}: running")), "{variables:?}: {shown:?}");
+        let held = run(&["hold", "--verbose", "--", PROGRAM, "list"]);
+        let expected =
+            format!("pausewatch hold: thread \"{thread}\" from {source}, coordinator at {}\n", coordinator.address);
+        assert_eq!(held.err, expected);
+        assert!(held.out.lines().nth(1).is_some_and(|line| line.starts_with(thread)), "{held:?}");
+        let explicit = run(&["hold", "--verbose", "--thread-id", "explicit", "true"]);
+        assert!(explicit.err.contains("thread \"explicit\" from --thread-id, "), "{explicit:?}");
+    }
+    assert_eq!(ended(program().args(["hold", "true"])).err.lines().count(), 1, "without --verbose only the warning");
+}
+
+/// Runs a script in a network of its own, where port 7420 is free.
+fn alone(script: &str) -> Option<Ended> {
+    let in_network = |script: &str| {
+        let mut command = Command::new("unshare");
+        let directory = tempfile::tempdir().unwrap();
+        command.args(["--map-root-user", "--net", "--pid", "--fork", "--kill-child", "sh", "-euc"]);
+        command.arg(format!("ip link set lo up\n{script}")).current_dir(directory.path());
+        let clean = program();
+        let removed = clean.get_envs().filter(|(_, value)| value.is_none()).map(|(name, _)| name);
+        removed.for_each(|name| _ = command.env_remove(name));
+        command.env("HOME", "/nonexistent").env("PAUSEWATCH", PROGRAM).stdin(std::process::Stdio::null());
+        ended(command.env("CODEX_THREAD_ID", "t"))
+    };
+    let tried = in_network("true");
+    if tried.code != Some(0) {
+        skipped("namespaces", format!("no network of its own: {tried:?}"));
+        return None;
+    }
+    Some(in_network(script))
+}
+
+/// Without it, a tool of an agent pauses the thread at the default address, and `run` does not follow it.
+#[test]
+fn g1_run_with_a_thread_follows_the_coordinator_at_the_default_address() {
+    let script = r#"
+        show='echo $PAUSEWATCH_ADDRESS $PAUSEWATCH_THREAD_ID'
+        echo absent $("$PAUSEWATCH" run 60 sh -c "$show" 2>&1)
+        "$PAUSEWATCH" serve --store memory >listening 2>/dev/null &
+        until grep -qs listening listening; do sleep .02; done
+        echo present $("$PAUSEWATCH" run -v 60 sh -c "$show" 2>&1)
+        echo private $("$PAUSEWATCH" run --private -v 60 sh -c "$show" 2>&1)
+        echo unnamed $(env -u CODEX_THREAD_ID "$PAUSEWATCH" run 60 sh -c "$show" 2>&1)
+        echo server $("$PAUSEWATCH" exec-server -v </dev/null 2>&1)
+        echo server, private $("$PAUSEWATCH" exec-server -v --private </dev/null 2>&1)
+        "$PAUSEWATCH" hold sh -c 'sleep 1; echo released' >released &
+        until "$PAUSEWATCH" list | grep -q '^t '; do sleep .02; done
+        # Killed with 124 if the pause is not followed: it outlasts the limit.
+        "$PAUSEWATCH" run .2 sh -c 'until [ -s released ]; do sleep .01; done; echo followed'
+    "#;
+    let Some(ended) = alone(script) else { return };
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let lines: Vec<_> = ended.out.lines().collect();
+    assert!(lines[0].starts_with("absent unix:/") && lines[0].ends_with("/socket t"), "{ended:?}");
+    assert_eq!(
+        lines[1],
+        "present pausewatch run: thread \"t\" from CODEX_THREAD_ID, coordinator at 127.0.0.1:7420 127.0.0.1:7420 t"
+    );
+    let private = "private pausewatch run: thread \"t\" from CODEX_THREAD_ID, a private coordinator unix:/";
+    assert!(lines[2].starts_with(private), "{ended:?}");
+    assert!(lines[3].starts_with("unnamed unix:/") && !lines[3].ends_with(" t"), "{ended:?}");
+    assert_eq!(
+        lines[4],
+        "server pausewatch exec-server: thread \"t\" from CODEX_THREAD_ID, coordinator at 127.0.0.1:7420"
+    );
+    assert!(lines[5].ends_with("from CODEX_THREAD_ID, a private coordinator"), "{ended:?}");
+    assert_eq!(lines[6], "followed");
+}
+
+#[test]
+fn another_program_at_the_default_address_is_reported_and_not_used() {
+    let script = r#"
+        "$PAUSEWATCH" exec-server --private --http 127.0.0.1:7420 >listening &
+        until grep -qs listening listening; do sleep .02; done
+        "$PAUSEWATCH" run 60 sh -c 'echo $PAUSEWATCH_ADDRESS'
+    "#;
+    let Some(ended) = alone(script) else { return };
+    assert!(ended.out.starts_with("unix:/"), "{ended:?}");
+    let warning = "pausewatch run: warning: no answer for thread \"t\" from 127.0.0.1:7420: ";
+    assert!(ended.err.starts_with(warning) && ended.err.lines().count() == 1, "{ended:?}");
+}
+
+#[test]
+fn private_and_an_address_exclude_each_other() {
+    for command in ["run", "exec-server"] {
+        let refused = ended(program().args([command, "--private", "--address", "127.0.0.1:1", "5", "true"]));
+        assert_eq!(refused.code, Some(if command == "run" { 125 } else { 2 }), "{refused:?}");
+    }
+}

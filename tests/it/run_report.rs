@@ -1,0 +1,156 @@
+//! `pausewatch run --report` and `--max-wall`.
+use crate::program::{Ended, ended, program};
+use serde_json::Value;
+use std::{fs, os::unix::process::ExitStatusExt, path::Path, process::Command};
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pausewatch");
+
+/// Runs a command with a report in a directory of its own.
+struct Site(TempDir);
+
+impl Site {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn run(&self, args: &[&str]) -> Command {
+        let mut command = program();
+        command.args(["run", "--private", "--report", "report"]).args(args).current_dir(self.0.path());
+        command.env("PAUSEWATCH", PROGRAM);
+        command
+    }
+
+    fn report(&self) -> Value {
+        let text = fs::read_to_string(self.0.path().join("report")).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn reported(&self, args: &[&str]) -> (Ended, Value) {
+        let ended = ended(&mut self.run(args));
+        assert_eq!(ended.err, "", "{args:?}");
+        (ended, self.report())
+    }
+}
+
+#[test]
+fn the_report_says_how_the_command_ended() {
+    let site = Site::new();
+    for (args, code, why) in [
+        (&["60", "sh", "-c", "exit 7"][..], 7, "exited"),
+        (&["0", "true"], 0, "exited"),
+        (&[".1", "sleep", "60"], 124, "timed_out"),
+        (&["--preserve-status", ".1", "sleep", "60"], 143, "timed_out"),
+        (&["--max-wall", ".1", "60", "sleep", "60"], 124, "max_wall"),
+        (&["--max-wall", ".1", "0", "sleep", "60"], 124, "max_wall"),
+        (&["--max-wall", "60", ".1", "sleep", "60"], 124, "timed_out"),
+        (&["60", "sh", "-c", "kill -TERM $$"], 143, "signal"),
+        (&["-s", "KILL", ".1", "sleep", "60"], 137, "timed_out"),
+    ] {
+        let (ended, report) = site.reported(args);
+        let status = ended.code.unwrap_or_else(|| 128 + ended.status.signal().unwrap());
+        assert_eq!((status, &report["exit_code"]), (code, &Value::from(code)), "{args:?}: {report}");
+        assert_eq!(report["why"], why, "{args:?}");
+        assert_eq!(report["signal"], if why == "signal" { Value::from("TERM") } else { Value::Null });
+        let [wall, active, paused] = ["wall_ms", "active_ms", "paused_ms"].map(|key| report[key].as_u64().unwrap());
+        assert_eq!((wall, paused, &report["pauses"]), (active, 0, &Value::Array(Vec::new())), "{args:?}: {report}");
+        assert!(wall >= if why == "exited" || why == "signal" { 0 } else { 100 }, "{args:?}: {report}");
+    }
+    assert_eq!(fs::read_dir(site.0.path()).unwrap().count(), 1, "no temporary file is left");
+}
+
+#[test]
+fn the_report_has_the_paused_time_and_the_reasons() {
+    let site = Site::new();
+    // A watch may miss a short question: until it is seen, it takes longer.
+    for seconds in ["0.3", "2", "10", "30"] {
+        let hold = format!("\"$PAUSEWATCH\" hold --holder git --reason 'Push?' -- sleep {seconds}");
+        let (ended, report) = site.reported(&["--thread-id", "t", "60", "sh", "-c", &hold]);
+        assert_eq!(ended.code, Some(0));
+        if report["pauses"].as_array().is_some_and(Vec::is_empty) {
+            continue;
+        }
+        let expected = serde_json::json!([{ "thread_id": "t", "holder": "git", "reason": "Push?" }]);
+        assert_eq!(report["pauses"], expected);
+        let [wall, active, paused] = ["wall_ms", "active_ms", "paused_ms"].map(|key| report[key].as_u64().unwrap());
+        assert_eq!(wall, active + paused);
+        assert!(paused >= 290 && active < wall, "{report}");
+        return;
+    }
+    panic!("the report shows no pause");
+}
+
+/// Removed, the command waits for the person.
+#[test]
+fn a_pause_does_not_extend_the_limit_on_wall_time() {
+    let site = Site::new();
+    let hold = [PROGRAM, "hold", "--reason", "Push?", "--", "sleep", "600"];
+    let (ended, report) = site.reported(&[&["--max-wall", "2", "60"][..], &hold].concat());
+    assert_eq!((ended.code, &report["why"]), (Some(124), &"max_wall".into()));
+    assert!(report["wall_ms"].as_u64().unwrap() >= 2_000, "{report}");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_a_warning() {
+    let site = Site::new();
+    let fifo = site.0.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for target in ["none/report", "9", "fifo", "."] {
+        for (args, code) in [(["60", "sh", "-c", "exit 7"], 7), ([".1", "sh", "-c", "sleep 60"], 124)] {
+            let ended = ended(site.run(&["--report", target]).args(args));
+            assert_eq!(ended.code, Some(code), "{target}: {ended:?}");
+            let warning = format!("pausewatch run: warning: the report is not written: {target}: ");
+            assert!(ended.err.starts_with(&warning) && ended.err.lines().count() == 1, "{ended:?}");
+        }
+    }
+    let killed = ended(site.run(&["--report", "fifo", "-s", "KILL", ".1", "sleep", "60"]).env("LC_ALL", "C"));
+    assert_eq!(killed.status.signal(), Some(9), "{killed:?}");
+    for args in [["--report", ""], ["--max-wall", "soon"]] {
+        let refused = ended(program().arg("run").args(args).args(["5", "echo", "ran"]));
+        assert_eq!((refused.code, refused.out.as_str()), (Some(125), ""), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_report_goes_to_a_descriptor_a_pipe_or_the_file_behind_a_link() {
+    let site = Site::new();
+    let at = |name: &str| site.0.path().join(name);
+    let read = |path: &Path| serde_json::from_str::<Value>(&fs::read_to_string(path).unwrap()).unwrap();
+    let run = |script: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-euc", script]).current_dir(site.0.path()).env("PAUSEWATCH", PROGRAM).env("HOME", "/nonexistent");
+        let shell = ended(&mut shell);
+        assert_eq!((shell.code, shell.err.as_str()), (Some(0), ""), "{shell:?}");
+        shell.out
+    };
+    run(r#""$PAUSEWATCH" run --private --report 3 60 true 3>descriptor"#);
+    assert_eq!(read(&at("descriptor"))["why"], "exited");
+    let piped = run(r#""$PAUSEWATCH" run --private --report 3 60 sh -c 'exit 3' 3>&1 >/dev/null | cat"#);
+    assert_eq!(serde_json::from_str::<Value>(&piped).unwrap()["exit_code"], 3);
+    fs::write(at("file"), "older").unwrap();
+    std::os::unix::fs::symlink("file", at("link")).unwrap();
+    run(r#""$PAUSEWATCH" run --private --report link 60 true; "$PAUSEWATCH" run --private --report /dev/null 60 true"#);
+    assert_eq!(read(&at("file"))["why"], "exited");
+    assert!(at("link").is_symlink());
+    assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
+}
+
+/// A sub-agent with a thread of its own asks. Removed (the wait for its thread), that time counts.
+#[test]
+fn g1_the_clock_also_stops_while_a_thread_that_the_command_waits_for_is_paused() {
+    let site = Site::new();
+    let child = "PAUSEWATCH_THREAD_ID=child \"$PAUSEWATCH\" hold --reason 'Push?' -- sleep 2 && exit 3";
+    let (ended, report) = site.reported(&["--also", "child", "--also", "other", "60", "sh", "-c", child]);
+    assert_eq!((ended.code, &report["why"]), (Some(3), &"exited".into()), "{report}");
+    assert!(report["paused_ms"].as_u64().unwrap() >= 1_990, "{report}");
+    for args in [["--thread-id", "t", "--also", "t"], ["--thread-id", "t", "--also", ""]] {
+        let refused = ended_with(args);
+        assert_eq!((refused.code, refused.out.as_str()), (Some(125), ""), "{refused:?}");
+        assert!(refused.err.contains("--also"), "{refused:?}");
+    }
+}
+
+fn ended_with(args: [&str; 4]) -> Ended {
+    ended(program().arg("run").args(args).args(["5", "echo", "ran"]))
+}

@@ -1,0 +1,117 @@
+//! `pausewatch watch --exec`: a command per change.
+use crate::program::{Coordinator, Process, ended, program};
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+/// Appends a line for each call to the file `calls`.
+const CALL: &str =
+    "echo $PAUSEWATCH_EVENT $PAUSEWATCH_THREAD_ID $PAUSEWATCH_HOLDER $PAUSEWATCH_REASON $(wc -l) >>calls";
+
+fn watch(coordinator: &Coordinator, directory: &Path, args: &[&str]) -> Process {
+    let mut command: Command = coordinator.command(["watch", "--output", "json"]);
+    let process = Process::start({
+        command.args(args).current_dir(directory);
+        command
+    });
+    while !process.line().contains("snapshotComplete") {}
+    process
+}
+
+/// Waits until the file has so many lines.
+fn calls(directory: &Path, count: usize) -> Vec<String> {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let text = fs::read_to_string(directory.join("calls")).unwrap_or_default();
+        let lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        if lines.len() >= count {
+            return lines;
+        }
+        assert!(Instant::now() < end, "only {lines:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_command_runs_for_each_change_with_the_reason_and_the_holder() {
+    let (coordinator, directory) = (Coordinator::start(), tempfile::tempdir().unwrap());
+    let at = directory.path();
+    let _watch = watch(&coordinator, at, &["--exec", CALL]);
+    coordinator.answer(["increment", "--holder", "git", "--reason", "Push?"]);
+    assert_eq!(calls(at, 1), ["waiting t git Push? 1"]);
+    coordinator.answer(["increment", "--holder", "npm", "--reason", "Publish?"]);
+    assert_eq!(calls(at, 2)[1], "waiting t npm Publish? 1");
+    coordinator.answer(["decrement"]);
+    assert_eq!(calls(at, 3)[2], "waiting t npm Publish? 1");
+    coordinator.answer(["decrement"]);
+    assert_eq!(calls(at, 4)[3], "resumed t npm Publish? 1", "carried over");
+    coordinator.answer(["increment", "--reason", "Again?"]);
+    assert!(calls(at, 5)[4].starts_with("waiting t ") && calls(at, 5)[4].ends_with(" Again? 1"));
+}
+
+#[test]
+fn the_command_gets_the_state_as_json() {
+    let (coordinator, directory) = (Coordinator::start(), tempfile::tempdir().unwrap());
+    let _watch = watch(&coordinator, directory.path(), &["--exec", "cat >state; echo done >>calls"]);
+    coordinator.answer(["increment", "--holder", "git", "--reason", "Push?"]);
+    calls(directory.path(), 1);
+    let state: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(directory.path().join("state")).unwrap()).unwrap();
+    assert_eq!((&state["threadId"], &state["count"], &state["paused"]), (&"t".into(), &1.into(), &true.into()));
+    assert_eq!(state["elicitations"][0]["reason"], "Push?");
+}
+
+/// Removed (the delay), the first command is about the short question.
+#[test]
+fn with_a_delay_only_what_still_waits_is_reported_and_its_end() {
+    let (coordinator, directory) = (Coordinator::start(), tempfile::tempdir().unwrap());
+    let at = directory.path();
+    let watching = watch(&coordinator, at, &["--exec", CALL, "--after", "10s"]);
+    coordinator.answer(["increment", "--reason", "Short?"]);
+    assert!(watching.line().contains("\"count\":1"));
+    coordinator.answer(["decrement"]);
+    assert!(!watching.line().contains("\"paused\":true"));
+    coordinator.answer(["increment", "--holder", "git", "--reason", "Long?"]);
+    assert_eq!(calls(at, 1), ["waiting t git Long? 1"]);
+    coordinator.answer(["decrement"]);
+    assert_eq!(calls(at, 2), ["waiting t git Long? 1", "resumed t git Long? 1"]);
+}
+
+/// Removed (a task of its own, or the time limit), the watch stops, or the second thread is never reported.
+#[test]
+fn a_command_that_hangs_or_fails_neither_blocks_the_watch_nor_is_reported_twice() {
+    let (coordinator, directory) = (Coordinator::start(), tempfile::tempdir().unwrap());
+    let at = directory.path();
+    let hang = format!("{CALL}; [ $PAUSEWATCH_REASON = hang ] && exec sleep 600; exit 3");
+    let watching = watch(&coordinator, at, &["--exec", &hang, "--exec-timeout", "1s"]);
+    coordinator.answer(["increment", "--holder", "h", "--reason", "hang"]);
+    calls(at, 1);
+    assert!(watching.line().contains("\"count\":1"));
+    for count in 2..6 {
+        coordinator.answer(["increment", "--holder", "h", "--reason", "fail"]);
+        assert!(watching.line().contains(&format!("\"count\":{count}")), "the watch goes on");
+    }
+    let error = watching.error_line();
+    assert!(error.starts_with("pausewatch watch: the command of --exec failed: it did not end within 1s"), "{error}");
+    // Killed; the changes meanwhile count as one.
+    assert_eq!(calls(at, 2)[1], "waiting t h fail 1");
+    for _ in 1..6 {
+        coordinator.answer(["decrement"]);
+    }
+    while calls(at, 3).last().is_none_or(|last| !last.starts_with("resumed")) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    watching.signal(rustix::process::Signal::TERM);
+    let ended = watching.end();
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "reported once");
+}
+
+#[test]
+fn options_of_exec_need_it() {
+    for args in [["--after", "3s"], ["--exec-timeout", "3s"]] {
+        assert_eq!(ended(program().arg("watch").args(args)).code, Some(2));
+    }
+}
