@@ -71,8 +71,8 @@ fn main() -> ExitCode {
 async fn act(arguments: &Arguments) -> Result<bool, String> {
     expect::check_itself();
     frames::check_itself();
-    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/scenarios");
     let root = arguments.root.clone().unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
+    let scenarios = root.join("clients/scenarios");
     if arguments.player_command.is_some() && arguments.client.len() != 1 {
         return Err("--player-command needs exactly one --client".to_owned());
     }

@@ -29,6 +29,7 @@ const PLAYER: &[Op] = &[
     Op("await_thread", &["timeout", "wait", "thread_id"], &[]),
     Op("unawait_thread", &["timeout", "wait"], &[]),
     Op("stop", &["timeout"], &[]),
+    Op("expire_together", &["client", "count", "limit_ms"], &[]),
     Op("timeout_block", &["client", "thread_id", "limit_ms", "work_ms"], &["max_wall_ms"]),
 ];
 
