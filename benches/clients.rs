@@ -1,8 +1,9 @@
-//! `clients`: what each client library adds to a call of its language's bare stub.
+//! `clients`: what each client library adds to a call of its language's bare stub, and how late its timeouts expire.
 //!
 //! The Rust client is measured here; those of other languages by their own `clients/*/bench`, which is told a server by
 //! `PAUSEWATCH_ADDRESS` and prints one line of JSON for each client (see [`Line`]). All call GetPauseState of one thread
 //! over loopback, stub and client in turns, so that both meet the same machine.
+use crate::client_timeouts;
 use crate::measure::Latencies;
 use crate::result::Result;
 use crate::settings::Settings;
@@ -37,7 +38,7 @@ struct Line {
 }
 
 pub(crate) fn run(settings: &Settings) -> Result<Table> {
-    let mut table = Table::new("clients: GetPauseState, one call at a time, over loopback", [STUB, CLIENT]);
+    let mut table = Table::new("clients: GetPauseState, one call at a time, over loopback; timeouts", [STUB, CLIENT]);
     let mut names = Vec::new();
     for run in 1..=settings.runs {
         eprintln!("clients: run {run} of {}, rust", settings.runs);
@@ -59,10 +60,12 @@ pub(crate) fn run(settings: &Settings) -> Result<Table> {
                 names.push(client);
             }
         }
+        client_timeouts::run(settings, &mut table, CLIENT)?;
     }
     for name in &names {
         table.goal_at_most(&format!("what the client adds, {name}"), (name, ADDED, CLIENT), GOAL_US, "us");
     }
+    client_timeouts::goals(&mut table, &names, CLIENT);
     Ok(table)
 }
 

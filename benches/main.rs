@@ -9,6 +9,7 @@
 //! 3. A figure is printed only if nothing was refused, lost or counted wrong on the way.
 mod add;
 mod calls;
+mod client_timeouts;
 mod clients;
 mod grpc;
 mod hostile;

@@ -6,8 +6,10 @@
 pub(crate) mod access;
 mod admission;
 pub(crate) mod audit;
+mod authority;
 pub(crate) mod background_writer;
 mod check;
+mod content_type;
 mod control;
 pub(crate) mod grpc;
 mod handshake;

@@ -1,5 +1,6 @@
 //! The services, and the layers before each of them.
 use super::admission::{Admission, MemoryLimit, ServiceContext, StreamLimit};
+use super::content_type::GrpcOnly;
 use super::grpc::Elicitations;
 use crate::clock::Clock;
 use crate::coordinator::Coordinator;
@@ -26,16 +27,16 @@ pub(super) struct LayerStack {
 
 impl LayerStack {
     /// Before that of the health, which is open to all: who probes a server has no token.
-    pub(super) fn before_health<S>(&self, service: S) -> MemoryLimit<Admission<StreamLimit<S>>> {
+    pub(super) fn before_health<S>(&self, service: S) -> MemoryLimit<Admission<GrpcOnly<StreamLimit<S>>>> {
         MemoryLimit(self.admission(self.counted(service)).admit_without_token())
     }
 
-    fn before<S>(&self, service: S) -> MemoryLimit<Admission<S>> {
+    fn before<S>(&self, service: S) -> MemoryLimit<Admission<GrpcOnly<S>>> {
         MemoryLimit(self.admission(service))
     }
 
-    fn admission<S>(&self, service: S) -> Admission<S> {
-        Admission::new(service, self.context.clone(), self.clock.clone(), self.access.clone())
+    fn admission<S>(&self, service: S) -> Admission<GrpcOnly<S>> {
+        Admission::new(GrpcOnly(service), self.context.clone(), self.clock.clone(), self.access.clone())
     }
 
     fn counted<S>(&self, service: S) -> StreamLimit<S> {

@@ -4,6 +4,7 @@
 //! that their frames are written one by one instead of many at once (`docs/performance.md`). More cores are used by
 //! more workers; a connection stays with one.
 use super::admission::{AdmittedStream, ConnectionPermit};
+use super::authority::ValidAuthority;
 use super::handshake::{MaybeTls, shake_hands};
 use super::tls::Tls;
 use std::convert::Infallible;
@@ -152,7 +153,8 @@ async fn serve(work: Work, connections: Connections) {
     let tcp =
         ready(tls, connections.tcp).map(|(stream, place)| Ok::<_, Infallible>(AdmittedStream::new(stream, place)));
     let unix = ReceiverStream::new(connections.unix).filter_map(|(stream, place)| {
-        Some(Ok::<_, Infallible>(AdmittedStream::new(tokio::net::UnixStream::from_std(stream).ok()?, place)))
+        let stream = ValidAuthority::new(tokio::net::UnixStream::from_std(stream).ok()?);
+        Some(Ok::<_, Infallible>(AdmittedStream::new(stream, place)))
     });
     let tcp = server().serve_with_incoming_shutdown(tcp, drain.cancelled());
     let unix = server().serve_with_incoming_shutdown(unix, drain.cancelled());

@@ -77,6 +77,8 @@ mod max_wall;
 #[cfg(feature = "exec-server")]
 mod metrics;
 #[cfg(feature = "exec-server")]
+mod other_clients;
+#[cfg(feature = "exec-server")]
 mod policy;
 #[cfg(feature = "exec-server")]
 mod power_loss;
