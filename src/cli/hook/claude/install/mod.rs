@@ -10,8 +10,8 @@ use super::{
     report::{failed, say},
 };
 use crate::cli::output;
+use diffy::DiffOptions;
 use file::SettingsFile;
-use similar::TextDiff;
 use std::{env, path::PathBuf, process::ExitCode};
 
 /// The arguments of `install` and `uninstall`.
@@ -52,7 +52,9 @@ fn try_to_change(args: &Args, edit: impl Fn(&str) -> Result<(String, Vec<String>
         true => format!("{shown}: nothing to change\n"),
         false => {
             let before = if file.exists() { file.text() } else { "" };
-            TextDiff::from_lines(before, new.as_str()).unified_diff().header(&shown, &shown).to_string()
+            let mut options = DiffOptions::new();
+            options.set_original_filename(shown.clone()).set_modified_filename(shown.clone());
+            options.create_patch(before, &new).to_string()
         }
     };
     output::print(difference.as_bytes()).map_err(|error| error.to_string())?;
