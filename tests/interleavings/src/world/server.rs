@@ -53,7 +53,7 @@ impl Server {
         &self,
         request: v1::DecrementElicitationRequest,
     ) -> Result<v1::DecrementElicitationResponse, Status> {
-        let (thread, command) = wire::decrement(request).map_err(status::of_field)?;
+        let (thread, command) = wire::decrement(request, false).map_err(status::of_field)?;
         match self.coordinator.call(thread, command).await.map_err(|refusal| status::of(&refusal))? {
             Answer::Decremented { count, revision } => {
                 Ok(v1::DecrementElicitationResponse { count, paused: count > 0, revision })
