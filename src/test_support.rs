@@ -11,7 +11,8 @@ pub mod clock {
 pub mod core {
     pub use crate::core::{
         Answer, Change, Closing, Command, DecideInputs, Effect, Elicitation, ElicitationRef, Header, IdempotencyCache,
-        Open, Pause, Record, Refusal, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc, Timestamp, decide,
+        Open, Pause, PauseEnd, Record, Refusal, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc, Timestamp,
+        decide,
     };
     pub mod scope {
         pub use crate::core::scope::Scope;
@@ -65,9 +66,11 @@ pub mod server {
 #[cfg(feature = "cli")]
 pub mod cli {
     pub use crate::cli::Program;
+    pub use crate::cli::asker::pinentry::Questions as PinentryQuestions;
     pub use crate::cli::bridge::{ClientLine, complete_initialize, is_for_client};
     pub use crate::cli::duration::{parse as parse_duration, parse_ttl, show as show_duration};
     pub use crate::cli::exit::USAGE;
+    pub use crate::cli::hook::claude::{BashCall, Event as ClaudeEvent, Timeouts as ClaudeTimeouts};
     pub use crate::cli::run::parse_duration as parse_timeout_duration;
 }
 

@@ -1,5 +1,6 @@
 //! The proto's times, durations and counts as text.
 use super::duration;
+use crate::client::{PauseEnd, PauseState};
 use jiff::tz::TimeZone;
 use prost_types::Timestamp;
 use std::time::{Duration, SystemTime};
@@ -28,6 +29,17 @@ pub(crate) fn local_time(time: &Timestamp) -> String {
     match jiff::Timestamp::new(time.seconds, time.nanos) {
         Ok(time) => time.to_zoned(TimeZone::system()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
         Err(_) => time.to_string(),
+    }
+}
+
+/// How the last pause of a running thread ended, in one word; `None`: it is paused, or its last pause is not known.
+pub(crate) fn pause_end(state: &PauseState) -> Option<&'static str> {
+    match state.last_pause_end() {
+        PauseEnd::Unspecified => None,
+        PauseEnd::Decremented => Some("decremented"),
+        PauseEnd::Released => Some("released"),
+        PauseEnd::Expired => Some("expired"),
+        PauseEnd::MaxPause => Some("max_pause"),
     }
 }
 

@@ -19,13 +19,15 @@ fn text(response: &GetPauseStateResponse) -> String {
     response.pause_state.iter().map(|state| summary(state) + &elicitations(state)).collect()
 }
 
-/// `thread-1: paused for 12s, 1 open elicitation; 3m05s paused in all`.
+/// `thread-1: paused for 12s, 1 open elicitation; 3m05s paused in all`, or
+/// `thread-1: running; 3m05s paused in all; last pause: expired`.
 fn summary(state: &PauseState) -> String {
     let now = match state.paused {
         true => format!("paused for {}, {}", format::length_text(&state.paused_for), format::open(state.count)),
         false => "running".to_owned(),
     };
-    format!("{}: {now}; {} paused in all\n", escaped(&state.thread_id), format::length_text(&state.paused_total))
+    let last = format::pause_end(state).map_or(String::new(), |end| format!("; last pause: {end}"));
+    format!("{}: {now}; {} paused in all{last}\n", escaped(&state.thread_id), format::length_text(&state.paused_total))
 }
 
 fn elicitations(state: &PauseState) -> String {

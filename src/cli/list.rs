@@ -12,7 +12,7 @@ const PAGE_SIZE: i32 = 1_000;
 Text has one line for each open elicitation. On a terminal, long cells are cut to fit; in a file or a pipe they are complete.
 JSON is a single response that contains all pages.")]
 pub struct Args {
-    /// Include the known threads that are not paused.
+    /// Include the known threads that are not paused, and how the last pause of each ended.
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -52,18 +52,29 @@ fn text(states: &[PauseState], all: bool, width: Option<usize>) -> String {
         (false, _) => format!("{} paused, {open}.\n", format::plural(paused, "thread")),
         (true, _) => format!("{}, {paused} paused, {open}.\n", format::plural(states.len() as u64, "thread")),
     };
-    let rows: Vec<_> = states.iter().flat_map(rows).collect();
-    let table = table::render(["THREAD", "COUNT", "PAUSED FOR", "HOLDER", "REASON"], &rows, width);
+    let rows = states.iter().flat_map(rows);
+    let table = match all {
+        true => {
+            let rows: Vec<_> = rows.collect();
+            table::render(["THREAD", "COUNT", "PAUSED FOR", "LAST PAUSE", "HOLDER", "REASON"], &rows, width)
+        }
+        false => {
+            let rows: Vec<_> =
+                rows.map(|[id, count, time, _, holder, reason]| [id, count, time, holder, reason]).collect();
+            table::render(["THREAD", "COUNT", "PAUSED FOR", "HOLDER", "REASON"], &rows, width)
+        }
+    };
     format!("{table}\n{totals}")
 }
 
 /// One row for each elicitation; the cells of the thread are in the first row only.
-fn rows(state: &PauseState) -> Vec<[String; 5]> {
+fn rows(state: &PauseState) -> Vec<[String; 6]> {
     let paused_for = if state.paused { format::length_text(&state.paused_for) } else { "-".into() };
-    let mut thread = [escaped(&state.thread_id), state.count.to_string(), paused_for];
+    let last_pause = format::pause_end(state).unwrap_or_default().to_owned();
+    let mut thread = [escaped(&state.thread_id), state.count.to_string(), paused_for, last_pause];
     let mut row = |holder: &str, reason: &str| {
-        let [id, count, paused_for] = std::mem::take(&mut thread);
-        [id, count, paused_for, escaped(holder), escaped(reason)]
+        let [id, count, paused_for, last_pause] = std::mem::take(&mut thread);
+        [id, count, paused_for, last_pause, escaped(holder), escaped(reason)]
     };
     match &state.elicitations[..] {
         [] => vec![row("", "")],
@@ -74,7 +85,7 @@ fn rows(state: &PauseState) -> Vec<[String; 5]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Elicitation;
+    use crate::client::{Elicitation, PauseEnd};
 
     fn state(thread_id: &str, elicitations: &[(&str, &str)]) -> PauseState {
         let (count, paused) = (elicitations.len() as u32, !elicitations.is_empty());
@@ -98,17 +109,17 @@ mod tests {
     fn list_has_one_line_per_elicitation_and_names_each_thread_once() {
         let states = [
             state("build", &[("git[7]@host", "Push?"), ("npm[8]@host", "")]),
-            state("idle", &[]),
+            PauseState { last_pause_end: PauseEnd::MaxPause.into(), ..state("idle", &[]) },
             state("z", &[("", "a\nb")]),
         ];
         assert_eq!(
             text(&states, true, None),
             "\
-THREAD  COUNT  PAUSED FOR  HOLDER       REASON
-build   2      1m15s       git[7]@host  Push?
-                           npm[8]@host
-idle    0      -
-z       1      1m15s                    a\\nb
+THREAD  COUNT  PAUSED FOR  LAST PAUSE  HOLDER       REASON
+build   2      1m15s                   git[7]@host  Push?
+                                       npm[8]@host
+idle    0      -           max_pause
+z       1      1m15s                                a\\nb
 
 3 threads, 2 paused, 3 open elicitations.
 "

@@ -3,7 +3,7 @@
 //! A command is an `Args`, which clap parses, and a function `run`, which returns the exit code.
 //!
 //! 1. Bad usage has exit code 125 for `run` and `hold` (as for GNU `timeout`), and 2 for all others.
-mod asker;
+pub(crate) mod asker;
 pub(crate) mod bridge;
 mod call;
 mod config;
@@ -27,7 +27,7 @@ mod format;
 mod get;
 mod health;
 mod hold;
-mod hook;
+pub(crate) mod hook;
 mod increment;
 mod list;
 mod manual;

@@ -41,7 +41,8 @@ pub struct Args {
     #[arg(long)]
     include_elicitations: bool,
     /// Also run this shell command for each change, with the state as JSON on its standard input, and PAUSEWATCH_EVENT
-    /// (waiting or resumed), PAUSEWATCH_THREAD_ID, PAUSEWATCH_REASON and PAUSEWATCH_HOLDER in its environment.
+    /// (waiting or resumed), PAUSEWATCH_THREAD_ID, PAUSEWATCH_REASON, PAUSEWATCH_HOLDER and PAUSEWATCH_ENDED_BY (decremented,
+    /// released, expired or max_pause; empty while it waits, or if it is not known) in its environment.
     #[arg(long, value_name = "COMMAND")]
     exec: Option<String>,
     /// Run it only for threads that still wait after this time, and once more when they resume.
@@ -148,14 +149,16 @@ async fn first_event(watch: &mut Watch) -> Result<Event, Failure> {
     tokio::time::timeout(FIRST_CONNECTION, watch.next()).await.map_err(|_| error.into())
 }
 
-/// `2026-11-21T22:30:00.123+01:00  thread-1  count 1  paused  12s in all`, and a line for each elicitation.
+/// `2026-11-21T22:30:00.123+01:00  thread-1  count 1  paused  12s in all`, and a line for each elicitation; of a thread whose
+/// last pause has ended also how: `  expired`.
 fn text(event: &ResponseEvent, clock: &System) -> String {
     let ResponseEvent::PauseState(state) = event else { return String::new() };
     let received = jiff::Timestamp::from_nanosecond(clock.now().wall.into()).unwrap_or_default();
     let received = received.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%dT%H:%M:%S%.3f%:z");
     let paused = if state.paused { "paused" } else { "running" };
     let (thread_id, in_all) = (escaped(&state.thread_id), format::length_text(&state.paused_total));
-    let mut text = format!("{received}  {thread_id}  count {}  {paused}  {in_all} in all\n", state.count);
+    let ended_by = format::pause_end(state).map_or(String::new(), |end| format!("  {end}"));
+    let mut text = format!("{received}  {thread_id}  count {}  {paused}  {in_all} in all{ended_by}\n", state.count);
     for elicitation in &state.elicitations {
         let [id, holder, reason] =
             [&elicitation.elicitation_id, &elicitation.holder, &elicitation.reason].map(|text| escaped(text));

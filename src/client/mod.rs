@@ -47,7 +47,7 @@ pub use config::Config;
 pub use config_error::ConfigError;
 pub use credentials::{Tls, Token};
 pub use error::Error;
-pub use hold::{Hold, HoldBuilder, Lease, Release};
+pub use hold::{Hold, HoldBuilder, Lease, LeaseRisk, Release};
 pub use settings::Settings;
 pub use watch::{Event, Update, Watch};
 
@@ -55,8 +55,8 @@ pub use watch::{Event, Update, Watch};
 pub use crate::proto::v1::{
     DecrementElicitationRequest, DecrementElicitationResponse, Elicitation, GetPauseStateRequest,
     GetPauseStateResponse, IncrementElicitationRequest, IncrementElicitationResponse, ListPauseStatesRequest,
-    ListPauseStatesResponse, PauseState, RenewElicitationRequest, RenewElicitationResponse, WatchPauseStateRequest,
-    WatchPauseStateResponse,
+    ListPauseStatesResponse, PauseEnd, PauseState, RenewElicitationRequest, RenewElicitationResponse,
+    WatchPauseStateRequest, WatchPauseStateResponse,
 };
 
 #[cfg(feature = "cli")]

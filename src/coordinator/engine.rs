@@ -303,8 +303,12 @@ impl Engine {
             && let Some(record) = self.records.get(thread)
             && record.open.iter().any(|open| open.has_ended(came))
         {
-            let ended = record.open.iter().filter(|open| open.has_ended(came)).map(|open| open.elicitation.id);
-            for id in ended.collect::<Vec<_>>() {
+            let ended = record.open.iter().filter(|open| open.has_ended(came));
+            let mut ended: Vec<_> =
+                ended.map(|open| (open.ends().map(|ends| ends.boot), open.elicitation.id)).collect();
+            // In their order, as in `expire`: the last one says how the pause ended.
+            ended.sort_by_key(|(ends, _)| *ends);
+            for (_, id) in ended {
                 let _ = self.judge(thread, &Command::Expire { elicitation: id }, None, now, writable);
             }
         }

@@ -179,6 +179,8 @@ mod tests {
     fn the_latest_1024_closings_are_remembered_for_10_minutes() {
         let mut memory = IdempotencyCache::default();
         (0..1_030).for_each(|i| memory.push_closing(closing(i, 0)));
+        // Within a batch too, before anything is forgotten.
+        assert!(memory.closing(ElicitationId(5), at(1)).is_none() && memory.closing(ElicitationId(6), at(1)).is_some());
         let mut rows = Vec::new();
         memory.forget(at(1), |row| rows.push(row));
         assert_eq!(rows, [0, 1, 2, 3, 4, 5]);

@@ -12,6 +12,8 @@ mod error;
 mod idempotency;
 mod limit;
 #[cfg(feature = "server")]
+mod pause_end;
+#[cfg(feature = "server")]
 mod record;
 #[cfg(feature = "server")]
 pub(crate) mod scope;
@@ -28,6 +30,8 @@ pub use error::Refusal;
 #[cfg(feature = "server")]
 pub use idempotency::{Closing, IdempotencyCache, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc};
 pub(crate) use limit::{Exceeded, Limit};
+#[cfg(feature = "server")]
+pub use pause_end::PauseEnd;
 #[cfg(feature = "server")]
 pub use record::{Change, Effect, Elicitation, Header, Open, Record};
 #[cfg(feature = "server")]

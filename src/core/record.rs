@@ -4,7 +4,8 @@
 //! - I2: a change that watchers can see raises the revision by exactly one; a renewal raises nothing.
 //! - I3: [`Record::apply`] then [`Record::revert`] of the same change leaves the record as it was.
 use super::accounting::{Pause, Timestamp};
-use super::idempotency::{Closing, IdempotencyCache, RememberedClosing, RememberedRequest};
+use super::idempotency::{IdempotencyCache, RememberedClosing, RememberedRequest};
+use super::pause_end::PauseEnd;
 use super::types::{ElicitationId, ThreadId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,6 +81,8 @@ pub struct Change {
     pub after: Header,
     /// The effect on one elicitation.
     pub effect: Effect,
+    /// How the pause ended, if this ends it.
+    pub pause_end: Option<PauseEnd>,
     /// The request id to remember, with its answer.
     pub request: Option<RememberedRequest>,
 }
@@ -166,10 +169,11 @@ impl Record {
     }
 
     /// The change that closes the elicitation at `index`.
-    pub(super) fn closing(&self, index: usize, how: Closing, row: u64, now: Timestamp) -> Change {
+    pub(super) fn closing(&self, index: usize, how: PauseEnd, row: u64, now: Timestamp) -> Change {
         let open = self.open[index].clone();
-        let closing = RememberedClosing { id: open.elicitation.id, how, at: now, row };
+        let closing = RememberedClosing { id: open.elicitation.id, how: how.into(), at: now, row };
         let after = self.header_after(self.open.len() - 1, now);
-        Change { before: self.header, after, effect: Effect::Closed { index, open, closing }, request: None }
+        let pause_end = after.pause.since.is_none().then_some(how);
+        Change { before: self.header, after, effect: Effect::Closed { index, open, closing }, pause_end, request: None }
     }
 }

@@ -3,6 +3,7 @@ use super::accounting::Timestamp;
 use super::cap::{cap, cut};
 use super::error::Refusal;
 use super::idempotency::{Closing, RememberedAnswer, RememberedRequest, Rpc, fingerprint};
+use super::pause_end::PauseEnd;
 use super::record::{Change, Effect, Elicitation, Open, Record};
 use super::types::{ElicitationId, MAX_OPEN, Ttl};
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub enum Command {
         request_id: Box<str>,
         /// The elicitation; `None`: the oldest one without a ttl, else the oldest.
         elicitation: Option<ElicitationRef>,
+        /// The token of the caller is that of an admin.
+        by_admin: bool,
     },
     /// Moves the end of a lease.
     Renew {
@@ -110,7 +113,10 @@ pub fn decide(record: &Record, command: &Command, fresh: DecideInputs) -> Result
         Command::Increment { request_id, reason, holder, ttl } => {
             increment(record, request_id, (reason, holder, *ttl), fresh)
         }
-        Command::Decrement { request_id, elicitation } => decrement(record, request_id, elicitation.as_ref(), fresh),
+        Command::Decrement { request_id, elicitation, by_admin } => {
+            let how = if *by_admin { PauseEnd::Released } else { PauseEnd::Decremented };
+            decrement(record, request_id, (elicitation.as_ref(), how), fresh)
+        }
         Command::Renew { elicitation, ttl } => renew(record, elicitation, *ttl, fresh),
         Command::Expire { elicitation } => expire(record, *elicitation, fresh),
     }
@@ -151,14 +157,14 @@ fn increment(
     let answer = Answer::Incremented { count, revision, elicitation: open.elicitation.clone(), ends };
     let remembered = RememberedAnswer { count, revision, opened: Some((fresh.id, ends)) };
     let request = remember(Rpc::Increment, request_id, print, remembered, fresh);
-    let change = Change { before: record.header, after, effect: Effect::Opened(open), request };
+    let change = Change { before: record.header, after, effect: Effect::Opened(open), pause_end: None, request };
     Ok(Decision { answer, change: Some(change) })
 }
 
 fn decrement(
     record: &Record,
     request_id: &str,
-    named: Option<&ElicitationRef>,
+    (named, how): (Option<&ElicitationRef>, PauseEnd),
     fresh: DecideInputs,
 ) -> Result<Decision, Refusal> {
     let print = || fingerprint(named.map(|named| named.0.as_bytes()));
@@ -174,7 +180,7 @@ fn decrement(
             oldest_anonymous.or(oldest).ok_or_else(|| Refusal::NoOutstanding { thread: record.thread.clone() })?
         }
     };
-    let mut change = record.closing(index, Closing::Released, fresh.row, fresh.now);
+    let mut change = record.closing(index, how, fresh.row, fresh.now);
     let (count, revision) = (record.count() - 1, change.after.revision);
     let remembered = RememberedAnswer { count, revision, opened: None };
     change.request = remember(Rpc::Decrement, request_id, print, remembered, fresh);
@@ -189,7 +195,7 @@ fn renew(record: &Record, named: &ElicitationRef, ttl: Option<Ttl>, fresh: Decid
     let after = length.map(|length| (length, cut(now.after(length), cap)));
     let answer = Answer::Renewed { elicitation: open.elicitation.clone(), ends: after.map(|(_, ends)| ends) };
     let effect = Effect::Renewed { id: open.elicitation.id, index, before: open.lease, after };
-    let change = Change { before: record.header, after: record.header, effect, request: None };
+    let change = Change { before: record.header, after: record.header, effect, pause_end: None, request: None };
     Ok(Decision { answer, change: Some(change) })
 }
 
@@ -199,7 +205,7 @@ fn expire(record: &Record, id: ElicitationId, fresh: DecideInputs) -> Result<Dec
     let index = index.ok_or_else(unknown)?;
     let cap = cap(&record.header.pause, fresh.max_pause);
     let at_cap = record.open[index].ends().zip(cap).is_some_and(|(ends, cap)| cap.boot <= ends.boot);
-    let how = if at_cap { Closing::Capped } else { Closing::Expired };
+    let how = if at_cap { PauseEnd::MaxPause } else { PauseEnd::Expired };
     let change = record.closing(index, how, fresh.row, fresh.now);
     let answer = Answer::Decremented { count: record.count() - 1, revision: change.after.revision };
     Ok(Decision { answer, change: Some(change) })

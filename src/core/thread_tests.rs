@@ -116,7 +116,7 @@ fn increment(request_id: &str, reason: &str, ttl: Option<Duration>) -> Command {
 
 fn decrement(request_id: &str, named: Option<&str>) -> Command {
     let elicitation = named.map(|named| ElicitationRef(named.into()));
-    Command::Decrement { request_id: request_id.into(), elicitation }
+    Command::Decrement { request_id: request_id.into(), elicitation, by_admin: false }
 }
 
 fn seconds(n: u64) -> Duration {

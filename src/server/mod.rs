@@ -385,13 +385,13 @@ fn state(hub: &Hub, limiter: &ConnectionLimiter, clock: &dyn Clock) -> State {
 pub async fn serve_connections<IO>(
     store: Box<dyn Store>,
     clock: Arc<dyn Clock>,
-    anonymous_ttl: Option<Duration>,
+    settings: Settings,
     connections: impl Stream<Item = io::Result<IO>>,
 ) -> Result<(), OpenError>
 where
     IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
-    let coordinator = Arc::new(Coordinator::start(store, clock.clone(), anonymous_ttl, end_process)?);
+    let coordinator = Arc::new(Coordinator::start_with(store, clock.clone(), settings, end_process)?);
     let guard = LayerStack { context: Arc::default(), clock, access: None, drain: CancellationToken::new() };
     let routes = routes(&coordinator, &guard);
     let server = worker::with_limits().add_routes(routes);

@@ -13,9 +13,11 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/api.md");
 
 // Field numbers of descriptor.proto: comments are found by paths of them.
 const OF_FILE_MESSAGE: i32 = 4;
+const OF_FILE_ENUM: i32 = 5;
 const OF_FILE_SERVICE: i32 = 6;
 const OF_FILE_SYNTAX: i32 = 12;
 const OF_MESSAGE_FIELD: i32 = 2;
+const OF_ENUM_VALUE: i32 = 2;
 const OF_SERVICE_METHOD: i32 = 2;
 
 #[test]
@@ -41,6 +43,11 @@ fn every_rpc_message_field_and_reason_is_in_the_reference() {
             assert!(page.contains(&format!("\n| `{}` | {} |", field.name(), field.number())), "{}", field.name());
         }
     }
+    for of in &file.enum_type {
+        for value in &of.value {
+            assert!(page.contains(&format!("\n| `{}` | {} |", value.name(), value.number())), "{}", value.name());
+        }
+    }
     assert!(page.contains("\n| `NO_OUTSTANDING_ELICITATION` | FAILED_PRECONDITION |"), "the table of reasons");
     assert!(page.contains("[`TOO_MANY_ELICITATIONS`](#errors)"), "an RPC names its errors");
 }
@@ -61,7 +68,7 @@ struct Reference<'a> {
 
 impl<'a> Reference<'a> {
     fn of(file: &'a FileDescriptorProto) -> Self {
-        assert!(file.enum_type.is_empty() && file.extension.is_empty(), "teach this generator enums and extensions");
+        assert!(file.extension.is_empty(), "teach this generator extensions");
         assert_eq!(file.service.len(), 1, "teach this generator several services");
         let locations = &file.source_code_info.as_ref().expect("the build keeps comments").location;
         let comments: BTreeMap<_, _> =
@@ -111,6 +118,7 @@ impl<'a> Reference<'a> {
                 write!(page, "\n### {name}\n\n{}", self.message(at, message)).unwrap();
             }
         }
+        (0..self.file.enum_type.len()).for_each(|at| page += &self.enumeration(at));
         page
     }
 
@@ -159,6 +167,21 @@ impl<'a> Reference<'a> {
         text
     }
 
+    /// The comment of an enum, and its values as a table.
+    fn enumeration(&self, at: usize) -> String {
+        let (path, of) = ([OF_FILE_ENUM, at as i32], &self.file.enum_type[at]);
+        let head = format!(
+            "\n### {}\n\n{}\n\n| value | no. | meaning |\n| --- | --- | --- |\n",
+            of.name(),
+            self.comment(&path)
+        );
+        let values = of.value.iter().enumerate().map(|(value_at, value)| {
+            let meaning = cell(self.comment(&[path[0], path[1], OF_ENUM_VALUE, value_at as i32]));
+            format!("| `{}` | {} | {meaning} |\n", value.name(), value.number())
+        });
+        head + &values.collect::<String>()
+    }
+
     /// Reasons of errors become links to their table.
     fn with_links(&self, text: &str) -> String {
         let Some((before, errors)) = text.split_once("Errors: ") else { return text.to_owned() };
@@ -177,7 +200,7 @@ fn short(name: &str) -> &str {
 
 fn kind(message: &DescriptorProto, field: &FieldDescriptorProto) -> String {
     let name = match field.r#type() {
-        Type::Message => {
+        Type::Message | Type::Enum => {
             let name = short(field.type_name());
             match field.type_name().strip_prefix(".google.protobuf.") {
                 Some(_) => format!(

@@ -399,3 +399,30 @@ async fn a_file_of_tokens_that_is_wrong_is_refused_at_the_start_by_its_line() {
         assert!(refused.starts_with(&format!("{why} {}: ", path.display())), "{refused}");
     }
 }
+
+/// Removed (the role), watchers cannot tell an admin who ended a pause from the holder that did.
+#[tokio::test]
+async fn watchers_see_whether_an_admin_ended_a_pause() {
+    let guarded = Guarded::start().await;
+    let mut client = guarded.client().await;
+    let [holder, admin] = [Role::Holder, Role::Admin].map(|role| [guarded.token(role)]);
+    for (closers, expected) in [
+        (&[&holder][..], v1::PauseEnd::Decremented),
+        (&[&admin], v1::PauseEnd::Released),
+        (&[&admin, &holder], v1::PauseEnd::Decremented),
+        (&[&holder, &admin], v1::PauseEnd::Released),
+    ] {
+        for _ in closers {
+            call(&mut client, "increment", OWN, &holder).await.unwrap();
+        }
+        for (i, closer) in closers.iter().enumerate() {
+            let request = with(v1::GetPauseStateRequest { thread_id: OWN.into() }, &holder);
+            let state = client.get_pause_state(request).await.unwrap().into_inner().pause_state.unwrap();
+            assert_eq!(state.last_pause_end(), v1::PauseEnd::Unspecified, "{i} are closed: it is paused");
+            call(&mut client, "decrement", OWN, *closer).await.unwrap();
+        }
+        let request = with(v1::GetPauseStateRequest { thread_id: OWN.into() }, &holder);
+        let state = client.get_pause_state(request).await.unwrap().into_inner().pause_state.unwrap();
+        assert_eq!(state.last_pause_end(), expected);
+    }
+}

@@ -98,6 +98,16 @@ fn duration_is_never_below_zero_and_means_one_thing() {
 }
 
 #[test]
+fn hook_changes_a_command_by_its_first_line_and_its_timeout_only() {
+    run("hook");
+}
+
+#[test]
+fn pinentry_takes_a_question_from_its_command_to_its_answer_and_no_secret() {
+    run("pinentry");
+}
+
+#[test]
 fn config_is_taken_as_it_stands_or_refused_with_its_name() {
     run("config");
 }

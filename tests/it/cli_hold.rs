@@ -221,6 +221,9 @@ fn a_lost_lease_is_reported_at_once() {
     let mut hold = Process::start(command);
     hold.line();
     drop(coordinator);
+    let warning = hold.error_line();
+    assert!(warning.starts_with("pausewatch hold: cannot renew the lease: "), "{warning}");
+    assert!(warning.contains("; trying again. If that fails for 0.") && warning.ends_with("may time out"), "{warning}");
     assert_eq!(hold.error_line(), "pausewatch hold: no response from the coordinator for 1s: the pause may be over");
     // One that has forgotten everything.
     let _coordinator = Coordinator::start_at(&address);
@@ -229,6 +232,31 @@ fn a_lost_lease_is_reported_at_once() {
     hold.close_stdin();
     let ended = hold.end();
     assert_eq!((ended.code, ended.err.as_str()), (Some(1), ""), "read found the end of its input");
+}
+
+/// Removed, the person learns of it when the pause is over.
+#[test]
+fn hold_warns_before_its_lease_ends_and_says_when_it_is_renewed_again() {
+    let coordinator = Coordinator::start();
+    let mut command = coordinator.command(["hold", "--ttl", "3s", "sh", "-c", "echo ready; read answer; exit 5"]);
+    command.stdin(Stdio::piped());
+    let mut hold = Process::start(command);
+    hold.line();
+    coordinator.signal(Signal::STOP);
+    let warning = hold.error_line();
+    assert!(warning.starts_with("pausewatch hold: cannot renew the lease: "), "{warning}");
+    // Its leases end that much later.
+    coordinator.signal(Signal::CONT);
+    let again = "pausewatch hold: the lease is renewed again: the thread is still paused";
+    // On a busy machine the lease may have been overdue meanwhile.
+    let mut line = hold.error_line();
+    if line.contains("no response from the coordinator for 3s") {
+        line = hold.error_line();
+    }
+    assert_eq!(line, again);
+    hold.close_stdin();
+    let ended = hold.end();
+    assert_eq!((ended.code, ended.err.as_str()), (Some(5), ""), "each was said once");
 }
 
 #[test]

@@ -86,7 +86,8 @@ fn list_shows_threads_with_their_elicitations() {
     assert_eq!(lines[3..], ["", "1 thread paused, 2 open elicitations."]);
     let all = coordinator.answer(["list", "--all"]);
     assert!(
-        all.contains("\nu       0      -\n") && all.ends_with("\n2 threads, 1 paused, 2 open elicitations.\n"),
+        all.contains("\nu       0      -           decremented\n")
+            && all.ends_with("\n2 threads, 1 paused, 2 open elicitations.\n"),
         "{all}"
     );
 }

@@ -1,5 +1,5 @@
 //! `pausewatch watch`.
-use crate::program::{Coordinator, Process, program};
+use crate::program::{Coordinator, Process, ended, program};
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, pipe};
 
@@ -12,7 +12,21 @@ fn watch_prints_each_change_on_a_line() {
     coordinator.answer(["increment"]);
     assert!(without_time(watch.line()).starts_with("t  count 1  paused  0."));
     coordinator.answer(["decrement"]);
-    assert!(without_time(watch.line()).starts_with("t  count 0  running  0."));
+    let resumed = without_time(watch.line());
+    assert!(resumed.starts_with("t  count 0  running  0.") && resumed.ends_with("s in all  decremented"), "{resumed}");
+    let got = coordinator.answer(["get"]);
+    assert!(got.starts_with("t: running; 0.") && got.ends_with("; last pause: decremented\n"), "{got}");
+    let all = coordinator.answer(["list", "--all"]);
+    assert!(all.contains("LAST PAUSE") && all.contains("  decremented"), "{all}");
+    coordinator.answer(["increment"]);
+    for args in [&["get"][..], &["list"], &["list", "--all"]] {
+        let mut command = coordinator.command([]);
+        let paused = ended(command.args(args)).out;
+        assert!(
+            paused.contains("t") && !paused.contains("decremented"),
+            "a new pause hides the end of the last: {paused}"
+        );
+    }
 }
 
 #[test]

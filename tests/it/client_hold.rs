@@ -134,6 +134,29 @@ async fn failed_renewals_are_retried_and_a_surviving_lease_is_held_again() {
     assert_eq!((hold.lease(), fake.count("t")), (Lease::Held, 1));
 }
 
+/// Removed, nobody is told before the pause is over.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_cannot_be_renewed_is_at_risk_before_it_ends() {
+    let fake = Fake::start();
+    let hold = fake.client().hold("t").ttl(TTL).open().await.unwrap();
+    let (opened, mut risk) = (Instant::now(), hold.risk());
+    fake.script().refuse = vec![Status::permission_denied("no"); 1_000];
+    assert!(risk.wait_for(Option::is_some).await.is_ok());
+    assert_eq!(opened.elapsed().as_secs(), 20, "a third of the ttl is left");
+    let shown = risk.borrow().clone().unwrap();
+    assert_eq!((shown.ends - opened).as_secs(), 30);
+    assert!(matches!(shown.error, Some(Error::PermissionDenied(_))), "{shown:?}");
+    assert_eq!(hold.lease(), Lease::Held);
+    fake.script().refuse.clear();
+    assert!(risk.wait_for(Option::is_none).await.is_ok());
+    assert!(opened.elapsed().as_secs() < 25 && hold.lease() == Lease::Held, "{:?}", opened.elapsed());
+    fake.freeze(true);
+    let renewed = Instant::now();
+    assert!(risk.wait_for(Option::is_some).await.is_ok());
+    assert_eq!((renewed.elapsed().as_secs(), hold.lease()), (20, Lease::Held), "without an answer too");
+    assert_eq!(hold.lost().await, Lease::Overdue);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_frozen_network_does_not_prevent_the_second_renewal() {
     let fake = Fake::start();

@@ -34,7 +34,11 @@ fn increment(request_id: &str, ttl: Option<Duration>) -> Command {
 }
 
 fn decrement(elicitation: Option<&str>) -> Command {
-    Command::Decrement { request_id: "".into(), elicitation: elicitation.map(|id| ElicitationRef(id.into())) }
+    Command::Decrement {
+        request_id: "".into(),
+        elicitation: elicitation.map(|id| ElicitationRef(id.into())),
+        by_admin: false,
+    }
 }
 
 fn renew(elicitation: &str) -> Command {

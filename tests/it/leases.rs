@@ -45,6 +45,7 @@ async fn leases_end_by_themselves(config: Config) {
             let state = end_of_pause(&mut api, &thread).await;
             let expired = api.try_decrement(&thread, "", Some(&id)).await.expect_err("it has ended");
             assert_eq!(crate::support::detail(&expired).0, "ELICITATION_EXPIRED");
+            assert_eq!(state.last_pause_end(), v1::PauseEnd::Expired);
             (ttl, span(state.paused_total))
         });
     }
@@ -105,8 +106,10 @@ async fn g2_the_maximum_pause_ends_what_is_renewed_and_says_so() {
     let renewed = api.try_renew("t", &opened.elicitation_id, None).await.expect("it is open");
     assert_eq!(renewed.expire_time, opened.expire_time, "a renewal shows the end");
     assert_eq!(nanos(opened.expire_time) - nanos(opened.create_time), 2_000_000_000);
-    let lasted = span(end_of_pause(&mut api, "t").await.paused_total);
+    let state = end_of_pause(&mut api, "t").await;
+    let lasted = span(state.paused_total);
     assert!(lasted >= 2 * SECOND, "{lasted:?}");
+    assert_eq!(state.last_pause_end(), v1::PauseEnd::MaxPause);
     let refused = api.try_renew("t", &opened.elicitation_id, None).await.expect_err("it has ended");
     let (reason, metadata) = detail(&refused);
     assert_eq!((&*reason, &*metadata["ended_by"]), ("ELICITATION_EXPIRED", "max_pause"), "{refused:?}");
@@ -123,8 +126,10 @@ async fn a_thread_is_paused_until_its_last_lease_has_ended() {
     let Event::PauseState(state) = event(&mut watching).await else { panic!("no heartbeat is due yet") };
     assert_eq!((state.count, state.paused), (1, true));
     assert_eq!(api.get("t").await.elicitations, [longer]);
-    let lasted = span(end_of_pause(&mut api, "t").await.paused_total);
+    let state = end_of_pause(&mut api, "t").await;
+    let lasted = span(state.paused_total);
     assert!(lasted >= 2 * SECOND, "{lasted:?}");
+    assert_eq!(state.last_pause_end(), v1::PauseEnd::Expired);
 }
 
 /// G2, G5: the pause goes on over the restart, its time counts, and every lease gets one full ttl before it ends.

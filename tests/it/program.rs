@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A coordinator that forgets everything when it ends, which it does when this is dropped.
 pub(crate) struct Coordinator {
-    _process: Process,
+    process: Process,
     pub(crate) address: String,
 }
 
@@ -31,7 +31,11 @@ impl Coordinator {
         let process = Process::start(command);
         let line = process.line();
         let address = line.strip_prefix("listening ").unwrap_or_else(|| panic!("{line}")).to_owned();
-        Self { _process: process, address }
+        Self { process, address }
+    }
+
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        self.process.signal(signal);
     }
 
     /// The program with this coordinator and thread `t` in its environment.

@@ -1,5 +1,5 @@
 //! `pausewatch run --report` and `--max-wall`.
-use crate::program::{Ended, ended, program};
+use crate::program::{Coordinator, Ended, ended, program};
 use serde_json::Value;
 use std::{fs, os::unix::process::ExitStatusExt, path::Path, process::Command};
 use tempfile::TempDir;
@@ -71,7 +71,8 @@ fn the_report_has_the_paused_time_and_the_reasons() {
         if report["pauses"].as_array().is_some_and(Vec::is_empty) {
             continue;
         }
-        let expected = serde_json::json!([{ "thread_id": "t", "holder": "git", "reason": "Push?" }]);
+        let expected =
+            serde_json::json!([{ "thread_id": "t", "holder": "git", "reason": "Push?", "ended_by": "decremented" }]);
         assert_eq!(report["pauses"], expected);
         let [wall, active, paused] = ["wall_ms", "active_ms", "paused_ms"].map(|key| report[key].as_u64().unwrap());
         assert_eq!(wall, active + paused);
@@ -79,6 +80,35 @@ fn the_report_has_the_paused_time_and_the_reasons() {
         return;
     }
     panic!("the report shows no pause");
+}
+
+/// The server's maximum of a pause and the limit on wall time, in both orders: the earlier one ends the pause, or the command.
+#[test]
+fn g2_the_report_says_whether_the_servers_maximum_or_the_limit_on_wall_time_was_first() {
+    for (max_pause, max_wall, why, ended_by) in
+        [("1s", "600", "timed_out", "max_pause"), ("600s", "SECONDS", "max_wall", "decremented")]
+    {
+        // At the limit on wall time, `hold` closes what it has open.
+        let options = ["--listen", "127.0.0.1:0", "--store", "memory", "--max-pause", max_pause];
+        let coordinator = Coordinator::start_with(options);
+        // Until the question is seen, it takes longer.
+        let seen = ["3", "10", "30"].into_iter().find_map(|seconds| {
+            let directory = tempfile::tempdir().unwrap();
+            let mut command = coordinator.command(["run", "--report", "report", "--max-wall"]);
+            command.arg(max_wall.replace("SECONDS", seconds)).args([seconds, PROGRAM, "hold", "--holder", "git"]);
+            command.args(["--ttl", "1h", "--", "sleep", "600"]).current_dir(directory.path());
+            let ended = ended(&mut command);
+            assert_eq!(ended.code, Some(124), "{ended:?}");
+            let report = fs::read_to_string(directory.path().join("report")).unwrap();
+            let report: Value = serde_json::from_str(&report).unwrap();
+            report["pauses"].as_array().is_some_and(|pauses| !pauses.is_empty()).then_some(report)
+        });
+        let report = seen.expect("the report shows the pause");
+        let pause = serde_json::json!({ "thread_id": "t", "holder": "git", "reason": "", "ended_by": ended_by });
+        assert_eq!((&report["why"], &report["pauses"][0]), (&why.into(), &pause), "{report}");
+        let [wall, paused] = ["wall_ms", "paused_ms"].map(|key| report[key].as_u64().unwrap());
+        assert!(paused >= 500 && wall >= 3_000, "{report}");
+    }
 }
 
 /// Removed, the command waits for the person.

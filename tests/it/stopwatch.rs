@@ -1,6 +1,6 @@
 //! The stopwatch by itself.
 use pausewatch::client::PauseState;
-use pausewatch::stopwatch::{Stopwatch, StopwatchController};
+use pausewatch::stopwatch::{EndedBy, Stopwatch, StopwatchController};
 use std::{
     future::{Future, poll_fn},
     pin::pin,
@@ -224,4 +224,33 @@ fn no_resume_is_lost_between_check_and_wait() {
             timeout(s(20), waiter).await.expect("a wake-up was lost").unwrap();
         }
     });
+}
+
+/// As `tokio::time::timeout`: what is ready is returned, and what is not is dropped when the time is over.
+#[tokio::test(start_paused = true)]
+async fn run_is_a_timeout_whose_clock_stands_still_in_pauses() {
+    let stopwatch = Stopwatch::new(s(3));
+    let start = Instant::now();
+    assert_eq!(stopwatch.run(sleep(s(2))).await, Ok(()));
+    let (dropped, kept) = tokio::sync::oneshot::channel::<()>();
+    let work = async {
+        let _dropped = dropped;
+        stopwatch.pause_for(sleep(s(60))).await;
+        std::future::pending::<()>().await;
+    };
+    let elapsed = stopwatch.run(work).await.unwrap_err();
+    assert_eq!((elapsed.ended_by(), start.elapsed().as_secs()), (EndedBy::Limit, 63));
+    assert!(kept.await.is_err(), "it was dropped");
+    assert_eq!(std::io::Error::from(elapsed).kind(), std::io::ErrorKind::TimedOut);
+    assert_eq!(stopwatch.run(async { 7 }).await, Ok(7), "what is ready is returned");
+    assert!(stopwatch.run(std::future::pending::<()>()).await.is_err());
+
+    let walled = Stopwatch::builder().max_wall(s(5)).start();
+    let cancelled = tokio::time::timeout(s(1), walled.run(std::future::pending::<()>())).await;
+    assert!(cancelled.is_err() && walled.ended_by().is_none(), "dropped, it runs on");
+    let elapsed = walled.run(std::future::pending::<()>()).await.unwrap_err();
+    assert_eq!(
+        (elapsed.ended_by(), elapsed.to_string()),
+        (EndedBy::MaxWall, "the limit on wall time is used up".into())
+    );
 }

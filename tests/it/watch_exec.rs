@@ -8,8 +8,7 @@ use std::{
 };
 
 /// Appends a line for each call to the file `calls`.
-const CALL: &str =
-    "echo $PAUSEWATCH_EVENT $PAUSEWATCH_THREAD_ID $PAUSEWATCH_HOLDER $PAUSEWATCH_REASON $(wc -l) >>calls";
+const CALL: &str = "echo $PAUSEWATCH_EVENT $PAUSEWATCH_THREAD_ID $PAUSEWATCH_HOLDER $PAUSEWATCH_REASON $(wc -l) $PAUSEWATCH_ENDED_BY >>calls";
 
 fn watch(coordinator: &Coordinator, directory: &Path, args: &[&str]) -> Process {
     let mut command: Command = coordinator.command(["watch", "--output", "json"]);
@@ -47,7 +46,7 @@ fn a_command_runs_for_each_change_with_the_reason_and_the_holder() {
     coordinator.answer(["decrement"]);
     assert_eq!(calls(at, 3)[2], "waiting t npm Publish? 1");
     coordinator.answer(["decrement"]);
-    assert_eq!(calls(at, 4)[3], "resumed t npm Publish? 1", "carried over");
+    assert_eq!(calls(at, 4)[3], "resumed t npm Publish? 1 decremented", "carried over");
     coordinator.answer(["increment", "--reason", "Again?"]);
     assert!(calls(at, 5)[4].starts_with("waiting t ") && calls(at, 5)[4].ends_with(" Again? 1"));
 }
@@ -77,7 +76,7 @@ fn with_a_delay_only_what_still_waits_is_reported_and_its_end() {
     coordinator.answer(["increment", "--holder", "git", "--reason", "Long?"]);
     assert_eq!(calls(at, 1), ["waiting t git Long? 1"]);
     coordinator.answer(["decrement"]);
-    assert_eq!(calls(at, 2), ["waiting t git Long? 1", "resumed t git Long? 1"]);
+    assert_eq!(calls(at, 2), ["waiting t git Long? 1", "resumed t git Long? 1 decremented"]);
 }
 
 /// Removed (a task of its own, or the time limit), the watch stops, or the second thread is never reported.

@@ -7,7 +7,7 @@ use crate::system::{Durable, Forgetful, Lengths, Rules, System};
 use pausewatch::test_support::clock::Clock;
 use pausewatch::test_support::coordinator::Outcome;
 use pausewatch::test_support::core::types::{ElicitationId, ThreadId, Ttl};
-use pausewatch::test_support::core::{Answer, Command, ElicitationRef, Refusal};
+use pausewatch::test_support::core::{Answer, Command, ElicitationRef, PauseEnd, Refusal};
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest};
 use std::marker::PhantomData;
@@ -48,9 +48,10 @@ impl<S: System> Tested<S> {
                 holder: text(holder),
                 ttl: ttl(length),
             },
-            service::Call::Decrement { request_id, elicitation } => Command::Decrement {
+            service::Call::Decrement { request_id, elicitation, by_admin } => Command::Decrement {
                 request_id: request(request_id),
                 elicitation: elicitation.map(|id| self.named(id)),
+                by_admin,
             },
             service::Call::Renew { elicitation, ttl: length } => {
                 Command::Renew { elicitation: self.named(elicitation), ttl: ttl(length) }
@@ -128,6 +129,7 @@ impl<S: System> Tested<S> {
             assert_eq!(nanos(header.pause.total(now)), expected.paused_total, "{name}: paused_total");
             let began = header.pause.since.map(|since| (since.boot - self.boot_ahead, since.wall));
             assert_eq!(began, expected.pause_began.map(|(at, wall)| (at as i64, wall)), "{name}: the open pause");
+            assert_eq!(view.pause_end.map(pause_end), expected.pause_end, "{name}: the end of the last pause");
             let open = view.open.iter().map(|shown| {
                 let about = &shown.elicitation;
                 let ends = shown.ends.map(|ends| (ends.boot - self.boot_ahead, ends.wall));
@@ -158,6 +160,15 @@ fn said(answer: service::Answer) -> Said {
         }
         service::Answer::Closed { count, revision } => Said::Closed(count, revision),
         service::Answer::Renewed { id, ends } => Said::Renewed(id, shown(ends)),
+    }
+}
+
+fn pause_end(end: PauseEnd) -> service::PauseEnd {
+    match end {
+        PauseEnd::Decremented => service::PauseEnd::Decremented,
+        PauseEnd::Released => service::PauseEnd::Released,
+        PauseEnd::Expired => service::PauseEnd::Expired,
+        PauseEnd::MaxPause => service::PauseEnd::MaxPause,
     }
 }
 

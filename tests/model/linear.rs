@@ -176,5 +176,5 @@ pub(crate) fn increment(ttl: Option<u64>) -> Call {
 
 /// A decrement as a history has it.
 pub(crate) fn decrement(elicitation: Option<Id>) -> Call {
-    Call::Decrement { request_id: None, elicitation }
+    Call::Decrement { request_id: None, elicitation, by_admin: false }
 }

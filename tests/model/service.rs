@@ -19,7 +19,7 @@ pub(crate) type Name = &'static str;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Call {
     Increment { request_id: Option<u16>, reason: u8, holder: u8, ttl: Option<Nanos> },
-    Decrement { request_id: Option<u16>, elicitation: Option<Id> },
+    Decrement { request_id: Option<u16>, elicitation: Option<Id>, by_admin: bool },
     Renew { elicitation: Id, ttl: Option<Nanos> },
 }
 
@@ -39,6 +39,26 @@ pub(crate) enum Refusal {
     Expired,
     Capped,
     TooMany,
+}
+
+/// How a pause ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PauseEnd {
+    Decremented,
+    Released,
+    Expired,
+    MaxPause,
+}
+
+impl PauseEnd {
+    /// What a late call on the elicitation is told.
+    fn refusal(self) -> Refusal {
+        match self {
+            PauseEnd::Decremented | PauseEnd::Released => Refusal::Released,
+            PauseEnd::Expired => Refusal::Expired,
+            PauseEnd::MaxPause => Refusal::Capped,
+        }
+    }
 }
 
 /// The end of a lease: when it is, and what the wall clock was expected to say then.
@@ -88,6 +108,8 @@ pub(crate) struct Thread {
     pub(crate) paused_total: Nanos,
     /// When the open pause began, and what the wall clock said.
     pub(crate) pause_began: Option<(Nanos, i64)>,
+    /// How the last pause ended, unless one is open. A restart forgets it.
+    pub(crate) pause_end: Option<PauseEnd>,
     changed: Nanos,
     /// Latest last: which, how it ended, when.
     closed: Vec<(Id, Refusal, Nanos)>,
@@ -111,7 +133,7 @@ impl Thread {
                     return Err(Refusal::TooMany);
                 }
                 if self.open.is_empty() {
-                    self.pause_began = Some((now.at, now.wall));
+                    (self.pause_began, self.pause_end) = (Some((now.at, now.wall)), None);
                 }
                 let lease = ttl.or(leases.anonymous_ttl).or(leases.max_pause);
                 let (created, ends) = (now.wall, lease.map(|lease| self.cut(now.end_of(lease), leases)));
@@ -119,14 +141,14 @@ impl Thread {
                 self.revision += 1;
                 Answer::Opened { count: self.open.len(), revision: self.revision, id: fresh, created, ends }
             }
-            Call::Decrement { elicitation: Some(id), .. } => {
+            Call::Decrement { elicitation: Some(id), by_admin, .. } => {
                 self.find(id, now)?;
-                self.close(id, Refusal::Released, now)
+                self.close(id, decremented(by_admin), now)
             }
-            Call::Decrement { elicitation: None, .. } => {
+            Call::Decrement { elicitation: None, by_admin, .. } => {
                 let first = self.open.iter().find(|open| !open.asked).or(self.open.first());
                 let id = first.ok_or(Refusal::NoOutstanding)?.id;
-                self.close(id, Refusal::Released, now)
+                self.close(id, decremented(by_admin), now)
             }
             Call::Renew { elicitation, ttl } => {
                 let lease = ttl.or(self.find(elicitation, now)?.lease);
@@ -155,14 +177,14 @@ impl Thread {
         let Some(key) = request_of(call) else { return Ok(None) };
         let same = |(known, _, at): &&(Call, Answer, Nanos)| request_of(known) == Some(key) && now.at - at < MEMORY.0;
         match self.requests.iter().rev().find(same) {
-            Some((known, ..)) if known != call => Err(Refusal::RequestIdReused),
+            Some((known, ..)) if *known != content(call) => Err(Refusal::RequestIdReused),
             found => Ok(found.map(|(_, answer, _)| answer.clone())),
         }
     }
 
     fn remember(&mut self, call: &Call, answer: &Answer, now: Now) {
         if request_of(call).is_some() {
-            self.requests.push((call.clone(), answer.clone(), now.at));
+            self.requests.push((content(call), answer.clone(), now.at));
             keep_latest(&mut self.requests);
         }
     }
@@ -173,12 +195,12 @@ impl Thread {
         self.open.iter_mut().find(|open| open.id == id).ok_or(why)
     }
 
-    fn close(&mut self, id: Id, how: Refusal, now: Now) -> Answer {
+    fn close(&mut self, id: Id, how: PauseEnd, now: Now) -> Answer {
         self.open.retain(|open| open.id != id);
-        self.closed.push((id, how, now.at));
+        self.closed.push((id, how.refusal(), now.at));
         keep_latest(&mut self.closed);
         if self.open.is_empty() {
-            self.pause_began = None;
+            (self.pause_began, self.pause_end) = (None, Some(how));
         }
         self.revision += 1;
         self.changed = now.at;
@@ -197,6 +219,18 @@ fn request_of(call: &Call) -> Option<(bool, u16)> {
         Call::Increment { request_id, .. } => request_id.map(|id| (true, id)),
         Call::Decrement { request_id, .. } => request_id.map(|id| (false, id)),
         Call::Renew { .. } => None,
+    }
+}
+
+fn decremented(by_admin: bool) -> PauseEnd {
+    if by_admin { PauseEnd::Released } else { PauseEnd::Decremented }
+}
+
+/// What has to be the same if a call is sent again: it may be another caller who does.
+fn content(call: &Call) -> Call {
+    match *call {
+        Call::Decrement { request_id, elicitation, .. } => Call::Decrement { request_id, elicitation, by_admin: false },
+        _ => call.clone(),
     }
 }
 
@@ -247,12 +281,20 @@ impl Service {
             let has_ended = |open: &&Open| open.ends.is_some_and(|ends| ends.at <= self.now.at);
             let cap = thread.cap(self.leases).map(|cap| cap.at);
             let how =
-                |open: &Open| if open.ends.map(|ends| ends.at) == cap { Refusal::Capped } else { Refusal::Expired };
-            let ended: Vec<_> = thread.open.iter().filter(has_ended).map(|open| (open.id, how(open))).collect();
+                |open: &Open| if open.ends.map(|ends| ends.at) == cap { PauseEnd::MaxPause } else { PauseEnd::Expired };
+            // Those that ended first are closed first.
+            let mut ended: Vec<_> = thread.open.iter().filter(has_ended).collect();
+            ended.sort_by_key(|open| open.ends.map(|ends| ends.at));
+            let ended: Vec<_> = ended.into_iter().map(|open| (open.id, how(open))).collect();
             for (id, how) in ended {
                 thread.close(id, how, self.now);
             }
         }
+    }
+
+    /// The process is another one.
+    pub(crate) fn forget_pause_ends(&mut self) {
+        self.threads.values_mut().for_each(|thread| thread.pause_end = None);
     }
 
     /// After a time in which no holder could renew.

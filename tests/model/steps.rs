@@ -46,7 +46,7 @@ impl Step {
             }
             Step::Churn(name) => {
                 let open = |i| Call::Increment { request_id: Some(i), reason: 2, holder: 2, ttl: None };
-                let close = |i| Call::Decrement { request_id: Some(i), elicitation: None };
+                let close = |i| Call::Decrement { request_id: Some(i), elicitation: None, by_admin: false };
                 let batch = |first| (first..first + 103).flat_map(|i| [(*name, open(i)), (*name, close(i))]).collect();
                 (0..10).map(|i| batch(i * 103)).collect()
             }
@@ -160,6 +160,9 @@ impl<S: System> ReferenceStateMachine for Steps<S> {
                 state.service.end_leases();
             }
             Step::Sleep(by) | Step::Restart(by) | Step::Reboot(by) => {
+                if !matches!(step, Step::Sleep(_)) {
+                    state.service.forget_pause_ends();
+                }
                 state.pass(by, Service::pass);
                 state.service.restart_leases();
                 // What has been paused for too long meanwhile ends at once.
@@ -209,8 +212,8 @@ fn calls(opened: usize) -> impl Strategy<Value = Vec<(Name, Call)>> + Clone {
     let id = id.prop_map(move |id| if id < opened { id } else { NEVER });
     let increment = (request_id(), 0..2_u8, 0..2_u8, ttl())
         .prop_map(|(request_id, reason, holder, ttl)| Call::Increment { request_id, reason, holder, ttl });
-    let decrement = (request_id(), prop_oneof![1 => Just(None), 1 => id.clone().prop_map(Some)])
-        .prop_map(|(request_id, elicitation)| Call::Decrement { request_id, elicitation });
+    let decrement = (request_id(), prop_oneof![1 => Just(None), 1 => id.clone().prop_map(Some)], any::<bool>())
+        .prop_map(|(request_id, elicitation, by_admin)| Call::Decrement { request_id, elicitation, by_admin });
     let renew = (id, ttl()).prop_map(|(elicitation, ttl)| Call::Renew { elicitation, ttl });
     let call = prop_oneof![5 => increment, 5 => decrement, 2 => renew];
     prop::collection::vec((select(&NAMES[..]), call), 1..4)

@@ -3,7 +3,7 @@ use crate::hands::Hands;
 use pausewatch::test_support::clock::Clock;
 use pausewatch::test_support::coordinator::{Call, Engine, Outcome, Settings};
 use pausewatch::test_support::core::types::{ElicitationId, ThreadId};
-use pausewatch::test_support::core::{Command, DecideInputs, Record, decide};
+use pausewatch::test_support::core::{Command, DecideInputs, PauseEnd, Record, decide};
 use pausewatch::test_support::hub::{Hub, OpenElicitation, View};
 use pausewatch::test_support::store::{Embedded, Memory};
 use std::collections::BTreeMap;
@@ -44,6 +44,8 @@ pub(crate) struct Rules {
     clock: Arc<Hands>,
     lengths: Lengths,
     records: BTreeMap<ThreadId, Record>,
+    /// How the last pause of each ended.
+    pause_ends: BTreeMap<ThreadId, PauseEnd>,
     given: u64,
 }
 
@@ -68,6 +70,9 @@ impl Rules {
             }
             record.memory.forget(now, |_| ());
             self.records.entry(thread.clone()).or_insert(new);
+            if let Some(end) = change.pause_end {
+                self.pause_ends.insert(thread.clone(), end);
+            }
         }
         Ok(decision.answer)
     }
@@ -78,7 +83,7 @@ impl System for Rules {
     const SLEEPS: bool = false;
 
     fn start(clock: Arc<Hands>, lengths: Lengths) -> Self {
-        Rules { clock, lengths, records: BTreeMap::new(), given: 0 }
+        Rules { clock, lengths, records: BTreeMap::new(), pause_ends: BTreeMap::new(), given: 0 }
     }
 
     fn clock(&self) -> &Hands {
@@ -89,8 +94,12 @@ impl System for Rules {
         let now = self.clock.now();
         let open = self.records.values().flat_map(|record| record.open.iter().map(|open| (&record.thread, open)));
         let ended = open.filter(|(_, open)| open.has_ended(now));
-        let ended: Vec<_> = ended.map(|(thread, open)| (thread.clone(), open.elicitation.id)).collect();
-        for (thread, elicitation) in ended {
+        let mut ended: Vec<_> = ended
+            .map(|(thread, open)| (open.ends().map(|ends| ends.boot), thread.clone(), open.elicitation.id))
+            .collect();
+        // Those that ended first are closed first.
+        ended.sort_by_key(|(ends, ..)| *ends);
+        for (_, thread, elicitation) in ended {
             self.judge(&thread, &Command::Expire { elicitation }).expect("it has ended");
         }
         calls.iter().map(|call| self.judge(&call.thread, &call.command)).collect()
@@ -104,9 +113,10 @@ impl System for Rules {
     fn view(&self, thread: &ThreadId) -> View {
         let record = self.records.get(thread);
         let open = record.map_or(&[][..], |record| &record.open).iter();
-        let open =
+        let open: Vec<_> =
             open.map(|open| OpenElicitation { elicitation: open.elicitation.clone(), ends: open.ends() }).collect();
-        View { thread: thread.clone(), header: record.map(|record| record.header), floor: 0, open }
+        let pause_end = self.pause_ends.get(thread).copied().filter(|_| open.is_empty());
+        View { thread: thread.clone(), header: record.map(|record| record.header), floor: 0, open, pause_end }
     }
 
     fn restart(self, _meanwhile: impl FnOnce(&Hands)) -> Self {

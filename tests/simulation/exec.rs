@@ -3,12 +3,14 @@ use crate::net;
 use crate::oracle::Oracle;
 use crate::{machine, run::Place};
 use fastrand::Rng;
-use pausewatch::stopwatch::{Link, Stopwatch, StopwatchController};
+use pausewatch::stopwatch::{EndedBy, Link, Stopwatch, StopwatchController};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// Commands that run at the same time.
 const LANES: u64 = 3;
+/// A thread that nobody ever names in a call.
+pub(crate) const NEVER: &str = "never";
 /// Between two looks at a stopwatch.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -36,14 +38,23 @@ async fn command(place: &Place, oracle: &Oracle, controller: &StopwatchControlle
     // Most run until they are stopped.
     let takes = if random.u8(..4) == 0 { Duration::from_millis(random.u64(100..10_000)) } else { Duration::MAX };
     let done = Instant::now().checked_add(takes);
-    let stopwatch = Stopwatch::new(limit);
-    let _registered = controller.register(&thread, &stopwatch).expect("a valid thread id");
+    // Some have a limit on wall time too, before the other one or after it.
+    let max_wall = (random.u8(..3) == 0).then(|| Duration::from_millis(random.u64(300..20_000)));
+    let builder = Stopwatch::builder().limit(limit);
+    let stopwatch = max_wall.map_or(builder.clone(), |max_wall| builder.max_wall(max_wall)).start();
+    let registered = controller.register(&thread, &stopwatch).expect("a valid thread id");
+    let also = children(place, &thread, random);
+    let _awaited: Vec<_> =
+        also.iter().map(|child| registered.await_thread(child).expect("a valid thread id")).collect();
     let link = controller.link();
-    let number = oracle.stopwatch_started(&place.host, &thread, limit);
+    let number = oracle.stopwatch_started(&place.host, [vec![thread], also].concat(), limit, max_wall);
     loop {
         tokio::select! {
             biased;
-            () = stopwatch.expired() => return oracle.stopwatch_expired(number),
+            () = stopwatch.expired() => {
+                let at_wall = stopwatch.ended_by() == Some(EndedBy::MaxWall);
+                return oracle.stopwatch_expired(number, at_wall);
+            }
             () = sleep(LOOK_EVERY) => {}
             () = sleep_until(done.unwrap_or_else(Instant::now)), if done.is_some() => {
                 return oracle.stopwatch_ended(number);
@@ -52,4 +63,16 @@ async fn command(place: &Place, oracle: &Oracle, controller: &StopwatchControlle
         let connected = *link.borrow() == Link::Connected;
         oracle.stopwatch_seen(number, stopwatch.elapsed(), stopwatch.is_paused(), connected);
     }
+}
+
+/// The threads that a command waits for: those of sub-agents that ask, whose holders die, or that never existed.
+fn children(place: &Place, own: &str, random: &mut Rng) -> Vec<String> {
+    if random.u8(..3) > 0 {
+        return Vec::new();
+    }
+    let mut children: Vec<_> = place.threads.iter().filter(|thread| *thread != own && random.bool()).cloned().collect();
+    if random.u8(..3) == 0 {
+        children.push(NEVER.to_owned());
+    }
+    children
 }

@@ -55,7 +55,9 @@ pub(crate) fn run(seed: u64) -> Course {
     let latency = Duration::from_millis(random.u64(3..20));
     let grace = Duration::from_secs(random.u64(2..12));
     let threads: Arc<[String]> = (1..=random.u8(2..5)).map(|number| format!("thread-{number}")).collect();
-    let oracle = Oracle::new(machine.clone(), grace, latency, threads.to_vec());
+    // Shorter and longer than what people are asked for.
+    let max_pause = (random.u8(..3) > 0).then(|| Duration::from_millis(random.u64(1_500..12_000)));
+    let oracle = Oracle::new(machine.clone(), grace, latency, max_pause, threads.to_vec());
     let mut sim = turmoil::Builder::new()
         .rng_seed(seed)
         .tick_duration(TICK)
@@ -65,7 +67,7 @@ pub(crate) fn run(seed: u64) -> Course {
         .tcp_capacity(1_024)
         .build();
 
-    let server = Server::new(machine.clone(), oracle.clone());
+    let server = Server::new(machine.clone(), oracle.clone(), max_pause);
     let process = server.clone();
     sim.host(SERVER, move || process.clone().run());
     let place = |host: &str| {

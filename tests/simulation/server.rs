@@ -4,6 +4,7 @@ use crate::machine::Machine;
 use crate::net;
 use crate::oracle::Oracle;
 use pausewatch::test_support::clock::Clock;
+use pausewatch::test_support::coordinator::Settings;
 use pausewatch::test_support::core::Timestamp;
 use pausewatch::test_support::server::serve_connections;
 use pausewatch::test_support::store::{CommitError, Contents, Embedded, OpenError, Store, Write};
@@ -18,6 +19,7 @@ use std::time::Duration;
 pub(crate) struct Server {
     pub(crate) machine: Machine,
     pub(crate) oracle: Oracle,
+    max_pause: Option<Duration>,
     disk: Rc<RefCell<FakeDisk>>,
     /// Of the process that runs now.
     killed: Rc<RefCell<Arc<AtomicBool>>>,
@@ -25,9 +27,9 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(machine: Machine, oracle: Oracle) -> Self {
+    pub(crate) fn new(machine: Machine, oracle: Oracle, max_pause: Option<Duration>) -> Self {
         let (disk, killed, refuses) = Default::default();
-        Server { machine, oracle, disk, killed, refuses }
+        Server { machine, oracle, max_pause, disk, killed, refuses }
     }
 
     /// To be called before a crash: what the disk holds now is what the next process finds. A process that crashes in
@@ -47,12 +49,13 @@ impl Server {
     pub(crate) async fn run(self) -> turmoil::Result {
         let disk = Arc::new(self.disk.borrow().clone());
         let inner = Embedded::on(disk, "the disk of the simulation", self.machine.boot_id())?;
-        let Server { machine, oracle, killed, refuses, .. } = self;
+        let Server { machine, oracle, max_pause, killed, refuses, .. } = self;
         let store = Recorded { inner, oracle: oracle.clone(), killed: killed.borrow().clone(), refuses };
         let connections = net::accept().await?;
         oracle.server_started();
         let day = Duration::from_secs(24 * 60 * 60);
-        serve_connections(Box::new(store), Arc::new(machine), Some(day), connections).await?;
+        let settings = Settings { anonymous_ttl: Some(day), max_pause, ..Settings::default() };
+        serve_connections(Box::new(store), Arc::new(machine), settings, connections).await?;
         Err("the server ended by itself".into())
     }
 }

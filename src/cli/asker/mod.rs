@@ -1,6 +1,6 @@
 //! Programs that stand in front of the ones that ask people for passphrases: the thread is paused while they ask.
 pub(super) mod askpass;
-pub(super) mod pinentry;
+pub(crate) mod pinentry;
 mod real_program;
 mod terminal;
 

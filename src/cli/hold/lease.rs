@@ -1,10 +1,11 @@
 //! Reports on standard error when the elicitation is lost while the command runs, and closes it afterwards.
 //!
-//! 1. A warning comes before the server's maximum pause ends the elicitation, as soon as that is known.
+//! 1. A warning comes before the server's maximum pause ends the elicitation, as soon as that is known, and before its lease ends
+//!    because it cannot be renewed.
 //! 2. If the lease expired before the command ended, a warning says so: commands of the thread may have timed out meanwhile.
 //! 3. Closing is retried for a few seconds; after that, the lease closes the elicitation.
 use super::super::failure::{cause, say};
-use crate::client::{Error, Hold, Lease, Release};
+use crate::client::{Error, Hold, Lease, LeaseRisk, Release};
 use std::{convert::Infallible, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -13,8 +14,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval between two attempts, and between two checks of an overdue lease.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Reports when the server's maximum pause is going to end the elicitation, when the lease is lost, and when it is held
-/// again.
+/// Reports when the server's maximum pause is going to end the elicitation, when the lease cannot be renewed or is lost, and
+/// when it is held again.
 pub(super) async fn report_loss(hold: &Hold, ttl: Duration) -> Infallible {
     let warn_before_end = async {
         let left = hold.last_end().await.saturating_duration_since(Instant::now());
@@ -24,7 +25,27 @@ pub(super) async fn report_loss(hold: &Hold, ttl: Duration) -> Infallible {
     };
     tokio::select! {
         never = warn_before_end => never,
+        never = report_risks(hold) => never,
         never = report_lost_leases(hold, ttl) => never,
+    }
+}
+
+async fn report_risks(hold: &Hold) -> Infallible {
+    let mut risk = hold.risk();
+    loop {
+        if let Ok(Some(LeaseRisk { ends, error })) = risk.wait_for(Option::is_some).await.as_deref() {
+            let left = super::super::duration::show(ends.saturating_duration_since(Instant::now()));
+            let why = error.as_ref().map_or("the coordinator does not respond".to_owned(), cause);
+            warn(&format!(
+                "cannot renew the lease: {why}; trying again. If that fails for {left}, the pause ends, and commands of the thread may \
+                  time out"
+            ));
+        }
+        // After the end of the lease too, if a coordinator that was away still holds it.
+        let _ = risk.wait_for(Option::is_none).await;
+        if hold.lease() == Lease::Held {
+            warn("the lease is renewed again: the thread is still paused");
+        }
     }
 }
 
@@ -43,9 +64,6 @@ async fn report_lost_leases(hold: &Hold, ttl: Duration) -> Infallible {
         // A closed elicitation stays closed; an overdue lease may be renewed.
         while hold.lease() == lost {
             sleep(RETRY_INTERVAL).await;
-        }
-        if hold.lease() == Lease::Held {
-            warn("the coordinator responds again: the thread is still paused");
         }
     }
 }

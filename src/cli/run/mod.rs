@@ -156,7 +156,8 @@ impl Plan {
             ExitCode::from(exit::OWN_FAILURE)
         })?;
         let (wall, active) = (started.elapsed(), stopwatch.elapsed());
-        self.write_report(&ended, Clocks { wall, active, ended_by: stopwatch.ended_by() }, &pauses).await;
+        let clocks = Clocks { wall, active, ended_by: stopwatch.ended_by() };
+        self.write_report(&ended, clocks, &pauses, coordinator.as_ref()).await;
         Ok(ended.action)
     }
 
@@ -188,11 +189,14 @@ impl Plan {
         limits.start()
     }
 
-    async fn write_report(&self, ended: &Ended, clocks: Clocks, pauses: &Pauses) {
+    async fn write_report(&self, ended: &Ended, clocks: Clocks, pauses: &Pauses, coordinator: Option<&Coordinator>) {
         let Some(target) = &self.report else { return };
         // Not later than without a report.
         if let ExitAction::KillGroup(Some(command)) = ended.action {
             let _ = Signal::KILL.send(command);
+        }
+        if let Some(coordinator) = coordinator {
+            pauses.complete(&coordinator.client()).await;
         }
         if let Err(why) = target.write(&report::report(ended, clocks, pauses)).await {
             say(&format!("warning: the report is not written: {why}"));

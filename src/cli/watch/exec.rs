@@ -4,7 +4,7 @@
 //! 2. One command runs at a time for each thread, and at most [`MAX_RUNNING`] in all. Changes meanwhile count as one.
 //! 3. With a delay, a command runs only if its thread still waits then, and a second one when that wait ends.
 //! 4. A command that does not end is killed at its time limit. The first problem is reported, the others are not.
-use super::super::{failure, output::Json};
+use super::super::{failure, format, output::Json};
 use crate::client::PauseState;
 use std::{
     collections::HashMap,
@@ -133,6 +133,7 @@ impl Shared {
             .env("PAUSEWATCH_THREAD_ID", &state.thread_id)
             .env("PAUSEWATCH_REASON", text(&question.reason))
             .env("PAUSEWATCH_HOLDER", text(&question.holder))
+            .env("PAUSEWATCH_ENDED_BY", format::pause_end(state).unwrap_or_default())
             .stdin(Stdio::piped())
             // Standard output belongs to the watch.
             .stdout(Stdio::from(io::stderr()))

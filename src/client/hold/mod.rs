@@ -8,6 +8,8 @@
 //! 4. A server with a maximum pause cuts the end of a lease. The holder sees that in the answers: see `last_end.rs`.
 //! 5. Whatever fails here, the lease bounds the pause (G2).
 mod last_end;
+mod risk;
+pub use risk::LeaseRisk;
 
 use super::{
     Client, DecrementElicitationRequest, DecrementElicitationResponse, Elicitation, Error, IncrementElicitationRequest,
@@ -15,6 +17,7 @@ use super::{
 };
 use crate::trace::WaitSpan;
 use last_end::LastEnd;
+use risk::Risk;
 use std::{env, path::Path, process, sync::Arc, time::Duration};
 use tokio::{
     runtime::Handle,
@@ -109,7 +112,9 @@ impl HoldBuilder {
             elicitation_id: elicitation.elicitation_id.clone(),
             ttl,
             last_end: last_end.clone(),
+            risk: Risk::default(),
         };
+        let risk = renewal.risk.clone();
         let renewer = tokio::spawn(renewal.run(sent, lease.clone())).abort_handle();
         let runtime = Handle::current();
         let decrement_id = Uuid::new_v4().to_string();
@@ -121,6 +126,7 @@ impl HoldBuilder {
             decrement_id,
             lease,
             last_end,
+            risk,
             renewer,
             result: OnceCell::new(),
             runtime,
@@ -195,6 +201,7 @@ pub struct Hold {
     decrement_id: String,
     lease: Arc<watch::Sender<Lease>>,
     last_end: LastEnd,
+    risk: Risk,
     renewer: AbortHandle,
     result: OnceCell<Release>,
     runtime: Handle,
@@ -235,6 +242,12 @@ impl Hold {
     /// If the future is dropped, nothing is lost.
     pub async fn last_end(&self) -> Instant {
         self.last_end.known().await
+    }
+
+    /// Shows whether the lease is about to end because it cannot be renewed: the coordinator is away, or refuses. It is `Some` from
+    /// when a third of the ttl is left, and `None` again after a renewal. [`Hold::lease`] says what happened if it ended.
+    pub fn risk(&self) -> watch::Receiver<Option<LeaseRisk>> {
+        self.risk.subscribe()
     }
 
     /// Closes the elicitation, and returns whether it was open until now. Calling it again returns the same.
@@ -306,6 +319,7 @@ struct Renewal {
     elicitation_id: String,
     ttl: Duration,
     last_end: LastEnd,
+    risk: Risk,
 }
 
 impl Renewal {
@@ -315,6 +329,7 @@ impl Renewal {
         let mut next = retry::deadline_after(opened, self.ttl / 3);
         let delays = || retry::backoff((self.ttl / 30).min(Duration::from_millis(100)), Duration::from_secs(2));
         let mut retry_delays = delays();
+        let mut last_error = None;
         loop {
             let attempt = async {
                 sleep_until(next).await;
@@ -322,7 +337,7 @@ impl Renewal {
             };
             let (sent, answer) = tokio::select! {
                 answer = attempt => answer,
-                never = set_overdue(expires, &lease) => match never {},
+                never = self.set_overdue(expires, last_error.as_ref(), &lease) => match never {},
             };
             match answer {
                 Ok(answer) => {
@@ -330,16 +345,34 @@ impl Renewal {
                     expires = retry::deadline_after(Instant::now(), self.ttl);
                     next = retry::deadline_after(sent, self.ttl / 3);
                     retry_delays = delays();
+                    last_error = None;
                     set_lease(&lease, Lease::Held);
+                    self.risk.clear();
                     continue;
                 }
                 Err(Error::ElicitationExpired(_)) => return set_lease(&lease, Lease::Expired),
                 Err(Error::ElicitationReleased(_)) => return set_lease(&lease, Lease::Released),
                 Err(Error::ElicitationUnknown(_)) => return set_lease(&lease, Lease::Unknown),
-                Err(error) => tracing::debug!(%error, "a renewal failed; retrying"),
+                Err(error) => {
+                    tracing::debug!(%error, "a renewal failed; retrying");
+                    last_error = Some(error);
+                }
             }
             next = Instant::now() + retry_delays.next().unwrap_or_default();
         }
+    }
+
+    /// Reports the risk before `deadline`, sets `Overdue` there, and then waits for ever.
+    async fn set_overdue(
+        &self,
+        deadline: Instant,
+        error: Option<&Error>,
+        lease: &watch::Sender<Lease>,
+    ) -> std::convert::Infallible {
+        self.risk.report(deadline, self.ttl, error).await;
+        sleep_until(deadline).await;
+        set_lease(lease, Lease::Overdue);
+        std::future::pending().await
     }
 
     fn request(&self) -> RenewElicitationRequest {
@@ -351,13 +384,6 @@ impl Renewal {
 /// Sets the state of the lease, unless it is final: the responses to a renewal and a release may race.
 fn set_lease(lease: &watch::Sender<Lease>, new: Lease) {
     lease.send_if_modified(|lease| !lease.is_final() && std::mem::replace(lease, new) != new);
-}
-
-/// Sets `Overdue` at `deadline`, and then waits for ever.
-async fn set_overdue(deadline: Instant, lease: &watch::Sender<Lease>) -> std::convert::Infallible {
-    sleep_until(deadline).await;
-    set_lease(lease, Lease::Overdue);
-    std::future::pending().await
 }
 
 /// Saturates: the server refuses a ttl above 24 h with an error that names the field.

@@ -27,6 +27,7 @@
 //! | `follows` | the threads whose pauses stop one stopwatch: its own, and those that it awaits |
 //! | `thread` | one thread's paused time, shared by its stopwatches, and the queries to the coordinator |
 //! | `stopwatch` | [`Stopwatch`]: pauses, and waiting for the expiry |
+//! | `run` | a future under a stopwatch |
 //! | `threads`, `follow` | the threads that are followed, and the task that applies the watch to them |
 //! | `builder`, `ended_by` | the limits of a stopwatch, and which of them ended it |
 //! | `controller` | [`StopwatchController`]: registers stopwatches under threads |
@@ -53,6 +54,7 @@ mod machine_sleep;
 mod meter;
 mod paused_time;
 mod paused_union;
+mod run;
 #[allow(clippy::module_inception)] // The type has the name of its module.
 mod stopwatch;
 mod thread;
@@ -62,4 +64,5 @@ pub use builder::StopwatchBuilder;
 pub use controller::{AwaitedThread, Registration, StopwatchController};
 pub use ended_by::EndedBy;
 pub use follow::Link;
+pub use run::Elapsed;
 pub use stopwatch::{PauseGuard, Stopwatch};

@@ -78,7 +78,7 @@ impl Engine {
                     // The end may have been moved by a renewal of the same batch: the lease is told by what it was then.
                     self.leases.set(&thread, closing.id, open.ends(), None);
                     self.quotas.close(closing.id);
-                    Event::Closed(closing.id, closing.how)
+                    Event::Closed(closing.id, change.pause_end)
                 }
                 Effect::Renewed { id, before, after, .. } => {
                     let ends = |lease: Option<(Duration, Timestamp)>| lease.map(|(_, ends)| ends);

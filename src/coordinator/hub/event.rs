@@ -1,6 +1,6 @@
 //! Committed changes, as the coordinator publishes them.
 use crate::core::types::{ElicitationId, ThreadId};
-use crate::core::{Closing, Elicitation, Header, Timestamp};
+use crate::core::{Elicitation, Header, PauseEnd, Timestamp};
 use std::sync::Arc;
 
 /// Something that was committed.
@@ -19,8 +19,8 @@ pub struct Committed {
 pub enum Event {
     /// An elicitation was opened, and when its lease ends.
     Opened(Arc<Elicitation>, Option<Timestamp>),
-    /// One was closed.
-    Closed(ElicitationId, Closing),
+    /// One was closed, and how the pause ended if it was the last one.
+    Closed(ElicitationId, Option<PauseEnd>),
     /// The end of a lease has moved; watchers are not notified.
     Renewed(ElicitationId, Option<Timestamp>),
     /// The thread was idle for long and is forgotten; the revision in the header is the new floor.

@@ -25,7 +25,7 @@ pub(crate) use event::{Committed, Event};
 pub(crate) use safe_time::SafeTime;
 pub(crate) use stats::HubStats;
 pub(crate) use subscription::Subscription;
-pub(crate) use topic::Frame;
+pub(crate) use topic::{Frame, Shown};
 pub use topic::{OpenElicitation, View};
 pub(crate) use watcher::{Interest, Sink};
 

@@ -133,8 +133,14 @@ impl State {
         let known = self.topics[key as usize].known.as_mut().expect("known by now");
         let before = known.open.len();
         match event {
-            Event::Opened(elicitation, ends) => known.open.push(OpenElicitation { elicitation, ends }),
-            Event::Closed(id, _) => known.open.retain(|shown| shown.elicitation.id != id),
+            Event::Opened(elicitation, ends) => {
+                known.open.push(OpenElicitation { elicitation, ends });
+                known.pause_end = None;
+            }
+            Event::Closed(id, pause_end) => {
+                known.open.retain(|shown| shown.elicitation.id != id);
+                known.pause_end = pause_end;
+            }
             Event::Renewed(id, ends) => {
                 let shown = known.open.iter_mut().find(|shown| shown.elicitation.id == id);
                 shown.into_iter().for_each(|shown| shown.ends = ends);
@@ -228,7 +234,7 @@ impl State {
         self.deliveries += 1;
         let topic = &mut self.topics[key as usize];
         let known = topic.known.as_deref_mut();
-        sink.state(&topic.thread, known.map(|known| (&known.header, &known.open[..], &mut known.frame)), self.floor);
+        sink.state(&topic.thread, known.map(ThreadState::shown), self.floor);
     }
 
     /// Gives the sink the next state of a watcher of all threads.

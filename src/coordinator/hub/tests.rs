@@ -7,7 +7,7 @@ mod watch_all;
 use super::*;
 use crate::core::scope::Scope;
 use crate::core::types::ElicitationId;
-use crate::core::{Closing, Elicitation, Header, Pause, Timestamp};
+use crate::core::{Elicitation, Header, Pause, PauseEnd, Timestamp};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -30,8 +30,8 @@ struct Notes {
 }
 
 impl Sink for Notes {
-    fn state(&mut self, thread: &ThreadId, known: Option<(&Header, &[OpenElicitation], &mut Frame)>, floor: u64) {
-        let (revision, open) = known.map_or((floor, 0), |(header, open, _)| (header.revision, open.len()));
+    fn state(&mut self, thread: &ThreadId, known: Option<(Shown<'_>, &mut Frame)>, floor: u64) {
+        let (revision, open) = known.map_or((floor, 0), |(shown, _)| (shown.header.revision, shown.open.len()));
         self.given.push(Given::State(thread.to_string(), revision, open));
     }
 
@@ -120,7 +120,7 @@ fn opened(thread: &str, revision: u64) -> Committed {
 
 /// `opened`: the revision that opened what is closed; the thread runs then.
 fn closed(thread: &str, revision: u64, opened: u64) -> Committed {
-    let event = Event::Closed(ElicitationId(opened.into()), Closing::Released);
+    let event = Event::Closed(ElicitationId(opened.into()), Some(PauseEnd::Decremented));
     Committed { thread: id(thread), header: header(revision, false), event }
 }
 

@@ -1,6 +1,6 @@
 //! The hub's state of one thread.
 use crate::core::types::ThreadId;
-use crate::core::{Elicitation, Header, Timestamp};
+use crate::core::{Elicitation, Header, PauseEnd, Timestamp};
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ pub(super) struct Subscriber {
 pub(super) struct ThreadState {
     pub(super) header: Header,
     pub(super) open: Vec<OpenElicitation>,
+    /// `None`: paused, or not paused since the start.
+    pub(super) pause_end: Option<PauseEnd>,
     pub(super) change: Change,
     pub(super) frame: Frame,
 }
@@ -48,6 +50,17 @@ pub struct OpenElicitation {
     pub ends: Option<Timestamp>,
 }
 
+/// The state of a known thread as sinks see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// Its header.
+    pub header: &'a Header,
+    /// The open elicitations, oldest first.
+    pub open: &'a [OpenElicitation],
+    /// How its last pause ended; `None`: it is paused, or was not paused since the start.
+    pub pause_end: Option<PauseEnd>,
+}
+
 /// The state of one thread as readers see it.
 #[derive(Clone, Debug)]
 pub struct View {
@@ -59,6 +72,8 @@ pub struct View {
     pub floor: u64,
     /// The open elicitations, oldest first.
     pub open: Vec<OpenElicitation>,
+    /// How its last pause ended; `None`: it is paused, or was not paused since the start.
+    pub pause_end: Option<PauseEnd>,
 }
 
 /// The state as it was last put on the wire and when (boot-time clock), so that it is encoded once for ten thousand
@@ -82,13 +97,25 @@ impl Topic {
 
 impl ThreadState {
     pub(super) fn new(header: Header) -> Self {
-        ThreadState { header, open: Vec::new(), change: Change::default(), frame: Frame::default() }
+        let (change, frame) = (Change::default(), Frame::default());
+        ThreadState { header, open: Vec::new(), pause_end: None, change, frame }
+    }
+
+    pub(super) fn shown(&mut self) -> (Shown<'_>, &mut Frame) {
+        (Shown { header: &self.header, open: &self.open, pause_end: self.pause_end }, &mut self.frame)
     }
 }
 
 impl View {
     pub(super) fn of(thread: &ThreadId, known: Option<&ThreadState>, floor: u64) -> Self {
         let open = known.map_or_else(Vec::new, |known| known.open.clone());
-        View { thread: thread.clone(), header: known.map(|known| known.header), floor, open }
+        let pause_end = known.and_then(|known| known.pause_end);
+        View { thread: thread.clone(), header: known.map(|known| known.header), floor, open, pause_end }
+    }
+
+    /// As sinks see it; `None`: the thread is not known.
+    pub fn shown(&self) -> Option<Shown<'_>> {
+        let header = self.header.as_ref()?;
+        Some(Shown { header, open: &self.open, pause_end: self.pause_end })
     }
 }

@@ -1,7 +1,6 @@
 //! A watcher: which of its threads have changed since it looked, and how it is woken.
-use super::topic::{Frame, OpenElicitation};
+use super::topic::{Frame, Shown};
 use super::watch_all::All;
-use crate::core::Header;
 use crate::core::scope::Scope;
 use crate::core::types::ThreadId;
 use hashbrown::HashMap;
@@ -35,8 +34,8 @@ impl Interest {
 
 /// Receives the messages of a watch.
 pub trait Sink {
-    /// The state of a thread. `header`: `None` if the thread is not known; its revision is then `floor`.
-    fn state(&mut self, thread: &ThreadId, known: Option<(&Header, &[OpenElicitation], &mut Frame)>, floor: u64);
+    /// The state of a thread. `known`: `None` if the thread is not known; its revision is then `floor`.
+    fn state(&mut self, thread: &ThreadId, known: Option<(Shown<'_>, &mut Frame)>, floor: u64);
     /// The snapshot is complete.
     fn snapshot_complete(&mut self);
     /// Nothing has happened for a while.

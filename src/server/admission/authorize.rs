@@ -49,6 +49,11 @@ impl Rights {
         self.0.clone()
     }
 
+    /// Whether they come from an admin's token.
+    pub(crate) fn are_of_admin(&self) -> bool {
+        self.0.as_ref().is_some_and(|caller| caller.role() == Role::Admin)
+    }
+
     /// Fails unless the permissions cover this thread.
     pub(crate) fn open(&self, thread: &ThreadId) -> Result<(), Status> {
         match &self.0 {

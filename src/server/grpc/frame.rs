@@ -1,7 +1,6 @@
 //! gRPC message framing (a flag byte, the length in 4 bytes, the message) and the frames that watches share.
 use super::wire::{self, Moment};
-use crate::coordinator::hub::{Frame, OpenElicitation, Sink};
-use crate::core::Header;
+use crate::coordinator::hub::{Frame, Shown, Sink};
 use crate::core::types::ThreadId;
 use crate::proto::v1;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -66,26 +65,26 @@ pub(super) struct Show {
 }
 
 /// A thread as the hub gives it to a [`Sink`]; `None`: it is not known.
-type Known<'a> = Option<(&'a Header, &'a [OpenElicitation], &'a mut Frame)>;
+type Known<'a> = Option<(Shown<'a>, &'a mut Frame)>;
 
 impl Show {
     /// The state as a message that `WatchPauseState` and `Watch` send alike.
     fn frame(self, thread: &ThreadId, known: Known<'_>, floor: u64) -> Bytes {
         let Show { moment, include_elicitations } = self;
-        let Some((header, open, cache)) = known else {
+        let Some((shown, cache)) = known else {
             return event(Event::PauseState(wire::pause_state(thread, None, floor, false, moment)));
         };
-        let state = |header, open| wire::pause_state(thread, Some((header, open)), floor, include_elicitations, moment);
+        let state = |shown| wire::pause_state(thread, Some(shown), floor, include_elicitations, moment);
         if include_elicitations {
-            return event(Event::PauseState(state(header, open)));
+            return event(Event::PauseState(state(shown)));
         }
-        let paused = header.pause.since.is_some();
+        let paused = shown.header.pause.since.is_some();
         if let Some((made, frame)) = &cache.0
             && (!paused || moment.now.boot.saturating_sub(*made) <= FRESH_FOR)
         {
             return frame.clone();
         }
-        let frame = event(Event::PauseState(state(header, open)));
+        let frame = event(Event::PauseState(state(shown)));
         cache.0 = Some((moment.now.boot, frame.clone()));
         frame
     }

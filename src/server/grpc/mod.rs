@@ -144,7 +144,7 @@ impl ElicitationService for Calls {
     ) -> Result<Response<v1::DecrementElicitationResponse>, Status> {
         let rights = self.rights(&request, Role::Holder)?;
         let (_, caller, request) = request.into_parts();
-        let (thread, command) = wire::decrement(request).map_err(status::of_field)?;
+        let (thread, command) = wire::decrement(request, rights.are_of_admin()).map_err(status::of_field)?;
         rights.open(&thread)?;
         match self.call(&caller, thread, command).await? {
             Answer::Decremented { count, revision } => {

@@ -1,8 +1,8 @@
 //! Proto to core and back. A request becomes valid values, or the first field that is not.
 use crate::clock::Clock;
-use crate::coordinator::hub::{Hub, Interest, OpenElicitation, View};
+use crate::coordinator::hub::{Hub, Interest, OpenElicitation, Shown, View};
 use crate::core::types::{InvalidField, MAX_CHANGED, MAX_WATCHED, ThreadId, Ttl, text};
-use crate::core::{Command, Elicitation, ElicitationRef, Header, Timestamp};
+use crate::core::{Command, Elicitation, ElicitationRef, PauseEnd, Timestamp};
 use crate::proto::v1;
 use std::time::Duration;
 
@@ -42,10 +42,10 @@ pub(crate) fn increment(request: v1::IncrementElicitationRequest) -> Parsed<(Thr
     Ok((thread, command))
 }
 
-pub(crate) fn decrement(request: v1::DecrementElicitationRequest) -> Parsed<(ThreadId, Command)> {
+pub(crate) fn decrement(request: v1::DecrementElicitationRequest, by_admin: bool) -> Parsed<(ThreadId, Command)> {
     let thread = thread_id(&request.thread_id)?;
     let elicitation = request.elicitation_id.map(named).transpose()?;
-    Ok((thread, Command::Decrement { request_id: request_id(request.request_id)?, elicitation }))
+    Ok((thread, Command::Decrement { request_id: request_id(request.request_id)?, elicitation, by_admin }))
 }
 
 pub(crate) fn renew(request: v1::RenewElicitationRequest) -> Parsed<(ThreadId, Command)> {
@@ -155,15 +155,25 @@ fn longest_lease(open: &[OpenElicitation], now: Timestamp) -> Option<Duration> {
     Some(Duration::from_nanos(last.saturating_sub(now.boot).max(0).unsigned_abs()))
 }
 
+fn last_pause_end(end: Option<PauseEnd>) -> v1::PauseEnd {
+    match end {
+        None => v1::PauseEnd::Unspecified,
+        Some(PauseEnd::Decremented) => v1::PauseEnd::Decremented,
+        Some(PauseEnd::Released) => v1::PauseEnd::Released,
+        Some(PauseEnd::Expired) => v1::PauseEnd::Expired,
+        Some(PauseEnd::MaxPause) => v1::PauseEnd::MaxPause,
+    }
+}
+
 /// A thread's state, with its open elicitations if `include_elicitations`.
 pub(crate) fn pause_state(
     thread: &ThreadId,
-    known: Option<(&Header, &[OpenElicitation])>,
+    known: Option<Shown<'_>>,
     floor: u64,
     include_elicitations: bool,
     Moment { now, epoch }: Moment,
 ) -> v1::PauseState {
-    let Some((header, open)) = known else {
+    let Some(Shown { header, open, pause_end }) = known else {
         let zero = Some(duration(Duration::ZERO));
         let thread_id = thread.as_str().to_owned();
         let state = v1::PauseState { thread_id, revision: floor, paused_total: zero, ..Default::default() };
@@ -183,10 +193,10 @@ pub(crate) fn pause_state(
         },
         store_epoch: epoch,
         longest_lease: longest_lease(open, now).map(duration),
+        last_pause_end: last_pause_end(pause_end).into(),
     }
 }
 
 pub(crate) fn view(view: &View, moment: Moment) -> v1::PauseState {
-    let known = view.header.as_ref().map(|header| (header, &view.open[..]));
-    pause_state(&view.thread, known, view.floor, true, moment)
+    pause_state(&view.thread, view.shown(), view.floor, true, moment)
 }

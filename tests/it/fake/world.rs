@@ -114,6 +114,7 @@ impl World {
             store_epoch: 0,
             elicitations: elicitations.collect(),
             longest_lease: None,
+            last_pause_end: 0,
         }
     }
 

@@ -4,6 +4,7 @@
 //!   the server or a client computed, only that something happened.
 //! - O2: bounds are those of the contract, plus what the simulated network and the grain of its time may add.
 //! - O3: a check that depends on who could reach whom goes by `reach`, which knows when a link was cut, and how.
+mod caps;
 mod course;
 mod questions;
 mod reach;
@@ -38,6 +39,7 @@ pub(super) struct State {
     course: Course,
     grace: Duration,
     latency: Duration,
+    max_pause: Option<Duration>,
     over: bool,
     threads: BTreeMap<String, Thread>,
     questions: Vec<Question>,
@@ -77,12 +79,19 @@ impl State {
 }
 
 impl Oracle {
-    pub(crate) fn new(machine: Machine, grace: Duration, latency: Duration, threads: Vec<String>) -> Self {
+    pub(crate) fn new(
+        machine: Machine,
+        grace: Duration,
+        latency: Duration,
+        max_pause: Option<Duration>,
+        threads: Vec<String>,
+    ) -> Self {
         Oracle(Arc::new(Mutex::new(State {
             machine,
             course: Course::default(),
             grace,
             latency,
+            max_pause,
             over: false,
             threads: threads.into_iter().map(|name| (name, Thread::default())).collect(),
             questions: Vec::new(),
@@ -142,6 +151,7 @@ impl Oracle {
         let now = state.now();
         state.reach.update(now);
         state.look_at_leases();
+        state.look_at_caps();
         state.look_at_stopwatches();
         state.look_at_watches();
     }
@@ -323,8 +333,14 @@ impl Oracle {
 
 /// What exec servers and watchers see.
 impl Oracle {
-    pub(crate) fn stopwatch_started(&self, host: &str, thread: &str, limit: Duration) -> usize {
-        self.state().stopwatch_started(host, thread, limit)
+    pub(crate) fn stopwatch_started(
+        &self,
+        host: &str,
+        threads: Vec<String>,
+        limit: Duration,
+        max_wall: Option<Duration>,
+    ) -> usize {
+        self.state().stopwatch_started(host, threads, limit, max_wall)
     }
 
     pub(crate) fn stopwatch_seen(&self, number: usize, elapsed: Duration, paused: bool, connected: bool) {
@@ -335,8 +351,8 @@ impl Oracle {
         self.state().stopwatch_ended(number);
     }
 
-    pub(crate) fn stopwatch_expired(&self, number: usize) {
-        self.state().stopwatch_expired(number);
+    pub(crate) fn stopwatch_expired(&self, number: usize, at_wall: bool) {
+        self.state().stopwatch_expired(number, at_wall);
     }
 
     pub(crate) fn watch_started(&self, name: &str, host: &str, threads: Vec<String>) {

@@ -8,9 +8,9 @@ use std::fmt;
 use std::time::Duration;
 
 /// A lease that has ended closes its elicitation within this.
-const ENDS_WITHIN: Duration = Duration::from_millis(100);
+pub(super) const ENDS_WITHIN: Duration = Duration::from_millis(100);
 /// A store that takes changes again, or a sleep, is noticed within this; then every lease begins anew.
-const NOTICED_WITHIN: Duration = Duration::from_millis(1_100);
+pub(super) const NOTICED_WITHIN: Duration = Duration::from_millis(1_100);
 
 /// Names a question: its number. It is the reason that the server is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub(super) struct Question {
     guarded: bool,
     /// Its holder may still send a renewal.
     held: bool,
+    /// Its holder crashed before it was closed.
+    holder_died: bool,
     /// When the last renewal may have arrived.
     last_word: Duration,
     /// When the last renewal that was answered was sent.
@@ -63,6 +65,7 @@ impl State {
             closed: None,
             guarded: false,
             held: true,
+            holder_died: false,
             last_word: now,
             renewed: Duration::ZERO,
             release_sent: false,
@@ -114,7 +117,10 @@ impl State {
     pub(super) fn holder_gone(&mut self, host: &str) {
         let held: Vec<_> =
             (0..self.questions.len()).filter(|&i| self.questions[i].host == host && self.questions[i].held).collect();
-        held.into_iter().for_each(|i| self.abandons(Token(i)));
+        for i in held {
+            self.questions[i].holder_died = true;
+            self.abandons(Token(i));
+        }
     }
 
     /// Its holder was told how it ended.
@@ -192,7 +198,8 @@ impl State {
         let began =
             [question.committed, self.server_started, self.last_sleep, self.outage_ended, Some(question.renewed)];
         let began = began.into_iter().flatten().max().unwrap_or_default();
-        let early = how == Ended::Expired && now + Duration::from_millis(2) < began + question.ttl;
+        let capped = closing.how == Closing::Capped;
+        let early = how == Ended::Expired && !capped && now + Duration::from_millis(2) < began + question.ttl;
         let (host, ttl, guarded) = (question.host.clone(), question.ttl, question.guarded);
         if twice || (how == Ended::Released && !asked) {
             self.violation("G4", format!("question-{number} is closed, twice: {twice}, asked for: {asked}"));
@@ -203,8 +210,17 @@ impl State {
                 format!("the lease of question-{number} ends early: {ttl:?}, begun anew at {began:?}"),
             );
         }
+        if capped {
+            return self.closed_at_the_cap(thread.as_str(), number);
+        }
         if how == Ended::Expired {
             self.course.count("pauses that a lease ended");
+            if self.is_awaited(thread.as_str()) {
+                self.course.count("pauses of an awaited thread that a lease ended");
+                if self.questions[number].holder_died {
+                    self.course.count("pauses of an awaited thread whose holder died");
+                }
+            }
             let fit_for = self.reach.host(&host).fit_for(now).unwrap_or_default();
             if guarded && fit_for > ttl {
                 self.violation("G1", format!("question-{number} is closed, though its holder could renew it"));

@@ -1,5 +1,7 @@
 //! G1, G3, and G2 as exec servers see it: what stopwatches show, and when they expire.
 use super::State;
+use super::truth::Thread;
+use crate::exec::NEVER;
 use crate::run::TICK;
 use std::time::Duration;
 
@@ -14,8 +16,10 @@ const ASKED_WITHIN: Duration = Duration::from_secs(8);
 #[derive(Debug)]
 pub(super) struct Stopwatch {
     host: String,
-    thread: String,
+    /// Its own, then those that it waits for.
+    threads: Vec<String>,
     limit: Duration,
+    max_wall: Option<Duration>,
     started: Duration,
     /// Since when its controller says that it is connected, and is.
     connected_since: Option<Duration>,
@@ -25,26 +29,96 @@ pub(super) struct Stopwatch {
     /// What it showed when it was cut off; it does not go back.
     shown: Duration,
     running: bool,
+    /// When all was known for the last time, and since when something is not.
+    known_at: Duration,
+    gap: Option<Duration>,
+    /// What it may have been credited too much in gaps: of several threads, which pauses overlapped is unknown.
+    overlaps: Duration,
 }
 
+/// What a timer may be late.
+const LATE: Duration = Duration::from_millis(20);
+
 impl State {
-    pub(super) fn stopwatch_started(&mut self, host: &str, thread: &str, limit: Duration) -> usize {
+    pub(super) fn stopwatch_started(
+        &mut self,
+        host: &str,
+        threads: Vec<String>,
+        limit: Duration,
+        max_wall: Option<Duration>,
+    ) -> usize {
         let started = self.now();
-        self.threads.entry(thread.to_owned()).or_default();
-        let (host, thread) = (host.to_owned(), thread.to_owned());
-        let (connected_since, unknown, shown, running) = (None, None, Duration::ZERO, true);
-        self.stopwatches.push(Stopwatch { host, thread, limit, started, connected_since, unknown, shown, running });
+        if threads.len() > 1 {
+            self.course.count("commands that wait for other threads");
+        }
+        if threads.iter().any(|thread| thread == NEVER) {
+            self.course.count("commands that wait for a thread that never was");
+        }
+        self.stopwatches.push(Stopwatch {
+            host: host.to_owned(),
+            threads,
+            limit,
+            max_wall,
+            started,
+            connected_since: None,
+            unknown: None,
+            shown: Duration::ZERO,
+            running: true,
+            known_at: started,
+            gap: Some(started),
+            overlaps: Duration::ZERO,
+        });
         self.stopwatches.len() - 1
+    }
+
+    /// Whether a command waits for this thread of another one.
+    pub(super) fn is_awaited(&self, thread: &str) -> bool {
+        self.stopwatches.iter().any(|one| one.running && one.threads.iter().skip(1).any(|awaited| awaited == thread))
+    }
+
+    /// The books of its threads. There are none of a thread that never was.
+    fn books(&self, one: &Stopwatch) -> Vec<&Thread> {
+        one.threads.iter().filter_map(|thread| self.threads.get(thread)).collect()
+    }
+
+    /// Since when none of its threads is paused.
+    fn running_since(&self, one: &Stopwatch) -> Option<Duration> {
+        let since: Option<Vec<_>> = self.books(one).into_iter().map(Thread::running_since).collect();
+        Some(since?.into_iter().max().unwrap_or_default())
+    }
+
+    /// Since when one of its threads is paused.
+    fn paused_since(&self, one: &Stopwatch) -> Option<Duration> {
+        self.books(one).into_iter().filter_map(Thread::paused_since).min()
+    }
+
+    /// What a stopwatch of several threads may have been credited too much: in a gap, the sum of the pauses counts, up to its
+    /// length; while connected, each change is known only when its message arrives.
+    fn too_much(&self, one: &Stopwatch) -> Duration {
+        if one.threads.len() == 1 {
+            return Duration::ZERO;
+        }
+        let books = self.books(one);
+        let changes: u32 = books.iter().map(|thread| thread.changes_since(one.started)).sum();
+        let gap = one.gap.map(|from| self.overlap(one, from)).unwrap_or_default();
+        one.overlaps + gap + changes * (self.latency + TICK)
+    }
+
+    /// How far the sum of the pauses since then is above the time in which any was open, up to the time that has passed.
+    fn overlap(&self, one: &Stopwatch, from: Duration) -> Duration {
+        let (now, books) = (self.now(), self.books(one));
+        let sum: Duration = books.iter().map(|thread| thread.paused_between(from, now)).sum();
+        sum.min(now - from).saturating_sub(Thread::union_between(&books, from, now))
     }
 
     pub(super) fn stopwatches_gone(&mut self, host: &str) {
         self.stopwatches.iter_mut().filter(|one| one.host == host).for_each(|one| one.running = false);
     }
 
-    /// Wall time less the time its thread was paused, by the books.
+    /// Wall time less the time any of its threads was paused, by the books.
     fn charged(&self, one: &Stopwatch) -> Duration {
         let now = self.now();
-        (now - one.started).saturating_sub(self.threads[&one.thread].paused_between(one.started, now))
+        (now - one.started).saturating_sub(Thread::union_between(&self.books(one), one.started, now))
     }
 
     /// How far what is shown may be off: what G3 allows, the way of a state, and the grain of the simulation.
@@ -55,21 +129,23 @@ impl State {
     pub(super) fn stopwatch_seen(&mut self, number: usize, elapsed: Duration, paused: bool, connected: bool) {
         let now = self.now();
         let tolerance = self.tolerance();
-        let charged = self.charged(&self.stopwatches[number]);
+        let one = &self.stopwatches[number];
+        let (charged, name) = (self.charged(one), one.threads.join("+"));
+        let (running_since, paused_since) = (self.running_since(one), self.paused_since(one));
         let one = &mut self.stopwatches[number];
         let host = self.reach.host(&one.host);
         let (honest, unfit_since) = (host.is_honest(now), host.unfit_since());
-        let books = &self.threads[&one.thread];
         let since = match honest && connected {
             true => *one.connected_since.get_or_insert(now),
             false => {
                 one.connected_since = None;
                 one.shown = one.shown.max(elapsed);
+                one.gap.get_or_insert(one.known_at);
                 // G2: what cannot be confirmed ends.
-                if paused && let (Some(running), Some(unfit)) = (books.running_since(), unfit_since) {
+                if paused && let (Some(running), Some(unfit)) = (running_since, unfit_since) {
                     let frozen = now.saturating_sub(running.max(unfit).max(one.started));
                     if frozen > NOTICED_AFTER + self.grace + Duration::from_secs(1) {
-                        let what = format!("stopwatch {number} of {} is frozen for {frozen:?}, cut off", one.thread);
+                        let what = format!("stopwatch {number} of {name} is frozen for {frozen:?}, cut off");
                         self.violation("G2", what);
                     }
                 }
@@ -87,17 +163,22 @@ impl State {
             now - one.started
         });
         let slack = tolerance + unknown;
+        let gap = self.stopwatches[number].gap;
+        let overlap = gap.map(|from| self.overlap(&self.stopwatches[number], from)).unwrap_or_default();
+        let one = &mut self.stopwatches[number];
+        (one.gap, one.known_at) = (None, now);
+        one.overlaps += overlap;
         self.course.count("looks at a stopwatch that is connected");
         let one = &self.stopwatches[number];
-        if elapsed + slack < charged || elapsed > (charged + slack).max(one.shown + tolerance) {
-            let what = format!("stopwatch {number} of {} shows {elapsed:?}, is charged {charged:?}", one.thread);
+        if elapsed + slack + self.too_much(one) < charged || elapsed > (charged + slack).max(one.shown + tolerance) {
+            let what = format!("stopwatch {number} of {name} shows {elapsed:?}, is charged {charged:?}");
             return self.violation("G3", what);
         }
         let lag = Duration::from_millis(200) + 8 * self.latency;
-        let running = books.running_since().is_some_and(|since| now - since > lag);
-        let is_paused = books.paused_since().is_some_and(|since| now - since > lag);
+        let running = running_since.is_some_and(|since| now - since > lag);
+        let is_paused = paused_since.is_some_and(|since| now - since > lag);
         if (paused && running) || (!paused && is_paused) {
-            let what = format!("stopwatch {number} of {} is paused: {paused}, its thread is not so", one.thread);
+            let what = format!("stopwatch {number} of {name} is paused: {paused}, its threads are not so");
             self.violation(if paused { "G2" } else { "G1" }, what);
         }
     }
@@ -107,18 +188,28 @@ impl State {
         self.course.count("commands that ended in time");
     }
 
-    pub(super) fn stopwatch_expired(&mut self, number: usize) {
+    pub(super) fn stopwatch_expired(&mut self, number: usize, at_wall: bool) {
         let now = self.now();
         self.stopwatches[number].running = false;
         let one = &self.stopwatches[number];
         let charged = self.charged(one);
-        let (thread, limit) = (one.thread.clone(), one.limit);
+        let (thread, limit) = (one.threads.join("+"), one.limit);
+        let (ran, max_wall) = (now - one.started, one.max_wall);
         self.line(format!("stopwatch {number} of {thread} expires: limit {limit:?}, charged {charged:?}"));
         self.course.count("stopwatches that expired");
+        // No pause, no lost link and nobody's answer extends it.
+        if max_wall.is_some_and(|max_wall| ran > max_wall + LATE) || (at_wall && max_wall.is_none_or(|max| ran < max)) {
+            let what =
+                format!("stopwatch {number} of {thread} ended after {ran:?}, of {max_wall:?}: at its wall: {at_wall}");
+            return self.violation("G2", what);
+        }
+        if at_wall {
+            return self.course.count("stopwatches that the limit on wall time ended");
+        }
         let one = &self.stopwatches[number];
         let unfit_since = self.reach.hosts[&one.host].unfit_since();
         // Cut off for the whole of its grace, it may go by what it knows.
-        let slack = Duration::from_millis(20);
+        let slack = LATE;
         if unfit_since.is_some_and(|since| now.saturating_sub(since.max(one.started)) + slack >= self.grace) {
             return self.course.count("stopwatches that expired cut off");
         }
@@ -127,7 +218,10 @@ impl State {
             let what = format!("stopwatch {number} of {thread} expired at {charged:?} of {limit:?}");
             return self.violation("G1", what);
         }
-        let paused_since = self.threads[&thread].paused_since();
+        if one.threads.len() > 1 {
+            self.course.count("stopwatches of several threads that expired");
+        }
+        let paused_since = self.paused_since(&self.stopwatches[number]);
         if paused_since.is_some_and(|since| now - since > Duration::from_millis(50) + 4 * self.latency) {
             let what = format!("stopwatch {number} of {thread} expired, paused since {paused_since:?}");
             self.violation("G1", what);
@@ -139,9 +233,25 @@ impl State {
         let now = self.now();
         let late = |(number, one): (usize, &Stopwatch)| {
             let fit_for = self.reach.hosts.get(&one.host)?.fit_for(now)?;
-            let due = one.limit + self.tolerance() + one.unknown.unwrap_or(now - one.started) + Duration::from_secs(1);
-            let late = one.running && fit_for > ASKED_WITHIN && self.charged(one) > due;
-            late.then(|| format!("stopwatch {number} of {} does not expire: {:?}", one.thread, self.charged(one)))
+            if !one.running {
+                return None;
+            }
+            if one.max_wall.is_some_and(|max_wall| now - one.started > max_wall + LATE) {
+                return Some(format!(
+                    "stopwatch {number} of {} runs on beyond {:?}",
+                    one.threads.join("+"),
+                    one.max_wall
+                ));
+            }
+            let due = one.limit
+                + self.too_much(one)
+                + self.tolerance()
+                + one.unknown.unwrap_or(now - one.started)
+                + Duration::from_secs(1);
+            let late = fit_for > ASKED_WITHIN && self.charged(one) > due;
+            late.then(|| {
+                format!("stopwatch {number} of {} does not expire: {:?}", one.threads.join("+"), self.charged(one))
+            })
         };
         let problems: Vec<_> = self.stopwatches.iter().enumerate().filter_map(late).collect();
         problems.into_iter().for_each(|problem| self.violation("G2", problem));

@@ -77,6 +77,29 @@ impl Thread {
         self.pauses.iter().map(|pause| pause.end(to).saturating_sub(pause.from.max(from))).sum()
     }
 
+    /// Time in which any of several threads was paused between two moments, without sleep of the machine.
+    pub(super) fn union_between(threads: &[&Thread], from: Duration, to: Duration) -> Duration {
+        let pauses = threads.iter().flat_map(|thread| &thread.pauses);
+        let mut spans: Vec<_> = pauses.map(|pause| (pause.from.max(from), pause.end(to))).collect();
+        spans.sort_unstable();
+        let (mut total, mut until) = (Duration::ZERO, from);
+        for (from, to) in spans {
+            total += to.saturating_sub(from.max(until));
+            until = until.max(to);
+        }
+        total
+    }
+
+    /// How often it has changed since a moment.
+    pub(super) fn changes_since(&self, from: Duration) -> u32 {
+        u32::try_from(self.states.iter().rev().take_while(|state| state.at >= from).count()).expect("a run is short")
+    }
+
+    /// How long the open pause has lasted, sleep of the machine included.
+    pub(super) fn open_pause(&self, now: Duration) -> Option<Duration> {
+        self.pauses.last().filter(|pause| pause.to.is_none()).map(|pause| pause.total(now))
+    }
+
     /// What the server should say for `paused_total` at a moment: with sleep of the machine.
     pub(super) fn paused_total(&self, at: Duration) -> Duration {
         self.pauses.iter().filter(|pause| pause.from <= at).map(|pause| pause.total(at)).sum()

@@ -11,7 +11,7 @@ use super::{askpass::reason, real_program};
 use crate::cli::{connection, exit, failure, hold};
 use crate::client::{Hold, Settings};
 use crate::exec::supervise::{ExitAction, SignalListener};
-use question::Questions;
+pub use question::Questions;
 use rustix::process::{Pid, Signal};
 use std::{env, ffi::OsString, io, path::Path, process::ExitCode, process::Stdio, time::Duration};
 use tokio::{

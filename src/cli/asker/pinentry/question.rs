@@ -4,14 +4,14 @@
 
 /// The state of the conversation.
 #[derive(Debug, Default)]
-pub(super) struct Questions {
+pub struct Questions {
     description: String,
     is_open: bool,
 }
 
 impl Questions {
     /// A line of gpg-agent. Returns the reason of the question that it begins.
-    pub(super) fn command(&mut self, line: &[u8]) -> Option<String> {
+    pub fn command(&mut self, line: &[u8]) -> Option<String> {
         let line = line.trim_ascii_end();
         let end = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
         let (name, rest) = (line[..end].to_ascii_uppercase(), line[end..].trim_ascii());
@@ -31,7 +31,7 @@ impl Questions {
     }
 
     /// A line of pinentry. Returns whether it ends the question.
-    pub(super) fn answer(&mut self, line: &[u8]) -> bool {
+    pub fn answer(&mut self, line: &[u8]) -> bool {
         let is_last = [&b"OK"[..], b"ERR"]
             .iter()
             .any(|word| line.strip_prefix(*word).is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace)));
@@ -44,7 +44,10 @@ fn decoded(text: &[u8]) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((first, after)) = rest.split_first() {
-        let code = (*first == b'%').then(|| std::str::from_utf8(after.get(..2)?).ok()).flatten();
+        let digits = (*first == b'%').then(|| after.get(..2)).flatten();
+        // A sign is no digit, but `from_str_radix` takes one.
+        let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let code = digits.and_then(|digits| std::str::from_utf8(digits).ok());
         match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
             Some(byte) => {
                 bytes.push(byte);
@@ -84,7 +87,7 @@ mod tests {
 
     #[test]
     fn bad_escapes_are_kept() {
-        assert_eq!(decoded(b"a%4"), "a%4");
+        assert_eq!(decoded(b"a%4%+f"), "a%4%+f");
         assert_eq!(decoded(b"%zz%41%ff"), "%zzA\u{fffd}");
     }
 }

@@ -11,7 +11,7 @@ const MAX_TIMEOUT_MS: u64 = 600_000;
 
 /// An event.
 #[derive(Debug, PartialEq)]
-pub(super) enum Event {
+pub enum Event {
     /// A Bash call is about to be made.
     Bash(BashCall),
     /// A session starts, is resumed or is cleared.
@@ -25,11 +25,11 @@ pub(super) enum Event {
 
 /// The input of a Bash call in the foreground.
 #[derive(Debug, PartialEq)]
-pub(super) struct BashCall(Map<String, Value>);
+pub struct BashCall(Map<String, Value>);
 
 /// The timeouts of the Bash tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Timeouts {
+pub struct Timeouts {
     /// Of a call that names none, in milliseconds.
     default_ms: u64,
     /// The longest that the tool accepts, in milliseconds.
@@ -40,7 +40,7 @@ pub(super) struct Timeouts {
 
 impl Timeouts {
     /// `BASH_DEFAULT_TIMEOUT_MS` and `BASH_MAX_TIMEOUT_MS`, else the defaults of Claude Code.
-    pub(super) fn of_environment(max_limit: Duration) -> Self {
+    pub fn of_environment(max_limit: Duration) -> Self {
         let milliseconds = |name| env::var(name).ok()?.trim().parse::<u64>().ok().filter(|ms| *ms > 0);
         let default_ms = milliseconds("BASH_DEFAULT_TIMEOUT_MS").unwrap_or(DEFAULT_TIMEOUT_MS);
         let tool_max_ms = milliseconds("BASH_MAX_TIMEOUT_MS").unwrap_or(MAX_TIMEOUT_MS).max(default_ms);
@@ -50,9 +50,11 @@ impl Timeouts {
 }
 
 impl Event {
+    /// Parses what Claude Code writes to standard input.
+    ///
     /// # Errors
     /// The text is not an event of Claude Code.
-    pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
         let event: Value = serde_json::from_slice(text).map_err(|error| format!("the event is not JSON: {error}"))?;
         let name = event["hook_event_name"].as_str().ok_or("the event has no hook_event_name; nothing was changed")?;
         match (name, event["tool_name"].as_str()) {
@@ -81,7 +83,7 @@ impl BashCall {
     }
 
     /// The answer to Claude Code. `program`: this program, quoted for the shell. `None`: the timeout is not valid.
-    pub(super) fn answer(mut self, program: &str, timeouts: &Timeouts) -> Option<Value> {
+    pub fn answer(mut self, program: &str, timeouts: &Timeouts) -> Option<Value> {
         let limit_ms = match self.0.get("timeout") {
             None | Some(Value::Null) => timeouts.default_ms,
             Some(value) => milliseconds(value)?,

@@ -13,7 +13,7 @@ mod report;
 mod session_env;
 
 use super::super::output;
-use event::Event;
+pub use event::{BashCall, Event, Timeouts};
 use std::{
     io::{self, IsTerminal, Read},
     process::ExitCode,
@@ -90,7 +90,7 @@ fn answer(thread_id: Option<&str>, max_limit: Duration) -> Result<(), String> {
             crate::client::Settings::from_env()
                 .and_then(|settings| settings.config())
                 .map_err(|why| why.to_string())?;
-            let Some(answer) = call.answer(&own_path::quoted()?, &event::Timeouts::of_environment(max_limit)) else {
+            let Some(answer) = call.answer(&own_path::quoted()?, &Timeouts::of_environment(max_limit)) else {
                 return Ok(());
             };
             output::print(format!("{answer}\n").as_bytes()).map_err(|error| error.to_string())

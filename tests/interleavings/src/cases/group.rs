@@ -1,10 +1,10 @@
 //! Group commit: the task, the commit thread, and the callers.
 use super::{a_while, join, now, run_until};
 use crate::coordinator::Coordinator;
-use crate::coordinator::hub::{Frame, Interest, OpenElicitation, Sink};
+use crate::coordinator::hub::{Frame, Interest, Shown, Sink};
 use crate::coordinator::store::{CommitError, Contents, OpenError, Store, Write};
 use crate::core::types::{ThreadId, Ttl};
-use crate::core::{Answer, Command, Header, Refusal, Timestamp};
+use crate::core::{Answer, Command, Refusal, Timestamp};
 use crate::runner::Case;
 use crate::world::{Moved, s, server::id};
 use shuttle::future::{JoinHandle, block_on, spawn};
@@ -101,8 +101,8 @@ async fn open(coordinator: &Coordinator) -> u64 {
 struct Rising(u64);
 
 impl Sink for Rising {
-    fn state(&mut self, _: &ThreadId, known: Option<(&Header, &[OpenElicitation], &mut Frame)>, _: u64) {
-        let revision = known.map_or(0, |(header, ..)| header.revision);
+    fn state(&mut self, _: &ThreadId, known: Option<(Shown<'_>, &mut Frame)>, _: u64) {
+        let revision = known.map_or(0, |(shown, _)| shown.header.revision);
         assert!(revision >= self.0, "fell from {} to {revision}", self.0);
         self.0 = revision;
     }

@@ -1,8 +1,8 @@
 //! Watchers of the hub.
 use super::join;
-use crate::coordinator::hub::{Committed, Event, Frame, Hub, Interest, OpenElicitation, Sink};
+use crate::coordinator::hub::{Committed, Event, Frame, Hub, Interest, Shown, Sink};
 use crate::core::types::{ElicitationId, ThreadId};
-use crate::core::{Closing, Header, Pause, Timestamp};
+use crate::core::{Header, Pause, PauseEnd, Timestamp};
 use crate::runner::Case;
 use crate::world::server::id;
 use shuttle::{
@@ -19,7 +19,7 @@ const LAST: u64 = 3;
 /// A change of a thread. Which one it is does not matter here.
 fn change(thread: &str, revision: u64) -> Committed {
     let header = Header { revision, pause: Pause::default(), changed: NOW };
-    Committed { thread: id(thread), header, event: Event::Closed(ElicitationId(0), Closing::Released) }
+    Committed { thread: id(thread), header, event: Event::Closed(ElicitationId(0), Some(PauseEnd::Decremented)) }
 }
 
 /// The latest revision of each thread that a watcher was given.
@@ -33,8 +33,8 @@ struct Seen {
 }
 
 impl Sink for Seen {
-    fn state(&mut self, thread: &ThreadId, known: Option<(&Header, &[OpenElicitation], &mut Frame)>, floor: u64) {
-        let revision = known.map_or(floor, |(header, ..)| header.revision);
+    fn state(&mut self, thread: &ThreadId, known: Option<(Shown<'_>, &mut Frame)>, floor: u64) {
+        let revision = known.map_or(floor, |(shown, _)| shown.header.revision);
         let before = self.revisions.insert(thread.clone(), revision);
         assert!(before <= Some(revision), "H1: {thread} fell from {before:?} to {revision}");
         self.given += 1;

@@ -3,10 +3,10 @@
 use super::Moved;
 use crate::clock::Clock;
 use crate::coordinator::Coordinator;
-use crate::coordinator::hub::{Hub, OpenElicitation};
+use crate::coordinator::hub::{Hub, Shown};
 use crate::coordinator::store::Memory;
+use crate::core::Answer;
 use crate::core::types::ThreadId;
-use crate::core::{Answer, Header};
 use crate::proto::v1;
 use crate::server::status;
 use crate::server::wire::{self, Moment};
@@ -53,7 +53,7 @@ impl Server {
         &self,
         request: v1::DecrementElicitationRequest,
     ) -> Result<v1::DecrementElicitationResponse, Status> {
-        let (thread, command) = wire::decrement(request).map_err(status::of_field)?;
+        let (thread, command) = wire::decrement(request, false).map_err(status::of_field)?;
         match self.coordinator.call(thread, command).await.map_err(|refusal| status::of(&refusal))? {
             Answer::Decremented { count, revision } => {
                 Ok(v1::DecrementElicitationResponse { count, paused: count > 0, revision })
@@ -88,7 +88,7 @@ impl Server {
 const EPOCH: u64 = 1;
 
 /// A state as a stream tells it.
-pub(super) fn told(thread: &ThreadId, known: Option<(&Header, &[OpenElicitation])>, floor: u64) -> v1::PauseState {
+pub(super) fn told(thread: &ThreadId, known: Option<Shown<'_>>, floor: u64) -> v1::PauseState {
     wire::pause_state(thread, known, floor, false, Moment { now: Moved.now(), epoch: EPOCH })
 }
 

@@ -2,8 +2,8 @@
 //! their way until the scheduler lets them arrive.
 use super::client::{Error, PauseState};
 use super::server::{id, told};
-use crate::coordinator::hub::{Frame, Hub, Interest, OpenElicitation, Sink, Subscription};
-use crate::core::{Header, types::ThreadId};
+use crate::coordinator::hub::{Frame, Hub, Interest, Shown, Sink, Subscription};
+use crate::core::types::ThreadId;
 use std::{
     collections::{BTreeMap, VecDeque},
     future::poll_fn,
@@ -79,8 +79,8 @@ struct Queue<'a> {
 }
 
 impl Sink for Queue<'_> {
-    fn state(&mut self, thread: &ThreadId, known: Option<(&Header, &[OpenElicitation], &mut Frame)>, floor: u64) {
-        let state = told(thread, known.map(|(header, open, _)| (header, open)), floor);
+    fn state(&mut self, thread: &ThreadId, known: Option<(Shown<'_>, &mut Frame)>, floor: u64) {
+        let state = told(thread, known.map(|(shown, _)| shown), floor);
         self.ready.push_back(Event::State(Update { state, gap: !std::mem::replace(self.told, true) }));
     }
 

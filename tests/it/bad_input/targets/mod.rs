@@ -7,6 +7,8 @@ mod address;
 mod bridge;
 mod config;
 mod duration;
+mod hook;
+mod pinentry;
 mod policy;
 mod store;
 mod wire;
@@ -22,11 +24,13 @@ pub(crate) struct Target {
     pub(crate) rounds: u64,
 }
 
-pub(crate) const TARGETS: [Target; 8] = [
+pub(crate) const TARGETS: [Target; 10] = [
     Target { name: "access", check: access::check, seeds: access::seeds, rounds: 4_000 },
     Target { name: "address", check: address::check, seeds: address::seeds, rounds: 20_000 },
     Target { name: "bridge", check: bridge::check, seeds: bridge::seeds, rounds: 20_000 },
     Target { name: "duration", check: duration::check, seeds: duration::seeds, rounds: 50_000 },
+    Target { name: "hook", check: hook::check, seeds: hook::seeds, rounds: 10_000 },
+    Target { name: "pinentry", check: pinentry::check, seeds: pinentry::seeds, rounds: 20_000 },
     Target { name: "config", check: config::check, seeds: config::seeds, rounds: 4_000 },
     Target { name: "wire", check: wire::check, seeds: wire::seeds, rounds: 4_000 },
     Target { name: "policy", check: policy::check, seeds: policy::seeds, rounds: 1_000 },

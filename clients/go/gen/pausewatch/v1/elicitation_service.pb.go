@@ -54,6 +54,67 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// How a pause ended: how the last open elicitation of the thread was closed.
+type PauseEnd int32
+
+const (
+	// Not known, or the pause goes on.
+	PauseEnd_PAUSE_END_UNSPECIFIED PauseEnd = 0
+	// By a decrement.
+	PauseEnd_PAUSE_END_DECREMENTED PauseEnd = 1
+	// By a decrement with an admin's token.
+	PauseEnd_PAUSE_END_RELEASED PauseEnd = 2
+	// By the end of its lease, which was not renewed in time.
+	PauseEnd_PAUSE_END_EXPIRED PauseEnd = 3
+	// By the server's --max-pause.
+	PauseEnd_PAUSE_END_MAX_PAUSE PauseEnd = 4
+)
+
+// Enum value maps for PauseEnd.
+var (
+	PauseEnd_name = map[int32]string{
+		0: "PAUSE_END_UNSPECIFIED",
+		1: "PAUSE_END_DECREMENTED",
+		2: "PAUSE_END_RELEASED",
+		3: "PAUSE_END_EXPIRED",
+		4: "PAUSE_END_MAX_PAUSE",
+	}
+	PauseEnd_value = map[string]int32{
+		"PAUSE_END_UNSPECIFIED": 0,
+		"PAUSE_END_DECREMENTED": 1,
+		"PAUSE_END_RELEASED":    2,
+		"PAUSE_END_EXPIRED":     3,
+		"PAUSE_END_MAX_PAUSE":   4,
+	}
+)
+
+func (x PauseEnd) Enum() *PauseEnd {
+	p := new(PauseEnd)
+	*p = x
+	return p
+}
+
+func (x PauseEnd) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PauseEnd) Descriptor() protoreflect.EnumDescriptor {
+	return file_pausewatch_v1_elicitation_service_proto_enumTypes[0].Descriptor()
+}
+
+func (PauseEnd) Type() protoreflect.EnumType {
+	return &file_pausewatch_v1_elicitation_service_proto_enumTypes[0]
+}
+
+func (x PauseEnd) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PauseEnd.Descriptor instead.
+func (PauseEnd) EnumDescriptor() ([]byte, []int) {
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{0}
+}
+
 // Opens one elicitation.
 type IncrementElicitationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1322,7 +1383,10 @@ type PauseState struct {
 	// The time until the last of the open leases ends; set while paused, unless a lease has no end. If nothing is renewed
 	// and nothing is opened, the pause lasts at most that long: what a client that is cut off knows of its end. Renewals
 	// extend it without a message to watchers.
-	LongestLease  *durationpb.Duration `protobuf:"bytes,10,opt,name=longest_lease,json=longestLease,proto3" json:"longest_lease,omitempty"`
+	LongestLease *durationpb.Duration `protobuf:"bytes,10,opt,name=longest_lease,json=longestLease,proto3" json:"longest_lease,omitempty"`
+	// How the last pause of the thread ended. Unspecified: the thread is paused, was not paused since the server started, or
+	// the server is older than this field.
+	LastPauseEnd  PauseEnd `protobuf:"varint,11,opt,name=last_pause_end,json=lastPauseEnd,proto3,enum=pausewatch.v1.PauseEnd" json:"last_pause_end,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1425,6 +1489,13 @@ func (x *PauseState) GetLongestLease() *durationpb.Duration {
 		return x.LongestLease
 	}
 	return nil
+}
+
+func (x *PauseState) GetLastPauseEnd() PauseEnd {
+	if x != nil {
+		return x.LastPauseEnd
+	}
+	return PauseEnd_PAUSE_END_UNSPECIFIED
 }
 
 // One open question to a person.
@@ -1604,7 +1675,7 @@ const file_pausewatch_v1_elicitation_service_proto_rawDesc = "" +
 	"\n" +
 	"thread_ids\x18\x05 \x03(\tR\tthreadIds\x12:\n" +
 	"\vretry_after\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"retryAfter\"\xd2\x03\n" +
+	"retryAfter\"\x91\x04\n" +
 	"\n" +
 	"PauseState\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x14\n" +
@@ -1619,7 +1690,8 @@ const file_pausewatch_v1_elicitation_service_proto_rawDesc = "" +
 	"\vstore_epoch\x18\t \x01(\x06R\n" +
 	"storeEpoch\x12>\n" +
 	"\rlongest_lease\x18\n" +
-	" \x01(\v2\x19.google.protobuf.DurationR\flongestLease\"\xfb\x01\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\flongestLease\x12=\n" +
+	"\x0elast_pause_end\x18\v \x01(\x0e2\x17.pausewatch.v1.PauseEndR\flastPauseEnd\"\xfb\x01\n" +
 	"\vElicitation\x12%\n" +
 	"\x0eelicitation_id\x18\x01 \x01(\tR\relicitationId\x12\x1b\n" +
 	"\tthread_id\x18\x02 \x01(\tR\bthreadId\x12\x16\n" +
@@ -1628,7 +1700,13 @@ const file_pausewatch_v1_elicitation_service_proto_rawDesc = "" +
 	"\vcreate_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12;\n" +
 	"\vexpire_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime2\xc5\x05\n" +
+	"expireTime*\x88\x01\n" +
+	"\bPauseEnd\x12\x19\n" +
+	"\x15PAUSE_END_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15PAUSE_END_DECREMENTED\x10\x01\x12\x16\n" +
+	"\x12PAUSE_END_RELEASED\x10\x02\x12\x15\n" +
+	"\x11PAUSE_END_EXPIRED\x10\x03\x12\x17\n" +
+	"\x13PAUSE_END_MAX_PAUSE\x10\x042\xc5\x05\n" +
 	"\x12ElicitationService\x12o\n" +
 	"\x14IncrementElicitation\x12*.pausewatch.v1.IncrementElicitationRequest\x1a+.pausewatch.v1.IncrementElicitationResponse\x12o\n" +
 	"\x14DecrementElicitation\x12*.pausewatch.v1.DecrementElicitationRequest\x1a+.pausewatch.v1.DecrementElicitationResponse\x12c\n" +
@@ -1651,74 +1729,77 @@ func file_pausewatch_v1_elicitation_service_proto_rawDescGZIP() []byte {
 	return file_pausewatch_v1_elicitation_service_proto_rawDescData
 }
 
+var file_pausewatch_v1_elicitation_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_pausewatch_v1_elicitation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_pausewatch_v1_elicitation_service_proto_goTypes = []any{
-	(*IncrementElicitationRequest)(nil),  // 0: pausewatch.v1.IncrementElicitationRequest
-	(*IncrementElicitationResponse)(nil), // 1: pausewatch.v1.IncrementElicitationResponse
-	(*DecrementElicitationRequest)(nil),  // 2: pausewatch.v1.DecrementElicitationRequest
-	(*DecrementElicitationResponse)(nil), // 3: pausewatch.v1.DecrementElicitationResponse
-	(*RenewElicitationRequest)(nil),      // 4: pausewatch.v1.RenewElicitationRequest
-	(*RenewElicitationResponse)(nil),     // 5: pausewatch.v1.RenewElicitationResponse
-	(*GetPauseStateRequest)(nil),         // 6: pausewatch.v1.GetPauseStateRequest
-	(*GetPauseStateResponse)(nil),        // 7: pausewatch.v1.GetPauseStateResponse
-	(*ListPauseStatesRequest)(nil),       // 8: pausewatch.v1.ListPauseStatesRequest
-	(*ListPauseStatesResponse)(nil),      // 9: pausewatch.v1.ListPauseStatesResponse
-	(*WatchPauseStateRequest)(nil),       // 10: pausewatch.v1.WatchPauseStateRequest
-	(*WatchPauseStateResponse)(nil),      // 11: pausewatch.v1.WatchPauseStateResponse
-	(*SnapshotComplete)(nil),             // 12: pausewatch.v1.SnapshotComplete
-	(*Heartbeat)(nil),                    // 13: pausewatch.v1.Heartbeat
-	(*WatchRequest)(nil),                 // 14: pausewatch.v1.WatchRequest
-	(*WatchResponse)(nil),                // 15: pausewatch.v1.WatchResponse
-	(*Confirmation)(nil),                 // 16: pausewatch.v1.Confirmation
-	(*Refusal)(nil),                      // 17: pausewatch.v1.Refusal
-	(*PauseState)(nil),                   // 18: pausewatch.v1.PauseState
-	(*Elicitation)(nil),                  // 19: pausewatch.v1.Elicitation
-	(*durationpb.Duration)(nil),          // 20: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),        // 21: google.protobuf.Timestamp
+	(PauseEnd)(0),                        // 0: pausewatch.v1.PauseEnd
+	(*IncrementElicitationRequest)(nil),  // 1: pausewatch.v1.IncrementElicitationRequest
+	(*IncrementElicitationResponse)(nil), // 2: pausewatch.v1.IncrementElicitationResponse
+	(*DecrementElicitationRequest)(nil),  // 3: pausewatch.v1.DecrementElicitationRequest
+	(*DecrementElicitationResponse)(nil), // 4: pausewatch.v1.DecrementElicitationResponse
+	(*RenewElicitationRequest)(nil),      // 5: pausewatch.v1.RenewElicitationRequest
+	(*RenewElicitationResponse)(nil),     // 6: pausewatch.v1.RenewElicitationResponse
+	(*GetPauseStateRequest)(nil),         // 7: pausewatch.v1.GetPauseStateRequest
+	(*GetPauseStateResponse)(nil),        // 8: pausewatch.v1.GetPauseStateResponse
+	(*ListPauseStatesRequest)(nil),       // 9: pausewatch.v1.ListPauseStatesRequest
+	(*ListPauseStatesResponse)(nil),      // 10: pausewatch.v1.ListPauseStatesResponse
+	(*WatchPauseStateRequest)(nil),       // 11: pausewatch.v1.WatchPauseStateRequest
+	(*WatchPauseStateResponse)(nil),      // 12: pausewatch.v1.WatchPauseStateResponse
+	(*SnapshotComplete)(nil),             // 13: pausewatch.v1.SnapshotComplete
+	(*Heartbeat)(nil),                    // 14: pausewatch.v1.Heartbeat
+	(*WatchRequest)(nil),                 // 15: pausewatch.v1.WatchRequest
+	(*WatchResponse)(nil),                // 16: pausewatch.v1.WatchResponse
+	(*Confirmation)(nil),                 // 17: pausewatch.v1.Confirmation
+	(*Refusal)(nil),                      // 18: pausewatch.v1.Refusal
+	(*PauseState)(nil),                   // 19: pausewatch.v1.PauseState
+	(*Elicitation)(nil),                  // 20: pausewatch.v1.Elicitation
+	(*durationpb.Duration)(nil),          // 21: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),        // 22: google.protobuf.Timestamp
 }
 var file_pausewatch_v1_elicitation_service_proto_depIdxs = []int32{
-	20, // 0: pausewatch.v1.IncrementElicitationRequest.ttl:type_name -> google.protobuf.Duration
-	19, // 1: pausewatch.v1.IncrementElicitationResponse.elicitation:type_name -> pausewatch.v1.Elicitation
-	20, // 2: pausewatch.v1.RenewElicitationRequest.ttl:type_name -> google.protobuf.Duration
-	19, // 3: pausewatch.v1.RenewElicitationResponse.elicitation:type_name -> pausewatch.v1.Elicitation
-	18, // 4: pausewatch.v1.GetPauseStateResponse.pause_state:type_name -> pausewatch.v1.PauseState
-	18, // 5: pausewatch.v1.ListPauseStatesResponse.pause_states:type_name -> pausewatch.v1.PauseState
-	18, // 6: pausewatch.v1.WatchPauseStateResponse.pause_state:type_name -> pausewatch.v1.PauseState
-	12, // 7: pausewatch.v1.WatchPauseStateResponse.snapshot_complete:type_name -> pausewatch.v1.SnapshotComplete
-	13, // 8: pausewatch.v1.WatchPauseStateResponse.heartbeat:type_name -> pausewatch.v1.Heartbeat
-	18, // 9: pausewatch.v1.WatchResponse.pause_state:type_name -> pausewatch.v1.PauseState
-	12, // 10: pausewatch.v1.WatchResponse.snapshot_complete:type_name -> pausewatch.v1.SnapshotComplete
-	13, // 11: pausewatch.v1.WatchResponse.heartbeat:type_name -> pausewatch.v1.Heartbeat
-	16, // 12: pausewatch.v1.WatchResponse.confirmation:type_name -> pausewatch.v1.Confirmation
-	17, // 13: pausewatch.v1.WatchResponse.refusal:type_name -> pausewatch.v1.Refusal
-	18, // 14: pausewatch.v1.Confirmation.pause_states:type_name -> pausewatch.v1.PauseState
-	20, // 15: pausewatch.v1.Refusal.retry_after:type_name -> google.protobuf.Duration
-	20, // 16: pausewatch.v1.PauseState.paused_total:type_name -> google.protobuf.Duration
-	20, // 17: pausewatch.v1.PauseState.paused_for:type_name -> google.protobuf.Duration
-	21, // 18: pausewatch.v1.PauseState.pause_start_time:type_name -> google.protobuf.Timestamp
-	19, // 19: pausewatch.v1.PauseState.elicitations:type_name -> pausewatch.v1.Elicitation
-	20, // 20: pausewatch.v1.PauseState.longest_lease:type_name -> google.protobuf.Duration
-	21, // 21: pausewatch.v1.Elicitation.create_time:type_name -> google.protobuf.Timestamp
-	21, // 22: pausewatch.v1.Elicitation.expire_time:type_name -> google.protobuf.Timestamp
-	0,  // 23: pausewatch.v1.ElicitationService.IncrementElicitation:input_type -> pausewatch.v1.IncrementElicitationRequest
-	2,  // 24: pausewatch.v1.ElicitationService.DecrementElicitation:input_type -> pausewatch.v1.DecrementElicitationRequest
-	4,  // 25: pausewatch.v1.ElicitationService.RenewElicitation:input_type -> pausewatch.v1.RenewElicitationRequest
-	6,  // 26: pausewatch.v1.ElicitationService.GetPauseState:input_type -> pausewatch.v1.GetPauseStateRequest
-	8,  // 27: pausewatch.v1.ElicitationService.ListPauseStates:input_type -> pausewatch.v1.ListPauseStatesRequest
-	10, // 28: pausewatch.v1.ElicitationService.WatchPauseState:input_type -> pausewatch.v1.WatchPauseStateRequest
-	14, // 29: pausewatch.v1.ElicitationService.Watch:input_type -> pausewatch.v1.WatchRequest
-	1,  // 30: pausewatch.v1.ElicitationService.IncrementElicitation:output_type -> pausewatch.v1.IncrementElicitationResponse
-	3,  // 31: pausewatch.v1.ElicitationService.DecrementElicitation:output_type -> pausewatch.v1.DecrementElicitationResponse
-	5,  // 32: pausewatch.v1.ElicitationService.RenewElicitation:output_type -> pausewatch.v1.RenewElicitationResponse
-	7,  // 33: pausewatch.v1.ElicitationService.GetPauseState:output_type -> pausewatch.v1.GetPauseStateResponse
-	9,  // 34: pausewatch.v1.ElicitationService.ListPauseStates:output_type -> pausewatch.v1.ListPauseStatesResponse
-	11, // 35: pausewatch.v1.ElicitationService.WatchPauseState:output_type -> pausewatch.v1.WatchPauseStateResponse
-	15, // 36: pausewatch.v1.ElicitationService.Watch:output_type -> pausewatch.v1.WatchResponse
-	30, // [30:37] is the sub-list for method output_type
-	23, // [23:30] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	21, // 0: pausewatch.v1.IncrementElicitationRequest.ttl:type_name -> google.protobuf.Duration
+	20, // 1: pausewatch.v1.IncrementElicitationResponse.elicitation:type_name -> pausewatch.v1.Elicitation
+	21, // 2: pausewatch.v1.RenewElicitationRequest.ttl:type_name -> google.protobuf.Duration
+	20, // 3: pausewatch.v1.RenewElicitationResponse.elicitation:type_name -> pausewatch.v1.Elicitation
+	19, // 4: pausewatch.v1.GetPauseStateResponse.pause_state:type_name -> pausewatch.v1.PauseState
+	19, // 5: pausewatch.v1.ListPauseStatesResponse.pause_states:type_name -> pausewatch.v1.PauseState
+	19, // 6: pausewatch.v1.WatchPauseStateResponse.pause_state:type_name -> pausewatch.v1.PauseState
+	13, // 7: pausewatch.v1.WatchPauseStateResponse.snapshot_complete:type_name -> pausewatch.v1.SnapshotComplete
+	14, // 8: pausewatch.v1.WatchPauseStateResponse.heartbeat:type_name -> pausewatch.v1.Heartbeat
+	19, // 9: pausewatch.v1.WatchResponse.pause_state:type_name -> pausewatch.v1.PauseState
+	13, // 10: pausewatch.v1.WatchResponse.snapshot_complete:type_name -> pausewatch.v1.SnapshotComplete
+	14, // 11: pausewatch.v1.WatchResponse.heartbeat:type_name -> pausewatch.v1.Heartbeat
+	17, // 12: pausewatch.v1.WatchResponse.confirmation:type_name -> pausewatch.v1.Confirmation
+	18, // 13: pausewatch.v1.WatchResponse.refusal:type_name -> pausewatch.v1.Refusal
+	19, // 14: pausewatch.v1.Confirmation.pause_states:type_name -> pausewatch.v1.PauseState
+	21, // 15: pausewatch.v1.Refusal.retry_after:type_name -> google.protobuf.Duration
+	21, // 16: pausewatch.v1.PauseState.paused_total:type_name -> google.protobuf.Duration
+	21, // 17: pausewatch.v1.PauseState.paused_for:type_name -> google.protobuf.Duration
+	22, // 18: pausewatch.v1.PauseState.pause_start_time:type_name -> google.protobuf.Timestamp
+	20, // 19: pausewatch.v1.PauseState.elicitations:type_name -> pausewatch.v1.Elicitation
+	21, // 20: pausewatch.v1.PauseState.longest_lease:type_name -> google.protobuf.Duration
+	0,  // 21: pausewatch.v1.PauseState.last_pause_end:type_name -> pausewatch.v1.PauseEnd
+	22, // 22: pausewatch.v1.Elicitation.create_time:type_name -> google.protobuf.Timestamp
+	22, // 23: pausewatch.v1.Elicitation.expire_time:type_name -> google.protobuf.Timestamp
+	1,  // 24: pausewatch.v1.ElicitationService.IncrementElicitation:input_type -> pausewatch.v1.IncrementElicitationRequest
+	3,  // 25: pausewatch.v1.ElicitationService.DecrementElicitation:input_type -> pausewatch.v1.DecrementElicitationRequest
+	5,  // 26: pausewatch.v1.ElicitationService.RenewElicitation:input_type -> pausewatch.v1.RenewElicitationRequest
+	7,  // 27: pausewatch.v1.ElicitationService.GetPauseState:input_type -> pausewatch.v1.GetPauseStateRequest
+	9,  // 28: pausewatch.v1.ElicitationService.ListPauseStates:input_type -> pausewatch.v1.ListPauseStatesRequest
+	11, // 29: pausewatch.v1.ElicitationService.WatchPauseState:input_type -> pausewatch.v1.WatchPauseStateRequest
+	15, // 30: pausewatch.v1.ElicitationService.Watch:input_type -> pausewatch.v1.WatchRequest
+	2,  // 31: pausewatch.v1.ElicitationService.IncrementElicitation:output_type -> pausewatch.v1.IncrementElicitationResponse
+	4,  // 32: pausewatch.v1.ElicitationService.DecrementElicitation:output_type -> pausewatch.v1.DecrementElicitationResponse
+	6,  // 33: pausewatch.v1.ElicitationService.RenewElicitation:output_type -> pausewatch.v1.RenewElicitationResponse
+	8,  // 34: pausewatch.v1.ElicitationService.GetPauseState:output_type -> pausewatch.v1.GetPauseStateResponse
+	10, // 35: pausewatch.v1.ElicitationService.ListPauseStates:output_type -> pausewatch.v1.ListPauseStatesResponse
+	12, // 36: pausewatch.v1.ElicitationService.WatchPauseState:output_type -> pausewatch.v1.WatchPauseStateResponse
+	16, // 37: pausewatch.v1.ElicitationService.Watch:output_type -> pausewatch.v1.WatchResponse
+	31, // [31:38] is the sub-list for method output_type
+	24, // [24:31] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_pausewatch_v1_elicitation_service_proto_init() }
@@ -1744,13 +1825,14 @@ func file_pausewatch_v1_elicitation_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pausewatch_v1_elicitation_service_proto_rawDesc), len(file_pausewatch_v1_elicitation_service_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_pausewatch_v1_elicitation_service_proto_goTypes,
 		DependencyIndexes: file_pausewatch_v1_elicitation_service_proto_depIdxs,
+		EnumInfos:         file_pausewatch_v1_elicitation_service_proto_enumTypes,
 		MessageInfos:      file_pausewatch_v1_elicitation_service_proto_msgTypes,
 	}.Build()
 	File_pausewatch_v1_elicitation_service_proto = out.File

@@ -39,6 +39,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -49,6 +50,38 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _PauseEnd:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PauseEndEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PauseEnd.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PAUSE_END_UNSPECIFIED: _PauseEnd.ValueType  # 0
+    """Not known, or the pause goes on."""
+    PAUSE_END_DECREMENTED: _PauseEnd.ValueType  # 1
+    """By a decrement."""
+    PAUSE_END_RELEASED: _PauseEnd.ValueType  # 2
+    """By a decrement with an admin's token."""
+    PAUSE_END_EXPIRED: _PauseEnd.ValueType  # 3
+    """By the end of its lease, which was not renewed in time."""
+    PAUSE_END_MAX_PAUSE: _PauseEnd.ValueType  # 4
+    """By the server's --max-pause."""
+
+class PauseEnd(_PauseEnd, metaclass=_PauseEndEnumTypeWrapper):
+    """How a pause ended: how the last open elicitation of the thread was closed."""
+
+PAUSE_END_UNSPECIFIED: PauseEnd.ValueType  # 0
+"""Not known, or the pause goes on."""
+PAUSE_END_DECREMENTED: PauseEnd.ValueType  # 1
+"""By a decrement."""
+PAUSE_END_RELEASED: PauseEnd.ValueType  # 2
+"""By a decrement with an admin's token."""
+PAUSE_END_EXPIRED: PauseEnd.ValueType  # 3
+"""By the end of its lease, which was not renewed in time."""
+PAUSE_END_MAX_PAUSE: PauseEnd.ValueType  # 4
+"""By the server's --max-pause."""
+Global___PauseEnd: _TypeAlias = PauseEnd  # noqa: Y015
 
 @_typing.final
 class IncrementElicitationRequest(_message.Message):
@@ -672,6 +705,7 @@ class PauseState(_message.Message):
     ELICITATIONS_FIELD_NUMBER: _builtins.int
     STORE_EPOCH_FIELD_NUMBER: _builtins.int
     LONGEST_LEASE_FIELD_NUMBER: _builtins.int
+    LAST_PAUSE_END_FIELD_NUMBER: _builtins.int
     thread_id: _builtins.str
     """The thread."""
     count: _builtins.int
@@ -687,6 +721,10 @@ class PauseState(_message.Message):
     """Identifies the history of the server's store. `revision` and `paused_total` can be compared only between states with
     the same epoch. A restart of a durable store keeps it. A new store, a restored backup and each start of a memory
     store have a new one, drawn at random. 0: the server is older than this field.
+    """
+    last_pause_end: Global___PauseEnd.ValueType
+    """How the last pause of the thread ended. Unspecified: the thread is paused, was not paused since the server started, or
+    the server is older than this field.
     """
     @_builtins.property
     def paused_total(self) -> _duration_pb2.Duration:
@@ -727,10 +765,11 @@ class PauseState(_message.Message):
         elicitations: _abc.Iterable[Global___Elicitation] | None = ...,
         store_epoch: _builtins.int = ...,
         longest_lease: _duration_pb2.Duration | None = ...,
+        last_pause_end: Global___PauseEnd.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["longest_lease", b"longest_lease", "pause_start_time", b"pause_start_time", "paused_for", b"paused_for", "paused_total", b"paused_total"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "elicitations", b"elicitations", "longest_lease", b"longest_lease", "pause_start_time", b"pause_start_time", "paused", b"paused", "paused_for", b"paused_for", "paused_total", b"paused_total", "revision", b"revision", "store_epoch", b"store_epoch", "thread_id", b"thread_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "elicitations", b"elicitations", "last_pause_end", b"last_pause_end", "longest_lease", b"longest_lease", "pause_start_time", b"pause_start_time", "paused", b"paused", "paused_for", b"paused_for", "paused_total", b"paused_total", "revision", b"revision", "store_epoch", b"store_epoch", "thread_id", b"thread_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
