@@ -30,16 +30,13 @@ if TYPE_CHECKING:
 
     from ._io.durations import Seconds
 
-__all__ = ["PausableScope", "fail_after", "move_on_after"]
+__all__ = ["FailingScope", "PausableScope", "fail_after", "move_on_after"]
 
 
-class PausableScope:
-    """A cancel scope for a `with` block, once. Made by `move_on_after` and `fail_after`. The limit runs from the entry."""
-
-    def __init__(self, start: Callable[[], Stopwatch], *, shield: bool, fails: bool) -> None:
+class _Scope:
+    def __init__(self, start: Callable[[], Stopwatch], *, shield: bool) -> None:
         self._start = start
         self._scope = anyio.CancelScope(shield=shield)
-        self._fails = fails
         self._stopwatch: Stopwatch | None = None
         self._timed_out = False
         self._left = False
@@ -94,19 +91,36 @@ class PausableScope:
         stopwatch.call_when_expired(lambda: run_soon(self._expired))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
+    def _leave(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
         self._left = True
         self.stopwatch.stop()
-        handled = bool(self._scope.__exit__(kind, error, traceback))
-        if self._fails and self.ended_by is not None:
-            raise TimeoutError
-        return handled
+        return bool(self._scope.__exit__(kind, error, traceback))
 
     def _expired(self) -> None:
         # The block may have been left, or cancelled, since the stopwatch expired.
         if not self._left and not self._scope.cancel_called:
             self._timed_out = True
             self._scope.cancel()
+
+
+# Two classes for type checkers: to them, `-> bool` says that the code after the block is reached without its end.
+class PausableScope(_Scope):
+    """A cancel scope for one `with` block, which its limit ends. Made by `move_on_after`. The limit runs from the entry."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
+        return self._leave(kind, error, traceback)
+
+
+class FailingScope(_Scope):
+    """As `PausableScope`, and TimeoutError is raised after a block that the limit has ended. Made by `fail_after`."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        handled = self._leave(kind, error, traceback)
+        if self.ended_by is not None:
+            raise TimeoutError
+        return handled
 
 
 def move_on_after(
@@ -125,7 +139,7 @@ def move_on_after(
 
     Raises ConfigError; InvalidField when it is entered: no thread can have this id.
     """
-    return _scope(delay, shield, thread_id, client, max_wall, disconnect_grace, fails=False)
+    return PausableScope(_starter(delay, thread_id, client, max_wall, disconnect_grace), shield=shield)
 
 
 def fail_after(
@@ -136,27 +150,16 @@ def fail_after(
     client: Client | None = None,
     max_wall: Seconds | None = None,
     disconnect_grace: Seconds = DISCONNECT_GRACE,
-) -> PausableScope:
+) -> FailingScope:
     """As `move_on_after`, and a block that its limit has ended raises TimeoutError, as with `anyio.fail_after`."""
-    return _scope(delay, shield, thread_id, client, max_wall, disconnect_grace, fails=True)
+    return FailingScope(_starter(delay, thread_id, client, max_wall, disconnect_grace), shield=shield)
 
 
-def _scope(
-    delay: Seconds | None,
-    shield: bool,
-    thread_id: str | None,
-    client: Client | None,
-    max_wall: Seconds | None,
-    grace: Seconds,
-    *,
-    fails: bool,
-) -> PausableScope:
+def _starter(
+    limit: Seconds | None, thread_id: str | None, client: Client | None, max_wall: Seconds | None, grace: Seconds
+) -> Callable[[], Stopwatch]:
     chosen = client or _default_client()
-
-    def start() -> Stopwatch:
-        return chosen.stopwatch(delay, thread_id=thread_id, max_wall=max_wall, disconnect_grace=grace)
-
-    return PausableScope(start, shield=shield, fails=fails)
+    return lambda: chosen.stopwatch(limit, thread_id=thread_id, max_wall=max_wall, disconnect_grace=grace)
 
 
 def _runs_soon() -> Callable[[Callable[[], None]], None]:
