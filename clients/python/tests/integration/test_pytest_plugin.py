@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -77,9 +78,10 @@ def test_g1_no_timer_runs_while_the_thread_is_paused(project: Project, client: p
     assert "5 passed" in output
 
 
+# Limits that end in the test on a busy machine too, not in pytest between its phases.
 def test_what_hangs_is_ended_as_by_pytest_timeout(project: Project) -> None:
     tests = """
-@pytest.mark.timeout(0.3)
+@pytest.mark.timeout(2)
 def test_body(): time.sleep(60)
 
 @pytest.fixture
@@ -91,20 +93,20 @@ def hangs_after():
     yield
     time.sleep(60)
 
-@pytest.mark.timeout(0.3)
+@pytest.mark.timeout(2)
 def test_setup(hangs_before): pass
 
-@pytest.mark.timeout(0.3)
+@pytest.mark.timeout(2)
 def test_teardown(hangs_after): pass
 
-@pytest.mark.timeout(0.3, func_only=True)
+@pytest.mark.timeout(2, func_only=True)
 def test_func_only(): time.sleep(60)
 
 def test_without_a_limit(): time.sleep(0.5)
 """
     code, output = project.run(tests, "-rA")
     assert code == 1
-    assert output.count("Failed: Timeout (>0.3s) from pytest-timeout.") >= 4, output
+    assert output.count("Failed: Timeout (>2.0s) from pytest-timeout.") >= 4, output
     assert "+ Timeout +" in output
     assert "Stack of pausewatch" in output
     for line in ("FAILED test_it.py::test_body", "ERROR test_it.py::test_setup", "ERROR test_it.py::test_teardown"):
@@ -129,7 +131,7 @@ def test_it(slow): pass
 
 def test_the_method_thread_ends_the_process_with_the_dump(project: Project) -> None:
     tests = "def test_it():\n    print('printed before')\n    time.sleep(60)\n\ndef test_never(): pass\n"
-    code, output = project.run(tests, "--timeout=0.3", "--timeout-method=thread")
+    code, output = project.run(tests, "--timeout=2", "--timeout-method=thread")
     assert code == 1
     assert "+ Timeout +" in output
     assert "printed before" in output
@@ -152,10 +154,11 @@ def test_after_the_question_a_hang_is_ended(project: Project, client: pw.Client,
 
 
 def test_a_timer_that_was_cancelled_does_nothing(project: Project) -> None:
-    # Tests that end in the moment of their timeout: each passes or fails, and no late signal kills the process.
+    # Tests that end in the moment of their timeout: each passes or fails, and no late signal kills the process. The tests
+    # alone are timed: between its phases, pytest itself does not survive pytest-timeout's failure.
     tests = """
 @pytest.mark.parametrize("_", range(40))
-@pytest.mark.timeout(0.01)
+@pytest.mark.timeout(0.01, func_only=True)
 def test_it(_):
     end = time.monotonic() + 0.01
     while time.monotonic() < end: pass
@@ -165,15 +168,15 @@ def test_last(): time.sleep(0.2)
     code, output = project.run(tests, "--tb=no")
     assert code in (0, 1), output
     assert "test_last" not in output
-    assert "41 passed" in output or " failed" in output or " error" in output
+    assert sum(int(count) for count in re.findall(r"(\d+) (?:passed|failed)", output)) == 41, output
 
 
 def test_without_a_thread_the_timers_are_those_of_pytest_timeout(project: Project) -> None:
     project.environ["PAUSEWATCH_THREAD_ID"] = ""
-    code, output = project.run("def test_it(): time.sleep(60)\n", "--timeout=0.3")
+    code, output = project.run("def test_it(): time.sleep(60)\n", "--timeout=2")
     assert code == 1
     assert "no thread (PAUSEWATCH_THREAD_ID is not set), so the timers of pytest-timeout never pause" in output
-    assert "Timeout (>0.3s) from pytest-timeout." in output
+    assert "Timeout (>2.0s) from pytest-timeout." in output
 
 
 def test_without_pytest_timeout_it_says_what_is_missing(project: Project) -> None:
