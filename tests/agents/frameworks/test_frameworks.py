@@ -1,0 +1,79 @@
+"""The same three facts of each framework: a question does not use up the limit, a hang does, and a crash freezes nothing."""
+
+from __future__ import annotations
+
+import os
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from pausewatch import Client
+
+from conftest import Start, until
+from programs import FRAMEWORKS, HERE, Framework
+
+# What the start of a command may take on a busy machine, and a question lasts longer.
+LIMIT = 6
+
+every_framework = pytest.mark.parametrize("framework", FRAMEWORKS.values(), ids=FRAMEWORKS)
+
+
+@every_framework
+def test_a_question_that_outlasts_the_limit_leaves_what_was_left(framework: Framework, start: Start) -> None:
+    running = start(framework, LIMIT, "sleep 1 && touch finished")
+    running.wait_asked()
+    # The time itself is what is tested.
+    time.sleep(LIMIT + 1)
+    assert running.process.poll() is None, running.output
+    running.answer()
+    assert running.process.wait(60) == 0, running.output
+    assert running.has("finished")
+    assert framework.says_while_paused in running.output
+
+
+@every_framework
+def test_a_hang_after_the_question_is_ended(framework: Framework, start: Start) -> None:
+    running = start(framework, LIMIT, "echo $$ >pid.new && mv pid.new pid && exec sleep 100")
+    running.wait_asked()
+    running.answer()
+    assert running.process.wait(60) == framework.timed_out, running.output
+    assert framework.says_at_the_limit in running.output
+    hanging = int((running.directory / "pid").read_text())
+    if framework.ends_command:
+        until(lambda: not is_running(hanging), "the end of the command")
+    else:
+        os.kill(hanging, 9)
+
+
+@every_framework
+def test_killed_during_a_question_it_leaves_nothing_paused(framework: Framework, start: Start, client: Client) -> None:
+    running = start(framework, LIMIT, "touch finished", ttl="5s")
+    running.wait_asked()
+    assert client.get_pause_state().count == 1
+    running.kill()
+    until(lambda: client.get_pause_state().count == 0, "the end of the pause")
+    assert not running.has("finished")
+
+
+def is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    # One that nobody has waited for yet has ended, too.
+    return ") Z " not in Path(f"/proc/{process}/stat").read_text() if Path("/proc/self").exists() else True
+
+
+@pytest.mark.parametrize("package", ["pytest-timeout", "anyio", "trio", "mcp", "langgraph", "temporalio"])
+def test_these_are_the_versions_that_the_documentation_names(package: str) -> None:
+    assert f"{package} {version(package)}" in documentation()
+
+
+def test_this_is_the_version_of_the_typescript_sdk_that_the_documentation_names() -> None:
+    assert '"@modelcontextprotocol/sdk": "1.32.2"' in (HERE / "package.json").read_text()
+    assert "@modelcontextprotocol/sdk 1.32.2" in documentation()
+
+
+def documentation() -> str:
+    return (HERE.parents[2] / "docs/agents.md").read_text()
