@@ -259,3 +259,25 @@ fn the_hook_never_blocks_a_tool() {
         assert_eq!((answer.code, answer.out.as_str(), answer.err.as_str()), (Some(0), "", ""), "{event}");
     }
 }
+
+/// Without it, the commands of a changed Claude Code would run without the clock, and nobody would know why.
+#[test]
+fn an_event_of_another_form_is_reported_with_both_versions() {
+    let directory = tempfile::tempdir().unwrap();
+    let claude = directory.path().join("claude");
+    let event =
+        json!({ "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": { "cmd": "true" } }).to_string();
+    let path = format!("{}:{}", directory.path().display(), std::env::var("PATH").unwrap());
+    for (says, named) in [
+        ("echo '9.8.7 (Claude Code)'", "(Claude Code 9.8.7; tested with 2.1.330)"),
+        ("exit 3", "(Claude Code of an unknown version; tested with 2.1.330)"),
+        ("exec sleep 60", "(Claude Code of an unknown version; tested with 2.1.330)"),
+    ] {
+        fs::write(&claude, format!("#!/bin/sh\n{says}\n")).unwrap();
+        fs::set_permissions(&claude, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let answer = hook(program().env("PATH", &path), &event);
+        assert_eq!((answer.code, answer.out.as_str()), (Some(0), ""), "{answer:?}");
+        assert!(answer.err.contains("command is not text") && answer.err.contains(named), "{answer:?}");
+        assert_eq!(answer.err.lines().count(), 1, "{answer:?}");
+    }
+}

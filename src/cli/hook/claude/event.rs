@@ -1,7 +1,8 @@
 //! The events of Claude Code that matter here, and the changed input of a Bash call.
 //!
 //! 1. The answer has every field of the tool's input; only `command` and `timeout` differ.
-//! 2. Input that is not as documented is left alone: Claude Code itself reports what is wrong with it.
+//! 2. Values that are not valid are left alone: Claude Code itself reports what is wrong with them. Fields of another type are an
+//!    error here: they are most likely those of another version.
 use serde_json::{Map, Value, json};
 use std::{env, time::Duration};
 
@@ -56,15 +57,15 @@ impl Event {
     /// The text is not an event of Claude Code.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let event: Value = serde_json::from_slice(text).map_err(|error| format!("the event is not JSON: {error}"))?;
-        let name = event["hook_event_name"].as_str().ok_or("the event has no hook_event_name; nothing was changed")?;
+        let name = event["hook_event_name"].as_str().ok_or("the event has no hook_event_name")?;
         match (name, event["tool_name"].as_str()) {
             ("PreToolUse", Some("Bash")) => match &event["tool_input"] {
-                Value::Object(input) => Ok(BashCall::of(input).map_or(Self::Other, Self::Bash)),
-                _ => Err("the event of Bash has no tool_input; nothing was changed".into()),
+                Value::Object(input) => Ok(BashCall::of(input)?.map_or(Self::Other, Self::Bash)),
+                _ => Err("the event of Bash has no tool_input".into()),
             },
             ("SessionStart", _) => match event["session_id"].as_str() {
                 Some(id) => Ok(Self::SessionStart { session_id: id.to_owned() }),
-                None => Err("the event has no session_id; nothing was changed".into()),
+                None => Err("the event has no session_id".into()),
             },
             _ => Ok(Self::Other),
         }
@@ -72,14 +73,20 @@ impl Event {
 }
 
 impl BashCall {
-    /// `None`: the call is to stay as it is, because it runs in the background or is not valid.
-    fn of(input: &Map<String, Value>) -> Option<Self> {
-        let has_command = input.get("command")?.as_str().is_some_and(|command| !command.trim().is_empty());
+    /// `None`: the call is to stay as it is, because it runs in the background or has no command.
+    fn of(input: &Map<String, Value>) -> Result<Option<Self>, String> {
+        let command =
+            input.get("command").and_then(Value::as_str).ok_or("in the event of Bash, command is not text")?;
         let in_background = match input.get("run_in_background") {
-            None | Some(Value::Null | Value::Bool(false)) => false,
-            Some(_) => true,
+            None | Some(Value::Null) => false,
+            Some(Value::Bool(in_background)) => *in_background,
+            Some(_) => return Err("in the event of Bash, run_in_background is not a boolean".into()),
         };
-        (has_command && !in_background).then(|| Self(input.clone()))
+        if let Some(Value::Bool(_) | Value::Array(_) | Value::Object(_)) = input.get("timeout") {
+            return Err("in the event of Bash, timeout is not a number".into());
+        }
+        let is_left_alone = command.trim().is_empty() || in_background;
+        Ok((!is_left_alone).then(|| Self(input.clone())))
     }
 
     /// The answer to Claude Code. `program`: this program, quoted for the shell. `None`: the timeout is not valid.
@@ -145,7 +152,7 @@ mod tests {
                 json!({ "command": format!("/bin/p hook claude clock {limit}\na\nb"), "timeout": 9_000_000 });
             assert_eq!(changed, expected);
         }
-        for timeout in [json!(0), json!(-1), json!("soon"), json!([]), json!(true), json!(1e300)] {
+        for timeout in [json!(0), json!(-1), json!("soon"), json!(1e300)] {
             assert_eq!(answered(&json!({ "command": "a", "timeout": timeout })), None, "{timeout}");
         }
     }
@@ -164,13 +171,25 @@ mod tests {
     fn background_and_invalid_calls_stay_as_they_are() {
         for input in [
             json!({ "command": "a", "run_in_background": true }),
-            json!({ "command": "a", "run_in_background": "true" }),
             json!({ "command": "" }),
             json!({ "command": " \n" }),
-            json!({ "command": 7 }),
-            json!({}),
         ] {
             assert_eq!(answered(&input), None, "{input}");
+        }
+    }
+
+    #[test]
+    fn a_field_of_another_type_is_an_error_that_names_it() {
+        for (input, field) in [
+            (json!({}), "command"),
+            (json!({ "command": 7 }), "command"),
+            (json!({ "command": "a", "run_in_background": "true" }), "run_in_background"),
+            (json!({ "command": "a", "timeout": [] }), "timeout"),
+            (json!({ "command": "a", "timeout": true }), "timeout"),
+        ] {
+            let event = json!({ "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": input });
+            let error = Event::parse(event.to_string().as_bytes()).unwrap_err();
+            assert!(error.contains(field), "{input}: {error}");
         }
     }
 

@@ -11,6 +11,7 @@ mod own_path;
 mod private_socket;
 mod report;
 mod session_env;
+mod version;
 
 use super::super::output;
 pub use event::{BashCall, Event, Timeouts};
@@ -84,7 +85,7 @@ fn answer(thread_id: Option<&str>, max_limit: Duration) -> Result<(), String> {
     let mut text = Vec::new();
     let read = io::stdin().take(MAX_EVENT).read_to_end(&mut text);
     read.map_err(|error| format!("read the event from standard input: {error}"))?;
-    match Event::parse(&text)? {
+    match Event::parse(&text).map_err(unexpected)? {
         Event::Bash(call) => {
             // A setting that the clock could not use leaves the command to the tool's own timeout.
             crate::client::Settings::from_env()
@@ -98,4 +99,13 @@ fn answer(thread_id: Option<&str>, max_limit: Duration) -> Result<(), String> {
         Event::SessionStart { session_id } => session_env::write(thread_id, &session_id),
         Event::Other => Ok(()),
     }
+}
+
+/// An event of another form is most likely one of another version.
+fn unexpected(why: String) -> String {
+    let installed = version::installed().map_or_else(|| "of an unknown version".to_owned(), |version| version);
+    format!(
+        "{why}; nothing was changed, so the command runs without this clock (Claude Code {installed}; tested with {})",
+        version::TESTED
+    )
 }
