@@ -88,9 +88,7 @@ class LoopRuntime:
             error: CallError = Unavailable.of("the watch ended")
             channel = self._spec.open_async() if own_connection else None
             try:
-                stub: pb_grpc.ElicitationServiceAsyncStub
-                stub = self._stub if channel is None else pb_grpc.ElicitationServiceStub(channel)
-                async for response in stub.Watch(stream.requests(), metadata=self._metadata):
+                async for response in self._stub_of(channel).Watch(stream.requests(), metadata=self._metadata):
                     await stream.released.wait()
                     heard(response)
             except grpc.RpcError as failure:
@@ -124,6 +122,9 @@ class LoopRuntime:
     def _stub(self) -> pb_grpc.ElicitationServiceAsyncStub:
         assert self._open_stub is not None, "nothing is sent after the end"
         return self._open_stub
+
+    def _stub_of(self, channel: grpc.aio.Channel | None) -> pb_grpc.ElicitationServiceAsyncStub:
+        return self._stub if channel is None else pb_grpc.ElicitationServiceStub(channel)
 
     def _unless_closed(self, run: Callable[[], object]) -> None:
         if not self._closed:
