@@ -67,6 +67,7 @@ class Stream:
     def send(self, request: pb.WatchRequest) -> None:
         assert self.request is None, "one after the other"
         assert 0 < len(request.add) + len(request.remove) + len(request.confirm) + request.all_threads <= 501
+        assert not (self.sent and (request.all_threads or request.include_elicitations)), "only the first one may"
         assert not (request.confirm and (request.add or request.remove or request.all_threads))
         self.sent.append(request)
         for thread_id in request.remove:

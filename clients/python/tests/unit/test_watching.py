@@ -333,9 +333,31 @@ def test_of_everything_a_thread_that_is_forbidden_since_is_left_out() -> None:
     watcher.reconnect()
     watcher.tell()
     watcher.stream.refuse(forbidden("a"))
-    assert [(request.all_threads, list(request.add)) for request in watcher.stream.sent[1:]] == [(True, [])]
+    watcher.reconnect()
+    assert [(request.all_threads, list(request.add)) for request in watcher.stream.sent] == [(True, [])]
     watcher.stream.complete()
     assert watcher.tell() == [("complete",)]
+
+
+def test_what_only_a_first_request_may_say_is_said_on_another_stream_after_a_refusal() -> None:
+    watcher = Watcher("a", "no", elicitations=True)
+    watcher.stream.refuse(forbidden("no"))
+    assert watcher.tell() == [("disconnected", "no"), ("disconnected", "a")]
+    watcher.reconnect()
+    [request] = watcher.stream.sent
+    assert (request.include_elicitations, list(request.add)) == (True, ["a"])
+    watcher.serve()
+    assert watcher.tell() == [("a", 1, True, True), ("complete",)]
+
+
+def test_a_limit_on_a_watch_of_everything_is_waited_for() -> None:
+    watcher = Watcher(everything=True)
+    watcher.stream.refuse(limited())
+    assert watcher.tell() == [("disconnected",)]
+    watcher.runtime.move_to(2.9)
+    assert watcher.runtime.streams == []
+    watcher.reconnect()
+    assert [request.all_threads for request in watcher.stream.sent] == [True]
 
 
 def test_closed_it_leaves_nothing_under_way() -> None:

@@ -69,6 +69,11 @@ class Requests:
         oldest = [next(iter(questions.values())).put_at for questions in (self._asked, self._to_ask) if questions]
         return min(oldest, default=None)
 
+    @property
+    def is_setting_up(self) -> bool:
+        """Whether the request under way says what only the first one on a stream may say."""
+        return self._under_way is not None and (self._under_way.all_threads or self._under_way.include_elicitations)
+
     def is_watched(self, thread_id: str) -> bool:
         return thread_id in self._watched
 
@@ -145,9 +150,8 @@ class Requests:
         self._to_ask, self._asked = self._asked | self._to_ask, {}
         if request.confirm:
             self._ask_from = again_at
-        elif request.add or request.all_threads:
+        elif request.add:
             self._add_from = again_at
-        self._is_first = self._is_first or request.all_threads
         self._to_remove |= dict.fromkeys(request.remove)
         # Those that were removed meanwhile need neither.
         wanted = [thread_id for thread_id in request.add if self._to_remove.pop(thread_id, self) is self]

@@ -125,6 +125,12 @@ class WatchStream:
             self._cancel_timer()
             self._timer = (soon, self._runtime.call_at(soon, self.open))
 
+    def reopen(self, error: CallError, after: Nanos) -> None:
+        """Breaks it, and opens it again after that time at the earliest."""
+        assert self._stream is not None
+        self._stream.cancel()
+        self._ended(error, after)
+
     def _heard(self, message: pb.WatchResponse) -> None:
         self._last_message = self._runtime.now()
         self._listener.heard(message)
@@ -160,15 +166,13 @@ class WatchStream:
             return
         if self._asked_since is not None:
             self._patience = min(2 * self._patience, SILENCE)
-        assert self._stream is not None
-        self._stream.cancel()
-        self._ended(Unavailable.of(f"the watch was silent for {in_words(patience)}"))
+        self.reopen(Unavailable.of(f"the watch was silent for {in_words(patience)}"), 0)
 
-    def _ended(self, error: CallError) -> None:
+    def _ended(self, error: CallError, after: Nanos = 0) -> None:
         now = self._runtime.now()
         self._stream, self._was_broken = None, True
         self._cancel_timer()
-        pause = next(self._pauses)
+        pause = max(next(self._pauses), after)
         if self._asked_since is not None:
             pause = min(pause, _HURRIED + random.randint(0, _HURRIED))
         self._timer = (now + pause, self._runtime.call_at(now + pause, self.open))

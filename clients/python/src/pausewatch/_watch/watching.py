@@ -64,6 +64,8 @@ class Watching:
         self._stream = WatchStream(runtime, deadline, self)
         self._again: Cancel | None = None
         self._told_complete = False
+        # Forbidden on the last stream: the next one does without them.
+        self._left_out: set[str] = set()
         # Of everything: whether its disconnection was reported.
         self._told_broken = False
         self._closed = False
@@ -125,7 +127,8 @@ class Watching:
         self._end()
 
     def opened(self) -> None:
-        self._requests.opened(self._threads)
+        left_out, self._left_out = self._left_out, set()
+        self._requests.opened(each for each in self._threads if each not in left_out)
         self._send()
 
     def heard(self, message: pb.WatchResponse) -> None:
@@ -189,18 +192,23 @@ class Watching:
             self._confirmed(state, sent_at, watched=self._requests.is_watched(state.thread_id))
 
     def _refused(self, refusal: pb.Refusal) -> None:
-        """Threads that are forbidden are left out until the next stream; the others go on."""
-        self._stream.answered()
-        error = status.refused(refusal)
+        """Threads that are forbidden are left out until the next stream; the others go on. What only the first request of a
+        stream may say is said on another stream.
+        """
+        error, forbidden = status.refused(refusal), set(refusal.thread_ids)
         wait = max(0, refusal.retry_after.ToNanoseconds()) if refusal.HasField("retry_after") else SECOND
-        forbidden = set(refusal.thread_ids)
-        unwatched = self._requests.refused(forbidden, self._runtime.now() + (0 if forbidden else wait))
-        if not self._everything:
-            self._disconnect([each for each in unwatched if not forbidden or each in forbidden], error, 0)
-        elif forbidden:
+        wait = 0 if forbidden else wait
+        must_reopen = self._requests.is_setting_up
+        unwatched = self._requests.refused(forbidden, self._runtime.now() + wait)
+        if self._everything:
             self._threads = {each: thread for each, thread in self._threads.items() if each not in forbidden}
         else:
-            self._disconnect((), error, 0)
+            self._disconnect([each for each in unwatched if not forbidden or each in forbidden], error, 0)
+        if must_reopen:
+            self._left_out = forbidden
+            self._stream.reopen(error, wait)
+        else:
+            self._stream.answered()
 
     def _disconnect(self, thread_ids: Iterable[str], error: CallError, silent_for: Nanos) -> None:
         """Reports it of those of which it was not."""
