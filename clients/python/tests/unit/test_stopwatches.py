@@ -203,13 +203,14 @@ def test_g1_a_limit_on_questions_is_waited_for() -> None:
     stage.linked()
     stage.move_to(10)
     refusal = pb.Refusal(code=8, reason="LIMIT_EXCEEDED")
-    refusal.retry_after.FromMilliseconds(100)
-    stage.stream.refuse(refusal)
-    stage.move_to(10.09)
-    assert stage.asked == []
-    stage.move_to(10.1)
+    refusal.retry_after.FromSeconds(3)
+    stream = stage.stream
+    stream.refuse(refusal)
+    stage.move_to(12.9)
+    assert (stage.asked, stage.stream) == ([], stream), "the link is not dead"
+    stage.move_to(13)
     stage.answer(wire_state("t", 1))
-    assert stage.expiries() == [10.1]
+    assert stage.expiries() == [13]
 
 
 def test_g2_a_question_that_is_never_answered_holds_it_up_for_the_grace_only() -> None:

@@ -74,6 +74,6 @@ class Controller:
                     if (followed := self._threads.get(thread_id)) is not None:
                         followed.clock.disconnect(to_nanos(silent_for))
 
-    def _confirmed(self, state: PauseState, sent_at: Nanos, *, watched: bool) -> None:
+    def _confirmed(self, state: PauseState, sent_at: Nanos, watched: bool) -> None:
         if (followed := self._threads.get(state.thread_id)) is not None:
             followed.clock.confirm(state, sent_at, watched=watched)

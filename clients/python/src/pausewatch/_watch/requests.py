@@ -27,8 +27,6 @@ class Question:
     """A thread whose state is to be confirmed."""
 
     put_at: Nanos
-    sent_at: Nanos | None = None
-    """When it was sent last."""
     first_sent_at: Nanos | None = None
 
 
@@ -44,6 +42,8 @@ class Requests:
         self._to_remove: dict[str, None] = {}
         self._to_ask: dict[str, Question] = {}
         self._asked: dict[str, Question] = {}
+        # When those were sent that are under way.
+        self._asked_at: Nanos = 0
         # Those that this stream may not answer; the next one may.
         self._forbidden: dict[str, Question] = {}
         self._under_way: pb.WatchRequest | None = None
@@ -60,14 +60,16 @@ class Requests:
 
     @property
     def wait_until(self) -> Nanos:
-        """When what was refused for now may be sent again."""
-        return max(self._add_from if self._to_add else 0, self._ask_from if self._to_ask else 0)
+        """When what was refused for now may be sent again; 0: there is nothing."""
+        waiting = ((self._to_add, self._add_from), (self._to_ask, self._ask_from))
+        return min((when for wanted, when in waiting if wanted and when), default=0)
 
     @property
     def asked_since(self) -> Nanos | None:
-        """How long the oldest question has waited for its answer. None: there is none."""
-        oldest = [next(iter(questions.values())).put_at for questions in (self._asked, self._to_ask) if questions]
-        return min(oldest, default=None)
+        """Since when a question has waited for its answer. None: there is none, or the server wants it later."""
+        if self._asked:
+            return self._asked_at
+        return next(iter(self._to_ask.values())).put_at if self._to_ask and not self._ask_from else None
 
     @property
     def is_setting_up(self) -> bool:
@@ -106,9 +108,8 @@ class Requests:
 
     def question(self, thread_id: str, since: Nanos) -> Question | None:
         """The question about the thread that was sent at `since` or later, or is still to be sent."""
-        asked = self._asked.get(thread_id)
-        if asked is not None and asked.sent_at is not None and asked.sent_at >= since:
-            return asked
+        if thread_id in self._asked and self._asked_at >= since:
+            return self._asked[thread_id]
         return self._to_ask.get(thread_id) or self._forbidden.get(thread_id)
 
     def forget_question(self, thread_id: str) -> None:
@@ -136,8 +137,7 @@ class Requests:
 
     def sent_at(self, thread_id: str) -> Nanos | None:
         """When the question that is being answered was sent."""
-        asked = self._asked.get(thread_id)
-        return None if asked is None else asked.sent_at
+        return self._asked_at if thread_id in self._asked else None
 
     def refused(self, forbidden: set[str], again_at: Nanos) -> list[str]:
         """The request under way was refused: without `forbidden` it is sent again, at that moment. Says which threads are not
@@ -160,9 +160,9 @@ class Requests:
         return wanted
 
     def _next_questions(self, now: Nanos) -> pb.WatchRequest:
+        self._asked_at, self._ask_from = now, 0
         for thread_id in list(islice(self._to_ask, MOST_IDS)):
             question = self._asked[thread_id] = self._to_ask.pop(thread_id)
-            question.sent_at = now
             question.first_sent_at = question.first_sent_at or now
         return pb.WatchRequest(confirm=self._asked)
 
@@ -173,6 +173,8 @@ class Requests:
             del self._to_remove[thread_id]
         for thread_id in add:
             del self._to_add[thread_id]
+        if add:
+            self._add_from = 0
         self._watched.difference_update(remove)
         self._watched.update(add)
         first = self._is_first

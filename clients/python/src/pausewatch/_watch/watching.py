@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from .._io import status
 from .._io.durations import SECOND, Nanos
@@ -27,12 +27,6 @@ if TYPE_CHECKING:
     from ..v1 import elicitation_service_pb2 as pb
 
 
-class Confirmed(Protocol):
-    """Receives the answer to a question that was sent then, and whether changes of the thread will follow."""
-
-    def __call__(self, state: PauseState, sent_at: Nanos, *, watched: bool) -> None: ...
-
-
 @dataclass(slots=True)
 class _Thread:
     told: tuple[int, int] | None = None
@@ -43,14 +37,17 @@ class _Thread:
 
 
 class Watching:
-    """Watches the threads that are added, or with `everything` every thread, from `start` until `close`."""
+    """Watches the threads that are added, or with `everything` every thread, from `start` until `close`.
+
+    `confirmed` gets the answers to questions: the state, when the question was sent, and whether changes will follow.
+    """
 
     def __init__(
         self,
         runtime: Runtime,
         deadline: Nanos,
         tell: Callable[[Event], None],
-        confirmed: Confirmed | None = None,
+        confirmed: Callable[[PauseState, Nanos, bool], None] | None = None,
         *,
         everything: bool = False,
         elicitations: bool = False,
@@ -189,7 +186,7 @@ class Watching:
     def _confirmation(self, state: PauseState) -> None:
         sent_at = self._requests.sent_at(state.thread_id)
         if sent_at is not None and self._confirmed is not None:
-            self._confirmed(state, sent_at, watched=self._requests.is_watched(state.thread_id))
+            self._confirmed(state, sent_at, self._requests.is_watched(state.thread_id))
 
     def _refused(self, refusal: pb.Refusal) -> None:
         """Threads that are forbidden are left out until the next stream; the others go on. What only the first request of a
