@@ -2,7 +2,7 @@
 
 `host:port`, `http://host[:port]`, `https://host[:port]`, `unix:PATH` (also `unix:///PATH`). The host is a name of ASCII
 letters, digits, `-`, `_` and `.`, an IPv4 address, or an IPv6 address in brackets, without a zone; what every language takes
-and refuses is in clients/scenarios/addresses.txt. Printed and parsed again, an address is the same one. Only https speaks TLS:
+and refuses is in clients/vectors/addresses.json. Printed and parsed again, an address is the same one. Only https speaks TLS:
 nothing falls back to plain text.
 """
 

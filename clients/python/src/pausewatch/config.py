@@ -146,9 +146,7 @@ def _file(named: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> d
             raise ConfigError(f"config file {path}: unknown key {key!r}; known: {', '.join(_KEYS)}")
         if not isinstance(value, str):
             raise ConfigError(f"config file {path}: {key} must be a string")
-    if settings.get("address") == "":
-        del settings["address"]
-    return settings
+    return {key: value for key, value in settings.items() if value}
 
 
 def _usual_place(environ: Mapping[str, str]) -> Path | None:

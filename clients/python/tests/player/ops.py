@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
@@ -182,6 +183,25 @@ class Ops:
         answer = await self.read(step)
         await self._do(self._stopwatches.pop(step["timeout"])[0].stop)
         return answer
+
+    async def expire_together(self, step: Json) -> Json:
+        begun, limit, count = time.monotonic(), step["limit_ms"] / 1_000, step["count"]
+        client, loop, all_told = self._clients[step["client"]], asyncio.get_running_loop(), asyncio.Event()
+        told: list[float] = []
+
+        def expired() -> None:
+            told.append(time.monotonic())
+            if len(told) == count:
+                loop.call_soon_threadsafe(all_told.set)
+
+        def start() -> None:
+            for number in range(count):
+                left = begun + limit - time.monotonic()
+                client.stopwatch(left, thread_id=f"together-{number}").call_when_expired(expired)
+
+        await self._do(start)
+        await all_told.wait()
+        return {"late_ms": (max(told) - begun - limit) * 1_000}
 
     async def timeout_block(self, step: Json) -> Json:
         limit, work = step["limit_ms"] / 1_000, step["work_ms"] / 1_000

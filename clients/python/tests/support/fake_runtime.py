@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pausewatch._io.durations import SECOND
@@ -48,14 +48,31 @@ class Asked:
 
 @dataclass(eq=False)
 class Stream:
-    """A stream that is open."""
+    """A stream that is open. At most one request is unanswered; `watched` are the threads of those that were sent."""
 
     runtime: FakeRuntime
-    request: pb.WatchPauseStateRequest
-    heard: Callable[[pb.WatchPauseStateResponse], None]
+    heard: Callable[[pb.WatchResponse], None]
     ended: Callable[[CallError], None]
-    wait_for_ready: bool
+    own_connection: bool
     held: bool = False
+    sent: list[pb.WatchRequest] = field(default_factory=list)
+    answers: int = 0
+    watched: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def request(self) -> pb.WatchRequest | None:
+        """The one that is unanswered."""
+        return self.sent[-1] if len(self.sent) > self.answers else None
+
+    def send(self, request: pb.WatchRequest) -> None:
+        assert self.request is None, "one after the other"
+        assert 0 < len(request.add) + len(request.remove) + len(request.confirm) + request.all_threads <= 501
+        assert not (self.sent and (request.all_threads or request.include_elicitations)), "only the first one may"
+        assert not (request.confirm and (request.add or request.remove or request.all_threads))
+        self.sent.append(request)
+        for thread_id in request.remove:
+            self.watched.pop(thread_id, None)
+        self.watched |= dict.fromkeys(request.add)
 
     def hold(self) -> None:
         self.held = True
@@ -64,13 +81,32 @@ class Stream:
         self.held = False
 
     def state(self, thread_id: str, revision: int, count: int = 0, total: float = 0, epoch: int = 1) -> None:
-        self.heard(pb.WatchPauseStateResponse(pause_state=wire_state(thread_id, revision, count, total, epoch)))
+        self.heard(pb.WatchResponse(pause_state=wire_state(thread_id, revision, count, total, epoch)))
 
     def complete(self) -> None:
-        self.heard(pb.WatchPauseStateResponse(snapshot_complete=pb.SnapshotComplete()))
+        """Ends the answer to the request that is unanswered."""
+        assert self.request is not None
+        self.answers += 1
+        self.heard(pb.WatchResponse(snapshot_complete=pb.SnapshotComplete(requests=self.answers)))
+
+    def confirm(self, *states: pb.PauseState) -> None:
+        """Answers the request that is unanswered, which asks for these threads."""
+        assert self.request is not None
+        assert list(self.request.confirm) == [state.thread_id for state in states]
+        self.heard(pb.WatchResponse(confirmation=pb.Confirmation(pause_states=states)))
+        self.complete()
+
+    def refuse(self, refusal: pb.Refusal) -> None:
+        """Refuses the request that is unanswered."""
+        assert self.request is not None
+        for thread_id in self.request.add:
+            self.watched.pop(thread_id, None)
+        self.answers += 1
+        refusal.request = self.answers
+        self.heard(pb.WatchResponse(refusal=refusal))
 
     def heartbeat(self) -> None:
-        self.heard(pb.WatchPauseStateResponse(heartbeat=pb.Heartbeat()))
+        self.heard(pb.WatchResponse(heartbeat=pb.Heartbeat()))
 
     def end(self, error: CallError) -> None:
         self.runtime.streams.remove(self)
@@ -88,6 +124,8 @@ class FakeRuntime:
         self.lock = nullcontext()
         self.is_foreign = False
         self.calls: list[Asked] = []
+        # How many calls there were.
+        self.sent = 0
         self.streams: list[Stream] = []
         self.deferred: list[Callable[[], object]] = []
         self._now: Nanos = 1_000 * SECOND
@@ -112,17 +150,17 @@ class FakeRuntime:
     def unary(self, call: Call[Any], timeout: Nanos, done: Callable[[Any], None]) -> Asked:
         asked = Asked(self, call, timeout, done)
         self.calls.append(asked)
+        self.sent += 1
         return asked
 
     def stream(
         self,
-        request: pb.WatchPauseStateRequest,
-        heard: Callable[[pb.WatchPauseStateResponse], None],
+        heard: Callable[[pb.WatchResponse], None],
         ended: Callable[[CallError], None],
         *,
-        wait_for_ready: bool,
+        own_connection: bool,
     ) -> Stream:
-        stream = Stream(self, request, heard, ended, wait_for_ready)
+        stream = Stream(self, heard, ended, own_connection)
         self.streams.append(stream)
         return stream
 

@@ -66,15 +66,18 @@ class Service(pb_grpc.ElicitationServiceServicer):
         return pb.ListPauseStatesResponse()
 
     def WatchPauseState(self, request: pb.WatchPauseStateRequest, context: Any) -> Iterator[pb.WatchPauseStateResponse]:
-        self._called(context)
-        for thread_id in request.thread_ids:
-            yield pb.WatchPauseStateResponse(pause_state=pb.PauseState(thread_id=thread_id))
-        yield pb.WatchPauseStateResponse(snapshot_complete=pb.SnapshotComplete())
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, "the library does not use it")
+        yield from ()
 
     def Watch(self, request_iterator: Iterator[pb.WatchRequest], context: Any) -> Iterator[pb.WatchResponse]:
         self._called(context)
-        context.abort(grpc.StatusCode.UNIMPLEMENTED, "no test uses it")
-        yield from ()
+        for number, request in enumerate(request_iterator, 1):
+            for thread_id in request.add:
+                yield pb.WatchResponse(pause_state=pb.PauseState(thread_id=thread_id))
+            if request.confirm:
+                states = [pb.PauseState(thread_id=thread_id) for thread_id in request.confirm]
+                yield pb.WatchResponse(confirmation=pb.Confirmation(pause_states=states))
+            yield pb.WatchResponse(snapshot_complete=pb.SnapshotComplete(requests=number))
 
     def _called(self, context: Any) -> None:
         self.metadata.append({datum.key: datum.value for datum in context.invocation_metadata()})

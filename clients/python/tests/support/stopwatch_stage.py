@@ -6,6 +6,7 @@ import pausewatch as pw
 from pausewatch._io.durations import SECOND, to_seconds
 from pausewatch._stopwatch.controller import Controller
 from pausewatch._stopwatch.ticking import Ticking
+from pausewatch.v1 import elicitation_service_pb2 as pb
 
 from .fake_runtime import FakeRuntime, Stream
 
@@ -44,11 +45,20 @@ class Stage:
         self.connected = False
         self.stream.end(LOST)
 
-    def answer(self, answer: object) -> None:
-        """To the one question that is under way."""
-        [asked] = self.runtime.calls
-        assert asked.call.method == "GetPauseState"
-        asked.answer(answer)
+    def reconnect(self, seconds: float) -> None:
+        """Moves the clock, and then until a stream is open."""
+        self.move_to(seconds)
+        while not self.runtime.streams:
+            self.runtime.move_to(self.runtime.seconds + 0.01)
+
+    @property
+    def asked(self) -> list[str]:
+        """The threads of the question that is under way."""
+        return [thread_id for stream in self.runtime.streams if stream.request for thread_id in stream.request.confirm]
+
+    def answer(self, *states: pb.PauseState) -> None:
+        """To the question that is under way."""
+        self.stream.confirm(*states)
 
     def move_to(self, seconds: float) -> None:
         """Moves the clock; the server that is connected sends its heartbeats."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.addresses import cases
+from support.vectors import ADDRESSES
 
 from pausewatch import Address, AddressError
 
@@ -63,12 +63,12 @@ def test_what_is_no_address_is_quoted_and_says_why(given: str, why: str) -> None
         assert f'"{given}"' in str(error.value)
 
 
-@pytest.mark.parametrize("given", cases("accept"))
+@pytest.mark.parametrize("given", ADDRESSES["addresses_taken"])
 def test_what_every_language_takes_is_taken(given: str) -> None:
     assert str(Address.parse(given)) == given.removeprefix("http://")
 
 
-@pytest.mark.parametrize("given", cases("refuse"))
+@pytest.mark.parametrize("given", ADDRESSES["addresses_refused"])
 def test_what_every_language_refuses_is_refused(given: str) -> None:
     with pytest.raises(AddressError):
         Address.parse(given)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from support.fake_runtime import state
-from support.stopwatch_stage import LOST, Stage, elapsed
+from support.fake_runtime import wire_state
+from support.stopwatch_stage import Stage, elapsed
 
 import pausewatch as pw
 
@@ -29,12 +29,12 @@ def test_nor_does_a_pause_of_its_own() -> None:
 
 
 def test_nor_does_a_coordinator_that_cannot_be_asked() -> None:
-    for answered in (False, True):
+    for lost in (False, True):
         stage = Stage()
         ticking = stage.linked(max_wall=12)
         stage.move_to(10)
-        if answered:
-            stage.answer(LOST)
+        if lost:
+            stage.disconnect()
         stage.move_to(13)
         assert (stage.expiries(), ticking.ended_by) == ([12], pw.EndedBy.MAX_WALL)
 
@@ -43,7 +43,7 @@ def test_the_limit_ends_it_when_that_is_earlier() -> None:
     stage = Stage()
     ticking = stage.linked(max_wall=60)
     stage.move_to(10)
-    stage.answer(state("t", 1))
+    stage.answer(wire_state("t", 1))
     assert (stage.expiries(), ticking.ended_by) == ([10], pw.EndedBy.LIMIT)
     stage.move_to(61)
     assert (stage.expiries(), ticking.ended_by) == ([10], pw.EndedBy.LIMIT)

@@ -3,51 +3,73 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from itertools import islice
+from typing import TYPE_CHECKING
 
 import pytest
+from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode
+from support.vectors import Json, cases, only
 
 import pausewatch as pw
+from pausewatch._io import status
 from pausewatch._io.durations import MILLISECOND, SECOND
 from pausewatch._io.retry import Attempts, backoff
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 UNAVAILABLE = pw.Unavailable.of("nobody listens")
 
 
-def test_pauses_double_up_to_the_longest_and_are_random() -> None:
-    bases = [25, 50, 100, 200, 400, 800, 1_000, 1_000]
+class Raised:
+    """What a call of gRPC ends with."""
+
+    def __init__(self, case: Json) -> None:
+        self._code = StatusCode[case["code"]]
+        details: list[Message] = []
+        if "reason" in case:
+            metadata = {"limit": case["limit"]} if "limit" in case else {}
+            details.append(error_details_pb2.ErrorInfo(reason=case["reason"], domain="pausewatch", metadata=metadata))
+        if "retry_after_ms" in case:
+            retry = error_details_pb2.RetryInfo()
+            retry.retry_delay.FromMilliseconds(case["retry_after_ms"])
+            details.append(retry)
+        packed = status_pb2.Status(code=self._code.value[0])
+        for detail in details:
+            packed.details.add().Pack(detail)
+        self._trailers: list[tuple[str, str | bytes]] = [("date", "now"), ("grpc-status-details-bin", packed.SerializeToString())]
+
+    def code(self) -> StatusCode:
+        return self._code
+
+    def details(self) -> str:
+        return "in words"
+
+    def trailing_metadata(self) -> list[tuple[str, str | bytes]]:
+        return self._trailers
+
+
+@pytest.mark.parametrize("case", cases("retries.json"))
+def test_vectors(case: Json) -> None:
+    only(case, "name", "code", "reason", "limit", "retry_after_ms", "repeated", "pauses_ms")
+    error = status.read(Raised(case))
+    if not case["repeated"]:
+        with pytest.raises(pw.CallError):
+            Attempts(3_600 * SECOND, 0).pause(error, 0)
+        return
     for _ in range(20):
-        for base, pause in zip(bases, backoff(25 * MILLISECOND, SECOND), strict=False):
-            assert base * MILLISECOND <= pause <= 2 * base * MILLISECOND
+        attempts = Attempts(3_600 * SECOND, 0)
+        for least, most in case["pauses_ms"]:
+            assert least * MILLISECOND <= attempts.pause(error, 0) <= most * MILLISECOND
+
+
+def test_pauses_are_random() -> None:
     assert len({next(backoff(SECOND, SECOND)) for _ in range(10)}) > 1
-    assert all(pause >= SECOND for pause in islice(backoff(SECOND, SECOND), 100))
-
-
-def test_only_what_found_nobody_is_tried_again() -> None:
-    store = pw.StoreUnavailable(pw.Status(StatusCode.UNAVAILABLE, "full", "STORE_UNAVAILABLE"))
-    for transient in (UNAVAILABLE, store):
-        assert Attempts(5 * SECOND, 0).pause(transient, 0) > 0
-    for final in (pw.CallError(pw.Status(StatusCode.INTERNAL, "")), pw.InvalidField.of("ttl", "is bad")):
-        with pytest.raises(type(final)):
-            Attempts(5 * SECOND, 0).pause(final, 0)
 
 
 def limited(limit: str, retry_after: timedelta | None = None) -> pw.LimitExceeded:
-    status = pw.Status(StatusCode.RESOURCE_EXHAUSTED, "", "LIMIT_EXCEEDED", {"limit": limit}, retry_after=retry_after)
-    return pw.LimitExceeded(status)
-
-
-@pytest.mark.parametrize(("retry_after", "wait"), [(timedelta(seconds=2), 2 * SECOND), (timedelta(0), 0), (None, SECOND)])
-def test_too_many_calls_a_second_are_tried_again_after_the_time_that_the_server_says(
-    retry_after: timedelta | None, wait: int
-) -> None:
-    for limit in ("calls-per-second", "calls-per-second-per-caller"):
-        attempts = Attempts(60 * SECOND, 0)
-        # Some milliseconds more, at random: those who were refused together must not come back as one.
-        for base in (25, 50, 100):
-            pause = attempts.pause(limited(limit, retry_after), 0)
-            assert base * MILLISECOND <= pause - wait <= 2 * base * MILLISECOND
+    refusal = pw.Status(StatusCode.RESOURCE_EXHAUSTED, "", "LIMIT_EXCEEDED", {"limit": limit}, retry_after=retry_after)
+    return pw.LimitExceeded(refusal)
 
 
 def test_a_wait_that_would_pass_the_deadline_is_not_begun() -> None:
@@ -56,12 +78,6 @@ def test_a_wait_that_would_pass_the_deadline_is_not_begun() -> None:
         Attempts(4 * SECOND, 0).pause(error, 0)
     assert raised.value is error
     assert Attempts(5 * SECOND, 0).pause(error, 0) >= 4 * SECOND
-
-
-def test_any_other_limit_is_not_tried_again() -> None:
-    for limit in ("open-elicitations-per-caller", "streams", ""):
-        with pytest.raises(pw.LimitExceeded):
-            Attempts(5 * SECOND, 0).pause(limited(limit, timedelta(0)), 0)
 
 
 def test_the_deadline_covers_attempts_and_pauses() -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from support.fake_runtime import state
+from support.fake_runtime import wire_state
 from support.stopwatch_stage import LOST, Stage, elapsed
+
+from pausewatch.v1 import elicitation_service_pb2 as pb
 
 
 def test_g1_it_expires_when_the_coordinator_asked_after_its_time_says_that_the_thread_runs() -> None:
     stage = Stage()
     ticking = stage.linked()
     stage.move_to(9.999)
-    assert stage.runtime.calls == []
+    assert stage.asked == []
     stage.move_to(10)
     assert not ticking.is_expired
-    stage.answer(state("t", 1))
+    stage.answer(wire_state("t", 1))
     assert stage.expiries() == [10]
     assert (elapsed(ticking), ticking.remaining(), ticking.is_paused) == (10, 0, False)
     stage.move_to(100)
@@ -24,11 +26,11 @@ def test_g1_it_stands_still_when_the_answer_says_that_the_thread_is_paused() -> 
     stage = Stage()
     ticking = stage.linked()
     stage.move_to(10)
-    stage.answer(state("t", 2, count=1))
+    stage.answer(wire_state("t", 2, count=1))
     stage.move_to(500)
     assert (stage.ended, ticking.is_paused, elapsed(ticking)) == ([], True, 10)
     stage.stream.state("t", 3, total=490)
-    stage.answer(state("t", 3, total=490))
+    stage.answer(wire_state("t", 3, total=490))
     assert stage.expiries() == [500]
 
 
@@ -36,11 +38,11 @@ def test_g1_a_question_that_began_before_its_time_ran_out_does_not_count() -> No
     stage = Stage()
     early, late = stage.linked(), stage.start(limit=10.5)
     stage.move_to(10.5)
-    stage.answer(state("t", 1))
+    stage.answer(wire_state("t", 1))
     assert stage.expiries() == [10.5]
     assert early.is_expired
     assert not late.is_expired, "the answer may be older than an increment that was acknowledged at 10.2"
-    stage.answer(state("t", 1))
+    stage.answer(wire_state("t", 1))
     assert late.is_expired
 
 
@@ -49,7 +51,7 @@ def test_stopwatches_of_a_thread_share_one_question() -> None:
     for _ in range(100):
         stage.linked() if not stage.runtime.streams else stage.start()
     stage.move_to(10)
-    stage.answer(state("t", 1))
+    stage.answer(wire_state("t", 1))
     assert len(stage.expiries()) == 100
 
 
@@ -64,9 +66,9 @@ def test_g3_a_pause_is_not_charged_and_wakes_nobody() -> None:
     assert (ticking.is_paused, elapsed(ticking)) == (True, 3)
     stage.stream.state("t", 3, total=47)
     stage.move_to(56.999)
-    assert not stage.runtime.calls
+    assert not stage.asked
     stage.move_to(57)
-    stage.answer(state("t", 3, total=47))
+    stage.answer(wire_state("t", 3, total=47))
     assert stage.expiries() == [57]
 
 
@@ -97,9 +99,9 @@ def test_own_pauses_nest_and_overlap_with_the_threads() -> None:
     assert (ticking.is_paused, elapsed(ticking)) == (True, 0)
     stage.stream.state("t", 3, total=4)
     stage.move_to(18.999)
-    assert (ticking.is_paused, stage.runtime.calls) == (False, [])
+    assert (ticking.is_paused, stage.asked) == (False, [])
     stage.move_to(19)
-    stage.answer(state("t", 3, total=4))
+    stage.answer(wire_state("t", 3, total=4))
     assert stage.expiries() == [19]
 
 
@@ -108,11 +110,11 @@ def test_a_pause_of_its_own_keeps_it_from_expiring_on_an_answer() -> None:
     ticking = stage.linked()
     stage.move_to(10)
     ticking.pause()
-    stage.answer(state("t", 1))
+    stage.answer(wire_state("t", 1))
     stage.move_to(60)
     assert not ticking.is_expired
     ticking.resume()
-    stage.answer(state("t", 1))
+    stage.answer(wire_state("t", 1))
     assert ticking.is_expired
 
 
@@ -131,7 +133,7 @@ def test_g3_a_pause_within_a_break_is_credited_when_the_link_is_back() -> None:
     stage.move_to(13)
     assert elapsed(ticking) == 9
     stage.move_to(14)
-    stage.answer(state("t", 3, total=4))
+    stage.answer(wire_state("t", 3, total=4))
     assert stage.expiries() == [14]
 
 
@@ -141,12 +143,13 @@ def test_g1_cut_off_it_waits_for_the_link_before_it_expires() -> None:
     stage.move_to(1)
     stage.disconnect()
     stage.move_to(10)
-    stage.answer(LOST)
-    stage.move_to(11)
-    assert not ticking.is_expired
-    stage.answer(LOST)
-    stage.move_to(14)
-    stage.answer(state("t", 2, count=1, total=3))
+    for lost_at in (11, 14):
+        stage.reconnect(lost_at)
+        assert stage.asked == ["t"], "before the set"
+        stage.disconnect()
+        assert not ticking.is_expired
+    stage.reconnect(stage.runtime.seconds)
+    stage.answer(wire_state("t", 2, count=1, total=3))
     stage.move_to(43)
     assert (ticking.is_expired, ticking.is_paused) == (False, True)
 
@@ -157,11 +160,57 @@ def test_g2_cut_off_for_longer_than_its_grace_it_expires() -> None:
     stage.move_to(1)
     stage.disconnect()
     while not stage.ended:
-        stage.move_to(stage.runtime.seconds + 0.1)
-        if stage.runtime.calls:
-            stage.answer(LOST)
+        stage.move_to(stage.runtime.seconds + 0.01)
+        for stream in list(stage.runtime.streams):
+            stream.end(LOST)
     [expiry] = stage.expiries()
-    assert 40 <= expiry < 40.2
+    assert expiry == 40
+    stage.reconnect(50)
+    stage.disconnect()
+    stage.move_to(stage.runtime.seconds + 2.9)
+    assert stage.runtime.streams == [], "and nobody hurries any more"
+
+
+def test_g1_after_the_coordinator_is_back_a_question_is_asked_within_200_ms() -> None:
+    stage = Stage()
+    stage.linked()
+    stage.move_to(1)
+    stage.disconnect()
+    stage.move_to(10)
+    for _ in range(20):
+        stage.reconnect(stage.runtime.seconds)
+        now = stage.runtime.seconds
+        stage.disconnect()
+        stage.reconnect(now)
+        assert stage.asked == ["t"]
+        assert stage.runtime.seconds <= now + 0.21
+
+
+def test_g1_a_forbidden_question_is_not_repeated_and_the_grace_decides() -> None:
+    stage = Stage(grace=2)
+    stage.linked()
+    stage.move_to(10)
+    stage.stream.refuse(pb.Refusal(code=7, reason="THREAD_FORBIDDEN", thread_ids=["t"]))
+    assert stage.asked == []
+    stage.move_to(11.9)
+    assert (stage.ended, len(stage.stream.sent)) == ([], 2)
+    stage.move_to(12)
+    assert stage.expiries() == [12]
+
+
+def test_g1_a_limit_on_questions_is_waited_for() -> None:
+    stage = Stage()
+    stage.linked()
+    stage.move_to(10)
+    refusal = pb.Refusal(code=8, reason="LIMIT_EXCEEDED")
+    refusal.retry_after.FromSeconds(3)
+    stream = stage.stream
+    stream.refuse(refusal)
+    stage.move_to(12.9)
+    assert (stage.asked, stage.stream) == ([], stream), "the link is not dead"
+    stage.move_to(13)
+    stage.answer(wire_state("t", 1))
+    assert stage.expiries() == [13]
 
 
 def test_g2_a_question_that_is_never_answered_holds_it_up_for_the_grace_only() -> None:
@@ -178,7 +227,7 @@ def test_g1_however_short_the_grace_a_question_gets_its_time() -> None:
     ticking = stage.linked()
     stage.move_to(10.2)
     assert not ticking.is_expired
-    stage.answer(state("t", 2, count=1))
+    stage.answer(wire_state("t", 2, count=1))
     stage.stream.state("t", 2, count=1)
     stage.move_to(100)
     assert not ticking.is_expired
@@ -189,19 +238,21 @@ def test_g1_a_question_that_began_late_gets_its_time_too() -> None:
     stage.linked()
     late = stage.start(limit=10.1)
     stage.move_to(10.2)
-    stage.answer(state("t", 1))
+    stage.answer(wire_state("t", 1))
     stage.move_to(10.4)
     assert not late.is_expired, "its question began at 10.2"
-    stage.answer(state("t", 2, count=1))
+    stage.answer(wire_state("t", 2, count=1))
     assert not late.is_expired
 
 
-def test_a_question_that_hangs_keeps_nobody_busy() -> None:
+def test_g2_questions_that_hang_are_asked_again_and_end() -> None:
     stage = Stage(grace=0)
     stage.linked()
-    late = stage.start(limit=10.1)
+    stage.start(limit=10.1)
     stage.move_to(14)
-    assert (len(stage.runtime.calls), late.is_expired) == (1, False), "it waits for a question of its own"
+    [early, late] = stage.expiries()
+    assert early == 10.25
+    assert 10.35 <= late <= 10.7, "250 ms after its own question, on the next stream"
 
 
 def test_less_pause_than_was_assumed_is_noticed_at_once() -> None:
@@ -210,11 +261,10 @@ def test_less_pause_than_was_assumed_is_noticed_at_once() -> None:
     stage.stream.state("t", 2, count=1)
     stage.move_to(20)
     stage.disconnect()
-    stage.move_to(55)
-    while not stage.runtime.streams:
-        stage.move_to(stage.runtime.seconds + 0.1)
+    stage.reconnect(53)
     stage.stream.state("t", 3, total=21)
-    assert [call.call.method for call in stage.runtime.calls] == ["GetPauseState"], "its time ran out at 31"
+    stage.stream.complete()
+    assert stage.asked == ["t"], "its time ran out at 31"
 
 
 def test_g1_a_pause_of_its_own_is_not_charged_when_its_thread_was_not_paused_after_all() -> None:
@@ -259,9 +309,10 @@ def test_g1_who_joins_while_cut_off_is_not_charged_what_was_assumed_before() -> 
     late = stage.start()
     stage.move_to(21)
     stage.stream.state("t", 3, total=1)
+    stage.stream.complete()
     assert (elapsed(old), elapsed(late)) == (20, 1), "whose time it was is charged"
     stage.move_to(30)
-    stage.answer(state("t", 3, total=1))
+    stage.answer(wire_state("t", 3, total=1))
     assert stage.expiries() == [30]
 
 
@@ -277,9 +328,10 @@ def test_g1_who_joins_on_a_dead_link_is_not_charged_what_was_assumed_before() ->
     stage.stream.end(LOST)
     stage.move_to(11)
     stage.stream.state("t", 3, total=1)
+    stage.stream.complete()
     assert elapsed(late) == 2
     stage.move_to(19)
-    stage.answer(state("t", 3, total=1))
+    stage.answer(wire_state("t", 3, total=1))
     assert stage.expiries() == [19]
 
 
@@ -309,7 +361,9 @@ def test_a_limit_of_nothing_is_confirmed_too() -> None:
         stage = Stage()
         stage.start(limit=limit)
         assert stage.ended == []
-        stage.answer(state("t", 1, count=1))
+        stage.stream.state("t", 1, count=0)
+        stage.stream.complete()
+        stage.answer(wire_state("t", 1, count=1))
         assert stage.ended == []
 
 
@@ -336,12 +390,27 @@ def test_a_thousand_threads_share_one_stream() -> None:
     stage = Stage()
     for number in range(1_000):
         stage.start(f"thread-{number}")
-    while any(stream.request for stream in stage.runtime.streams[:-1]) or len(stage.stream.request.thread_ids) < 1_000:
-        for thread_id in stage.stream.request.thread_ids:
-            stage.stream.state(thread_id, 1)
-        stage.stream.complete()
     [stream] = stage.runtime.streams
-    assert len(stream.request.thread_ids) == 1_000
+    while (request := stream.request) is not None:
+        for thread_id in request.add:
+            stream.state(thread_id, 1)
+        stream.complete()
+    assert len(stream.watched) == 1_000
+    assert [len(request.add) for request in stream.sent] == [1, 500, 499]
+
+
+def test_a_thousand_that_run_out_together_share_three_questions() -> None:
+    stage = Stage()
+    for number in range(1_000):
+        stage.start(f"thread-{number}")
+    [stream] = stage.runtime.streams
+    while stream.request is not None:
+        stream.complete()
+    stage.move_to(10)
+    while stage.asked:
+        stage.answer(*(wire_state(thread_id, 1) for thread_id in stage.asked))
+    assert stage.expiries() == [10] * 1_000
+    assert [len(request.confirm) for request in stream.sent if request.confirm] == [1, 500, 499]
 
 
 def test_g2_a_pause_that_was_cut_off_leaves_the_question_nothing_of_the_grace() -> None:
@@ -362,4 +431,5 @@ def test_g2_of_a_link_that_died_in_silence_the_grace_counts_from_the_last_messag
     stage.stream.state("t", 2, count=1)
     stage.connected = False
     stage.move_to(40)
-    assert stage.expiries() == [31.25], "noticed after 30 s of silence, when its time had run out at 23"
+    [expiry] = stage.expiries()
+    assert 31.25 <= expiry <= 31.4, "noticed after 30 s of silence, when its time had run out at 23"

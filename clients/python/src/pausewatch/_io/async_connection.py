@@ -38,10 +38,7 @@ class _Opened:
     def __init__(self, connection: AsyncConnection) -> None:
         spec = connection.spec
         self.loop = asyncio.get_running_loop()
-        if spec.credentials is None:
-            self.channel = grpc.aio.insecure_channel(spec.target, spec.options)
-        else:
-            self.channel = grpc.aio.secure_channel(spec.target, spec.credentials, spec.options)
+        self.channel = spec.open_async()
         self.stub: pb_grpc.ElicitationServiceAsyncStub = pb_grpc.ElicitationServiceStub(self.channel)
         self.runtime = LoopRuntime(self.stub, spec)
 

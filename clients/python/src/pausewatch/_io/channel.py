@@ -48,6 +48,18 @@ class ChannelSpec:
     metadata: tuple[tuple[str, str], ...]
     """Sent with every call; has the token, so it is never shown."""
 
+    def open(self) -> grpc.Channel:
+        """A channel for threads."""
+        if self.credentials is None:
+            return grpc.insecure_channel(self.target, self.options)
+        return grpc.secure_channel(self.target, self.credentials, self.options)
+
+    def open_async(self) -> grpc.aio.Channel:
+        """A channel for the running event loop."""
+        if self.credentials is None:
+            return grpc.aio.insecure_channel(self.target, self.options)
+        return grpc.aio.secure_channel(self.target, self.credentials, self.options)
+
     def __repr__(self) -> str:
         return f"ChannelSpec({self.target!r})"
 

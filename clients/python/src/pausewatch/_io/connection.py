@@ -40,10 +40,7 @@ class Connection:
         # By their disconnect grace.
         self.controllers: dict[Nanos, Controller] = {}
         self._spec = channel_spec(config)
-        if self._spec.credentials is None:
-            self._channel = grpc.insecure_channel(self._spec.target, self._spec.options)
-        else:
-            self._channel = grpc.secure_channel(self._spec.target, self._spec.credentials, self._spec.options)
+        self._channel = self._spec.open()
         self._stub = pb_grpc.ElicitationServiceStub(self._channel)
         self._process = os.getpid()
         self._closed = False

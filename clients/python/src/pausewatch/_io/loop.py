@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from ..errors import CallError, Unavailable
+from ..v1 import elicitation_service_pb2_grpc as pb_grpc
 from . import status
 from .durations import Nanos, to_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
     from ..v1 import elicitation_service_pb2 as pb
-    from ..v1 import elicitation_service_pb2_grpc as pb_grpc
     from .calls import Answer, Call
     from .channel import ChannelSpec
 
@@ -30,6 +30,7 @@ class LoopRuntime:
         self.lock = nullcontext()
         self._loop = asyncio.get_running_loop()
         self._open_stub: pb_grpc.ElicitationServiceAsyncStub | None = stub
+        self._spec = spec
         self._metadata = spec.metadata
         # The loop itself keeps its tasks by weak references only.
         self._tasks: set[asyncio.Task[None]] = set()
@@ -76,27 +77,30 @@ class LoopRuntime:
 
     def stream(
         self,
-        request: pb.WatchPauseStateRequest,
-        heard: Callable[[pb.WatchPauseStateResponse], None],
+        heard: Callable[[pb.WatchResponse], None],
         ended: Callable[[CallError], None],
         *,
-        wait_for_ready: bool,
+        own_connection: bool,
     ) -> _Stream:
-        released = asyncio.Event()
-        released.set()
+        stream = _Stream()
 
         async def listen() -> None:
             error: CallError = Unavailable.of("the watch ended")
+            channel = self._spec.open_async() if own_connection else None
             try:
-                responses = self._stub.WatchPauseState(request, metadata=self._metadata, wait_for_ready=wait_for_ready)
-                async for response in responses:
-                    await released.wait()
+                async for response in self._stub_of(channel).Watch(stream.requests(), metadata=self._metadata):
+                    await stream.released.wait()
                     heard(response)
             except grpc.RpcError as failure:
                 error = status.read(failure)
+            finally:
+                stream.to_send.put_nowait(None)
+                if channel is not None:
+                    await channel.close()
             ended(error)
 
-        return _Stream(self._start(listen()), released)
+        stream.task = self._start(listen())
+        return stream
 
     def stop(self) -> list[asyncio.Task[None]]:
         """Ends all of it; nothing is called back afterwards. The tasks that are ending."""
@@ -119,6 +123,9 @@ class LoopRuntime:
         assert self._open_stub is not None, "nothing is sent after the end"
         return self._open_stub
 
+    def _stub_of(self, channel: grpc.aio.Channel | None) -> pb_grpc.ElicitationServiceAsyncStub:
+        return self._stub if channel is None else pb_grpc.ElicitationServiceStub(channel)
+
     def _unless_closed(self, run: Callable[[], object]) -> None:
         if not self._closed:
             run()
@@ -131,20 +138,31 @@ class LoopRuntime:
 
 
 class _Stream:
-    """One open watch."""
+    """One stream of `Watch`."""
 
-    def __init__(self, task: asyncio.Task[None], released: asyncio.Event) -> None:
-        self._task = task
-        self._released = released
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self.released = asyncio.Event()
+        self.released.set()
+        # None: there will be no more.
+        self.to_send: asyncio.Queue[pb.WatchRequest | None] = asyncio.Queue()
+
+    async def requests(self) -> AsyncIterator[pb.WatchRequest]:
+        while (request := await self.to_send.get()) is not None:
+            yield request
+
+    def send(self, request: pb.WatchRequest) -> None:
+        self.to_send.put_nowait(request)
 
     def hold(self) -> None:
-        self._released.clear()
+        self.released.clear()
 
     def go_on(self) -> None:
-        self._released.set()
+        self.released.set()
 
     def cancel(self) -> None:
-        self._task.cancel()
+        if self.task is not None:
+            self.task.cancel()
 
 
 class _Timer:

@@ -29,10 +29,11 @@ class Cancel(Protocol):
 
 
 class Stream(Cancel, Protocol):
-    """A watch that is open. While it is held it is not read: flow control tells the server, which keeps of each thread the
-    latest state for later.
+    """A stream of `Watch` that is open. While it is held it is not read: flow control tells the server, which keeps of each
+    thread the latest state for later.
     """
 
+    def send(self, request: pb.WatchRequest) -> None: ...
     def hold(self) -> None: ...
     def go_on(self) -> None: ...
 
@@ -70,10 +71,9 @@ class Runtime(Protocol):
 
     def stream(
         self,
-        request: pb.WatchPauseStateRequest,
-        heard: Callable[[pb.WatchPauseStateResponse], None],
+        heard: Callable[[pb.WatchResponse], None],
         ended: Callable[[CallError], None],
         *,
-        wait_for_ready: bool,
+        own_connection: bool,
     ) -> Stream:
-        """Opens a watch; `ended` is called once, last. `wait_for_ready`: without a connection it waits, and does not end."""
+        """Opens a stream; `ended` is called once, last. `own_connection`: not that of the calls, but a new one of its own."""

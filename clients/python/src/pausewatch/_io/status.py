@@ -37,6 +37,10 @@ from .durations import LONGEST
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from google.protobuf.duration_pb2 import Duration
+
+    from ..v1 import elicitation_service_pb2 as pb
+
 DOMAIN = "pausewatch"
 """The domain of the reasons."""
 
@@ -81,6 +85,18 @@ def read(failure: Failure) -> CallError:
     return _BY_REASON.get(status.reason, _BY_CODE.get(code, CallError))(status)
 
 
+def refused(refusal: pb.Refusal) -> CallError:
+    """The error for a request of a stream that was refused."""
+    code = next((code for code in StatusCode if code.value[0] == refusal.code), StatusCode.UNKNOWN)
+    retry_after = _retry_after(refusal.retry_after) if refusal.HasField("retry_after") else None
+    status = Status(code, refusal.message, refusal.reason or None, retry_after=retry_after)
+    return _BY_REASON.get(status.reason, _BY_CODE.get(code, CallError))(status)
+
+
+def _retry_after(delay: Duration) -> timedelta:
+    return timedelta(microseconds=max(0, min(delay.ToNanoseconds(), LONGEST)) // 1_000)
+
+
 def _unpack(code: StatusCode, message: str, details: bytes) -> Status:
     reason, metadata, violations, retry_after = None, dict[str, str](), tuple[tuple[str, str], ...](), None
     info, refused, retry = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
@@ -91,8 +107,7 @@ def _unpack(code: StatusCode, message: str, details: bytes) -> Status:
             elif detail.Unpack(refused):
                 violations = tuple((violation.field, violation.description) for violation in refused.field_violations)
             elif detail.Unpack(retry) and retry.HasField("retry_delay"):
-                nanos = max(0, min(retry.retry_delay.ToNanoseconds(), LONGEST))
-                retry_after = timedelta(microseconds=nanos // 1_000)
+                retry_after = _retry_after(retry.retry_delay)
     except DecodeError:
         pass  # Details that cannot be read are none: the code and the message still tell.
     return Status(code, message, reason, metadata, violations, retry_after)

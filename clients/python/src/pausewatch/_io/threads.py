@@ -1,4 +1,4 @@
-"""The runtime of the synchronous client: one thread for all timers, and one for each open stream.
+"""The runtime of the synchronous client: one thread for all timers, and two for each open stream (gRPC's own sends its requests).
 
 1. The timers belong to the lock; the thread sleeps on its inbox, which a destructor may fill at any moment.
 2. All threads are daemons: a process can end with an open client.
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import grpc
 
 from ..errors import CallError, Unavailable
+from ..v1 import elicitation_service_pb2_grpc as pb_grpc
 from . import status
 from .durations import SECOND, Nanos, to_seconds
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ..v1 import elicitation_service_pb2 as pb
-    from ..v1 import elicitation_service_pb2_grpc as pb_grpc
     from .calls import Answer, Call
     from .channel import ChannelSpec
 
@@ -45,6 +45,7 @@ class ThreadRuntime:
     def __init__(self, stub: pb_grpc.ElicitationServiceStub, spec: ChannelSpec) -> None:
         self.lock = threading.RLock()
         self._stub = stub
+        self._spec = spec
         self._metadata = spec.metadata
         self._process = os.getpid()
         self._closed = False
@@ -105,14 +106,16 @@ class ThreadRuntime:
 
     def stream(
         self,
-        request: pb.WatchPauseStateRequest,
-        heard: Callable[[pb.WatchPauseStateResponse], None],
+        heard: Callable[[pb.WatchResponse], None],
         ended: Callable[[CallError], None],
         *,
-        wait_for_ready: bool,
+        own_connection: bool,
     ) -> _Stream:
-        responses = self._stub.WatchPauseState(request, metadata=self._metadata, wait_for_ready=wait_for_ready)
-        stream = _Stream(responses, heard, ended, self.lock)
+        channel = self._spec.open() if own_connection else None
+        stub = self._stub if channel is None else pb_grpc.ElicitationServiceStub(channel)
+        requests: SimpleQueue[pb.WatchRequest | None] = SimpleQueue()
+        responses = stub.Watch(iter(requests.get, None), metadata=self._metadata)
+        stream = _Stream(requests, responses, heard, ended, self.lock, channel)
         thread = threading.Thread(target=self._read, args=(stream,), name="pausewatch-watch", daemon=True)
         with self.lock:
             thread.start()
@@ -175,6 +178,7 @@ class ThreadRuntime:
             error: CallError = Unavailable.of("the watch ended")
         except grpc.RpcError as failure:
             error = status.read(failure)
+        stream.end()
         with self.lock:
             self._streams.pop(stream, None)
             if stream.is_open:
@@ -207,21 +211,34 @@ class _Task:
 
 
 class _Stream:
-    """One open watch."""
+    """One stream of `Watch`; `channel`: its own."""
 
     def __init__(
         self,
-        responses: Iterable[pb.WatchPauseStateResponse],
-        heard: Callable[[pb.WatchPauseStateResponse], None],
+        requests: SimpleQueue[pb.WatchRequest | None],
+        responses: Iterable[pb.WatchResponse],
+        heard: Callable[[pb.WatchResponse], None],
         ended: Callable[[CallError], None],
         lock: threading.RLock,
+        channel: grpc.Channel | None,
     ) -> None:
+        self._requests = requests
+        self._channel = channel
         self.responses = responses
         self.heard = heard
         self.ended = ended
         self.is_open = True
         self._held = False
         self._released = threading.Condition(lock)
+
+    def send(self, request: pb.WatchRequest) -> None:
+        self._requests.put(request)
+
+    def end(self) -> None:
+        """Releases what it has."""
+        self._requests.put(None)
+        if self._channel is not None:
+            self._channel.close()
 
     def hold(self) -> None:
         self._held = True

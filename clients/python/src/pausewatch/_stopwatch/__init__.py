@@ -7,7 +7,6 @@ moment that is both counts once).
 | --- | --- |
 | `meter` | pure: what one stopwatch has been charged |
 | `paused_time` | pure: how long one thread has been paused, as far as this process knows |
-| `asks` | pure: what is known of the questions that come before an expiry |
 | `paused_union` | pure: how long any of several threads has been paused |
 | `follows` | the threads whose pauses stop one stopwatch: its own, and those that it awaits |
 | `thread_clock` | the paused time of one thread, shared by its stopwatches; asking the coordinator on their behalf |

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from .._io.durations import SECOND, Nanos, to_nanos
 from .._watch.events import Disconnected, Event, State
 from .._watch.watching import Watching
-from .paused_time import Watched
 from .thread_clock import ThreadClock
 
 if TYPE_CHECKING:
     from .._io.runtime import Cancel, Runtime
+    from ..messages import PauseState
 
 LINGER: Nanos = 30 * SECOND
 """How long a thread without stopwatches is still followed."""
@@ -35,16 +35,15 @@ class Controller:
 
     def __init__(self, runtime: Runtime, deadline: Nanos, grace: Nanos) -> None:
         self._runtime = runtime
-        self._deadline = deadline
         self._grace = grace
         self._threads: dict[str, _Followed] = {}
-        self._watching = Watching(runtime, deadline, self._take)
+        self._watching = Watching(runtime, deadline, self._take, self._confirmed)
 
     def enter(self, thread_id: str) -> ThreadClock:
         """One more stopwatch follows the thread; its id was checked."""
         followed = self._threads.get(thread_id)
         if followed is None:
-            followed = _Followed(ThreadClock(self._runtime, thread_id, self._grace, self._deadline))
+            followed = _Followed(ThreadClock(self._runtime, thread_id, self._grace, self._watching))
             self._threads[thread_id] = followed
             self._watching.add(thread_id)
             self._watching.start()
@@ -67,10 +66,14 @@ class Controller:
 
     def _take(self, event: Event) -> None:
         match event:
-            case State(state, gap):
+            case State(state):
                 if (followed := self._threads.get(state.thread_id)) is not None:
-                    followed.clock.apply(state, Watched(gap))
+                    followed.clock.apply(state)
             case Disconnected(thread_ids, _, silent_for):
                 for thread_id in thread_ids:
                     if (followed := self._threads.get(thread_id)) is not None:
                         followed.clock.disconnect(to_nanos(silent_for))
+
+    def _confirmed(self, state: PauseState, sent_at: Nanos, watched: bool) -> None:
+        if (followed := self._threads.get(state.thread_id)) is not None:
+            followed.clock.confirm(state, sent_at, watched=watched)

@@ -17,10 +17,7 @@ and a pause that began or ended unseen is in the difference of two totals. Pure:
 3. Another epoch, or a total or a revision that fell, means that the server lost its state (or forgot an idle thread). The new
    total has nothing in common with the old one: the paused time so far stays, and grows by the new total, by the time since the
    last state at most. A server without epochs sends 0, which is compared by total and revision.
-4. An answer may overtake a state that is on its way: a reopened stream shows at least what the one before has told, not what was
-   asked for meanwhile. Of another epoch, an answer was overtaken if that was the known epoch when the question was put, and a
-   state if the watch has delivered that epoch on the same stream: the epoch has been left since.
-5. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out,
+4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out,
    so that it cannot pay for time that was charged. A state that was sent before the sleep and came after it does not have it
    in its total yet, so that nothing is left out there, but of the next.
 """
@@ -59,20 +56,6 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
-    """A state came by the watch; `gap`: the first one, or the first one after a break."""
-
-    gap: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A state came by asking, when `known` was the latest version: linearizable, so a lower one means lost state."""
-
-    known: Version | None
-
-
-@dataclass(frozen=True, slots=True)
 class Moment:
     """A reading of this process's clock, and how long the machine has slept since it started."""
 
@@ -105,7 +88,6 @@ class PausedTimeTracker:
         "_began",
         "_disconnected_at",
         "_grace",
-        "_heard",
         "_joined",
         "_joined_at",
         "_joined_before_disconnect",
@@ -116,18 +98,11 @@ class PausedTimeTracker:
         self._began = now
         self._grace = grace
         self._last: _Last | None = None
-        # The latest version that the watch has delivered.
-        self._heard: Version | None = None
-        # When the watch was disconnected, or when the state was last requested instead.
+        # When the watch was disconnected.
         self._disconnected_at: Nanos | None = now
         # When a stopwatch joined last, and the last join before the disconnect was noticed.
         self._joined_at = self._joined_before_disconnect = now
         self._joined: Joined | None = None
-
-    @property
-    def version(self) -> Version | None:
-        """The latest version; None: nothing is known."""
-        return None if self._last is None else self._last.seen.version
 
     @property
     def valid_until(self) -> Nanos | None:
@@ -170,60 +145,25 @@ class PausedTimeTracker:
         """The watch has not been heard any more since then. Says whether waiters must look again."""
         was_paused = self.is_paused(now)
         if self._disconnected_at is None:
-            # An answer may have confirmed the state later.
             self._disconnected_at = since if self._last is None else max(since, self._last.moment.at)
             self._joined_before_disconnect = self._joined_at
         return was_paused
 
-    def apply(self, now: Moment, seen: Seen, via: Watched | Asked) -> bool:
+    def apply(self, now: Moment, seen: Seen) -> bool:
         """Takes a state. Says whether waiters must look again: after a resume, and when an assumption is corrected."""
-        stale = self._is_stale(seen, via)
-        if isinstance(via, Watched):
-            self._heard = seen.version
-        if stale:
-            return isinstance(via, Watched) and self._heard_again(now.at)
         assumed, was_paused = self._disconnected_at, self.is_paused(now.at)
         paused_time, unsettled = self._paused_time_after(now, seen)
         paused_time = min(paused_time, max(0, now.at - self._began))
-        self._disconnected_at = None if isinstance(via, Watched) or assumed is None else now.at
+        self._disconnected_at = None
         self._settle_joined(now.at, paused_time)
         self._last = _Last(seen, now, paused_time, unsettled if seen.paused else 0)
         return assumed is not None or (was_paused and not seen.paused)
-
-    def _heard_again(self, now: Nanos) -> bool:
-        """The link is up, and the known state is newer than the last one it delivered. Says whether waiters must look again."""
-        was_disconnected, self._disconnected_at = self._disconnected_at is not None, None
-        self._settle_joined(now, self.paused_time(now))
-        return was_disconnected
 
     def _settle_joined(self, now: Nanos, paused_time: Nanos) -> None:
         """Gives those who joined their place."""
         if self._joined is not None:
             self._joined.place = (now, paused_time)
             self._joined = None
-
-    def _is_stale(self, seen: Seen, via: Watched | Asked) -> bool:
-        """Whether a later state overtook it on its way."""
-        last, version = self._last, seen.version
-        if last is None:
-            return False
-        if not version.is_comparable_to(last.seen.version):
-            match via:
-                case Watched(gap):
-                    # A new stream: if this state is outdated as well, the end of the stream follows.
-                    left = None if gap else self._heard
-                case Asked(asked):
-                    left = asked
-            return left is not None and left.epoch == version.epoch
-        # Revisions rise, and within one pause the total grows.
-        if (version.revision, seen.total) >= (last.seen.version.revision, last.seen.total):
-            return False
-        match via:
-            case Watched(gap):
-                bound = self._heard if gap else None
-            case Asked(asked):
-                bound = asked
-        return bound is None or not bound.is_comparable_to(version) or version.revision >= bound.revision
 
     def _paused_time_after(self, now: Moment, seen: Seen) -> tuple[Nanos, Nanos]:
         """What is paused_time with this state, and what the machine slept that may be in the next total."""

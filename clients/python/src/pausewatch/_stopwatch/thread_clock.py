@@ -2,24 +2,22 @@
 
 1. Pausing is one assignment. Only a resume, a break and its end wake the waiters, and only those who wait for the thread;
    who waits for a timer is not among them.
-2. A question is answered also when the one who asked has gone: others may have joined it.
+2. Only the answer to a question that was sent late enough confirms a state.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._io import calls
 from .._io.durations import Nanos, to_nanos
-from ..errors import CallError
-from .asks import Asks, Outcome
-from .paused_time import Asked, Joined, Moment, PausedTimeTracker, Seen, Version, Watched
+from .paused_time import Joined, Moment, PausedTimeTracker, Seen, Version
 from .sleep import slept
 
 if TYPE_CHECKING:
     from typing import Protocol
 
     from .._io.runtime import Runtime
+    from .._watch.watching import Watching
     from ..messages import PauseState
 
     class Waiter(Protocol):
@@ -34,15 +32,16 @@ if TYPE_CHECKING:
 
 
 class ThreadClock:
-    """`grace`: for how long what cannot be confirmed counts. `deadline`: of a question."""
+    """`grace`: for how long what cannot be confirmed counts."""
 
-    def __init__(self, runtime: Runtime, thread_id: str, grace: Nanos, deadline: Nanos) -> None:
+    def __init__(self, runtime: Runtime, thread_id: str, grace: Nanos, watching: Watching) -> None:
         self._grace = grace
         self._runtime = runtime
-        self._call = calls.get(thread_id)
-        self._deadline = deadline
+        self._thread_id = thread_id
+        self._watching = watching
         self._tracker = PausedTimeTracker(runtime.now(), grace)
-        self._asks = Asks()
+        # When the last question that was answered was sent.
+        self._confirmed_at: Nanos | None = None
         # Dicts, since sets keep no order.
         self._wait_for_change: dict[Waiter, None] = {}
         self._wait_for_answer: dict[Waiter, None] = {}
@@ -76,15 +75,25 @@ class ThreadClock:
 
     def leave(self, waiter: Waiter) -> None:
         self._wait_for_change.pop(waiter, None)
-        self._wait_for_answer.pop(waiter, None)
+        if self._wait_for_answer.pop(waiter, self) is None and not self._wait_for_answer:
+            self._watching.forget_question(self._thread_id)
 
     def wait_for_change(self, waiter: Waiter) -> None:
         """It is to look again, once, when the thread resumes or the link changes."""
         self._wait_for_change[waiter] = None
 
-    def wait_for_answer(self, waiter: Waiter) -> None:
-        """It is to look again, once, when a question is over."""
+    def ask(self, since: Nanos, waiter: Waiter) -> None:
+        """It is to look again, once, when the coordinator has answered a question; one is sent at `since` or later."""
         self._wait_for_answer[waiter] = None
+        self._watching.ask(self._thread_id, since)
+
+    def is_confirmed(self, since: Nanos) -> bool:
+        """Whether a question that was sent at `since` or later is answered."""
+        return self._confirmed_at is not None and self._confirmed_at >= since
+
+    def answer_due(self, since: Nanos) -> Nanos:
+        """Until when that question is waited for at least."""
+        return self._watching.answer_due(self._thread_id, since)
 
     def observe(self, observer: Observer) -> None:
         """It settles at every change from now on; again does nothing."""
@@ -101,34 +110,21 @@ class ThreadClock:
         if self._tracker.disconnect(now, now - silent_for):
             self._tell_change()
 
-    def apply(self, state: PauseState, via: Watched | Asked) -> None:
+    def apply(self, state: PauseState) -> None:
         """Takes a state."""
         seen = Seen(Version(state.store_epoch, state.revision), state.paused, max(0, to_nanos(state.paused_total)))
         moment = Moment(self._runtime.now(), slept())
-        must_look = self._tracker.apply(moment, seen, via)
+        must_look = self._tracker.apply(moment, seen)
         self._settle(moment.at)
         if must_look:
             self._tell_change()
 
-    def asked(self, since: Nanos) -> Outcome:
-        """What became of a question that began at `since` or later."""
-        return self._asks.since(since)
-
-    def ask(self, since: Nanos) -> None:
-        """Asks the coordinator, unless a question that began at `since` or later is under way."""
-        if self._asks.wanted(since, self._runtime.now()):
-            self._put_question()
-
-    def _put_question(self) -> None:
-        known = self._tracker.version
-        self._runtime.unary(self._call, self._deadline, lambda answer: self._answered(known, answer))
-
-    def _answered(self, known: Version | None, answer: PauseState | CallError) -> None:
-        answered = not isinstance(answer, CallError)
-        if not isinstance(answer, CallError):
-            self.apply(answer, Asked(known))
-        if self._asks.over(answered=answered, now=self._runtime.now()):
-            self._put_question()
+    def confirm(self, state: PauseState, sent_at: Nanos, *, watched: bool) -> None:
+        """Takes the answer to a question that was sent then; not `watched`: no change will follow."""
+        self._confirmed_at = sent_at
+        self.apply(state)
+        if not watched:
+            self.disconnect()
         waiters, self._wait_for_answer = self._wait_for_answer, {}
         for waiter in waiters:
             waiter.look()

@@ -10,11 +10,8 @@ after its timer finds it. Only then, standing still, does it wait to be told.
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING
 
-from .._io.durations import MILLISECOND, Nanos
-from .asks import Answered, Failed, NotYet, UnderWay
 from .ended_by import EndedBy
 from .follows import Follows
 from .meter import Meter
@@ -22,14 +19,9 @@ from .meter import Meter
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .._io.durations import Nanos
     from .._io.runtime import Cancel, Runtime
     from .controller import Controller
-    from .thread_clock import ThreadClock
-
-_ASK_AGAIN: Nanos = 500 * MILLISECOND
-"""Between two questions to a coordinator that cannot be asked; up to twice as long, at random."""
-_SHORTEST_ASK: Nanos = 250 * MILLISECOND
-"""However little of the grace is left, a question gets this much time."""
 
 
 class Ticking:
@@ -131,46 +123,19 @@ class Ticking:
 
     def _confirm(self, now: Nanos, ran_out: Nanos) -> None:
         """The time ran out: the coordinator must be asked of every thread, and then this looks again."""
-        give_up = self._give_up(ran_out)
-        unanswered = [each.clock for each in self._follows.all if not isinstance(each.clock.asked(ran_out), Answered)]
-        for clock in unanswered:
-            if isinstance(clock.asked(ran_out), NotYet):
-                clock.ask(ran_out)
-                clock.wait_for_answer(self)
-        if not unanswered:
+        clocks = [follow.clock for follow in self._follows.all]
+        unconfirmed = [clock for clock in clocks if not clock.is_confirmed(ran_out)]
+        for clock in unconfirmed:
+            clock.ask(ran_out, self)
+        # The grace is one budget, whichever thread has used it.
+        give_up = ran_out + min(follow.clock.grace_left(follow.joined_at) for follow in self._follows.all)
+        enough = max([give_up, *(clock.answer_due(ran_out) for clock in unconfirmed)])
+        if unconfirmed and now < enough:
+            self._wait_until(enough)
+            self._wait_for_link()
+        else:
             # The answers have been taken into account by this look.
             self._expire(EndedBy.LIMIT)
-            return
-        # One is enough to wait for: its end is a look, and so is that of the next.
-        clock = unanswered[0]
-        match clock.asked(ran_out):
-            case UnderWay(began, failed_before):
-                enough = give_up if failed_before else max(give_up, began + _SHORTEST_ASK)
-                if now >= enough:
-                    self._expire(EndedBy.LIMIT)
-                else:
-                    clock.wait_for_answer(self)
-                    self._wait_until(enough)
-            case Failed():
-                if now >= give_up:
-                    self._expire(EndedBy.LIMIT)
-                else:
-                    pause = _ASK_AGAIN + random.randint(0, _ASK_AGAIN)
-                    self._wait_until(min(give_up, now + pause), lambda: self._ask_again(clock, ran_out))
-                    self._wait_for_link()
-            case _:
-                # A question that began too early is under way; the next one follows it.
-                clock.wait_for_answer(self)
-                self._wait_until(max(give_up, now + _SHORTEST_ASK))
-
-    def _give_up(self, ran_out: Nanos) -> Nanos:
-        """Until when answers are waited for. The grace is one budget, whichever thread has used it."""
-        return ran_out + min(each.clock.grace_left(each.joined_at) for each in self._follows.all)
-
-    def _ask_again(self, clock: ThreadClock, ran_out: Nanos) -> None:
-        if self._runtime.now() < self._give_up(ran_out):
-            clock.ask(ran_out)
-        self.look()
 
     def _wait_for_link(self) -> None:
         """What is known of a thread that is not heard is only assumed."""
@@ -178,13 +143,13 @@ class Ticking:
             if not follow.clock.is_linked:
                 follow.clock.wait_for_change(self)
 
-    def _wait_until(self, when: Nanos | None, then: Callable[[], object] | None = None) -> None:
-        """Looks again (or does that) at that moment, and not at the one before; at the end of `max_wall` at the latest."""
+    def _wait_until(self, when: Nanos | None) -> None:
+        """Looks again at that moment, and not at the one before; at the end of `max_wall` at the latest."""
         self._cancel_timer()
         if self._wall_end is not None and (when is None or when >= self._wall_end):
-            when, then = self._wall_end, None
+            when = self._wall_end
         if when is not None:
-            self._timer = self._runtime.call_at(when, then or self.look)
+            self._timer = self._runtime.call_at(when, self.look)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:

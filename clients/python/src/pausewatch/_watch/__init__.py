@@ -1,9 +1,9 @@
-"""A watch that heals itself, over a set of threads that may change while it runs.
+"""A watch that heals itself, over a set of threads that may change while it runs. One stream serves all of them.
 
 | module | is |
 | --- | --- |
-| `stream_set` | pure: which stream watches which thread, and what a message means |
-| `stream` | one stream, opened again whenever it breaks |
-| `watching` | the two together, with the questions that a watch of everything has to ask |
+| `requests` | pure: what to send next, and which request is under way |
+| `stream` | the stream, opened again whenever it breaks |
+| `watching` | the two together, and what the messages mean |
 | `pending` | pure: what waits for a slow reader |
 """

@@ -30,7 +30,10 @@ class SnapshotComplete:
 
 @dataclass(frozen=True, slots=True)
 class Disconnected:
-    """From here on nothing is known of these threads until their next state comes. The watch is trying again."""
+    """From here on nothing is known of these threads until their next state comes. The watch is trying again.
+
+    With a PermissionDenied: the token does not open these threads. The others go on without them.
+    """
 
     thread_ids: frozenset[str]
     """The threads; empty for a watch of every thread, where it is all of them."""

@@ -1,133 +1,229 @@
-"""Drives `stream_set`: opens and closes their streams, asks for what a snapshot left out, and hands the events on."""
+"""A watch in the background: what is asked of its stream, and what the messages mean.
+
+1. The states of a thread arrive in order: on one stream, and from one stream to the next.
+2. Memory is bounded by the set; of a watch of everything, by the threads that are paused, or were at the last break.
+3. Every disconnection is reported once, and the first state after it carries `gap`; `paused_total` says what was missed.
+4. While no thread is watched there is no stream.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from .._io import calls
-from .._io.durations import MILLISECOND, SECOND, Nanos
-from .._io.retry import backoff, call_less_often
-from ..errors import CallError
-from ..v1 import elicitation_service_pb2 as pb
-from .stream import WatchStream
-from .stream_set import StreamSet
+from .._io import status
+from .._io.durations import SECOND, Nanos
+from ..messages import PauseState
+from .events import Disconnected, Event, SnapshotComplete, State
+from .requests import Requests
+from .stream import ANSWER, WatchStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from .._io.runtime import Cancel, Runtime
-    from ..messages import PauseState
-    from .events import Event
+    from ..errors import CallError
+    from ..v1 import elicitation_service_pb2 as pb
+
+
+@dataclass(slots=True)
+class _Thread:
+    told: tuple[int, int] | None = None
+    """The epoch and the revision of the last state."""
+    gap: bool = True
+    disconnected: bool = False
+    """Whether the disconnection was reported."""
 
 
 class Watching:
-    """A watch in the background, from `start` until `close`."""
+    """Watches the threads that are added, or with `everything` every thread, from `start` until `close`.
+
+    `confirmed` gets the answers to questions: the state, when the question was sent, and whether changes will follow.
+    """
 
     def __init__(
         self,
         runtime: Runtime,
         deadline: Nanos,
         tell: Callable[[Event], None],
+        confirmed: Callable[[PauseState, Nanos, bool], None] | None = None,
         *,
         everything: bool = False,
         elicitations: bool = False,
     ) -> None:
         self._runtime = runtime
-        self._deadline = deadline
         self._tell = tell
-        self._elicitations = elicitations
-        self._set = StreamSet(everything=everything)
-        self._running: dict[int, WatchStream] = {}
-        self._asking: Cancel | None = None
-        self._pauses = backoff(50 * MILLISECOND, 3 * SECOND)
-        self._held = False
+        self._confirmed = confirmed
+        self._everything = everything
+        self._threads: dict[str, _Thread] = {}
+        self._requests = Requests(everything=everything, elicitations=elicitations)
+        self._stream = WatchStream(runtime, deadline, self)
+        self._again: Cancel | None = None
+        self._told_complete = False
+        # Forbidden on the last stream: the next one does without them.
+        self._left_out: set[str] = set()
+        # Of everything: whether its disconnection was reported.
+        self._told_broken = False
         self._closed = False
 
     def add(self, thread_id: str) -> None:
         """Watches one thread more; `start` sees to it."""
-        self._set.add(thread_id)
+        if thread_id not in self._threads:
+            self._threads[thread_id] = _Thread()
+            self._told_complete = False
+            self._requests.add(thread_id)
 
     def remove(self, thread_id: str) -> None:
         """Watches one thread less."""
-        self._set.remove(thread_id)
+        if self._threads.pop(thread_id, None) is None:
+            return
+        self._requests.remove(thread_id)
+        if self._threads:
+            self.start()
+        else:
+            self._end()
+
+    def ask(self, thread_id: str, since: Nanos) -> None:
+        """Asks for the state of a thread in the set, by a request that is sent at `since` or later."""
+        self._requests.ask(thread_id, since, self._runtime.now())
         self.start()
+
+    def forget_question(self, thread_id: str) -> None:
+        """Nobody waits for the answer any more."""
+        self._requests.forget_question(thread_id)
+        self._stream.ask(self._requests.asked_since)
+
+    def answer_due(self, thread_id: str, since: Nanos) -> Nanos:
+        """Until when such a question, which was put, is waited for at least."""
+        question = self._requests.question(thread_id, since)
+        assert question is not None
+        return (question.first_sent_at or question.put_at) + ANSWER
 
     def start(self) -> None:
         """Does what has become necessary."""
-        if self._closed:
+        if self._closed or not (self._threads or self._everything):
             return
-        while self._set.events:
-            self._tell(self._set.events.popleft())
-        self._set.open_next()
-        while self._set.to_open:
-            number, thread_ids = self._set.to_open.popleft()
-            request = pb.WatchPauseStateRequest(thread_ids=thread_ids, include_elicitations=self._elicitations)
-            self._running[number] = stream = WatchStream(self._runtime, number, request, self._deadline, self)
-            if self._held:
-                stream.hold()
-        while self._set.to_close:
-            self._running.pop(self._set.to_close.popleft()).close()
-        self._ask_for_missing()
+        if not self._stream.is_running:
+            self._stream.open()
+        elif self._stream.is_open:
+            self._send()
+        self._stream.ask(self._requests.asked_since)
 
     def hold(self) -> None:
         """Tells no more than what is on its way, until `go_on`."""
-        self._held = True
-        for stream in self._running.values():
-            stream.hold()
+        self._stream.hold()
 
     def go_on(self) -> None:
         """Tells again."""
-        self._held = False
-        for stream in self._running.values():
-            stream.go_on()
+        self._stream.go_on()
 
     def close(self) -> None:
         """Nothing is told afterwards."""
         self._closed = True
-        for stream in self._running.values():
-            stream.close()
-        self._running.clear()
-        if self._asking is not None:
-            self._asking.cancel()
+        self._end()
 
-    def state(self, number: int, state: PauseState) -> None:
-        self._set.state(number, state)
-        self.start()
+    def opened(self) -> None:
+        left_out, self._left_out = self._left_out, set()
+        self._requests.opened(each for each in self._threads if each not in left_out)
+        self._send()
 
-    def snapshot_complete(self, number: int) -> None:
-        self._set.snapshot_complete(number)
-        self.start()
+    def heard(self, message: pb.WatchResponse) -> None:
+        match message.WhichOneof("event"):
+            case "pause_state":
+                self._state(PauseState.read(message.pause_state))
+            case "confirmation":
+                for state in message.confirmation.pause_states:
+                    self._confirmation(PauseState.read(state))
+            case "snapshot_complete":
+                self._stream.answered()
+                self._requests.answered()
+                self._go_on_sending()
+            case "refusal":
+                self._refused(message.refusal)
+                self._go_on_sending()
+            # A heartbeat, or an event of a newer server, is only a sign of life.
 
-    def broken(self, number: int, error: CallError, silent_for: Nanos) -> None:
-        self._set.broken(number, error, timedelta(microseconds=silent_for // 1_000))
-        if self._asking is not None and not self._set.missing:
-            # What was asked for before a break may be older than what is missing after it.
-            self._asking.cancel()
-            self._asking = None
-        self.start()
+    def broken(self, error: CallError, silent_for: Nanos) -> None:
+        self._told_complete = False
+        self._disconnect(self._threads, error, silent_for)
 
-    def _ask_for_missing(self) -> None:
-        """Asks for one of them; the answer brings the next."""
-        if self._asking is not None or not self._set.missing:
-            return
-        thread_id = self._set.missing[-1]
-        self._asking = self._runtime.unary(calls.get(thread_id), self._deadline, lambda answer: self._answered(thread_id, answer))
+    def _end(self) -> None:
+        self._stream.close()
+        if self._again is not None:
+            self._again.cancel()
 
-    def _answered(self, thread_id: str, answer: PauseState | CallError) -> None:
-        if isinstance(answer, CallError) and answer.is_transient:
-            pause = next(self._pauses) + (call_less_often(answer) or 0)
-            self._asking = self._runtime.call_at(self._runtime.now() + pause, self._ask_again)
-            return
-        self._asking = None
-        self._pauses = backoff(50 * MILLISECOND, 3 * SECOND)
-        self._set.found(thread_id, None if isinstance(answer, CallError) else self._as_asked_for(answer))
-        self.start()
+    def _send(self) -> None:
+        now = self._runtime.now()
+        if (request := self._requests.next(now)) is not None:
+            self._stream.send(request)
+        elif (when := self._requests.wait_until) > now:
+            if self._again is not None:
+                self._again.cancel()
+            self._again = self._runtime.call_at(when, self.start)
 
-    def _ask_again(self) -> None:
-        self._asking = None
-        self.start()
+    def _go_on_sending(self) -> None:
+        # What was told may have closed it.
+        if self._stream.is_open and not self._closed:
+            self.start()
+            self._tell_complete()
 
-    def _as_asked_for(self, state: PauseState) -> PauseState:
-        return state if self._elicitations else replace(state, elicitations=())
+    def _state(self, state: PauseState) -> None:
+        thread = self._threads.get(state.thread_id)
+        self._told_broken = False
+        if thread is None:
+            if not self._everything:
+                return  # It was removed.
+            thread = self._threads[state.thread_id] = _Thread(gap=not self._told_complete)
+        version = (state.store_epoch, state.revision)
+        gap, told = thread.gap, thread.told
+        thread.told, thread.gap, thread.disconnected = version, False, False
+        if self._everything and not state.paused:
+            del self._threads[state.thread_id]
+        if gap or told is None or told[0] != version[0] or told[1] < version[1]:
+            self._tell(State(state, gap, told != version))
+
+    def _confirmation(self, state: PauseState) -> None:
+        sent_at = self._requests.sent_at(state.thread_id)
+        if sent_at is not None and self._confirmed is not None:
+            self._confirmed(state, sent_at, self._requests.is_watched(state.thread_id))
+
+    def _refused(self, refusal: pb.Refusal) -> None:
+        """Threads that are forbidden are left out until the next stream; the others go on. What only the first request of a
+        stream may say is said on another stream.
+        """
+        error, forbidden = status.refused(refusal), set(refusal.thread_ids)
+        wait = max(0, refusal.retry_after.ToNanoseconds()) if refusal.HasField("retry_after") else SECOND
+        wait = 0 if forbidden else wait
+        must_reopen = self._requests.is_setting_up
+        unwatched = self._requests.refused(forbidden, self._runtime.now() + wait)
+        if self._everything:
+            self._threads = {each: thread for each, thread in self._threads.items() if each not in forbidden}
+        else:
+            self._disconnect([each for each in unwatched if not forbidden or each in forbidden], error, 0)
+        if must_reopen:
+            self._left_out = forbidden
+            self._stream.reopen(error, wait)
+        else:
+            self._stream.answered()
+
+    def _disconnect(self, thread_ids: Iterable[str], error: CallError, silent_for: Nanos) -> None:
+        """Reports it of those of which it was not."""
+        silence = timedelta(microseconds=silent_for // 1_000)
+        news = []
+        for thread_id in thread_ids:
+            thread = self._threads[thread_id]
+            if not thread.disconnected:
+                thread.disconnected = thread.gap = True
+                news.append(thread_id)
+        if self._everything and not self._told_broken:
+            self._told_broken = True
+            self._tell(Disconnected(frozenset(), error, silence))
+        elif news and not self._everything:
+            self._tell(Disconnected(frozenset(news), error, silence))
+
+    def _tell_complete(self) -> None:
+        is_known = self._everything or any(not thread.gap for thread in self._threads.values())
+        if not self._told_complete and is_known and self._requests.are_answered:
+            self._told_complete, self._told_broken = True, False
+            self._tell(SnapshotComplete())
