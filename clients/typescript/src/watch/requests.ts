@@ -109,6 +109,14 @@ export class Requests {
     return { add, remove, confirm };
   }
 
+  /** How long a limit holds back what is to be sent; `undefined`: it holds nothing back. */
+  heldBackMs(now: number): number | undefined {
+    if (this.#unanswered !== undefined) return undefined;
+    const waits = [this.#add.size > 0 ? this.#addFrom - now : 0, this.#confirm.size > 0 ? this.#confirmFrom - now : 0];
+    const held = waits.filter((wait) => wait > 0);
+    return held.length === 0 ? undefined : Math.min(...held);
+  }
+
   /** The unanswered request is answered. */
   answered(): void {
     this.#unanswered = undefined;

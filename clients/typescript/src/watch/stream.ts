@@ -150,8 +150,12 @@ export class WatchStream {
   #send(): void {
     const open = this.#open;
     if (open === undefined) return;
+    const now = performance.now();
     const isFirst = open.requests === 0;
-    const changes = this.#requests.next(performance.now());
+    const changes = this.#requests.next(now);
+    clearTimeout(open.sendAgain);
+    const wait = this.#requests.heldBackMs(now);
+    if (wait !== undefined) open.sendAgain = setTimeout(() => this.#send(), Math.ceil(wait)).unref();
     if (changes === undefined && !(isFirst && this.#options.allThreads)) return;
     open.requests++;
     open.outbox.push({ add: [], remove: [], confirm: [], ...changes, ...(isFirst && this.#options) });
@@ -277,8 +281,6 @@ export class WatchStream {
     if (lost.length > 0) this.#listener.refused(lost, error);
     // What only a first request can say was refused with it.
     if (open.requests === 1 && (this.#options.allThreads || this.#options.includeElicitations)) throw error;
-    clearTimeout(open.sendAgain);
-    open.sendAgain = setTimeout(() => this.#send(), Math.ceil(wait)).unref();
   }
 
   /** Sees to it that the stream ends when it has been silent for too long. */
