@@ -10,17 +10,13 @@ import { checkThreadId } from "../fields.js";
 import type { PauseState } from "../messages.js";
 import type { Listener, WatchStream } from "../watch/stream.js";
 import type { Clock } from "./clock.js";
-import type { Stopwatch } from "./stopwatch.js";
 import { type Coordinator, ThreadClock } from "./thread.js";
 
 /** How long a thread without stopwatches is still followed. */
 const LINGER_MS = 30_000;
 
 /** The part of a stream that a follower needs. */
-export type Stream = Pick<
-  WatchStream,
-  "start" | "close" | "isOpen" | "add" | "remove" | "watches" | keyof Omit<Coordinator, "graceMs">
->;
+export type Stream = Coordinator & Pick<WatchStream, "start" | "close" | "add" | "remove" | "watches">;
 
 interface Followed {
   readonly thread: ThreadClock;
@@ -31,14 +27,14 @@ interface Followed {
 
 export class Follower {
   readonly #stream: Stream;
-  readonly #coordinator: Coordinator;
+  readonly #graceMs: number;
   readonly #clock: Clock;
   readonly #onIdle: () => void;
   readonly #threads = new Map<string, Followed>();
 
   /** `open`: makes the stream; `onIdle`: called when the last thread is not followed any more. */
   constructor(open: (listener: Listener) => Stream, graceMs: number, clock: Clock, onIdle: () => void) {
-    const stream = open({
+    this.#stream = open({
       threadIds: () => this.#threads.keys(),
       state: (state) => this.#threads.get(state.threadId)?.thread.apply(state),
       confirmed: (states, sentAt) => this.#confirm(states, sentAt),
@@ -50,54 +46,31 @@ export class Follower {
       },
       room: () => undefined,
     });
-    this.#stream = stream;
-    this.#coordinator = {
-      graceMs,
-      get isOpen() {
-        return stream.isOpen;
-      },
-      confirm: (threadId, since) => stream.confirm(threadId, since),
-      forget: (threadId) => stream.forget(threadId),
-      sentAt: (threadId) => stream.sentAt(threadId),
-    };
+    this.#graceMs = graceMs;
     this.#clock = clock;
     this.#onIdle = onIdle;
-    stream.start();
+    this.#stream.start();
   }
 
   /**
-   * Lets `stopwatch` follow a thread. If that is paused, it starts paused. Returns the thread, and what ends the following.
-   *
-   * @throws {InvalidFieldError} No thread can have this id.
-   */
-  register(threadId: string, stopwatch: Stopwatch): { thread: ThreadClock; leave: () => void } {
-    const entered = this.enter(threadId);
-    stopwatch.follow(entered.thread);
-    return entered;
-  }
-
-  /**
-   * Follows a thread for a stopwatch that does it itself. Returns the thread, and what ends the following.
+   * Follows a thread. Returns it, and what ends the following.
    *
    * @throws {InvalidFieldError} No thread can have this id.
    */
   enter(threadId: string): { thread: ThreadClock; leave: () => void } {
-    const followed = this.#enter(threadId);
-    return { thread: followed.thread, leave: () => this.#leave(followed) };
-  }
-
-  #enter(threadId: string): Followed {
-    let followed = this.#threads.get(threadId);
-    if (followed === undefined) {
-      checkThreadId(threadId);
-      const thread = new ThreadClock(threadId, this.#coordinator, this.#clock);
-      followed = { thread, stopwatches: 0, stayOn: undefined };
-      this.#threads.set(threadId, followed);
-      this.#stream.add(threadId);
-    }
+    const followed = this.#threads.get(threadId) ?? this.#add(threadId);
     followed.stayOn?.();
     followed.stayOn = undefined;
     followed.stopwatches++;
+    return { thread: followed.thread, leave: () => this.#leave(followed) };
+  }
+
+  #add(threadId: string): Followed {
+    checkThreadId(threadId);
+    const thread = new ThreadClock(threadId, this.#stream, this.#graceMs, this.#clock);
+    const followed = { thread, stopwatches: 0, stayOn: undefined };
+    this.#threads.set(threadId, followed);
+    this.#stream.add(threadId);
     return followed;
   }
 

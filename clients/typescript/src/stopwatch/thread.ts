@@ -9,22 +9,12 @@
  */
 import type { PauseState } from "../messages.js";
 import { versionOf } from "../version.js";
+import type { WatchStream } from "../watch/stream.js";
 import type { Clock } from "./clock.js";
 import { PausedTimeTracker } from "./paused-time.js";
 
-/** How to ask, and how long to be patient; the same for all threads of a follower. */
-export interface Coordinator {
-  /** How long what cannot be confirmed counts. */
-  readonly graceMs: number;
-  /** Whether a stream to it is open, or being opened. */
-  readonly isOpen: boolean;
-  /** Asks for a state of `since` or later. */
-  confirm(threadId: string, since: number): void;
-  /** Nobody waits for a confirmation any more. */
-  forget(threadId: string): void;
-  /** When the confirmation that is under way was requested. */
-  sentAt(threadId: string): number | undefined;
-}
+/** How to ask: the part of a stream that a thread needs. */
+export type Coordinator = Pick<WatchStream, "isOpen" | "confirm" | "forget" | "sentAt">;
 
 /** Who waits to be told that it must look again. */
 export interface Waiter {
@@ -42,6 +32,7 @@ export interface Observer {
 export class ThreadClock {
   readonly threadId: string;
   readonly coordinator: Coordinator;
+  readonly #graceMs: number;
   readonly #clock: Clock;
   readonly #tracker: PausedTimeTracker;
   /** Told when the thread changes. */
@@ -52,11 +43,12 @@ export class ThreadClock {
   /** When the latest confirmation was requested. */
   #confirmedSince = Number.NEGATIVE_INFINITY;
 
-  constructor(threadId: string, coordinator: Coordinator, clock: Clock) {
+  constructor(threadId: string, coordinator: Coordinator, graceMs: number, clock: Clock) {
     this.threadId = threadId;
     this.coordinator = coordinator;
+    this.#graceMs = graceMs;
     this.#clock = clock;
-    this.#tracker = new PausedTimeTracker(clock.now(), coordinator.graceMs);
+    this.#tracker = new PausedTimeTracker(clock.now(), graceMs);
   }
 
   /**
@@ -64,7 +56,7 @@ export class ThreadClock {
    * of it, since the stopwatch joined.
    */
   graceLeftMs(joined: number): number {
-    return this.coordinator.graceMs - this.#tracker.unconfirmedPause(joined);
+    return this.#graceMs - this.#tracker.unconfirmedPause(joined);
   }
 
   /** The thread's state is known, and the watch is heard. */

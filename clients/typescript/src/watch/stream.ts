@@ -58,16 +58,16 @@ export interface StreamOptions {
 }
 
 /** What is known of a stream that is open. */
-interface Open {
-  readonly outbox: Outbox<Changes & StreamOptions>;
-  readonly ending: AbortController;
+class Open {
+  readonly outbox = new Outbox<Changes & StreamOptions>();
+  readonly ending = new AbortController();
   /** When it was opened, or brought its last message, or its reader was ready for more. */
-  heardAt: number;
-  hasMessage: boolean;
+  heardAt = performance.now();
+  hasMessage = false;
   /** Its first request was answered. */
-  answered: boolean;
-  requests: number;
-  readerIsSlow: boolean;
+  answered = false;
+  requests = 0;
+  readerIsSlow = false;
   silent: CallError | undefined;
   watchdog: NodeJS.Timeout | undefined;
   sendAgain: NodeJS.Timeout | undefined;
@@ -115,7 +115,7 @@ export class WatchStream {
     this.#plan();
   }
 
-  /** Asks for the state that a thread has at `since` or later. A break ends that: whoever still needs it asks again. */
+  /** Asks for the state that a thread has at `since` or later, unless that is under way. A break ends that: whoever still needs it asks again. */
   confirm(threadId: string, since: number): void {
     const now = performance.now();
     const wasConfirming = this.#requests.confirmingSince(now) !== undefined;
@@ -124,14 +124,17 @@ export class WatchStream {
     if (!wasConfirming && this.#open !== undefined) this.#watchOver(this.#open);
   }
 
+  /** Nobody needs the confirmation any more. */
   forget(threadId: string): void {
     this.#requests.forget(threadId);
   }
 
+  /** When the confirmation that is under way was requested. */
   sentAt(threadId: string): number | undefined {
     return this.#requests.sentAt(threadId);
   }
 
+  /** Whether changes of the thread will come. */
   watches(threadId: string): boolean {
     return this.#requests.watches(threadId);
   }
@@ -198,18 +201,7 @@ export class WatchStream {
 
   /** One stream, to its end: whether its first request was answered, why it ended, and how long it was silent before. */
   async #read(): Promise<{ answered: boolean; error: CallError; silentForMs: number }> {
-    const open: Open = {
-      outbox: new Outbox(),
-      ending: new AbortController(),
-      heardAt: performance.now(),
-      hasMessage: false,
-      answered: false,
-      requests: 0,
-      readerIsSlow: false,
-      silent: undefined,
-      watchdog: undefined,
-      sendAgain: undefined,
-    };
+    const open = new Open();
     const { signal } = open.ending;
     const end = () => open.ending.abort();
     this.#stop.signal.addEventListener("abort", end);

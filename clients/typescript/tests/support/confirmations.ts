@@ -5,14 +5,12 @@ import type { Coordinator, ThreadClock } from "../../src/stopwatch/thread.js";
 
 export class Confirmations implements Coordinator {
   isOpen = true;
-  readonly graceMs: number;
   readonly #clock: Clock;
   /** When the confirmations that are under way were sent. */
   readonly #sent = new Map<string, number>();
   readonly #waiting = new Set<string>();
 
-  constructor(graceMs: number, clock: Clock) {
-    this.graceMs = graceMs;
+  constructor(clock: Clock) {
     this.#clock = clock;
   }
 

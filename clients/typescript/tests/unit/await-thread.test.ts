@@ -10,18 +10,19 @@ import { Confirmations } from "../support/confirmations.js";
 /** Threads that are heard from the beginning, whose coordinator answers when it is told to. */
 class Family {
   readonly clock = new ManualClock();
-  readonly confirmations: Confirmations;
+  readonly confirmations = new Confirmations(this.clock);
   readonly #threads = new Map<string, ThreadClock>();
+  readonly #graceMs: number;
   #revision = 1n;
 
   constructor(graceMs = 30_000) {
-    this.confirmations = new Confirmations(graceMs, this.clock);
+    this.#graceMs = graceMs;
   }
 
   thread(threadId: string): ThreadClock {
     let thread = this.#threads.get(threadId);
     if (thread === undefined) {
-      thread = new ThreadClock(threadId, this.confirmations, this.clock);
+      thread = new ThreadClock(threadId, this.confirmations, this.#graceMs, this.clock);
       this.#threads.set(threadId, thread);
       this.tell(threadId, false, 0);
     }
@@ -156,7 +157,7 @@ test("g3: what was seen before a gap does not count within it", async () => {
 test("g3: nor does what was before the child was awaited", async () => {
   const family = new Family();
   const stopwatch = family.start("t");
-  const silent = new ThreadClock("child", family.confirmations, family.clock);
+  const silent = new ThreadClock("child", family.confirmations, 30_000, family.clock);
   await family.clock.advance(1_000);
   family.tell("t", true, 0);
   await family.clock.advance(20_000);

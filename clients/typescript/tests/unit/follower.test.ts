@@ -56,7 +56,9 @@ class Scene implements Stream {
 
   begin(threadId: string, limitMs = 600_000) {
     const stopwatch = new Stopwatch(limitMs, Number.POSITIVE_INFINITY, this.clock, () => undefined);
-    return { stopwatch, ...this.follower.register(threadId, stopwatch) };
+    const entered = this.follower.enter(threadId);
+    stopwatch.follow(entered.thread);
+    return { stopwatch, ...entered };
   }
 
   tell(...states: PauseState[]): void {

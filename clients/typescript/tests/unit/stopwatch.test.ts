@@ -9,12 +9,11 @@ import { Confirmations } from "../support/confirmations.js";
 /** A thread whose coordinator answers when it is told to. */
 class Scene {
   readonly clock = new ManualClock();
-  readonly confirmations: Confirmations;
+  readonly confirmations = new Confirmations(this.clock);
   readonly thread: ThreadClock;
 
   constructor(graceMs = 30_000) {
-    this.confirmations = new Confirmations(graceMs, this.clock);
-    this.thread = new ThreadClock("t", this.confirmations, this.clock);
+    this.thread = new ThreadClock("t", this.confirmations, graceMs, this.clock);
   }
 
   get questions(): number {
