@@ -7,14 +7,14 @@
  * 3. While its listener has no room the stream is not read: HTTP/2 flow control tells the server, which keeps only the latest state of each
  *    thread.
  */
+import { PassThrough } from "node:stream";
 import { ConnectError } from "@connectrpc/connect";
 import type { Calls } from "../calls.js";
 import { CallError, fromStatus, LimitExceededError, refusalError, unavailable } from "../errors.js";
 import type { Refusal, WatchResponse } from "../gen/pausewatch/v1/elicitation_service_pb.js";
 import { type PauseState, pauseStateOf } from "../messages.js";
 import { Backoff, pauseFor } from "../retry.js";
-import { Outbox } from "./outbox.js";
-import { type Changes, Requests } from "./requests.js";
+import { Requests } from "./requests.js";
 
 /**
  * The time within which the server promises a heartbeat. A connection that ends after a longer silence was dead during it: its end is what a
@@ -59,7 +59,7 @@ export interface StreamOptions {
 
 /** What is known of a stream that is open. */
 class Open {
-  readonly outbox = new Outbox<Changes & StreamOptions>();
+  readonly outbox = new PassThrough({ objectMode: true });
   readonly ending = new AbortController();
   /** When it was opened, or brought its last message, or its reader was ready for more. */
   heardAt = performance.now();
@@ -161,7 +161,7 @@ export class WatchStream {
     if (wait !== undefined) open.sendAgain = setTimeout(() => this.#send(), Math.ceil(wait)).unref();
     if (changes === undefined && !(isFirst && this.#options.allThreads)) return;
     open.requests++;
-    open.outbox.push({ add: [], remove: [], confirm: [], ...changes, ...(isFirst && this.#options) });
+    open.outbox.write({ add: [], remove: [], confirm: [], ...changes, ...(isFirst && this.#options) });
     this.#watchOver(open);
   }
 
@@ -227,7 +227,7 @@ export class WatchStream {
     }
     this.#open = undefined;
     end();
-    open.outbox.close();
+    open.outbox.end();
     clearTimeout(open.watchdog);
     clearTimeout(open.sendAgain);
     this.#stop.signal.removeEventListener("abort", end);
