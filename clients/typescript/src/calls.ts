@@ -2,11 +2,12 @@
  * The RPCs over one lane of a channel: each with a deadline, retries that count once, and its answer in JavaScript's own types.
  */
 import { randomUUID } from "node:crypto";
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import { createClient, type Client as Stub } from "@connectrpc/connect";
 import type { Channel } from "./channel.js";
 import { invalidField, malformedAnswer } from "./errors.js";
 import { checkText } from "./fields.js";
-import { ElicitationService, type WatchPauseStateResponse } from "./gen/pausewatch/v1/elicitation_service_pb.js";
+import { ElicitationService, type WatchRequestSchema } from "./gen/pausewatch/v1/elicitation_service_pb.js";
 import {
   type DecrementRequest,
   type DecrementResponse,
@@ -34,10 +35,12 @@ export interface CallOptions {
 export class Calls implements Line {
   readonly closing: AbortSignal;
   readonly keepsAlive: boolean;
+  readonly #channel: Channel;
   readonly #stub: Stub<typeof ElicitationService>;
   readonly #patience: Patience;
 
   constructor(channel: Channel, lane: "foreground" | "background", patience: Patience) {
+    this.#channel = channel;
     this.closing = channel.closing;
     this.keepsAlive = lane === "foreground";
     this.#stub = createClient(ElicitationService, channel[lane]);
@@ -95,12 +98,13 @@ export class Calls implements Line {
   }
 
   /** One stream of states, until it breaks or `signal` is aborted: that alone ends it. */
-  watch(
-    threadIds: string[],
-    includeElicitations: boolean,
-    signal: AbortSignal,
-  ): AsyncIterable<WatchPauseStateResponse> {
-    return this.#stub.watchPauseState({ threadIds, includeElicitations }, { signal });
+  watch(requests: AsyncIterable<MessageInitShape<typeof WatchRequestSchema>>, signal: AbortSignal) {
+    return this.#stub.watch(requests, { signal });
+  }
+
+  /** The next call connects anew. */
+  reconnect(): void {
+    this.#channel.reconnect();
   }
 
   #with(options: CallOptions | undefined): Patience {

@@ -52,6 +52,11 @@ export class Channel {
     this.#connection.close(reason);
   }
 
+  /** The next call connects anew; those under way go on. */
+  reconnect(): void {
+    this.#connection.reconnect();
+  }
+
   #transport(awaited: boolean, interceptors: Interceptor[]): Transport {
     const connection = this.#connection;
     const baseUrl = connection.authority;

@@ -27,6 +27,7 @@ import { type ConnectionOptions, type Settings, settingsOf, withEnvironment } fr
 import { systemClock } from "./stopwatch/clock.js";
 import { Follower } from "./stopwatch/follower.js";
 import { PausableTimeout, type TimeoutOptions } from "./stopwatch/timeout.js";
+import { type Listener, WatchStream } from "./watch/stream.js";
 import { Watch, type WatchOptions } from "./watch/watch.js";
 
 const DEFAULT_DEADLINE_MS = 5_000;
@@ -242,13 +243,8 @@ export class Client implements Disposable {
     let follower = this.#followers.get(graceMs);
     if (follower === undefined) {
       if (!(graceMs >= 0)) throw new RangeError(`a disconnect grace of ${graceMs} ms; allowed: 0 and more`);
-      const calls = this.#lanes.background;
-      const coordinator = { graceMs, ask: (threadId: string) => calls.get(threadId) };
-      const watch = new Watch(calls, []);
-      follower = new Follower(watch, coordinator, systemClock, () => {
-        this.#followers.delete(graceMs);
-        watch.close();
-      });
+      const open = (listener: Listener) => new WatchStream(this.#lanes.background, {}, listener);
+      follower = new Follower(open, graceMs, systemClock, () => this.#followers.delete(graceMs));
       this.#followers.set(graceMs, follower);
     }
     return follower;

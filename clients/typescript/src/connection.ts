@@ -55,6 +55,12 @@ export class Connection {
     return stream;
   }
 
+  /** The next request connects anew. Those under way go on, and the session ends with them, or with its pings. */
+  reconnect(): void {
+    // An attempt to connect is given up by itself.
+    if (this.#current?.http2.connecting === false) this.#current.http2.close();
+  }
+
   /** Ends all streams, and every later one, with `reason`. */
   close(reason: Error): void {
     this.#closed = reason;

@@ -10,6 +10,7 @@ import {
   ErrorInfoSchema,
   RetryInfoSchema,
 } from "./gen/google/rpc/error_details_pb.js";
+import type { Refusal } from "./gen/pausewatch/v1/elicitation_service_pb.js";
 
 const DOMAIN = "pausewatch";
 /** The names of the limits of calls a second begin so. */
@@ -212,6 +213,13 @@ export function invalidField(field: string, description: string): InvalidFieldEr
 /** A deadline that passed on this side. */
 export function deadlineExceeded(afterMs: number): DeadlineExceededError {
   return new DeadlineExceededError(new ConnectError(`no answer within ${afterMs} ms`, Code.DeadlineExceeded));
+}
+
+/** A request of a stream that was refused, as the error of a call would be. */
+export function refusalError({ code, reason, message, retryAfter }: Refusal): CallError {
+  const info = { desc: ErrorInfoSchema, value: { reason, domain: DOMAIN } };
+  const retry = retryAfter === undefined ? [] : [{ desc: RetryInfoSchema, value: { retryDelay: retryAfter } }];
+  return fromStatus(new ConnectError(message, code as Code, { "grpc-status": `${code}` }, [info, ...retry]));
 }
 
 /** A stream that told nothing any more, or ended. */

@@ -6,11 +6,11 @@
  *    one full ttl again.
  * 3. None of this keeps the process alive: when it ends, the lease does.
  */
-import { performance } from "node:perf_hooks";
 import type { Calls } from "./calls.js";
 import { ElicitationExpiredError, ElicitationReleasedError, ElicitationUnknownError } from "./errors.js";
 import type { Elicitation } from "./messages.js";
-import { Backoff, pauseFor } from "./retry.js";
+import { Backoff } from "./retry.js";
+import { type Clock, systemClock } from "./stopwatch/clock.js";
 
 /** What is known of the lease of a hold. */
 export type Lease =
@@ -41,64 +41,76 @@ export class Renewal {
   readonly #elicitation: Elicitation;
   readonly #ttlMs: number;
   readonly #tell: (lease: Lease) => void;
+  readonly #clock: Clock;
   readonly #stopping = new AbortController();
-  #overdue: NodeJS.Timeout | undefined;
+  readonly #failed: Backoff;
+  #stopTimer: () => void = () => undefined;
+  #stopOverdue: () => void = () => undefined;
 
-  /** Begins to renew what was asked for at `openedAt`, by `performance.now()`. */
-  constructor(calls: Calls, elicitation: Elicitation, ttlMs: number, openedAt: number, tell: (lease: Lease) => void) {
+  /** Begins to renew what was asked for at `openedAt`, by the clock. */
+  constructor(
+    calls: Calls,
+    elicitation: Elicitation,
+    ttlMs: number,
+    openedAt: number,
+    tell: (lease: Lease) => void,
+    clock: Clock = systemClock,
+  ) {
     this.#calls = calls;
     this.#elicitation = elicitation;
     this.#ttlMs = ttlMs;
     this.#tell = tell;
-    void this.#run(openedAt);
+    this.#clock = clock;
+    this.#failed = new Backoff(Math.min(ttlMs / 30, 100), 2_000);
+    this.#watchForTheEnd();
+    this.#renewAt(openedAt + ttlMs / 3);
   }
 
   /** Says nothing any more. */
   stop(): void {
     this.renewNoMore();
-    clearTimeout(this.#overdue);
+    this.#stopOverdue();
   }
 
   /** From now on only says that the lease is over. */
   renewNoMore(): void {
+    this.#stopTimer();
     this.#stopping.abort();
   }
 
-  async #run(openedAt: number): Promise<void> {
+  #renewAt(at: number): void {
+    this.#stopTimer = this.#clock.timer(Math.max(at - this.#clock.now(), 0), () => void this.#renew());
+  }
+
+  async #renew(): Promise<void> {
+    if (this.#calls.closing.aborted) return;
     const { elicitationId, threadId } = this.#elicitation;
-    const request = { threadId, elicitationId, ttlMs: this.#ttlMs };
+    const { signal } = this.#stopping;
     const deadlineMs = Math.min(this.#calls.deadlineMs, this.#ttlMs / 3);
-    const stop = this.#stopping.signal;
-    const failed = new Backoff(Math.min(this.#ttlMs / 30, 100), 2_000);
-    let next = openedAt + this.#ttlMs / 3;
-    this.#watchForTheEnd();
-    for (;;) {
-      await pauseFor(Math.max(next - performance.now(), 0), false, stop, this.#calls.closing);
-      if (stop.aborted || this.#calls.closing.aborted) return;
-      const sent = performance.now();
-      try {
-        await this.#calls.renew(request, { deadlineMs, signal: stop });
-      } catch (error) {
-        if (stop.aborted) return;
-        const ending = endingOf(error);
-        if (ending !== undefined) {
-          clearTimeout(this.#overdue);
-          return this.#tell(ending);
-        }
-        next = performance.now() + failed.next();
-        continue;
+    const sent = this.#clock.now();
+    try {
+      await this.#calls.renew({ threadId, elicitationId, ttlMs: this.#ttlMs }, { deadlineMs, signal });
+    } catch (error) {
+      if (signal.aborted) return;
+      const ending = endingOf(error);
+      if (ending === undefined) {
+        this.#renewAt(this.#clock.now() + this.#failed.next());
+      } else {
+        this.#stopOverdue();
+        this.#tell(ending);
       }
-      if (stop.aborted) return;
-      failed.reset();
-      next = sent + this.#ttlMs / 3;
-      this.#watchForTheEnd();
-      this.#tell("held");
+      return;
     }
+    if (signal.aborted) return;
+    this.#failed.reset();
+    this.#renewAt(sent + this.#ttlMs / 3);
+    this.#watchForTheEnd();
+    this.#tell("held");
   }
 
   /** The server counted from some moment before its answer came: not later than a ttl from now the lease is over. */
   #watchForTheEnd(): void {
-    clearTimeout(this.#overdue);
-    this.#overdue = setTimeout(() => this.#tell("overdue"), this.#ttlMs).unref();
+    this.#stopOverdue();
+    this.#stopOverdue = this.#clock.timer(this.#ttlMs, () => this.#tell("overdue"));
   }
 }

@@ -73,7 +73,7 @@ export async function unary<R>(
 ): Promise<R> {
   const { deadlineMs, signal } = patience;
   const giveUp = performance.now() + deadlineMs;
-  const pauses = new Backoff(25, 1_000);
+  const pauses = callPauses();
   for (let retries = patience.retries; ; retries--) {
     signal?.throwIfAborted();
     line.closing.throwIfAborted();
@@ -87,14 +87,23 @@ export async function unary<R>(
       if (ended(status) && performance.now() + TICK_MS >= giveUp) throw deadlineExceeded(deadlineMs);
       error = fromStatus(status);
     }
-    const wait = callLessOftenMs(error);
-    const nobody = error instanceof UnavailableError || error instanceof StoreUnavailableError;
-    if (wait === undefined && !nobody) throw error;
-    const pause = pauses.next() + (wait ?? 0);
+    const pause = pauseAfter(error, pauses);
+    if (pause === undefined) throw error;
     // Waiting past the deadline would only hide the reason behind DEADLINE_EXCEEDED.
     if (retries <= 0 || performance.now() + pause >= giveUp) throw error;
     await pauseFor(pause, line.keepsAlive, line.closing, signal);
   }
+}
+
+export function callPauses(): Backoff {
+  return new Backoff(25, 1_000);
+}
+
+/** How long to wait before a call that ended so is made again; `undefined`: the error is final. */
+export function pauseAfter(error: CallError, pauses: Backoff): number | undefined {
+  const wait = callLessOftenMs(error);
+  const nobody = error instanceof UnavailableError || error instanceof StoreUnavailableError;
+  return wait === undefined && !nobody ? undefined : pauses.next() + (wait ?? 0);
 }
 
 /** Waits; an abort of one of the signals ends it sooner, and is for the caller to look at. */

@@ -69,11 +69,11 @@ export function withEnvironment(
     return names.map((name) => environment[name]).find(Boolean);
   });
   const { address } = variables;
-  if (address && !options.address) within(variableOf("address"), () => parseAddress(address));
+  if (address && options.address === undefined) within(variableOf("address"), () => parseAddress(address));
   const given = layer((option) => options[option]);
   return over(
     over(given, variables),
-    layer((option) => file[NAMES[option]]),
+    layer((option) => file[NAMES[option]] || undefined),
   );
 }
 
@@ -81,9 +81,9 @@ function variableOf(option: keyof ConnectionOptions): string {
   return `PAUSEWATCH_${NAMES[option].toUpperCase()}`;
 }
 
-/** What one source says; empty counts as not said. */
+/** What one source says. */
 function layer(say: (option: keyof ConnectionOptions) => string | undefined): ConnectionOptions {
-  return Object.fromEntries(OPTIONS.map((option) => [option, say(option) || undefined]));
+  return Object.fromEntries(OPTIONS.map((option) => [option, say(option)]));
 }
 
 /** Each setting of `upper`, or if it has none, that of `lower`. */
@@ -104,8 +104,8 @@ function isEncrypted({ address }: ConnectionOptions): boolean {
  * @throws {ConfigError} They are wrong, or a file that they name cannot be read or has no certificate or key that can be used.
  */
 export function settingsOf(options: ConnectionOptions): Settings {
-  const address = parseAddress(options.address || DEFAULT_ADDRESS);
-  const token = options.token || undefined;
+  const { token } = options;
+  const address = parseAddress(options.address ?? DEFAULT_ADDRESS);
   if (token !== undefined) checkToken(token, address);
   return { address, threadId: options.threadId || undefined, token, tls: readTls(options, address) };
 }

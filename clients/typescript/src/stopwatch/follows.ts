@@ -4,7 +4,6 @@
  * 1. A thread that is awaited several times is followed once, until the last of these waits ends.
  * 2. The union of their pauses is settled at every change while all of them are heard, and not within a gap: see `PausedUnion`.
  */
-import type { Joined } from "./paused-time.js";
 import { PausedUnion } from "./paused-union.js";
 import type { Observer, ThreadClock, Waiter } from "./thread.js";
 
@@ -14,40 +13,33 @@ export class Follow {
   readonly joinedAt: number;
   /** How many wait for it. */
   awaited = 1;
-  readonly #assumed: number;
-  #joined: Joined | undefined;
-  /** From the thread's paused time to the one since it joined. */
-  #shift: number;
-  #settled = 0;
+  /** The thread's paused time when it joined, as far as is known. */
+  #base: number;
+  #used = 0;
 
   constructor(thread: ThreadClock, now: number) {
-    const { pausedTime, joined } = thread.join(now);
     this.thread = thread;
     this.joinedAt = now;
-    this.#assumed = pausedTime;
-    this.#joined = joined;
-    this.#shift = -pausedTime;
+    this.#base = thread.pausedTime(now);
+  }
+
+  /** How long the thread has been paused since it joined. */
+  pausedTime(now: number): number {
+    return this.thread.pausedTime(now) - this.#base;
   }
 
   /**
-   * How long the thread has been paused since it joined. At which paused time that was is only assumed; the next state says it. The difference
-   * may be from before, so it counts no more than the time since. What was settled meanwhile is never charged again: a pause of the
-   * stopwatch's own may have been in it.
+   * What was assumed when it joined may have been wrong: neither is time before that charged, nor a pause before it credited. What was used
+   * meanwhile is never charged again: a pause of the stopwatch's own may have been in it.
    */
-  pausedTime(now: number): number {
-    const place = this.#joined?.place;
-    if (place !== undefined) {
-      const { at, pausedTime } = place;
-      const growth = Math.min(Math.max(pausedTime - this.#assumed, 0), Math.max(at - this.joinedAt, 0));
-      this.#shift = Math.max(growth, this.#settled) - pausedTime;
-      this.#joined = undefined;
-    }
-    return this.thread.pausedTime(now) + this.#shift;
+  correct(now: number): void {
+    const pausedTime = this.pausedTime(now);
+    this.#base += pausedTime - Math.max(Math.min(pausedTime, now - this.joinedAt), this.#used);
   }
 
   /** The stopwatch has used the paused time of `now`. */
-  settle(now: number): void {
-    this.#settled = this.pausedTime(now);
+  use(now: number): void {
+    this.#used = this.pausedTime(now);
   }
 }
 
@@ -82,10 +74,15 @@ export class Follows implements Observer {
 
   /** The stopwatch has used the paused time of `now`. */
   used(now: number): void {
-    for (const follow of this.#follows.values()) follow.settle(now);
+    for (const follow of this.#follows.values()) follow.use(now);
   }
 
-  /** One of them changes. */
+  /** One of them has changed, or is not heard any more. */
+  correct(now: number): void {
+    for (const follow of this.#follows.values()) follow.correct(now);
+  }
+
+  /** Until now all were as they are known. */
   settle(now: number): void {
     if (this.unlinked.length === 0) this.#union.settle(now, this.#pausedTimes(now));
   }
@@ -99,10 +96,8 @@ export class Follows implements Observer {
 
   /** Follows one that is not followed yet. The first is its own. */
   add(thread: ThreadClock, now: number): void {
-    if (this.#follows.size > 0) {
-      this.settle(now);
-      for (const observed of [...this.all.map((follow) => follow.thread), thread]) observed.observe(this);
-    }
+    this.settle(now);
+    thread.observe(this);
     const follow = new Follow(thread, now);
     this.#follows.set(thread.threadId, follow);
     this.#union.add(thread.threadId, follow.pausedTime(now));

@@ -5,8 +5,8 @@
  * the look after its timer finds it. Only then, standing still, does it wait to be told.
  *
  * 1. Nothing but a look decides: after any wake-up, the state is read again.
- * 2. It expires only after the coordinator, asked once more after the time ran out, said that the thread runs (G1), or when it could not be
- *    asked for the whole grace. Only its limit on wall time ends it without: no pause and no question extends that.
+ * 2. It expires only after the coordinator, asked once more after the time ran out, confirmed that the thread runs (G1), or when it has not
+ *    answered for the whole grace. Only its limit on wall time ends it without: no pause and no question extends that.
  * 3. Expired is for ever; stopped is for ever too, and is never followed by expired.
  */
 import type { Clock } from "./clock.js";
@@ -14,9 +14,7 @@ import { Follows } from "./follows.js";
 import { Meter } from "./meter.js";
 import type { ThreadClock, Waiter } from "./thread.js";
 
-/** Between two questions to a coordinator that cannot be asked; up to twice as long, at random. */
-const ASK_AGAIN_MS = 500;
-/** However short the grace is, a question gets this much time. */
+/** However short the grace is, a confirmation that can be requested gets this much time. */
 const SHORTEST_ASK_MS = 250;
 
 /** Which limit ended a timeout: that on unpaused time, or that on wall time. */
@@ -32,6 +30,8 @@ export class Stopwatch implements Waiter {
   #over: EndedBy | "stopped" | undefined;
   /** What was elapsed when it was stopped. */
   #final: number | undefined;
+  /** When a look has found that the time is out. */
+  #ranOutSeen: number | undefined;
   #stopTimer: (() => void) | undefined;
 
   /** Runs from now on. `limitMs`, `maxWallMs`: Infinity for none. */
@@ -127,6 +127,7 @@ export class Stopwatch implements Waiter {
     }
     const paused = this.#follows.paused(now);
     if (paused.length > 0) {
+      this.#ranOutSeen = undefined;
       for (const thread of paused) thread.await(this);
       const valid = paused.map(({ validUntil }) => validUntil ?? Number.POSITIVE_INFINITY);
       this.#lookAfter(Math.min(...valid) - now);
@@ -134,6 +135,7 @@ export class Stopwatch implements Waiter {
     }
     const left = this.#meter.left(now, pausedTime);
     if (left > 0) {
+      this.#ranOutSeen = undefined;
       // What is known of a thread that is not heard is only assumed: it may be corrected before the time is out.
       for (const thread of this.#follows.unlinked) thread.await(this);
       this.#lookAfter(left);
@@ -142,44 +144,25 @@ export class Stopwatch implements Waiter {
     this.#confirm(now, now + left);
   }
 
-  /** Sees to it that the coordinator is asked about every thread, and expires when that is settled. */
+  /** Sees to it that every thread is confirmed, and expires when that is settled. */
   #confirm(now: number, ranOut: number): void {
-    const follows = this.#follows.all;
-    for (const { thread } of follows) if (thread.asked(ranOut).is === "notYet") thread.ask(ranOut);
-    // One is enough to wait for: its end is a look, and so is that of the next.
-    const thread = follows.map((follow) => follow.thread).find((each) => each.asked(ranOut).is !== "answered");
-    if (thread === undefined) {
+    this.#ranOutSeen ??= now;
+    const open = this.#follows.all.filter(({ thread }) => !thread.isConfirmed(ranOut));
+    // The grace is one budget, whichever thread has used it.
+    const graceLeft = Math.min(...this.#follows.all.map(({ thread, joinedAt }) => thread.graceLeftMs(joinedAt)));
+    const giveUp = Math.max(ranOut + graceLeft, ...open.map(({ thread }) => this.#leastWait(thread)));
+    if (open.length === 0 || now >= giveUp) {
       this.#expire("limit");
       return;
     }
-    // The grace is one budget, whichever thread has used it.
-    const graceLeft = follows.map((follow) => follow.thread.graceLeftMs(follow.joinedAt));
-    this.#await(thread, now, ranOut, ranOut + Math.min(...graceLeft));
+    for (const { thread } of open) thread.awaitConfirmation(this, ranOut);
+    this.#lookAfter(giveUp - now);
   }
 
-  /** Waits until `thread` was asked about. */
-  #await(thread: ThreadClock, now: number, ranOut: number, giveUp: number): void {
-    const asked = thread.asked(ranOut);
-    if (asked.is === "notYet") {
-      // A question that began too early is under way; the next one follows it.
-      thread.awaitAnswer(this);
-      this.#lookAfter(Math.max(giveUp - now, SHORTEST_ASK_MS));
-      return;
-    }
-    const patient = asked.is === "underWay" && !asked.failed;
-    const enough = patient ? Math.max(giveUp, asked.began + SHORTEST_ASK_MS) : giveUp;
-    if (now >= enough) {
-      this.#expire("limit");
-    } else if (asked.is === "underWay") {
-      thread.awaitAnswer(this);
-      this.#lookAfter(enough - now);
-    } else {
-      const pause = ASK_AGAIN_MS * (1 + Math.random());
-      this.#after(Math.min(pause, giveUp - now), () => {
-        if (this.#clock.now() < giveUp) thread.ask(ranOut);
-        this.look();
-      });
-    }
+  /** Until when a confirmation is waited for at least. */
+  #leastWait({ threadId, coordinator }: ThreadClock): number {
+    if (!coordinator.isOpen) return Number.NEGATIVE_INFINITY;
+    return (coordinator.sentAt(threadId) ?? this.#ranOutSeen ?? 0) + SHORTEST_ASK_MS;
   }
 
   #expire(by: EndedBy): void {
@@ -187,18 +170,10 @@ export class Stopwatch implements Waiter {
     this.#onExpired();
   }
 
-  #lookAfter(ms: number): void {
-    this.#after(ms, () => this.look());
-  }
-
   /** Infinity: never. At the end of the wall time it looks at the latest. */
-  #after(ms: number, action: () => void): void {
-    const wallLeft = this.#wallEnd - this.#clock.now();
-    if (wallLeft <= ms && wallLeft < Number.POSITIVE_INFINITY) {
-      this.#stopTimer = this.#clock.timer(Math.max(wallLeft, 0), () => this.look());
-    } else if (ms < Number.POSITIVE_INFINITY) {
-      this.#stopTimer = this.#clock.timer(ms, action);
-    }
+  #lookAfter(ms: number): void {
+    const wait = Math.min(ms, Math.max(this.#wallEnd - this.#clock.now(), 0));
+    if (wait < Number.POSITIVE_INFINITY) this.#stopTimer = this.#clock.timer(wait, () => this.look());
   }
 
   #rest(): void {

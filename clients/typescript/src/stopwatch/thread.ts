@@ -1,65 +1,54 @@
 /**
- * One thread as its stopwatches share it: its paused time, who waits for a change of it, and the question to the coordinator that comes before an
- * expiry.
+ * One thread as its stopwatches share it: its paused time, who waits for a change of it, and the confirmation that comes before an expiry.
  *
- * 1. Pausing changes one record and wakes no task (only the union of a stopwatch that awaits other threads is settled). Only a resume, a break and its end wake the waiters, and only those who wait for the
- *    thread; who waits for a timer is not among them.
- * 2. At most one call per thread is in flight at a time. An answer counts for a stopwatch only if the question began after its time
- *    ran out: an earlier one may have missed an increment that was acknowledged since (G1).
- * 3. A question is answered also when the one who asked has gone.
+ * 1. A change corrects what its stopwatches have assumed, and wakes none of them. Only a resume, a break and its end wake the waiters, and only
+ *    those who wait for the thread; who waits for a timer is not among them.
+ * 2. A confirmation counts for a stopwatch only if it was requested after its time ran out: an earlier one may have missed an increment that
+ *    was acknowledged since (G1).
+ * 3. Who waits for a confirmation looks at every break too: what was requested is lost with the stream.
  */
 import type { PauseState } from "../messages.js";
 import { versionOf } from "../version.js";
+import type { WatchStream } from "../watch/stream.js";
 import type { Clock } from "./clock.js";
-import { type Joined, PausedTimeTracker, type Via } from "./paused-time.js";
+import { PausedTimeTracker } from "./paused-time.js";
 
-/** How to ask, and how long to be patient; the same for all threads of a follower. */
-export interface Coordinator {
-  /** Rejects if there is no answer. */
-  ask(threadId: string): Promise<PauseState>;
-  /** How long what cannot be confirmed counts. */
-  readonly graceMs: number;
-}
-
-/** What is known about a question that began at some moment or later. */
-export type Asked =
-  | { readonly is: "answered" | "failed" }
-  /** It began then and is not over; `failed`: one before it failed. */
-  | { readonly is: "underWay"; readonly began: number; readonly failed: boolean }
-  | { readonly is: "notYet" };
+/** How to ask: the part of a stream that a thread needs. */
+export type Coordinator = Pick<WatchStream, "isOpen" | "confirm" | "forget" | "sentAt">;
 
 /** Who waits to be told that it must look again. */
 export interface Waiter {
   look(): void;
 }
 
-/** Who settles at every change, before anybody looks. */
+/** Who has assumed something of a thread. */
 export interface Observer {
+  /** Before a break: until then all was as it is known. After a state: all is as it is known. */
   settle(now: number): void;
+  /** After a state or a break. */
+  correct(now: number): void;
 }
 
 export class ThreadClock {
   readonly threadId: string;
-  readonly #coordinator: Coordinator;
+  readonly coordinator: Coordinator;
+  readonly #graceMs: number;
   readonly #clock: Clock;
   readonly #tracker: PausedTimeTracker;
   /** Told when the thread changes. */
   readonly #waiting = new Set<Waiter>();
-  /** Told when a question was answered, or failed. */
+  /** Told when a confirmation has come, or is lost. */
   readonly #asking = new Set<Waiter>();
   readonly #observers = new Set<Observer>();
-  /** When the question under way began. */
-  #underWay: number | undefined;
-  /** It began too early for somebody. */
-  #again = false;
-  /** When the last question that is over began, and whether it was answered. */
-  #last: { readonly began: number; readonly answered: boolean } | undefined;
+  /** When the latest confirmation was requested. */
+  #confirmedSince = Number.NEGATIVE_INFINITY;
 
-  constructor(threadId: string, coordinator: Coordinator, clock: Clock) {
+  constructor(threadId: string, coordinator: Coordinator, graceMs: number, clock: Clock) {
     this.threadId = threadId;
-    this.#coordinator = coordinator;
+    this.coordinator = coordinator;
+    this.#graceMs = graceMs;
     this.#clock = clock;
-    this.#tracker = new PausedTimeTracker(clock.now(), coordinator.graceMs);
+    this.#tracker = new PausedTimeTracker(clock.now(), graceMs);
   }
 
   /**
@@ -67,7 +56,7 @@ export class ThreadClock {
    * of it, since the stopwatch joined.
    */
   graceLeftMs(joined: number): number {
-    return this.#coordinator.graceMs - this.#tracker.unconfirmedPause(joined);
+    return this.#graceMs - this.#tracker.unconfirmedPause(joined);
   }
 
   /** The thread's state is known, and the watch is heard. */
@@ -91,29 +80,36 @@ export class ThreadClock {
     return this.#tracker.validUntil;
   }
 
-  join(now: number): { pausedTime: number; joined: Joined } {
-    return this.#tracker.join(now);
-  }
-
   /** The watch has not been heard any more for so long. */
   disconnect(silentForMs = 0): void {
     const now = this.#clock.now();
-    // Until then it was exact.
-    this.#settle(now - silentForMs);
-    if (this.#tracker.disconnect(now, now - silentForMs)) wake(this.#waiting);
+    for (const observer of this.#observers) observer.settle(now - silentForMs);
+    const mustLook = this.#tracker.disconnect(now, now - silentForMs);
+    for (const observer of this.#observers) observer.correct(now);
+    if (mustLook) wake(this.#waiting);
+    wake(this.#asking);
   }
 
   /** Takes a state. */
-  apply(state: PauseState, via: Via): void {
+  apply(state: PauseState): void {
     const now = { at: this.#clock.now(), slept: this.#clock.slept() };
     // A negative total is no server of ours; it credits nothing.
     const seen = { version: versionOf(state), paused: state.paused, total: Math.max(state.pausedTotalMs, 0) };
-    const mustLook = this.#tracker.apply(now, seen, via);
-    this.#settle(now.at);
+    const mustLook = this.#tracker.apply(now, seen);
+    for (const observer of this.#observers) observer.correct(now.at);
+    for (const observer of this.#observers) observer.settle(now.at);
     if (mustLook) wake(this.#waiting);
   }
 
-  /** `observer` settles at every change from now on. */
+  /** Takes the state that was asked for at `sentAt`. `isWatched`: changes of it will come. */
+  confirm(state: PauseState, sentAt: number, isWatched: boolean): void {
+    this.#confirmedSince = sentAt;
+    this.apply(state);
+    if (isWatched) wake(this.#asking);
+    else this.disconnect();
+  }
+
+  /** `observer` is told of every change from now on. */
   observe(observer: Observer): void {
     this.#observers.add(observer);
   }
@@ -122,55 +118,26 @@ export class ThreadClock {
     this.#observers.delete(observer);
   }
 
-  #settle(now: number): void {
-    for (const observer of this.#observers) observer.settle(now);
-  }
-
   /** `waiter` looks once, after the next change of the thread that it must know of. */
   await(waiter: Waiter): void {
     this.#waiting.add(waiter);
   }
 
-  /** `waiter` looks once, after the end of the question under way. */
-  awaitAnswer(waiter: Waiter): void {
+  /** Whether a confirmation has come that was requested at `since` or later. */
+  isConfirmed(since: number): boolean {
+    return this.#confirmedSince >= since;
+  }
+
+  /** Asks for a confirmation of `since` or later; `waiter` looks once, when one has come or is lost. */
+  awaitConfirmation(waiter: Waiter, since: number): void {
     this.#asking.add(waiter);
+    this.coordinator.confirm(this.threadId, since);
   }
 
   leave(waiter: Waiter): void {
     this.#waiting.delete(waiter);
     this.#asking.delete(waiter);
-  }
-
-  /** What became of a question that began at `since` or later. */
-  asked(since: number): Asked {
-    const last = this.#last !== undefined && this.#last.began >= since ? this.#last : undefined;
-    if (last?.answered) return { is: "answered" };
-    if (this.#underWay !== undefined && this.#underWay >= since) {
-      return { is: "underWay", began: this.#underWay, failed: last !== undefined };
-    }
-    return { is: last === undefined ? "notYet" : "failed" };
-  }
-
-  /** Asks the coordinator, unless a question that began at `since` or later is under way. */
-  ask(since: number): void {
-    if (this.#underWay === undefined) void this.#put();
-    else if (this.#underWay < since) this.#again = true;
-  }
-
-  async #put(): Promise<void> {
-    this.#underWay = this.#clock.now();
-    while (this.#underWay !== undefined) {
-      const began: number = this.#underWay;
-      const known = this.#tracker.version;
-      const state = await this.#coordinator.ask(this.threadId).catch(() => undefined);
-      if (state !== undefined) this.apply(state, { by: "asking", known });
-      this.#last = { began, answered: state !== undefined };
-      const again = this.#again;
-      this.#again = false;
-      this.#underWay = again ? this.#clock.now() : undefined;
-      wake(this.#asking);
-      if (!again) return;
-    }
+    if (this.#asking.size === 0) this.coordinator.forget(this.threadId);
   }
 }
 

@@ -74,7 +74,9 @@ export class PausableTimeout implements Disposable {
     this.#stopwatch = new Stopwatch(limitMs, maxWallMs, clock, () => this.#expire());
     this.#threadId = threadId;
     this.#follower = follower();
-    this.#leaves.set(threadId, this.#follower.register(threadId, this.#stopwatch).leave);
+    const { thread, leave } = this.#follower.enter(threadId);
+    this.#leaves.set(threadId, leave);
+    this.#stopwatch.follow(thread);
   }
 
   /**

@@ -9,7 +9,7 @@ export type WatchEvent =
    * The state of every watched thread has been delivered; changes follow. Repeated after every reconnection and after threads were added.
    */
   | { readonly type: "snapshotComplete" }
-  /** From here on nothing is known of these threads until their next state comes. The watch is trying again. */
+  /** From here on nothing is known of these threads until their next state comes. The watch is trying again; a thread that the token does not open, when it reconnects. */
   | DisconnectedEvent;
 
 export interface StateEvent {

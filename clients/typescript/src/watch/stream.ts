@@ -1,16 +1,20 @@
 /**
- * One stream of a watch, opened again whenever it breaks.
+ * One stream of `Watch`, for a set of threads that may change while it is open. It is opened again whenever it breaks.
  *
- * 1. A stream without a message for two heartbeats counts as dead, even if TCP reports no error. Only time spent waiting for the stream counts: a slow reader
- *    does not break its own stream.
- * 2. While its listener has no room the stream is not read: HTTP/2 flow control tells the server, which keeps only the latest state of each
+ * 1. After each break the whole set is sent again: there is no cursor.
+ * 2. A stream without a message for two heartbeats counts as dead, even if TCP reports no error; sooner, if it owes the answer to a confirmation. Only
+ *    time spent waiting for the stream counts: neither a slow reader nor a program that was held up breaks its own stream.
+ * 3. While its listener has no room the stream is not read: HTTP/2 flow control tells the server, which keeps only the latest state of each
  *    thread.
  */
+import { PassThrough } from "node:stream";
 import { ConnectError } from "@connectrpc/connect";
 import type { Calls } from "../calls.js";
-import { type CallError, fromStatus, unavailable } from "../errors.js";
+import { CallError, fromStatus, LimitExceededError, refusalError, unavailable } from "../errors.js";
+import type { Refusal, WatchResponse } from "../gen/pausewatch/v1/elicitation_service_pb.js";
 import { type PauseState, pauseStateOf } from "../messages.js";
 import { Backoff, pauseFor } from "../retry.js";
+import { Requests } from "./requests.js";
 
 /**
  * The time within which the server promises a heartbeat. A connection that ends after a longer silence was dead during it: its end is what a
@@ -19,87 +23,289 @@ import { Backoff, pauseFor } from "../retry.js";
 const HEARTBEAT_MS = 15_000;
 /** The longest silence. */
 const SILENCE_MS = 2 * HEARTBEAT_MS;
-/** The first pause before a stream is opened again, and the longest; each with up to as much again at random. */
+/** The longest silence before the answer to a confirmation: at first, doubled until an answer comes, and at least on a new stream. */
+const ANSWER_MS = 250;
+const FIRST_ANSWER_MS = 2_000;
+/** A timer that is later than this was held up by its own program. */
+const HELD_UP_MS = 20;
+/** Before a stream is opened again: at first, at most, and at most while a confirmation waits; each with up to as much again at random. */
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 3_000;
+const CONFIRMING_PAUSE_MS = 200;
+/** After a refusal that does not say when to try again. */
+const TRY_AGAIN_MS = 1_000;
 
-/** Receives what a stream brings. */
+/** Receives what the stream brings. */
 export interface Listener {
+  /** The threads that a new stream is to watch, or with all threads those that it must tell in any case. */
+  threadIds(): Iterable<string>;
   state(state: PauseState): void;
-  /** Each thread was told once since the stream was opened. */
+  /** The states that were asked for by `confirm`, at `sentAt`. */
+  confirmed(states: readonly PauseState[], sentAt: number): void;
+  /** Each thread was told since the stream was opened. */
   complete(): void;
+  /** The stream goes on without these. */
+  refused(threadIds: readonly string[], error: CallError): void;
   /** The stream broke or could not be opened. It reopens by itself. */
   broken(error: CallError, silentForMs: number): void;
-  /** Nothing has changed. */
-  alive(): void;
   /** Resolves when more can be told. */
   room(): Promise<void> | undefined;
 }
 
-/** Streams the states of `threadIds` (none: of every thread) to `listener` until `stop` is aborted. */
-export async function runStream(
-  calls: Calls,
-  threadIds: string[],
-  includeElicitations: boolean,
-  listener: Listener,
-  stop: AbortSignal,
-): Promise<void> {
-  const pauses = new Backoff(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
-  while (!stop.aborted && !calls.closing.aborted) {
-    const attempt = new AbortController();
-    const end = () => attempt.abort();
-    stop.addEventListener("abort", end);
-    const { complete, error, lastMessage } = await read(calls, threadIds, includeElicitations, listener, attempt);
-    stop.removeEventListener("abort", end);
-    if (stop.aborted || calls.closing.aborted) return;
-    const silentForMs = lastMessage === undefined ? 0 : performance.now() - lastMessage;
-    listener.broken(error, silentForMs >= HEARTBEAT_MS ? silentForMs : 0);
-    if (complete) pauses.reset();
-    // Also after a stream that worked: the clients of a restarted server must not all come back at once.
-    await pauseFor(pauses.next(), calls.keepsAlive, stop);
-  }
+export interface StreamOptions {
+  readonly allThreads?: boolean;
+  readonly includeElicitations?: boolean;
 }
 
-/** Reads to the end of one stream: whether its snapshot was complete, why it ended, and when its last message came. */
-async function read(
-  calls: Calls,
-  threadIds: string[],
-  includeElicitations: boolean,
-  listener: Listener,
-  attempt: AbortController,
-): Promise<{ complete: boolean; error: CallError; lastMessage: number | undefined }> {
-  const { signal } = attempt;
-  let complete = false;
-  let silent: CallError | undefined;
-  let lastMessage: number | undefined;
-  const giveUpAfter = (ms: number) =>
-    setTimeout(() => {
-      silent = unavailable(`the watch was silent for ${ms} ms`);
-      attempt.abort();
-    }, ms).unref();
-  let silence = giveUpAfter(Math.min(calls.deadlineMs, SILENCE_MS));
-  try {
-    for await (const { event } of calls.watch(threadIds, includeElicitations, signal)) {
-      if (signal.aborted) break;
-      clearTimeout(silence);
-      if (event.case === "pauseState") {
-        listener.state(pauseStateOf(event.value));
-      } else if (event.case === "snapshotComplete") {
-        complete = true;
-        listener.complete();
-      } else {
-        // An event of a newer server is a sign of life too.
-        listener.alive();
+/** What is known of a stream that is open. */
+class Open {
+  readonly outbox = new PassThrough({ objectMode: true });
+  readonly ending = new AbortController();
+  /** When it was opened, or brought its last message, or its reader was ready for more. */
+  heardAt = performance.now();
+  hasMessage = false;
+  /** Its first request was answered. */
+  answered = false;
+  requests = 0;
+  readerIsSlow = false;
+  silent: CallError | undefined;
+  watchdog: NodeJS.Timeout | undefined;
+  sendAgain: NodeJS.Timeout | undefined;
+}
+
+export class WatchStream {
+  readonly #calls: Calls;
+  readonly #options: StreamOptions;
+  readonly #listener: Listener;
+  readonly #requests = new Requests();
+  readonly #stop = new AbortController();
+  #open: Open | undefined;
+  #answerMs = ANSWER_MS;
+  #planned = false;
+  /** Ends a wait for a thread to watch, or the pause before the next stream. */
+  #wake: () => void = () => undefined;
+
+  constructor(calls: Calls, options: StreamOptions, listener: Listener) {
+    this.#calls = calls;
+    this.#options = options;
+    this.#listener = listener;
+  }
+
+  start(): void {
+    void this.#run();
+  }
+
+  close(): void {
+    this.#stop.abort();
+    this.#wake();
+  }
+
+  /** Whether a stream is open or being opened. */
+  get isOpen(): boolean {
+    return this.#open !== undefined;
+  }
+
+  add(threadId: string): void {
+    this.#requests.add(threadId);
+    this.#plan();
+  }
+
+  remove(threadId: string): void {
+    this.#requests.remove(threadId);
+    this.#plan();
+  }
+
+  /** Asks for the state that a thread has at `since` or later, unless that is under way. A break ends that: whoever still needs it asks again. */
+  confirm(threadId: string, since: number): void {
+    const now = performance.now();
+    const wasConfirming = this.#requests.confirmingSince(now) !== undefined;
+    this.#requests.confirm(threadId, since, now);
+    this.#plan();
+    if (!wasConfirming && this.#open !== undefined) this.#watchOver(this.#open);
+  }
+
+  /** Nobody needs the confirmation any more. */
+  forget(threadId: string): void {
+    this.#requests.forget(threadId);
+  }
+
+  /** When the confirmation that is under way was requested. */
+  sentAt(threadId: string): number | undefined {
+    return this.#requests.sentAt(threadId);
+  }
+
+  /** Whether changes of the thread will come. */
+  watches(threadId: string): boolean {
+    return this.#requests.watches(threadId);
+  }
+
+  /** Sends soon: what changes in one turn of the event loop shares a request. */
+  #plan(): void {
+    if (this.#planned) return;
+    this.#planned = true;
+    setImmediate(() => {
+      this.#planned = false;
+      this.#wake();
+      this.#send();
+    });
+  }
+
+  #send(): void {
+    const open = this.#open;
+    if (open === undefined) return;
+    const now = performance.now();
+    const isFirst = open.requests === 0;
+    const changes = this.#requests.next(now);
+    clearTimeout(open.sendAgain);
+    const wait = this.#requests.heldBackMs(now);
+    if (wait !== undefined) open.sendAgain = setTimeout(() => this.#send(), Math.ceil(wait)).unref();
+    if (changes === undefined && !(isFirst && this.#options.allThreads)) return;
+    open.requests++;
+    open.outbox.write({ add: [], remove: [], confirm: [], ...changes, ...(isFirst && this.#options) });
+    this.#watchOver(open);
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stop;
+    const pauses = new Backoff(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
+    while (!signal.aborted && !this.#calls.closing.aborted) {
+      this.#requests.restart(this.#listener.threadIds());
+      if (!this.#options.allThreads && this.#requests.isComplete) {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+        continue;
       }
-      const room = listener.room();
-      if (room !== undefined) await room;
-      lastMessage = performance.now();
-      silence = giveUpAfter(SILENCE_MS);
+      const { answered, error, silentForMs } = await this.#read();
+      this.#requests.disconnected(answered);
+      if (signal.aborted) return;
+      this.#listener.broken(error, silentForMs);
+      if (answered) pauses.reset();
+      // Also after a stream that worked: the clients of a restarted server must not all come back at once.
+      await this.#pause(pauses.next());
     }
-    return { complete, error: silent ?? unavailable("the watch ended"), lastMessage };
-  } catch (error) {
-    return { complete, error: silent ?? fromStatus(ConnectError.from(error)), lastMessage };
-  } finally {
-    clearTimeout(silence);
+  }
+
+  async #pause(ms: number): Promise<void> {
+    const began = performance.now();
+    const confirming = Math.min(ms, CONFIRMING_PAUSE_MS * (1 + Math.random()));
+    while (!this.#stop.signal.aborted && !this.#calls.closing.aborted) {
+      const now = performance.now();
+      const left = began + (this.#requests.confirmingSince(now) === undefined ? ms : confirming) - now;
+      if (left <= 0) return;
+      const woken = new AbortController();
+      this.#wake = () => woken.abort();
+      await pauseFor(left, this.#calls.keepsAlive, woken.signal, this.#calls.closing);
+    }
+  }
+
+  /** One stream, to its end: whether its first request was answered, why it ended, and how long it was silent before. */
+  async #read(): Promise<{ answered: boolean; error: CallError; silentForMs: number }> {
+    const open = new Open();
+    const { signal } = open.ending;
+    const end = () => open.ending.abort();
+    this.#stop.signal.addEventListener("abort", end);
+    this.#open = open;
+    this.#send();
+    let error: CallError;
+    try {
+      for await (const message of this.#calls.watch(open.outbox, signal)) {
+        if (signal.aborted) break;
+        open.hasMessage = true;
+        open.heardAt = performance.now();
+        this.#receive(open, message);
+        const room = this.#listener.room();
+        if (room === undefined) continue;
+        open.readerIsSlow = true;
+        await room;
+        open.readerIsSlow = false;
+        open.heardAt = performance.now();
+      }
+      error = unavailable("the watch ended");
+    } catch (reason) {
+      error = reason instanceof CallError ? reason : fromStatus(ConnectError.from(reason));
+    }
+    this.#open = undefined;
+    end();
+    open.outbox.end();
+    clearTimeout(open.watchdog);
+    clearTimeout(open.sendAgain);
+    this.#stop.signal.removeEventListener("abort", end);
+    const silence = open.hasMessage ? performance.now() - open.heardAt : 0;
+    return {
+      answered: open.answered,
+      error: open.silent ?? error,
+      silentForMs: silence >= HEARTBEAT_MS ? silence : 0,
+    };
+  }
+
+  #receive(open: Open, { event }: WatchResponse): void {
+    switch (event.case) {
+      case "pauseState":
+        this.#listener.state(pauseStateOf(event.value));
+        return;
+      case "confirmation": {
+        const states = event.value.pauseStates.map(pauseStateOf);
+        const sentAt = this.#requests.sentAt(states[0]?.threadId ?? "");
+        if (sentAt !== undefined) this.#listener.confirmed(states, sentAt);
+        return;
+      }
+      case "snapshotComplete":
+        this.#requests.answered();
+        break;
+      case "refusal":
+        this.#refused(open, event.value);
+        break;
+      default:
+        // A heartbeat, or an event of a newer server.
+        return;
+    }
+    open.answered = true;
+    this.#answerMs = ANSWER_MS;
+    if (this.#requests.isComplete) this.#listener.complete();
+    this.#send();
+  }
+
+  #refused(open: Open, refusal: Refusal): void {
+    const error = refusalError(refusal);
+    const wait = (error instanceof LimitExceededError ? error.retryAfterMs : undefined) ?? TRY_AGAIN_MS;
+    const lost = this.#requests.refused(refusal.threadIds, performance.now() + wait);
+    if (lost.length > 0) this.#listener.refused(lost, error);
+    // What only a first request can say was refused with it.
+    if (open.requests === 1 && (this.#options.allThreads || this.#options.includeElicitations)) throw error;
+  }
+
+  /** Sees to it that the stream ends when it has been silent for too long. */
+  #watchOver(open: Open): void {
+    clearTimeout(open.watchdog);
+    const now = performance.now();
+    const due = open.readerIsSlow ? now + SILENCE_MS : this.#deadAt(open, now);
+    open.watchdog = setTimeout(() => this.#endIfDead(open, due), Math.max(due - now, 0)).unref();
+  }
+
+  #endIfDead(open: Open, due: number): void {
+    const now = performance.now();
+    // What came while the program was held up is not read yet.
+    if (now > due + HELD_UP_MS) open.heardAt = Math.max(open.heardAt, now - HELD_UP_MS);
+    const deadAt = this.#deadAt(open, now);
+    if (open.readerIsSlow || now < deadAt) {
+      this.#watchOver(open);
+      return;
+    }
+    const confirming = this.#requests.confirmingSince(now) !== undefined;
+    open.silent = unavailable(`the watch was silent for ${Math.round(deadAt - open.heardAt)} ms`);
+    if (confirming) this.#answerMs = Math.min(this.#answerMs * 2, SILENCE_MS);
+    open.ending.abort();
+    // The connection may be dead with it.
+    this.#calls.reconnect();
+  }
+
+  /** When the stream is dead, unless something comes. */
+  #deadAt(open: Open, now: number): number {
+    const silence = open.answered ? SILENCE_MS : Math.min(this.#calls.deadlineMs, SILENCE_MS);
+    const since = this.#requests.confirmingSince(now);
+    if (since === undefined) return open.heardAt + silence;
+    const answer = open.answered ? this.#answerMs : Math.max(this.#answerMs, FIRST_ANSWER_MS);
+    return Math.min(open.heardAt + silence, Math.max(open.heardAt, since) + answer);
   }
 }

@@ -1,16 +1,21 @@
 /**
  * A watch as its reader sees it: an iteration over what happens, across lost connections.
  *
- * 1. Memory is bounded by the set of threads, and for a watch of everything by `BACKLOG`: beyond that the streams are not read.
+ * 1. Memory is bounded by the set of threads, and for a watch of everything by `BACKLOG`: beyond that the stream is not read.
  * 2. A closed watch has no stream and no waiting reader.
+ * 3. Every disconnection is reported, and the first state after it carries `gap`; `pausedTotalMs` says what was missed.
+ * 4. A watch of all threads remembers those that are paused, so that a new stream tells what was resumed in a gap.
  */
 import type { Calls } from "../calls.js";
+import type { CallError } from "../errors.js";
 import { checkThreadId } from "../fields.js";
+import type { PauseState } from "../messages.js";
+import { isNoNews, type Version, versionOf } from "../version.js";
 import type { WatchEvent } from "./event.js";
-import { EventQueue } from "./queue.js";
-import { StreamSet } from "./stream-set.js";
+import { EventQueue, type Told } from "./queue.js";
+import { type Listener, WatchStream } from "./stream.js";
 
-/** Unread events after which the streams are not read any more. */
+/** Unread events after which the stream is not read any more. */
 const BACKLOG = 10_000;
 
 /** What a watch is to see. */
@@ -19,6 +24,15 @@ export interface WatchOptions {
   readonly includeElicitations?: boolean;
   /** Ends the watch: the iteration throws the signal's reason. */
   readonly signal?: AbortSignal;
+}
+
+interface Thread {
+  version: Version | undefined;
+  /** Changes may be missed before its next state. */
+  gap: boolean;
+  /** It was told to be disconnected, and nothing was heard since. */
+  isCut: boolean;
+  readonly told: Told;
 }
 
 interface Reader {
@@ -36,28 +50,28 @@ interface Reader {
  * an `await using` block, by its signal, or with its client.
  */
 export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, AsyncDisposable {
-  readonly #streams: StreamSet;
+  readonly #stream: WatchStream;
+  readonly #isOfAll: boolean;
+  readonly #threads = new Map<string, Thread>();
   readonly #queue = new EventQueue();
   readonly #readers: Reader[] = [];
   readonly #closing: AbortSignal;
   readonly #signal: AbortSignal | undefined;
-  /** For the streams, which wait until there is room in the queue. */
+  /** For the stream, which waits until there is room in the queue. */
   #room: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined;
   #state: "new" | "running" | "closed" = "new";
+  /** The present stream has told every thread. */
+  #isComplete = false;
+  /** Of all threads: told to be disconnected. */
+  #isCut = false;
 
   /** @internal */
   constructor(calls: Calls, threadIds: Iterable<string> | undefined, options: WatchOptions = {}) {
     const { includeElicitations = false, signal } = options;
     this.#closing = calls.closing;
     this.#signal = signal;
-    this.#streams = new StreamSet({
-      calls,
-      all: threadIds === undefined,
-      includeElicitations,
-      queue: this.#queue,
-      onNews: () => this.#deliver(),
-      room: () => this.#roomLeft(),
-    });
+    this.#isOfAll = threadIds === undefined;
+    this.#stream = new WatchStream(calls, { allThreads: this.#isOfAll, includeElicitations }, this.#listener());
     for (const threadId of threadIds ?? []) this.add(threadId);
   }
 
@@ -68,12 +82,16 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
    */
   add(threadId: string): void {
     checkThreadId(threadId);
-    this.#streams.add(threadId);
+    if (this.#isOfAll || this.#threads.has(threadId)) return;
+    this.#threads.set(threadId, newThread(true));
+    this.#isComplete = false;
+    this.#stream.add(threadId);
   }
 
   /** Watches one thread less. Events of it that wait to be read may still come. */
   remove(threadId: string): void {
-    this.#streams.remove(threadId);
+    if (this.#isOfAll || !this.#threads.delete(threadId)) return;
+    this.#stream.remove(threadId);
   }
 
   /**
@@ -95,7 +113,7 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
     this.#state = "closed";
     this.#closing.removeEventListener("abort", this.#close);
     this.#signal?.removeEventListener("abort", this.#close);
-    this.#streams.stop();
+    this.#stream.close();
     this.#room?.resolve();
     this.#dismiss();
   }
@@ -123,7 +141,74 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
     }
     this.#closing.addEventListener("abort", this.#close);
     this.#signal?.addEventListener("abort", this.#close);
-    this.#streams.start();
+    this.#stream.start();
+  }
+
+  /** A method of its own: none of these is for the reader to call. */
+  #listener(): Listener {
+    const telling =
+      <Arguments extends unknown[]>(tell: (...event: Arguments) => void) =>
+      (...event: Arguments) => {
+        if (this.#state === "closed") return;
+        tell(...event);
+        this.#deliver();
+      };
+    return {
+      threadIds: () => this.#threads.keys(),
+      state: telling((state: PauseState) => this.#take(state)),
+      confirmed: () => undefined,
+      complete: telling(() => this.#complete()),
+      refused: telling((threadIds: readonly string[], error: CallError) => this.#refused(threadIds, error)),
+      broken: telling((error: CallError, silentForMs: number) => this.#broken(error, silentForMs)),
+      room: () => this.#roomLeft(),
+    };
+  }
+
+  #take(state: PauseState): void {
+    const { threadId } = state;
+    let thread = this.#threads.get(threadId);
+    if (thread === undefined) {
+      if (!this.#isOfAll) return;
+      thread = newThread(!this.#isComplete);
+      this.#threads.set(threadId, thread);
+    }
+    this.#isCut = false;
+    thread.isCut = false;
+    if (this.#isOfAll && !state.paused) this.#threads.delete(threadId);
+    const version = versionOf(state);
+    if (!thread.gap && isNoNews(version, thread.version)) return;
+    this.#queue.state(state, thread.gap, thread.told);
+    thread.gap = false;
+    thread.version = version;
+  }
+
+  #complete(): void {
+    this.#isCut = false;
+    if (!this.#isComplete) this.#queue.snapshotComplete();
+    this.#isComplete = true;
+  }
+
+  #refused(threadIds: readonly string[], error: CallError): void {
+    if (this.#isOfAll) for (const threadId of threadIds) this.#threads.delete(threadId);
+    else this.#cut(threadIds, error, 0);
+  }
+
+  #broken(error: CallError, silentForMs: number): void {
+    this.#isComplete = false;
+    for (const thread of this.#threads.values()) thread.gap = true;
+    if (!this.#isOfAll) this.#cut([...this.#threads.keys()], error, silentForMs);
+    else if (!this.#isCut) this.#queue.disconnected(undefined, error, silentForMs);
+    this.#isCut = true;
+  }
+
+  /** Tells that these are not heard any more, each of them once. */
+  #cut(threadIds: readonly string[], error: CallError, silentForMs: number): void {
+    const news = threadIds.filter((threadId) => this.#threads.get(threadId)?.isCut === false);
+    for (const threadId of news) {
+      const thread = this.#threads.get(threadId);
+      if (thread !== undefined) thread.isCut = true;
+    }
+    if (news.length > 0) this.#queue.disconnected(news, error, silentForMs);
   }
 
   #deliver(): void {
@@ -157,4 +242,8 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
     }
     return this.#room.promise;
   }
+}
+
+function newThread(gap: boolean): Thread {
+  return { version: undefined, gap, isCut: false, told: { version: undefined } };
 }

@@ -3,11 +3,11 @@ import { getEventListeners } from "node:events";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Client, LimitExceededError, type PauseState, type Watch, type WatchEvent } from "../../src/index.js";
+import type { WatchRequest } from "../../src/gen/pausewatch/v1/elicitation_service_pb.js";
+import { Client, LimitExceededError, PermissionDeniedError, type Watch, type WatchEvent } from "../../src/index.js";
 import { settled } from "../support/clock.js";
 import { Coordinator, until } from "../support/coordinator.js";
 import { event, FakeCoordinator, silence } from "../support/fake.js";
-import { limited } from "../support/limited.js";
 
 async function next(watch: Watch): Promise<WatchEvent> {
   const { value } = await watch.next();
@@ -29,19 +29,22 @@ async function told(watch: Watch): Promise<string> {
   return `${threadId} ${revision} ${paused ? "paused" : "running"}${event.gap ? " gap" : ""}`;
 }
 
-/** A coordinator whose streams say what a test writes into them, one stream after the other, and that answers as the test says. */
-async function scripted(answer: () => Promise<Pick<PauseState, "revision" | "paused">>) {
+/** A coordinator whose streams say what a test writes into them, one stream after the other. */
+async function scripted() {
   const streams = Array.from({ length: 3 }, () => new PassThrough({ objectMode: true }));
-  const waiting = [...streams];
+  const requests: Pick<WatchRequest, "add" | "remove" | "confirm" | "allThreads">[][] = [];
   const fake = await FakeCoordinator.start({
-    async *watchPauseState() {
-      yield* waiting.shift() ?? [];
-    },
-    async getPauseState({ threadId }) {
-      return { pauseState: { threadId, ...(await answer()) } };
+    async *watch(sent) {
+      const received: (typeof requests)[number] = [];
+      const stream = streams[requests.push(received) - 1];
+      void (async () => {
+        for await (const { add, remove, confirm, allThreads } of sent)
+          received.push({ add, remove, confirm, allThreads });
+      })().catch(() => undefined);
+      yield* stream ?? [];
     },
   });
-  return { fake, streams: streams as [PassThrough, PassThrough, PassThrough] };
+  return { fake, requests, streams: streams as [PassThrough, PassThrough, PassThrough] };
 }
 
 async function type(watch: Watch) {
@@ -97,73 +100,28 @@ test("a watch of all tells what resumed in the gap", async () => {
   assert.deepEqual([told.get("stays"), told.get("resumes")], [1, 0]);
 });
 
-for (const paused of [false, true]) {
-  const state = paused ? "paused" : "running";
-  test(`g6: what was asked for after a break, ${state}, is not followed by older states`, async () => {
-    const { fake, streams } = await scripted(async () => ({ revision: 6n, paused }));
-    await using _ = fake;
-    using client = new Client({ address: fake.address });
-    await using watch = client.watch();
-    const [first, second, third] = streams;
-    first.write(event.state({ threadId: "a", revision: 1n, paused: true }));
-    first.end(event.snapshotComplete());
-    second.write(event.snapshotComplete());
-    assert.equal(await told(watch), "a 1 paused gap");
-    assert.equal(await told(watch), "snapshotComplete");
-    assert.equal(await told(watch), "disconnected");
-    assert.equal(await told(watch), `a 6 ${state} gap`);
-    assert.equal(await told(watch), "snapshotComplete");
-    // The stream was behind the answer.
-    for (let revision = 2n; revision <= 6n; revision++) {
-      second.write(event.state({ threadId: "a", revision, paused: revision % 2n === 1n }));
-    }
-    second.write(event.state({ threadId: "b", revision: 1n, paused: true }));
-    assert.equal(await told(watch), "b 1 paused");
-    second.write(event.state({ threadId: "a", revision: 7n, paused: true }));
-    assert.equal(await told(watch), "a 7 paused");
-    second.end();
-    assert.equal(await told(watch), "disconnected");
-    third.write(event.state({ threadId: "a", revision: 3n, paused: true }));
-    third.write(event.snapshotComplete());
-    assert.equal(await told(watch), "a 3 paused gap", "after the next break nothing is held back");
-  });
-}
-
-test("of everything, what the stream tells first needs no answer", async () => {
-  let answered = (_: Pick<PauseState, "revision" | "paused">) => {};
-  let questions = 0;
-  const { fake, streams } = await scripted(() => {
-    questions++;
-    return new Promise((resolve) => {
-      answered = resolve;
-    });
-  });
+test("of everything, a new stream tells what was paused before the break, and each state once", async () => {
+  const { fake, requests, streams } = await scripted();
   await using _ = fake;
   using client = new Client({ address: fake.address });
   await using watch = client.watch();
-  const [first, second, third] = streams;
+  const [first, second] = streams;
   first.write(event.state({ threadId: "a", revision: 1n, paused: true }));
-  first.end(event.snapshotComplete());
-  second.write(event.snapshotComplete());
+  first.write(event.state({ threadId: "b", revision: 1n, paused: true }));
+  first.write(event.snapshotComplete());
+  first.end(event.state({ threadId: "b", revision: 2n }));
   while ((await told(watch)) !== "disconnected");
-  await until(() => questions === 1);
+  second.write(event.state({ threadId: "c", revision: 1n, paused: true }));
   second.write(event.state({ threadId: "a", revision: 3n, paused: true }));
+  second.write(event.state({ threadId: "a", revision: 3n, paused: true }));
+  second.write(event.snapshotComplete());
+  second.write(event.state({ threadId: "a", revision: 4n }));
+  assert.equal(await told(watch), "c 1 paused gap");
   assert.equal(await told(watch), "a 3 paused gap");
-  answered({ revision: 2n, paused: false });
   assert.equal(await told(watch), "snapshotComplete");
-  second.end();
-  assert.equal(await told(watch), "disconnected");
-  third.write(event.snapshotComplete());
-  // It is still known as paused.
-  await until(() => questions === 2);
-  third.write(event.state({ threadId: "a", revision: 5n, paused: true }));
-  assert.equal(await told(watch), "a 5 paused gap");
-  third.write(event.state({ threadId: "a", revision: 6n }));
-  assert.equal(await told(watch), "a 6 running");
-  answered({ revision: 8n, paused: false });
-  assert.equal(await told(watch), "snapshotComplete");
-  third.write(event.state({ threadId: "a", revision: 7n, paused: true }));
-  assert.equal(await told(watch), "a 7 paused", "the stream goes on by itself");
+  assert.equal(await told(watch), "a 4 running");
+  const nothing = { remove: [], confirm: [], allThreads: true };
+  assert.deepEqual(requests, [[{ ...nothing, add: [] }], [{ ...nothing, add: ["a"] }]]);
 });
 
 test("g7: a reader that comes late sees rising revisions and the last state", async () => {
@@ -189,7 +147,7 @@ test("g7: a reader that comes late sees rising revisions and the last state", as
 test("g7: a watch of everything that nobody reads is not read from the network either", async () => {
   let sent = 0;
   await using fake = await FakeCoordinator.start({
-    async *watchPauseState() {
+    async *watch() {
       for (; sent < 15_000; sent++) {
         const threadId = `${sent}`.padStart(200, "x");
         yield event.state({ threadId, revision: 1n, count: 1, paused: true });
@@ -209,93 +167,100 @@ test("g7: a watch of everything that nobody reads is not read from the network e
   assert.equal(told, 15_000);
 });
 
-test("threads that are added share the next stream, which replaces the old one without a gap", async () => {
-  const streams: string[][] = [];
-  let open = 0;
-  await using fake = await FakeCoordinator.start({
-    async *watchPauseState({ threadIds }, { signal }) {
-      const revision = BigInt(streams.push(threadIds));
-      open++;
-      signal.addEventListener("abort", () => open--);
-      for (const threadId of threadIds) yield event.state({ threadId, revision });
-      yield event.snapshotComplete();
-      await silence;
-    },
-  });
+test("threads that come and go share one stream; what changes while a request is unanswered goes with the next one", async () => {
+  const { fake, requests, streams } = await scripted();
+  await using _ = fake;
   using client = new Client({ address: fake.address });
   await using watch = client.watch(["a"]);
-  assert.deepEqual([await type(watch), await type(watch)], ["state", "snapshotComplete"]);
-  for (let i = 0; i < 100; i++) watch.add(`thread-${i}`);
+  const [stream] = streams;
+  const first = told(watch);
+  await until(() => requests[0]?.length === 1);
+  for (let i = 0; i < 600; i++) watch.add(`thread-${i}`);
   watch.add("thread-0");
-  const gaps = new Map<string, boolean>();
-  for (let told = await next(watch); told.type === "state"; told = await next(watch)) {
-    gaps.set(told.state.threadId, told.gap);
-  }
-  assert.deepEqual([streams.length, streams[1]?.length, gaps.size], [2, 101, 101]);
-  assert.deepEqual([gaps.get("a"), gaps.get("thread-0")], [false, true], "a change of streams is no gap");
-  await until(() => open === 1);
-  for (let i = 0; i < 100; i++) watch.remove(`thread-${i}`);
-  await until(() => streams.length === 3 && open === 1);
-  assert.deepEqual(streams[2], ["a"], "the ids that nobody wants any more are dropped");
   watch.remove("a");
-  await until(() => open === 0);
+  watch.remove("thread-1");
+  stream.write(event.state({ threadId: "a", revision: 1n }));
+  stream.write(event.state({ threadId: "thread-2", revision: 1n }));
+  assert.equal(await first, "thread-2 1 running gap", "a state of a removed thread is not told");
+  assert.equal(requests[0]?.length, 1);
+  stream.write(event.snapshotComplete(1));
+  const second = await until(() => requests[0]?.[1]);
+  assert.deepEqual([second.remove, second.add.length, second.add[0]], [["a"], 499, "thread-0"]);
+  stream.write(event.snapshotComplete(2));
+  const third = await until(() => requests[0]?.[2]);
+  assert.deepEqual([third.remove.length, third.add.length], [0, 100]);
+  stream.write(event.snapshotComplete(3));
+  assert.equal(await told(watch), "snapshotComplete", "once, when every thread was told");
+  stream.end();
+  assert.equal(await told(watch), "disconnected");
+  const again = await until(() => requests[1]?.[0]);
+  assert.equal(again.add.length, 500, "the whole set is sent again");
 });
 
-test("a stream that was one call too many in its second is opened again for all that wait, one beyond another limit for its own", async () => {
-  for (const limit of ["calls-per-second-per-caller", "streams-per-caller"]) {
-    const streams: string[] = [];
-    await using fake = await FakeCoordinator.start({
-      async *watchPauseState({ threadIds }) {
-        streams.push([...threadIds].sort().join(" "));
-        if (threadIds.includes("b") && (streams.length === 2 || limit === "streams-per-caller")) throw limited(limit);
-        for (const threadId of threadIds) yield event.state({ threadId, revision: 1n });
-        yield event.snapshotComplete();
-        await silence;
-      },
-    });
-    using client = new Client({ address: fake.address });
-    await using watch = client.watch(["a"]);
-    assert.deepEqual([await type(watch), await type(watch)], ["state", "snapshotComplete"]);
-    watch.add("b");
-    const cut = await next(watch);
-    assert.ok(cut.type === "disconnected" && cut.error instanceof LimitExceededError);
-    watch.add("c");
-    const told = await state(watch);
-    if (limit === "streams-per-caller") {
-      assert.deepEqual([told.state.threadId, streams.includes("a c")], ["c", true]);
-    } else {
-      assert.deepEqual([told.state.threadId, streams.slice(0, 3)], ["b", ["a", "a b", "a b"]]);
-    }
-  }
-});
-
-test("a few more threads have a stream of their own, until nothing was added for a while", async () => {
-  const streams: string[][] = [];
-  let open = 0;
-  await using fake = await FakeCoordinator.start({
-    async *watchPauseState({ threadIds }, { signal }) {
-      streams.push(threadIds);
-      open++;
-      signal.addEventListener("abort", () => open--);
-      for (const threadId of threadIds) yield event.state({ threadId, revision: 1n });
-      yield event.snapshotComplete();
-      await silence;
-    },
-  });
+test("threads that the token does not open are told, and the others go on", async () => {
+  const { fake, requests, streams } = await scripted();
+  await using _ = fake;
   using client = new Client({ address: fake.address });
-  await using watch = client.watch(Array.from({ length: 50 }, (_, i) => `thread-${i}`));
-  while ((await type(watch)) === "state");
-  watch.add("one");
-  watch.add("two");
-  assert.deepEqual([await type(watch), await type(watch), await type(watch)], ["state", "state", "snapshotComplete"]);
-  assert.deepEqual([streams.length, streams[1]?.length, open], [2, 2, 2]);
-  const again = watch.next();
-  await until(() => streams.length === 3 && open === 1);
-  assert.equal(streams[2]?.length, 52);
-  assert.equal(await Promise.race([again, sleep(100, "nothing")]), "nothing", "no state is told again");
+  await using watch = client.watch(["ours", "theirs"]);
+  const [stream] = streams;
+  stream.write(
+    event.refusal({ request: 1n, code: 7, reason: "THREAD_FORBIDDEN", message: "no", threadIds: ["theirs"] }),
+  );
+  const cut = await next(watch);
+  assert.ok(cut.type === "disconnected" && cut.error instanceof PermissionDeniedError);
+  assert.deepEqual([cut.threadIds, cut.error.reason], [["theirs"], "THREAD_FORBIDDEN"]);
+  const second = await until(() => requests[0]?.[1]);
+  assert.deepEqual(second.add, ["ours"]);
+  stream.write(event.state({ threadId: "ours", revision: 1n }));
+  stream.write(event.snapshotComplete(2));
+  assert.deepEqual([await told(watch), await told(watch)], ["ours 1 running gap", "snapshotComplete"]);
 });
 
-test("more than 10,000 threads are spread over several streams", async () => {
+test("a refused first request that named elicitations is made again on a new stream", async () => {
+  const { fake, requests, streams } = await scripted();
+  await using _ = fake;
+  using client = new Client({ address: fake.address });
+  await using watch = client.watch(["ours", "theirs"], { includeElicitations: true });
+  const [first, second] = streams;
+  first.write(event.refusal({ request: 1n, code: 7, reason: "THREAD_FORBIDDEN", threadIds: ["theirs"] }));
+  for (const threadId of ["theirs", "ours"]) {
+    const cut = await next(watch);
+    assert.ok(cut.type === "disconnected" && cut.error instanceof PermissionDeniedError);
+    assert.deepEqual(cut.threadIds, [threadId]);
+  }
+  await until(() => requests[1]?.length === 1);
+  assert.deepEqual(requests[1]?.[0]?.add, ["ours"]);
+  second.write(event.state({ threadId: "ours", revision: 1n }));
+  assert.equal(await told(watch), "ours 1 running gap");
+});
+
+test("what a limit refuses is told once, and asked for again after the time that the server says", async () => {
+  const { fake, requests, streams } = await scripted();
+  await using _ = fake;
+  using client = new Client({ address: fake.address });
+  await using watch = client.watch(["a"]);
+  const [stream] = streams;
+  const refuse = (request: bigint) =>
+    stream.write(
+      event.refusal({ request, code: 8, reason: "LIMIT_EXCEEDED", retryAfter: { seconds: 0n, nanos: 100_000_000 } }),
+    );
+  refuse(1n);
+  const cut = await next(watch);
+  assert.ok(cut.type === "disconnected" && cut.error instanceof LimitExceededError && cut.error.retryAfterMs === 100);
+  const refused = performance.now();
+  await until(() => requests[0]?.length === 2);
+  assert.ok(performance.now() - refused >= 90);
+  refuse(2n);
+  await until(() => requests[0]?.length === 3);
+  stream.write(event.state({ threadId: "a", revision: 1n }));
+  assert.equal(await told(watch), "a 1 running gap");
+  assert.deepEqual(
+    requests[0]?.map(({ add }) => add),
+    [["a"], ["a"], ["a"]],
+  );
+});
+
+test("more than 10,000 threads share one stream", async () => {
   await using coordinator = await Coordinator.start();
   using client = coordinator.client();
   const threadIds = Array.from({ length: 10_050 }, (_, i) => `thread-${i}`);
@@ -312,7 +277,7 @@ test("more than 10,000 threads are spread over several streams", async () => {
 test("a stream that says nothing to the first question within the deadline is opened anew", async () => {
   let streams = 0;
   await using fake = await FakeCoordinator.start({
-    async *watchPauseState() {
+    async *watch() {
       streams++;
       if (streams === 1) await silence;
       yield event.snapshotComplete();

@@ -45,6 +45,7 @@ export interface Step {
   readonly stay_ms: number;
   readonly work_ms: number;
   readonly limit_ms: number;
+  readonly count: number;
   readonly throws: boolean;
 }
 
@@ -188,6 +189,17 @@ export class Player {
       const running = get(this.#timeouts, timeout);
       running.timeout[Symbol.dispose]();
       return read(running);
+    },
+    expire_together: async (step) => {
+      const client = this.#client(step);
+      const over = performance.now() + step.limit_ms;
+      const timeouts = Array.from({ length: step.count }, (_, i) => {
+        const limitMs = Math.max(over - performance.now(), 0);
+        return client.startTimeout(limitMs, { threadId: `together-${i}` });
+      });
+      const told = timeouts.map(({ signal }) => new Promise((resolve) => signal.addEventListener("abort", resolve)));
+      await Promise.all(told);
+      return { late_ms: performance.now() - over };
     },
     timeout_block: async (step) => {
       const started = performance.now();

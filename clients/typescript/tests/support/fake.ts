@@ -8,17 +8,26 @@ import { connectNodeAdapter } from "@connectrpc/connect-node";
 import {
   ElicitationService,
   type PauseStateSchema,
-  WatchPauseStateResponseSchema,
+  type RefusalSchema,
+  WatchResponseSchema,
 } from "../../src/gen/pausewatch/v1/elicitation_service_pb.js";
 
 export type Handlers = Partial<ServiceImpl<typeof ElicitationService>>;
 
+type Event = MessageInitShape<typeof WatchResponseSchema>["event"];
+
 /** Events of a watch. */
 export const event = {
-  state: (value: MessageInitShape<typeof PauseStateSchema>) =>
-    create(WatchPauseStateResponseSchema, { event: { case: "pauseState", value } }),
-  snapshotComplete: () => create(WatchPauseStateResponseSchema, { event: { case: "snapshotComplete", value: {} } }),
+  state: (value: MessageInitShape<typeof PauseStateSchema>) => of({ case: "pauseState", value }),
+  confirmation: (...pauseStates: MessageInitShape<typeof PauseStateSchema>[]) =>
+    of({ case: "confirmation", value: { pauseStates } }),
+  snapshotComplete: (requests = 1) => of({ case: "snapshotComplete", value: { requests: BigInt(requests) } }),
+  refusal: (value: MessageInitShape<typeof RefusalSchema>) => of({ case: "refusal", value }),
 };
+
+function of(event: NonNullable<Event>) {
+  return create(WatchResponseSchema, { event });
+}
 
 /** What a stream does when it has nothing more to tell. */
 export const silence = new Promise<never>(() => undefined);

@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { formatAddress, isLocal, parseAddress } from "../../src/address.js";
 import { Client } from "../../src/client.js";
 import { ConfigError } from "../../src/errors.js";
+import { known, vectorsOf } from "../support/vectors.js";
 
-/** What is expected, and the value. */
-const CASES = readFileSync(new URL("../../../../scenarios/addresses.txt", import.meta.url), "utf8")
-  .split("\n")
-  .filter((line) => line !== "" && !line.startsWith("#"))
-  .map((line) => [line.slice(0, line.indexOf(" ")), line.slice(line.indexOf(" ") + 1)] as const);
+const VECTORS =
+  vectorsOf<Record<"addresses_taken" | "addresses_refused" | "tokens_taken" | "tokens_refused", string[]>>(
+    "addresses.json",
+  );
 
 function problemOf(action: () => unknown): unknown {
   try {
@@ -74,14 +73,28 @@ test("what is no address says why, and quotes it", () => {
 });
 
 test("what every client takes and refuses", () => {
-  for (const [expected, value] of CASES) {
-    const problem = problemOf(() =>
-      expected.startsWith("token-") ? new Client({ token: value }) : new Client({ address: value }),
+  known(VECTORS, "about", "addresses_taken", "addresses_refused", "tokens_taken", "tokens_refused");
+  const { addresses_taken, addresses_refused, tokens_taken, tokens_refused } = VECTORS;
+  for (const address of addresses_taken)
+    assert.equal(
+      problemOf(() => new Client({ address })),
+      undefined,
+      address,
     );
-    if (expected.endsWith("accept")) assert.equal(problem, undefined, value);
-    else assert.ok(problem instanceof ConfigError, `${value}: ${problem}`);
+  for (const token of tokens_taken)
+    assert.equal(
+      problemOf(() => new Client({ token })),
+      undefined,
+      token,
+    );
+  for (const address of addresses_refused) {
+    assert.ok(problemOf(() => new Client({ address })) instanceof ConfigError, address);
   }
-  assert.ok(CASES.length > 30);
+  for (const token of tokens_refused) {
+    const problem = problemOf(() => new Client({ token }));
+    assert.ok(problem instanceof ConfigError && (token === "" || !problem.message.includes(token)), token);
+  }
+  assert.ok(addresses_taken.length + addresses_refused.length + tokens_taken.length + tokens_refused.length > 30);
 });
 
 test("only loopback and Unix sockets are this machine", () => {

@@ -4,12 +4,13 @@ import { test } from "node:test";
 import type { PauseState } from "../../src/messages.js";
 import { Stopwatch } from "../../src/stopwatch/stopwatch.js";
 import { ThreadClock } from "../../src/stopwatch/thread.js";
-import { ManualClock, settled } from "../support/clock.js";
+import { ManualClock } from "../support/clock.js";
+import { Confirmations } from "../support/confirmations.js";
 
 /** Threads that are heard from the beginning, whose coordinator answers when it is told to. */
 class Family {
   readonly clock = new ManualClock();
-  readonly asked = new Map<string, { answer: (state: PauseState) => void; fail: () => void }>();
+  readonly confirmations = new Confirmations(this.clock);
   readonly #threads = new Map<string, ThreadClock>();
   readonly #graceMs: number;
   #revision = 1n;
@@ -21,19 +22,15 @@ class Family {
   thread(threadId: string): ThreadClock {
     let thread = this.#threads.get(threadId);
     if (thread === undefined) {
-      const ask = () =>
-        new Promise<PauseState>((answer, reject) => {
-          this.asked.set(threadId, { answer, fail: () => reject(new Error("nobody there")) });
-        });
-      thread = new ThreadClock(threadId, { ask, graceMs: this.#graceMs }, this.clock);
+      thread = new ThreadClock(threadId, this.confirmations, this.#graceMs, this.clock);
       this.#threads.set(threadId, thread);
-      this.tell(threadId, false, 0, true);
+      this.tell(threadId, false, 0);
     }
     return thread;
   }
 
-  tell(threadId: string, paused: boolean, pausedTotalMs: number, gap = false): void {
-    this.thread(threadId).apply(this.#state(threadId, paused, pausedTotalMs), { by: "watch", gap });
+  tell(threadId: string, paused: boolean, pausedTotalMs: number): void {
+    this.thread(threadId).apply(this.#state(threadId, paused, pausedTotalMs));
   }
 
   start(threadId: string, ...awaited: string[]): Stopwatch {
@@ -47,17 +44,11 @@ class Family {
     for (const thread of this.#threads.values()) thread.disconnect();
   }
 
-  /** Answers the questions about all threads that were asked about. */
-  async answer(...paused: string[]): Promise<void> {
-    for (const [threadId, { answer }] of this.asked) answer(this.#state(threadId, paused.includes(threadId), 0));
-    this.asked.clear();
-    await settled();
-  }
-
-  async fail(threadId: string): Promise<void> {
-    this.asked.get(threadId)?.fail();
-    this.asked.delete(threadId);
-    await settled();
+  /** Confirms all threads that were asked about. */
+  answer(...paused: string[]): void {
+    for (const threadId of this.confirmations.asked) {
+      this.confirmations.answer(this.thread(threadId), this.#state(threadId, paused.includes(threadId), 0));
+    }
   }
 
   #state(threadId: string, paused: boolean, pausedTotalMs: number): PauseState {
@@ -81,7 +72,7 @@ test("g3: it stands still while any of them is paused, and a moment counts once"
   family.tell("t", false, 195_000);
   await family.clock.advance(8_000);
   assert.deepEqual([stopwatch.paused, stopwatch.elapsedMs], [false, 10_000]);
-  await family.answer();
+  family.answer();
   assert.equal(stopwatch.expired, true);
 });
 
@@ -89,12 +80,12 @@ test("g1: every thread is asked about before it expires", async () => {
   const family = new Family();
   const stopwatch = family.start("t", "child", "other");
   await family.clock.advance(10_000);
-  assert.deepEqual([...family.asked.keys()].sort(), ["child", "other", "t"]);
-  await family.answer("child");
+  assert.deepEqual(family.confirmations.asked, ["child", "other", "t"]);
+  family.answer("child");
   assert.deepEqual([stopwatch.expired, stopwatch.paused], [false, true]);
   await family.clock.advance(40_000);
   family.tell("child", false, 40_000);
-  await family.answer();
+  family.answer();
   assert.equal(stopwatch.expired, true);
 });
 
@@ -110,8 +101,8 @@ test("a thread counts as long as something waits for it", async () => {
   assert.equal(stopwatch.unawaitThread("child"), true);
   assert.equal(stopwatch.paused, false);
   await family.clock.advance(9_000);
-  assert.deepEqual([...family.asked.keys()], ["t"]);
-  await family.answer();
+  assert.deepEqual(family.confirmations.asked, ["t"]);
+  family.answer();
   assert.equal(stopwatch.expired, true);
 });
 
@@ -143,8 +134,8 @@ test("g1: of a gap as much counts as is possible", async () => {
     family.tell("child", false, 2_000);
     family.disconnect();
     await family.clock.advance(60_000);
-    family.tell("t", false, own, true);
-    family.tell("child", false, 2_000 + child, true);
+    family.tell("t", false, own);
+    family.tell("child", false, 2_000 + child);
     assert.equal(stopwatch.elapsedMs, 1_000 + 60_000 - counts, `${own}, ${child}`);
   }
 });
@@ -158,15 +149,15 @@ test("g3: what was seen before a gap does not count within it", async () => {
   await family.clock.advance(30_000);
   family.disconnect();
   await family.clock.advance(2_000);
-  family.tell("t", false, 30_000, true);
-  family.tell("child", false, 30_000, true);
+  family.tell("t", false, 30_000);
+  family.tell("child", false, 30_000);
   assert.equal(stopwatch.elapsedMs, 3_000);
 });
 
 test("g3: nor does what was before the child was awaited", async () => {
   const family = new Family();
   const stopwatch = family.start("t");
-  const silent = new ThreadClock("child", { ask: () => new Promise(() => undefined), graceMs: 30_000 }, family.clock);
+  const silent = new ThreadClock("child", family.confirmations, 30_000, family.clock);
   await family.clock.advance(1_000);
   family.tell("t", true, 0);
   await family.clock.advance(20_000);
@@ -175,9 +166,9 @@ test("g3: nor does what was before the child was awaited", async () => {
   stopwatch.awaitThread("child", () => silent);
   family.disconnect();
   await family.clock.advance(15_000);
-  family.tell("t", false, 30_000, true);
+  family.tell("t", false, 30_000);
   const state = { threadId: "child", count: 0, paused: false, revision: 1n, pausedTotalMs: 10_000 };
-  silent.apply({ ...state, elicitations: [], storeEpoch: 1n }, { by: "watch", gap: true });
+  silent.apply({ ...state, elicitations: [], storeEpoch: 1n });
   assert.equal(stopwatch.elapsedMs, 5_000);
 });
 
@@ -203,8 +194,7 @@ test("g2: a child that cannot be asked about does not keep it for longer than th
   await family.clock.advance(10_000);
   for (let waited = 0; waited < 5_000; waited += 250) {
     assert.equal(stopwatch.expired, false);
-    await family.fail("child");
-    await family.answer();
+    family.confirmations.break(family.thread("child"));
     await family.clock.advance(250);
   }
   assert.equal(stopwatch.expired, true);

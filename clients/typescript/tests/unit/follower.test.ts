@@ -1,132 +1,142 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { unavailable } from "../../src/errors.js";
-import { Follower, type States } from "../../src/stopwatch/follower.js";
+import type { PauseState } from "../../src/messages.js";
+import { Follower, type Stream } from "../../src/stopwatch/follower.js";
 import { Stopwatch } from "../../src/stopwatch/stopwatch.js";
-import type { WatchEvent } from "../../src/watch/event.js";
-import { ManualClock, settled } from "../support/clock.js";
+import type { Listener } from "../../src/watch/stream.js";
+import { ManualClock } from "../support/clock.js";
 
-/** A watch that tells what a test wants, and a follower of it whose coordinator never answers. */
-class Scene implements States {
+/** A stream that tells what a test wants, and a follower of it. */
+class Scene implements Stream {
   readonly clock = new ManualClock();
   readonly calls: string[] = [];
-  readonly #events: WatchEvent[] = [];
-  #wake = () => {};
-  #ended = false;
-  readonly #coordinator = { ask: () => new Promise<never>(() => undefined), graceMs: 10_000 };
-  readonly follower = new Follower(this, this.#coordinator, this.clock, () => this.calls.push("idle"));
+  readonly isOpen = true;
+  listener: Listener | undefined;
+  readonly watched = new Set<string>();
+  readonly follower = new Follower(
+    (listener) => {
+      this.listener = listener;
+      return this;
+    },
+    10_000,
+    this.clock,
+    () => this.calls.push("idle"),
+  );
+
+  start(): void {}
+
+  close(): void {
+    this.calls.push("close");
+  }
 
   add(threadId: string): void {
-    if (threadId === "") throw new RangeError("bad");
     this.calls.push(`add ${threadId}`);
+    this.watched.add(threadId);
   }
 
   remove(threadId: string): void {
     this.calls.push(`remove ${threadId}`);
+    this.watched.delete(threadId);
   }
 
-  async tell(...events: WatchEvent[]): Promise<void> {
-    this.#events.push(...events);
-    this.#wake();
-    await settled();
+  confirm(threadId: string): void {
+    this.calls.push(`confirm ${threadId}`);
   }
 
-  async end(): Promise<void> {
-    this.#ended = true;
-    await this.tell();
+  forget(): void {}
+
+  sentAt(): undefined {
+    return undefined;
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<WatchEvent> {
-    while (!this.#ended) {
-      yield* this.#events.splice(0);
-      if (this.#events.length > 0) continue;
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-    }
+  watches(threadId: string): boolean {
+    return this.watched.has(threadId);
   }
 
-  start(threadId: string) {
-    const stopwatch = new Stopwatch(60_000, Number.POSITIVE_INFINITY, this.clock, () => undefined);
-    return { stopwatch, ...this.follower.register(threadId, stopwatch) };
+  begin(threadId: string, limitMs = 600_000) {
+    const stopwatch = new Stopwatch(limitMs, Number.POSITIVE_INFINITY, this.clock, () => undefined);
+    const entered = this.follower.enter(threadId);
+    stopwatch.follow(entered.thread);
+    return { stopwatch, ...entered };
+  }
+
+  tell(...states: PauseState[]): void {
+    for (const state of states) this.listener?.state(state);
   }
 }
 
-function state(threadId: string, paused: boolean, revision: bigint, pausedTotalMs = 0): WatchEvent {
-  const count = paused ? 1 : 0;
-  const told = { threadId, count, paused, revision, pausedTotalMs, elicitations: [], storeEpoch: 1n };
-  return { type: "state", state: told, gap: revision === 1n, changed: true };
+function state(threadId: string, paused: boolean, revision: bigint, pausedTotalMs = 0): PauseState {
+  return { threadId, count: paused ? 1 : 0, paused, revision, pausedTotalMs, elicitations: [], storeEpoch: 1n };
 }
 
-test("stopwatches of a thread share one place in the watch, and one record", async () => {
+test("stopwatches of a thread share one place in the stream, and one record", () => {
   const scene = new Scene();
-  const [first, second] = [scene.start("a"), scene.start("a")];
-  scene.start("b");
+  const [first, second] = [scene.begin("a"), scene.begin("a")];
+  scene.begin("b");
   assert.deepEqual(scene.calls, ["add a", "add b"]);
-  await scene.tell(state("a", true, 1n), state("b", false, 1n), state("stranger", true, 1n));
+  assert.deepEqual([...(scene.listener?.threadIds() ?? [])], ["a", "b"], "a new stream watches all");
+  scene.tell(state("a", true, 1n), state("b", false, 1n), state("stranger", true, 1n));
   assert.deepEqual(
-    [first.stopwatch.paused, second.stopwatch.paused, scene.start("b").stopwatch.paused],
+    [first.stopwatch.paused, second.stopwatch.paused, scene.begin("b").stopwatch.paused],
     [true, true, false],
   );
 });
 
 test("a thread lingers for 30 s after its last stopwatch, and a late joiner knows at once", async () => {
   const scene = new Scene();
-  const [first, second] = [scene.start("a"), scene.start("a")];
-  await scene.tell(state("a", true, 1n));
+  const [first, second] = [scene.begin("a"), scene.begin("a")];
+  scene.tell(state("a", true, 1n));
   first.leave();
   await scene.clock.advance(60_000);
   second.leave();
   await scene.clock.advance(29_999);
-  const third = scene.start("a");
+  const third = scene.begin("a");
   assert.equal(third.stopwatch.paused, true);
   await scene.clock.advance(60_000);
   assert.deepEqual(scene.calls, ["add a"], "it came back in time");
   third.leave();
   await scene.clock.advance(30_000);
-  assert.deepEqual(scene.calls, ["add a", "remove a", "idle"]);
-  assert.equal(scene.start("a").stopwatch.paused, false, "forgotten, and begins anew");
-  assert.deepEqual(scene.calls, ["add a", "remove a", "idle", "add a"]);
+  assert.deepEqual(scene.calls, ["add a", "remove a", "close", "idle"]);
 });
 
 test("it is idle when its last thread is forgotten, and not before", async () => {
   const scene = new Scene();
-  const [a, b] = [scene.start("a"), scene.start("b")];
+  const [a, b] = [scene.begin("a"), scene.begin("b")];
   a.leave();
   await scene.clock.advance(29_000);
   b.leave();
   await scene.clock.advance(29_999);
   assert.deepEqual(scene.calls, ["add a", "add b", "remove a"]);
   await scene.clock.advance(1);
-  assert.deepEqual(scene.calls, ["add a", "add b", "remove a", "remove b", "idle"]);
+  assert.deepEqual(scene.calls.slice(3), ["remove b", "close", "idle"]);
 });
 
-test("a break concerns the threads that it names; the end of the watch all", async () => {
+test("a break concerns all threads, until their next states", () => {
   const scene = new Scene();
-  const [a, b] = [scene.start("a"), scene.start("b")];
+  const [a, b] = [scene.begin("a"), scene.begin("b")];
   assert.equal(a.thread.linked, false, "nothing is known yet");
-  await scene.tell(state("a", false, 1n), state("b", false, 1n), { type: "snapshotComplete" });
-  await scene.tell({ type: "disconnected", threadIds: ["a"], error: unavailable("cut"), silentForMs: 0 });
+  scene.tell(state("a", false, 1n), state("b", false, 1n));
+  assert.deepEqual([a.thread.linked, b.thread.linked], [true, true]);
+  scene.listener?.broken(unavailable("cut"), 0);
+  scene.tell(state("b", false, 1n));
   assert.deepEqual([a.thread.linked, b.thread.linked], [false, true]);
-  await scene.end();
-  assert.deepEqual([a.thread.linked, b.thread.linked], [false, false]);
 });
 
-test("after the end of the watch no thread lingers", async () => {
+test("one message confirms many threads; one that is not watched is not heard after that", async () => {
   const scene = new Scene();
-  const [a, b] = [scene.start("a"), scene.start("b")];
-  await scene.tell(state("a", false, 1n));
-  a.leave();
-  await scene.end();
-  await scene.clock.advance(0);
-  assert.deepEqual(scene.calls, ["add a", "add b", "remove a"]);
-  b.leave();
-  await scene.clock.advance(0);
-  assert.deepEqual(scene.calls, ["add a", "add b", "remove a", "remove b", "idle"]);
+  const [a, b] = [scene.begin("a", 1_000), scene.begin("b", 1_000)];
+  scene.tell(state("a", false, 1n), state("b", false, 1n));
+  await scene.clock.advance(1_000);
+  assert.deepEqual(scene.calls.slice(2), ["confirm a", "confirm b"]);
+  scene.watched.delete("b");
+  scene.listener?.confirmed([state("a", false, 1n), state("b", true, 2n)], scene.clock.now());
+  assert.deepEqual([a.stopwatch.expired, b.stopwatch.expired], [true, false]);
+  assert.deepEqual([b.stopwatch.paused, b.thread.linked], [true, false]);
 });
 
-test("a thread that no watch takes is not kept", () => {
+test("a thread that cannot be is not kept", () => {
   const scene = new Scene();
-  assert.throws(() => scene.start(""), RangeError);
-  assert.throws(() => scene.start(""), RangeError);
+  for (let i = 0; i < 2; i++) assert.throws(() => scene.begin(""), { name: "InvalidFieldError" });
+  assert.deepEqual(scene.calls, []);
 });

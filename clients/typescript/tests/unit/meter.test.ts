@@ -1,74 +1,49 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Meter } from "../../src/stopwatch/meter.js";
+import { known, testEach } from "../support/vectors.js";
 
-/** With a limit of 10, started at 100. */
-const started = () => new Meter(10, 100);
-const at = (time: number) => 100 + time;
+interface Step {
+  readonly at_ms: number;
+  readonly paused_ms: number;
+  readonly do?: "pause" | "resume";
+  readonly expect?: Partial<Record<"charged_ms" | "left_ms" | "shown_ms" | "remaining_ms", number>>;
+}
 
-test("g3: charged is wall time less the thread's paused time", () => {
-  const meter = started();
-  assert.equal(meter.charged(at(5), 2), 3);
-  assert.equal(meter.left(at(12), 2), 0);
-  assert.equal(meter.left(at(11), 2), 1);
-});
+interface Case {
+  readonly name: string;
+  readonly start: { at_ms: number; paused_ms: number; limit_ms: number };
+  readonly steps: Step[];
+}
 
-test("pauses nest", () => {
-  const meter = started();
-  meter.pause(at(1), 0);
-  meter.pause(at(2), 0);
-  assert.equal(meter.resume(at(3), 0), false);
-  assert.equal(meter.charged(at(4), 0), 1);
-  assert.equal(meter.resume(at(5), 0), true);
-  assert.equal(meter.charged(at(6), 0), 2);
-});
-
-test("g3: overlapping pauses count once and never below zero", () => {
-  const meter = started();
-  // Its own from 0 to 10, the thread's from 5 to 15.
-  meter.pause(at(0), 0);
-  meter.resume(at(10), 5);
-  assert.equal(meter.charged(at(15), 10), 0);
-  assert.equal(meter.charged(at(16), 10), 1);
-});
-
-test("paused time from before its own pause is not lost", () => {
-  const meter = started();
-  // Cut off: 4 were charged, of which 3 were paused; that is learnt 1 into a pause of its own.
-  meter.pause(at(4), 0);
-  assert.equal(meter.charged(at(5), 3), 2, "1 of the 3 may be the last one");
-  meter.resume(at(5), 3);
-  assert.equal(meter.charged(at(6), 3), 3);
-});
-
-test("less paused time than was assumed is charged after all", () => {
-  const meter = started();
-  assert.equal(meter.charged(at(5), 4), 1);
-  meter.settle(at(5), 4);
-  assert.equal(meter.charged(at(5), 1), 4);
-  meter.pause(at(5), 4);
-  assert.equal(meter.charged(at(6), 1), 4, "during a pause of its own too");
-});
-
-test("what is shown never goes backwards", () => {
-  const meter = started();
-  assert.equal(meter.elapsed(at(5), 0), 5);
-  assert.equal(meter.elapsed(at(6), 4), 5, "late paused time of 4 is a standstill");
-  assert.equal(meter.elapsed(at(10), 4), 6);
-  assert.equal(meter.left(at(14), 4), 0);
-});
-
-test("more paused time than time is not spent later", () => {
-  const meter = started();
-  assert.equal(meter.charged(at(2), 3_600), 0);
-  assert.equal(meter.charged(at(5), 3_600), 3);
+testEach<Case>("meter.json", (one) => {
+  known(one, "name", "start", "steps");
+  const { start, steps } = one;
+  known(start, "at_ms", "paused_ms", "limit_ms");
+  const meter = new Meter(start.limit_ms, start.at_ms);
+  for (const step of steps) {
+    known(step, "at_ms", "paused_ms", "do", "expect");
+    const now = [step.at_ms, step.paused_ms - start.paused_ms] as const;
+    if (step.do === "pause") meter.pause(...now);
+    if (step.do === "resume") meter.resume(...now);
+    if (step.expect === undefined) continue;
+    known(step.expect, "charged_ms", "left_ms", "shown_ms", "remaining_ms");
+    const shown = () => meter.elapsed(...now);
+    const found = {
+      charged_ms: () => meter.charged(...now),
+      left_ms: () => meter.left(...now),
+      shown_ms: shown,
+      remaining_ms: () => Math.max(start.limit_ms - shown(), 0),
+    };
+    for (const [key, expected] of Object.entries(step.expect)) {
+      assert.equal(found[key as keyof typeof found](), expected, `${key} at ${step.at_ms}`);
+    }
+  }
 });
 
 test("the ends are safe", () => {
   const meter = new Meter(Number.POSITIVE_INFINITY, 100);
-  assert.equal(meter.left(at(1e15), 0), Number.POSITIVE_INFINITY);
-  assert.equal(meter.charged(at(1), Number.MAX_VALUE), 0);
-  assert.equal(meter.charged(at(0), Number.MAX_VALUE), 0, "a clock that went back");
-  assert.equal(meter.resume(at(1), 0), true, "one resume too many is harmless");
-  assert.equal(meter.paused, false);
+  assert.equal(meter.left(1e15, 0), Number.POSITIVE_INFINITY);
+  assert.equal(meter.charged(101, Number.MAX_VALUE), 0);
+  assert.equal(meter.charged(100, Number.MAX_VALUE), 0, "a clock that went back");
 });

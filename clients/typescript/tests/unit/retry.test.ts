@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { test } from "node:test";
-import { LimitExceededError } from "../../src/errors.js";
-import { Backoff, unary } from "../../src/retry.js";
+import { ConnectError } from "@connectrpc/connect";
+import { fromStatus, LimitExceededError } from "../../src/errors.js";
+import { ErrorInfoSchema, RetryInfoSchema } from "../../src/gen/google/rpc/error_details_pb.js";
+import { callPauses, pauseAfter, unary } from "../../src/retry.js";
+import { codeOf } from "../support/codes.js";
 import { limited, retryInfo } from "../support/limited.js";
+import { known, testEach } from "../support/vectors.js";
 
 const LINE = { closing: new AbortController().signal, keepsAlive: true };
 
@@ -18,14 +22,36 @@ function refusing(...refusals: Error[]) {
   return { send, calls: () => calls };
 }
 
-test("pauses double up to the longest, each with up to as much again at random", () => {
-  const backoff = new Backoff(25, 1_000);
-  for (let round = 0; round < 2; round++) {
-    for (const least of [25, 50, 100, 200, 400, 800, 1_000, 1_000]) {
-      const pause = backoff.next();
-      assert.ok(pause >= least && pause < 2 * least, `${pause} of ${least}`);
-    }
-    backoff.reset();
+interface Case {
+  readonly name: string;
+  readonly code: string;
+  readonly reason?: string;
+  readonly limit?: string;
+  readonly retry_after_ms?: number;
+  readonly repeated: boolean;
+  readonly pauses_ms?: [number, number][];
+}
+
+testEach<Case>("retries.json", (one) => {
+  known(one, "name", "code", "reason", "limit", "retry_after_ms", "repeated", "pauses_ms");
+  const { reason, limit, retry_after_ms: retryAfterMs, pauses_ms = [] } = one;
+  const metadata: Record<string, string> = limit === undefined ? {} : { limit };
+  const info = { desc: ErrorInfoSchema, value: { domain: "pausewatch", reason: reason ?? "", metadata } };
+  const retryDelay = {
+    seconds: BigInt(Math.trunc((retryAfterMs ?? 0) / 1_000)),
+    nanos: ((retryAfterMs ?? 0) % 1_000) * 1e6,
+  };
+  const details = [
+    ...(reason === undefined ? [] : [info]),
+    ...(retryAfterMs === undefined ? [] : [{ desc: RetryInfoSchema, value: { retryDelay } }]),
+  ];
+  const error = fromStatus(new ConnectError("in words", codeOf(one.code), { "grpc-status": "1" }, details));
+  const pauses = callPauses();
+  if (!one.repeated) assert.equal(pauseAfter(error, pauses), undefined);
+  else assert.ok(pauses_ms.length > 0);
+  for (const [least, most] of pauses_ms) {
+    const pause = pauseAfter(error, pauses);
+    assert.ok(pause !== undefined && pause >= least && pause <= most, `${pause}: ${least} to ${most}`);
   }
 });
 
@@ -64,15 +90,6 @@ test("a wait longer than any timer is no short one", async () => {
   setTimeout(() => closing.abort(reason), 200);
   await assert.rejects(call, reason);
   assert.equal(asked.calls(), 1);
-});
-
-test("any other limit is not called again", async () => {
-  for (const limit of ["open-elicitations-per-caller", "streams", ""]) {
-    const asked = refusing(limited(limit, retryInfo({})));
-    const patience = { deadlineMs: 60_000, retries: Number.POSITIVE_INFINITY };
-    await assert.rejects(unary(LINE, patience, asked.send), { name: "LimitExceededError", limit });
-    assert.equal(asked.calls(), 1);
-  }
 });
 
 for (const end of ["closing", "signal"] as const) {

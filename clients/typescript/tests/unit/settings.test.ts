@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -33,13 +33,6 @@ function refused(action: () => unknown, ...parts: string[]): void {
   });
 }
 
-test("an option wins over the environment, that over the file, each by itself", () => {
-  const path = file("layers.toml", 'address = "file:1"\nthread_id = "file"\ntoken = "file"\n');
-  const environment = { PAUSEWATCH_CONFIG: path, PAUSEWATCH_ADDRESS: "localhost:2", PAUSEWATCH_THREAD_ID: "env" };
-  const { address, threadId, token } = settingsFrom({ threadId: "option" }, undefined, environment);
-  assert.deepEqual([formatAddress(address), threadId, token], ["localhost:2", "option", "file"]);
-});
-
 test("an address in plain text has nothing of what is for TLS", () => {
   const rest = 'thread_id = "t"\ntoken = "fleet"\n';
   for (const forTls of ['address = "https://fleet:1"\n', 'tls_ca = "/ca"\n']) {
@@ -60,50 +53,10 @@ test("an address in plain text has nothing of what is for TLS", () => {
   assert.equal(settingsFrom({ address: "127.0.0.1:1" }, file("plain.toml", rest), {}).token, "fleet");
 });
 
-test("a variable that is set and empty counts as not set", () => {
-  const environment = {
-    PAUSEWATCH_ADDRESS: "",
-    PAUSEWATCH_THREAD_ID: "",
-    PAUSEWATCH_TOKEN: "",
-    PAUSEWATCH_CONFIG: "",
-    HOME: "",
-  };
-  const { address, threadId, token } = settingsFrom({}, undefined, environment);
-  assert.deepEqual([formatAddress(address), threadId, token], ["127.0.0.1:7420", undefined, undefined]);
-});
-
-test("the thread is its own variable, then Codex's, then Claude's, then the file's", () => {
-  const path = file("thread.toml", 'thread_id = "file"\n');
-  const names = ["PAUSEWATCH_THREAD_ID", "CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID"];
-  const environment = Object.fromEntries(names.map((name) => [name, `of ${name}`]));
-  assert.equal(settingsFrom({ threadId: "option" }, path, environment).threadId, "option");
-  for (const name of names) {
-    assert.equal(settingsFrom({}, path, environment).threadId, `of ${name}`);
-    environment[name] = ""; // Counts as not set.
-  }
-  assert.equal(settingsFrom({}, path, environment).threadId, "file");
-});
-
-test("so does an empty value in the config file", () => {
-  const empty = file("empty.toml", 'address = ""\nthread_id = ""\ntoken = ""\ntls_ca = ""\n');
-  const { address, threadId, token } = settingsFrom({}, empty, {});
-  assert.deepEqual([formatAddress(address), threadId, token], ["127.0.0.1:7420", undefined, undefined]);
-});
-
 test("the file in its usual place may be missing, a named one not", () => {
   assert.equal(settingsFrom({}, undefined, { HOME: directory }).threadId, undefined);
   refused(() => settingsFrom({}, join(directory, "no.toml"), {}), "config file", "no.toml", "ENOENT");
   refused(() => settingsFrom({}, undefined, { PAUSEWATCH_CONFIG: join(directory, "no.toml") }), "no.toml");
-});
-
-test("the usual place is below an absolute XDG_CONFIG_HOME, else below HOME", () => {
-  for (const place of ["xdg", "home/.config"]) {
-    mkdirSync(join(directory, place, "pausewatch"), { recursive: true });
-    file(`${place}/pausewatch/config.toml`, `thread_id = "${place}"\n`);
-  }
-  const HOME = join(directory, "home");
-  assert.equal(settingsFrom({}, undefined, { HOME, XDG_CONFIG_HOME: join(directory, "xdg") }).threadId, "xdg");
-  assert.equal(settingsFrom({}, undefined, { HOME, XDG_CONFIG_HOME: "xdg" }).threadId, "home/.config");
 });
 
 test("what is wrong in a config file is named with its line, and no value is", () => {

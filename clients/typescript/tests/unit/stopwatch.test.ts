@@ -4,24 +4,25 @@ import type { PauseState } from "../../src/messages.js";
 import { Stopwatch } from "../../src/stopwatch/stopwatch.js";
 import { ThreadClock } from "../../src/stopwatch/thread.js";
 import { ManualClock, settled } from "../support/clock.js";
+import { Confirmations } from "../support/confirmations.js";
 
 /** A thread whose coordinator answers when it is told to. */
 class Scene {
   readonly clock = new ManualClock();
-  readonly questions: { answer: (state: PauseState) => void; fail: () => void }[] = [];
+  readonly confirmations = new Confirmations(this.clock);
   readonly thread: ThreadClock;
 
   constructor(graceMs = 30_000) {
-    const ask = () =>
-      new Promise<PauseState>((answer, reject) => {
-        this.questions.push({ answer, fail: () => reject(new Error("nobody there")) });
-      });
-    this.thread = new ThreadClock("t", { ask, graceMs }, this.clock);
+    this.thread = new ThreadClock("t", this.confirmations, graceMs, this.clock);
+  }
+
+  get questions(): number {
+    return this.confirmations.asked.length;
   }
 
   /** The thread has been `paused` since now, or runs, by the watch. */
-  tell(revision: bigint, paused: boolean, pausedTotalMs: number, gap = false): void {
-    this.thread.apply(state(revision, paused, pausedTotalMs), { by: "watch", gap });
+  tell(revision: bigint, paused: boolean, pausedTotalMs: number): void {
+    this.thread.apply(state(revision, paused, pausedTotalMs));
   }
 
   start(limitMs: number, maxWallMs = Number.POSITIVE_INFINITY): Stopwatch & { expiries: number } {
@@ -32,7 +33,7 @@ class Scene {
   }
 
   async answer(answer: PauseState): Promise<void> {
-    this.questions.shift()?.answer(answer);
+    this.confirmations.answer(this.thread, answer);
     await settled();
   }
 }
@@ -43,18 +44,18 @@ function state(revision: bigint, paused: boolean, pausedTotalMs: number): PauseS
 
 test("g1: it expires only after an answer that the thread runs", async () => {
   const scene = new Scene();
-  scene.tell(1n, false, 0, true);
+  scene.tell(1n, false, 0);
   const stopwatch = scene.start(1_000);
   await scene.clock.advance(1_200);
   assert.equal(stopwatch.expired, false, "the answer is not there yet");
-  assert.equal(scene.questions.length, 1);
+  assert.equal(scene.questions, 1);
   await scene.answer(state(1n, false, 0));
   assert.deepEqual([stopwatch.expired, stopwatch.expiries], [true, 1]);
 });
 
 test("neither a pause nor a question extends the limit on wall time", async () => {
   const scene = new Scene();
-  scene.tell(1n, false, 0, true);
+  scene.tell(1n, false, 0);
   const paused = scene.start(1_000, 60_000);
   const own = scene.start(1_000, 60_000);
   own.pause();
@@ -64,17 +65,17 @@ test("neither a pause nor a question extends the limit on wall time", async () =
   assert.deepEqual([paused.expired, own.expired], [false, false]);
   await scene.clock.advance(1);
   assert.deepEqual([paused.endedBy, own.endedBy], ["maxWall", "maxWall"]);
-  assert.deepEqual([paused.expiries, own.expiries, scene.questions.length, scene.clock.timers], [1, 1, 0, 0]);
+  assert.deepEqual([paused.expiries, own.expiries, scene.questions, scene.clock.timers], [1, 1, 0, 0]);
   assert.equal(Math.round(paused.elapsedMs), 500);
 });
 
 test("a question that nobody answers, or one that failed, does not extend it either", async () => {
   for (const failed of [false, true]) {
     const scene = new Scene();
-    scene.tell(1n, false, 0, true);
+    scene.tell(1n, false, 0);
     const stopwatch = scene.start(1_000, 1_200);
     await scene.clock.advance(1_000);
-    if (failed) scene.questions.shift()?.fail();
+    if (failed) scene.confirmations.break(scene.thread);
     await settled();
     await scene.clock.advance(199);
     assert.equal(stopwatch.expired, false);
@@ -85,7 +86,7 @@ test("a question that nobody answers, or one that failed, does not extend it eit
 
 test("the earlier limit ends it, and for ever", async () => {
   const scene = new Scene();
-  scene.tell(1n, false, 0, true);
+  scene.tell(1n, false, 0);
   const limited = scene.start(1_000, 60_000);
   const stopped = scene.start(1_000, 60_000);
   stopped.stop();
@@ -100,7 +101,7 @@ test("the earlier limit ends it, and for ever", async () => {
 
 test("g1: an increment that the watch has not brought yet is learnt of by asking", async () => {
   const scene = new Scene();
-  scene.tell(1n, false, 0, true);
+  scene.tell(1n, false, 0);
   const stopwatch = scene.start(1_000);
   await scene.clock.advance(1_000);
   await scene.answer(state(2n, true, 1));
@@ -109,38 +110,38 @@ test("g1: an increment that the watch has not brought yet is learnt of by asking
   assert.equal(stopwatch.expired, false);
   scene.tell(3n, false, 60_001);
   await scene.clock.advance(1);
-  assert.equal(scene.questions.length, 1, "and asks again when the time is out for the second time");
+  assert.equal(scene.questions, 1, "and asks again when the time is out for the second time");
   await scene.answer(state(3n, false, 60_001));
   assert.equal(stopwatch.expired, true);
 });
 
 test("g1: an answer to a question that began before the time ran out does not count", async () => {
   const scene = new Scene();
-  scene.tell(1n, false, 0, true);
+  scene.tell(1n, false, 0);
   const early = scene.start(1_000);
   const late = scene.start(1_100);
   await scene.clock.advance(1_100);
-  assert.equal(scene.questions.length, 1, "one question at a time");
+  assert.equal(scene.questions, 1, "one question at a time");
   await scene.answer(state(1n, false, 0));
   assert.deepEqual([early.expired, late.expired], [true, false]);
-  assert.equal(scene.questions.length, 1, "a second one for the later stopwatch");
+  assert.equal(scene.questions, 1, "a second one for the later stopwatch");
   await scene.answer(state(2n, true, 0));
   assert.deepEqual([late.expired, late.paused], [false, true]);
 });
 
 test("questions of one moment are shared", async () => {
   const scene = new Scene();
-  scene.tell(1n, false, 0, true);
+  scene.tell(1n, false, 0);
   const stopwatches = Array.from({ length: 1_000 }, () => scene.start(1_000));
   await scene.clock.advance(1_000);
-  assert.equal(scene.questions.length, 1);
+  assert.equal(scene.questions, 1);
   await scene.answer(state(1n, false, 0));
   assert.ok(stopwatches.every(({ expired }) => expired));
 });
 
 test("a pause wakes nobody, and a resume those who found it", async () => {
   const scene = new Scene();
-  scene.tell(1n, false, 0, true);
+  scene.tell(1n, false, 0);
   const short = scene.start(1_000);
   scene.start(100_000);
   scene.tell(2n, true, 0);
@@ -154,13 +155,14 @@ test("a pause wakes nobody, and a resume those who found it", async () => {
 
 test("g2: cut off, it waits for the grace and no longer", async () => {
   const scene = new Scene(2_000);
-  scene.tell(1n, false, 0, true);
+  scene.tell(1n, false, 0);
   const stopwatch = scene.start(1_000);
+  scene.confirmations.isOpen = false;
   scene.thread.disconnect();
   await scene.clock.advance(1_000);
   for (let waited = 0; waited < 2_000; waited += 100) {
     assert.equal(stopwatch.expired, false);
-    scene.questions.shift()?.fail();
+    scene.confirmations.break(scene.thread);
     await scene.clock.advance(100);
   }
   assert.equal(stopwatch.expired, true);
@@ -168,7 +170,7 @@ test("g2: cut off, it waits for the grace and no longer", async () => {
 
 test("however short the grace is, a question gets 250 ms", async () => {
   const scene = new Scene(0);
-  scene.tell(1n, false, 0, true);
+  scene.tell(1n, false, 0);
   const stopwatch = scene.start(1_000);
   await scene.clock.advance(1_249);
   assert.equal(stopwatch.expired, false);
@@ -178,7 +180,7 @@ test("however short the grace is, a question gets 250 ms", async () => {
 
 test("g2: a pause that cannot be confirmed counts for the grace, and then time goes on", async () => {
   const scene = new Scene(2_000);
-  scene.tell(1n, true, 0, true);
+  scene.tell(1n, true, 0);
   const stopwatch = scene.start(1_000);
   scene.thread.disconnect();
   await scene.clock.advance(2_500);
@@ -189,7 +191,7 @@ test("g3: who joins late starts paused and is not credited what was before", asy
   const scene = new Scene();
   const stopwatch = scene.start(1_000);
   await scene.clock.advance(10);
-  scene.tell(5n, true, 3_600_000, true);
+  scene.tell(5n, true, 3_600_000);
   await scene.clock.advance(5_000);
   assert.deepEqual([stopwatch.paused, stopwatch.elapsedMs], [true, 0]);
   const second = scene.start(1_000);
@@ -203,7 +205,7 @@ for (const noticed of [true, false]) {
   const link = noticed ? "a cut link" : "a dead link";
   test(`g1: who joins over ${link} is not charged what was assumed before`, async () => {
     const scene = new Scene();
-    scene.tell(1n, true, 0, true);
+    scene.tell(1n, true, 0);
     const old = scene.start(300_000);
     await scene.clock.advance(1_000);
     // Resumed, which nobody here is told.
@@ -212,10 +214,10 @@ for (const noticed of [true, false]) {
     const late = scene.start(5_000);
     await scene.clock.advance(400);
     if (!noticed) scene.thread.disconnect();
-    scene.tell(2n, false, 1_000, true);
+    scene.tell(2n, false, 1_000);
     assert.deepEqual([late.elapsedMs, old.elapsedMs], [400, 8_400]);
     await scene.clock.advance(4_599);
-    assert.equal(scene.questions.length, 0);
+    assert.equal(scene.questions, 0);
     await scene.clock.advance(1);
     await scene.answer(state(2n, false, 1_000));
     assert.equal(late.expired, true);
@@ -224,7 +226,7 @@ for (const noticed of [true, false]) {
 
 test("g1: a pause of its own is not charged when its thread was not paused after all", async () => {
   const scene = new Scene();
-  scene.tell(1n, true, 0, true);
+  scene.tell(1n, true, 0);
   scene.thread.disconnect();
   await scene.clock.advance(5_000);
   const late = scene.start(300_000);
@@ -233,13 +235,13 @@ test("g1: a pause of its own is not charged when its thread was not paused after
   await scene.clock.advance(4_000);
   late.resume();
   await scene.clock.advance(2_000);
-  scene.tell(2n, false, 0, true);
+  scene.tell(2n, false, 0);
   assert.equal(late.elapsedMs, 2_000);
 });
 
 test("own pauses nest and stop the timer", async () => {
   const scene = new Scene();
-  scene.tell(1n, false, 0, true);
+  scene.tell(1n, false, 0);
   const stopwatch = scene.start(1_000);
   stopwatch.pause();
   stopwatch.pause();
@@ -250,25 +252,25 @@ test("own pauses nest and stop the timer", async () => {
   assert.deepEqual([stopwatch.paused, stopwatch.elapsedMs], [true, 0]);
   stopwatch.resume();
   await scene.clock.advance(1_000);
-  assert.equal(scene.questions.length, 1);
+  assert.equal(scene.questions, 1);
 });
 
 test("stopped, its time stays as it was, whatever is learnt later", async () => {
   const scene = new Scene();
-  scene.tell(1n, true, 0, true);
+  scene.tell(1n, true, 0);
   const stopwatch = scene.start(60_000);
   scene.tell(1n, true, 0);
   scene.thread.disconnect();
   await scene.clock.advance(8_000);
   stopwatch.stop();
   assert.equal(stopwatch.elapsedMs, 0);
-  scene.tell(2n, false, 1_000, true);
+  scene.tell(2n, false, 1_000);
   assert.equal(stopwatch.elapsedMs, 0);
 });
 
 test("stopped, it stands still for ever, expires never and leaves no timer", async () => {
   const scene = new Scene();
-  scene.tell(1n, false, 0, true);
+  scene.tell(1n, false, 0);
   const stopwatch = scene.start(1_000);
   stopwatch.pause();
   await scene.clock.advance(300);
@@ -281,7 +283,7 @@ test("stopped, it stands still for ever, expires never and leaves no timer", asy
 
 test("g2: a pause that was cut off leaves the question nothing of the grace", async () => {
   const scene = new Scene(5_000);
-  scene.tell(1n, false, 0, true);
+  scene.tell(1n, false, 0);
   const stopwatch = scene.start(3_000);
   await scene.clock.advance(1_000);
   scene.tell(2n, true, 0);
@@ -296,7 +298,7 @@ test("g2: a pause that was cut off leaves the question nothing of the grace", as
 
 test("g2: of a link that died in silence the grace counts from the last message", async () => {
   const scene = new Scene(20_000);
-  scene.tell(1n, false, 0, true);
+  scene.tell(1n, false, 0);
   const stopwatch = scene.start(3_000);
   await scene.clock.advance(1_000);
   scene.tell(2n, true, 0);

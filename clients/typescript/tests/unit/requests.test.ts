@@ -1,0 +1,107 @@
+/** What the requests of a stream say. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Changes, Requests } from "../../src/watch/requests.js";
+
+/** A request in short: `+a -b ?c`. */
+function short(changes: Changes | undefined): string | undefined {
+  if (changes === undefined) return undefined;
+  const { add, remove, confirm } = changes;
+  return [...add.map((id) => `+${id}`), ...remove.map((id) => `-${id}`), ...confirm.map((id) => `?${id}`)].join(" ");
+}
+
+function restarted(...threadIds: string[]): Requests {
+  const requests = new Requests();
+  requests.restart(threadIds);
+  return requests;
+}
+
+test("one request at a time, and what changes meanwhile with the next one", () => {
+  const requests = restarted("a", "b");
+  assert.equal(short(requests.next(0)), "+a +b");
+  requests.add("c");
+  requests.add("d");
+  requests.remove("d");
+  requests.remove("a");
+  assert.deepEqual([requests.next(0), requests.isComplete], [undefined, false]);
+  requests.answered();
+  assert.equal(short(requests.next(0)), "+c -a");
+  requests.answered();
+  assert.deepEqual([requests.next(0), requests.isComplete], [undefined, true]);
+  assert.deepEqual([requests.watches("a"), requests.watches("c")], [false, true]);
+});
+
+test("at most 500 ids in one request", () => {
+  const ids = Array.from({ length: 1_200 }, (_, i) => `${i}`);
+  const requests = restarted(...ids);
+  const sizes: number[] = [];
+  for (let next = requests.next(0); next !== undefined; next = requests.next(0)) {
+    sizes.push(next.add.length);
+    requests.answered();
+  }
+  assert.deepEqual(sizes, [500, 500, 200]);
+  for (const id of ids.slice(0, 600)) requests.confirm(id, 0, 0);
+  assert.deepEqual([requests.next(0)?.confirm.length, requests.next(0)], [500, undefined]);
+  requests.answered();
+  assert.equal(requests.next(0)?.confirm.length, 100);
+});
+
+test("g1: a confirmation goes first and alone, and one that was sent too early is sent again", () => {
+  const requests = restarted("a", "b");
+  requests.confirm("a", 10, 10);
+  assert.equal(short(requests.next(11)), "?a");
+  assert.equal(requests.sentAt("a"), 11);
+  requests.confirm("a", 11, 12);
+  assert.equal(requests.confirmingSince(12), 11);
+  requests.answered();
+  assert.deepEqual([short(requests.next(13)), requests.confirmingSince(13)], ["+a +b", undefined]);
+  requests.confirm("a", 14, 14);
+  requests.answered();
+  assert.equal(short(requests.next(15)), "?a");
+  requests.confirm("a", 16, 16);
+  requests.confirm("b", 16, 16);
+  requests.forget("b");
+  requests.answered();
+  assert.equal(short(requests.next(17)), "?a", "nobody waits for the other one");
+});
+
+test("a refused request has done nothing, and is made again when the limit allows", () => {
+  const requests = restarted("a", "b", "c");
+  requests.next(0);
+  requests.remove("b");
+  assert.deepEqual(requests.refused([], 100), ["a", "c"]);
+  assert.deepEqual([requests.watches("a"), requests.next(99), requests.heldBackMs(40)], [false, undefined, 60]);
+  requests.confirm("a", 50, 50);
+  assert.equal(short(requests.next(50)), "?a", "it does not delay a confirmation");
+  requests.refused([], 200);
+  assert.deepEqual([requests.confirmingSince(60), requests.heldBackMs(60)], [undefined, 40]);
+  assert.equal(short(requests.next(100)), "+a +c");
+  requests.answered();
+  assert.equal(short(requests.next(200)), "?a");
+});
+
+test("a forbidden thread is left out until the next stream that follows one that worked", () => {
+  const requests = restarted("ours", "theirs");
+  requests.next(0);
+  assert.deepEqual(requests.refused(["theirs"], 0), ["theirs"]);
+  requests.confirm("theirs", 0, 0);
+  assert.equal(short(requests.next(0)), "+ours");
+  requests.disconnected(false);
+  requests.restart(["ours", "theirs"]);
+  assert.equal(short(requests.next(0)), "+ours");
+  requests.disconnected(true);
+  requests.restart(["ours", "theirs"]);
+  assert.equal(short(requests.next(0)), "+ours +theirs");
+});
+
+test("a removal that was refused is made again, unless the thread came back", () => {
+  const requests = restarted("a", "b");
+  requests.next(0);
+  requests.answered();
+  requests.remove("a");
+  requests.remove("b");
+  assert.equal(short(requests.next(0)), "-a -b");
+  requests.add("b");
+  requests.refused([], 10);
+  assert.equal(short(requests.next(10)), "+b -a");
+});
