@@ -29,6 +29,8 @@ pub(super) struct Changing {
     access: Option<Arc<Access>>,
     /// Requests that were read.
     number: u64,
+    /// Whether one of them was accepted: what may be set only once is.
+    is_begun: bool,
     is_of_all: bool,
     answer: Option<Box<Answer>>,
 }
@@ -53,14 +55,14 @@ enum Failure {
 
 impl Changing {
     pub(super) fn new(stream: Stream, requests: Requests, rights: Rights, access: Option<Arc<Access>>) -> Self {
-        Changing { stream, requests, rights, access, number: 0, is_of_all: false, answer: None }
+        Changing { stream, requests, rights, access, number: 0, is_begun: false, is_of_all: false, answer: None }
     }
 
     /// Begins to answer a request.
     fn begin(&mut self, request: v1::WatchRequest) -> Result<(), Failure> {
         self.number += 1;
         let refused = |status: &Status, threads| Failure::Refused(status::refusal(self.number, status, threads));
-        let change = wire::watch_change(request, self.number == 1);
+        let change = wire::watch_change(request, !self.is_begun);
         let change = change.map_err(|invalid| Failure::Invalid(status::of_field(invalid)))?;
         let renewed = self.renewed(&change).map_err(|status| refused(&status, vec![]))?;
         let rights = renewed.as_ref().unwrap_or(&self.rights);
@@ -87,7 +89,7 @@ impl Changing {
             exceeded.map_err(|exceeded| refused(&context.refuse(exceeded), vec![]))?;
         }
         // From here on nothing fails.
-        if self.number == 1 {
+        if !std::mem::replace(&mut self.is_begun, true) {
             self.stream.include_elicitations = change.include_elicitations;
         }
         if let Some(rights) = renewed {
