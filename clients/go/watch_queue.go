@@ -86,16 +86,8 @@ func (q *eventQueue) disconnected(threadIDs []string, err error, silentFor time.
 	q.wake()
 }
 
-// forget drops what waits to be told of a thread.
-func (q *eventQueue) forget(threadID string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(q.told, threadID)
-	q.before.dropState(threadID)
-	if q.after != nil {
-		q.after.dropState(threadID)
-	}
-}
+// confirmed: a reader of events asks for nothing.
+func (q *eventQueue) confirmed([]confirmation, time.Time) {}
 
 // full says whether nothing more should come for now.
 func (q *eventQueue) full() bool {
@@ -205,13 +197,6 @@ func (s *section) putStatesOf(other *section) {
 func (s *section) putComplete() {
 	s.dropComplete()
 	s.complete = s.order.PushBack(SnapshotComplete{})
-}
-
-func (s *section) dropState(threadID string) {
-	if at, waits := s.states[threadID]; waits {
-		s.order.Remove(at)
-		delete(s.states, threadID)
-	}
 }
 
 func (s *section) dropComplete() {

@@ -52,7 +52,6 @@ func TestAQueueConflates(t *testing.T) {
 		"a break is between what it parts":            {[]step{state("a", 1, true), complete, broken("a"), state("a", 2, true), complete}, "a@1? !a a@2? ."},
 		"a break voids a snapshot that was not told":  {[]step{complete, broken("a")}, "!a"},
 		"what two breaks enclose is told before them": {[]step{state("a", 1, true), broken("a"), state("a", 2, true), state("b", 1, true), complete, broken("b"), state("b", 2, true)}, "a@2? b@1? !a,b b@2?"},
-		"what was forgotten is not told":              {[]step{state("a", 1, true), broken("a", "b"), state("a", 2, true), state("b", 1, true), func(q *eventQueue) { q.forget("a") }}, "!a,b b@1?"},
 	} {
 		q := newEventQueue(false)
 		for _, step := range c.steps {
