@@ -87,7 +87,7 @@ func (f *follower) forgetIfIdle(threadID string, thread *followed) {
 // state, disconnected and confirmed are what the watch tells.
 func (f *follower) state(state PauseState, _ bool) {
 	if clock := f.clock(state.ThreadID); clock != nil {
-		clock.heard(state)
+		clock.heard(state, time.Time{}, true)
 	}
 }
 
@@ -102,7 +102,7 @@ func (f *follower) disconnected(threadIDs []string, _ error, silentFor time.Dura
 func (f *follower) confirmed(answers []confirmation, asked time.Time) {
 	for _, answer := range answers {
 		if clock := f.clock(answer.state.ThreadID); clock != nil {
-			clock.confirmed(answer, asked)
+			clock.heard(answer.state, asked, answer.watched)
 		}
 	}
 }

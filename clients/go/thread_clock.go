@@ -127,8 +127,9 @@ func (t *threadClock) leave(s *Stopwatch) {
 	delete(t.observers, s)
 }
 
-// heard takes a state from the watch.
-func (t *threadClock) heard(state PauseState) {
+// heard takes a state from the watch. asked: when it was asked for; zero if it came by itself. watched: so will the
+// changes of it.
+func (t *threadClock) heard(state PauseState, asked time.Time, watched bool) {
 	now := charge.Now{Slept: slept()}
 	t.mu.Lock()
 	now.At = time.Now()
@@ -136,25 +137,13 @@ func (t *threadClock) heard(state PauseState) {
 	if t.tracker.Take(now, seen(state)) {
 		woken = wake(t.waiting)
 	}
-	t.mu.Unlock()
-	t.settle(now.At)
-	lookAll(woken)
-}
-
-// confirmed takes the answer to a question that was asked then.
-func (t *threadClock) confirmed(answer confirmation, asked time.Time) {
-	now := charge.Now{Slept: slept()}
-	t.mu.Lock()
-	now.At = time.Now()
-	woken := wake(t.asking)
-	if t.tracker.Take(now, seen(answer.state)) {
-		woken = append(woken, wake(t.waiting)...)
+	if !asked.IsZero() {
+		t.answered = asked
+		woken = append(woken, wake(t.asking)...)
 	}
-	if !answer.watched {
-		// No change of it will come.
+	if !watched {
 		t.tracker.Disconnect(now.At, now.At)
 	}
-	t.answered = asked
 	t.mu.Unlock()
 	t.settle(now.At)
 	lookAll(woken)

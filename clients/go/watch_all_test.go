@@ -60,15 +60,15 @@ func TestG7AReaderOfAllThatStandsStillDoesNotPileUpThreads(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		queue := all(t, f, client)
 		f.flood(backlog + 2000)
-		if unread := queue.before.order.Len(); unread != backlog {
+		if unread := queue.order.Len(); unread != backlog {
 			t.Errorf("%d events wait", unread)
 		}
 		// Longer than a silence that means a dead link.
 		time.Sleep(10 * time.Minute)
 		f.pause("last")
 		synctest.Wait()
-		if queue.broken != nil || queue.before.order.Len() != backlog || f.open() != 1 {
-			t.Errorf("%d events wait, broken: %v, %d streams", queue.before.order.Len(), queue.broken, f.open())
+		if queue.broken != nil || queue.order.Len() != backlog || f.open() != 1 {
+			t.Errorf("%d events wait, broken: %v, %d streams", queue.order.Len(), queue.broken, f.open())
 		}
 		// Read on, it tells the rest, and goes on living by its heartbeats.
 		latest := make(map[string]uint64)

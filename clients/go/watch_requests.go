@@ -51,11 +51,10 @@ func (s *watchSet) takeChanges(l *watchStream, request *pausewatchv1.WatchReques
 			break
 		}
 		delete(s.changed, id)
-		switch s.changeOf(l, id) {
-		case toAdd:
+		if add, remove := s.changeOf(l, id); add {
 			s.threads[id].added, l.watches[id] = true, struct{}{}
 			request.Add = append(request.Add, id)
-		case toRemove:
+		} else if remove {
 			delete(l.watches, id)
 			request.Remove = append(request.Remove, id)
 		}
@@ -63,33 +62,21 @@ func (s *watchSet) takeChanges(l *watchStream, request *pausewatchv1.WatchReques
 	return len(request.Add)+len(request.Remove) > 0
 }
 
-type change int
-
-const (
-	noChange change = iota
-	toAdd
-	toRemove
-)
-
 // changeOf is what the server has to be told of a thread. Of all threads those are added that were paused before the
 // stream and are not among the paused ones now: they have resumed.
-func (s *watchSet) changeOf(l *watchStream, threadID string) change {
+func (s *watchSet) changeOf(l *watchStream, threadID string) (add, remove bool) {
 	thread := s.threads[threadID]
-	_, watches := l.watches[threadID]
-	switch {
-	case thread == nil && watches && !s.all:
-		return toRemove
-	case thread != nil && !thread.added && (!s.all || thread.gap):
-		return toAdd
-	default:
-		return noChange
+	if thread == nil {
+		_, watches := l.watches[threadID]
+		return false, watches && !s.all
 	}
+	return !thread.added && (!s.all || thread.gap), false
 }
 
 // hasChanges says whether takeChanges would find any.
 func (s *watchSet) hasChanges(l *watchStream) bool {
 	for id := range s.changed {
-		if s.changeOf(l, id) != noChange {
+		if add, remove := s.changeOf(l, id); add || remove {
 			return true
 		}
 		delete(s.changed, id)
