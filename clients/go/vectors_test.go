@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -210,7 +211,7 @@ func TestVectorsOfRenewal(t *testing.T) {
 				AtMs   int64 `json:"at_ms"`
 				Answer string
 				Expect struct {
-					Sent  *int
+					Sent  *int64
 					Lease string
 				}
 			}
@@ -222,9 +223,10 @@ func TestVectorsOfRenewal(t *testing.T) {
 				start, ttl := time.Now(), ms(c.TTLMs)
 				ctx, cancel := context.WithCancel(t.Context())
 				board := newLeaseBoard(ttl)
-				sent, answers := 0, make(chan error)
+				var sent atomic.Int64
+				answers := make(chan error)
 				go renewLease(ctx, board, ttl, start, func() error {
-					sent++
+					sent.Add(1)
 					select {
 					case err := <-answers:
 						return err
@@ -243,8 +245,8 @@ func TestVectorsOfRenewal(t *testing.T) {
 						}
 						synctest.Wait()
 					}
-					if step.Expect.Sent != nil && sent != *step.Expect.Sent {
-						t.Errorf("step %d: %d renewals, want %d", i, sent, *step.Expect.Sent)
+					if step.Expect.Sent != nil && sent.Load() != *step.Expect.Sent {
+						t.Errorf("step %d: %d renewals, want %d", i, sent.Load(), *step.Expect.Sent)
 					}
 					if lease, _ := board.read(); step.Expect.Lease != "" && lease.String() != step.Expect.Lease {
 						t.Errorf("step %d: %v, want %s", i, lease, step.Expect.Lease)
