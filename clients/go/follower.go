@@ -1,7 +1,6 @@
 package pausewatch
 
 import (
-	"context"
 	"sync"
 	"time"
 )
@@ -107,13 +106,8 @@ func (f *follower) confirmed(answers []confirmation, asked time.Time) {
 	}
 }
 
-// The rest of what a watch tells matters to readers only, and states find room at once.
-
+// complete matters to readers only.
 func (f *follower) complete() {}
-
-func (f *follower) full() bool { return false }
-
-func (f *follower) room(context.Context) bool { return true }
 
 func (f *follower) clock(threadID string) *threadClock {
 	f.mu.Lock()

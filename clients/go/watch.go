@@ -87,7 +87,7 @@ func (c *Client) startWatch(ctx context.Context, opts WatchOptions, all bool, th
 	ctx, cancel := context.WithCancel(ctx)
 	unlink := context.AfterFunc(c.life, cancel)
 	events := make(chan Event)
-	queue := newEventQueue(all)
+	queue := newEventQueue(ctx, all)
 	if all {
 		watchAll(ctx, c, queue, opts.IncludeElicitations)
 	} else {

@@ -92,7 +92,7 @@ func TestG7AReaderOfAllThatStandsStillDoesNotPileUpThreads(t *testing.T) {
 func TestAWatchOfAllThatWaitsForItsReaderEndsAndHeals(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		ctx, cancel := context.WithCancel(ctx)
-		queue := newEventQueue(true)
+		queue := newEventQueue(ctx, true)
 		watchAll(ctx, client, queue, false)
 		synctest.Wait()
 		f.flood(backlog + 10)
@@ -127,7 +127,7 @@ func TestAWatchOfAllThatWaitsForItsReaderEndsAndHeals(t *testing.T) {
 func all(t *testing.T, f *fake, client *Client) *eventQueue {
 	t.Helper()
 	f.pause("a")
-	queue := newEventQueue(true)
+	queue := newEventQueue(ctx, true)
 	watchAll(client.life, client, queue, false)
 	synctest.Wait()
 	tells(t, queue, "a@1? .")

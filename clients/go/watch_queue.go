@@ -21,6 +21,7 @@ const backlog = 10_000
 type eventQueue struct {
 	// Threads that run are forgotten as soon as they are told: there is no end of them.
 	all bool
+	ctx context.Context
 
 	mu sync.Mutex
 	// Of *StateEvent, SnapshotComplete and Disconnected.
@@ -36,9 +37,10 @@ type eventQueue struct {
 	freed chan struct{}
 }
 
-func newEventQueue(all bool) *eventQueue {
+func newEventQueue(ctx context.Context, all bool) *eventQueue {
 	return &eventQueue{
 		all:    all,
+		ctx:    ctx,
 		order:  list.New(),
 		states: make(map[string]*list.Element),
 		told:   make(map[string]version),
@@ -47,8 +49,15 @@ func newEventQueue(all bool) *eventQueue {
 	}
 }
 
-// state is told in the place of one that waits, or last.
+// state is told in the place of one that waits, or last. It waits until there is room.
 func (q *eventQueue) state(state PauseState, gap bool) {
+	for q.full() {
+		select {
+		case <-q.freed:
+		case <-q.ctx.Done():
+			return
+		}
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.put(q.states, q.order.PushBack(&StateEvent{State: state, Gap: gap}))
@@ -117,18 +126,6 @@ func (q *eventQueue) full() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.all && q.order.Len() >= backlog
-}
-
-// room waits until it is not full; one at a time may wait. false: ctx ended.
-func (q *eventQueue) room(ctx context.Context) bool {
-	for q.full() {
-		select {
-		case <-q.freed:
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
 }
 
 // next waits for the next event; false: ctx ended.

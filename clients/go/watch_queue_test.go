@@ -53,7 +53,7 @@ func TestAQueueConflates(t *testing.T) {
 		"a break voids a snapshot that was not told":  {[]step{complete, broken("a")}, "!a"},
 		"what two breaks enclose is told before them": {[]step{state("a", 1, true), broken("a"), state("a", 2, true), state("b", 1, true), complete, broken("b"), state("b", 2, true)}, "a@2? b@1? !a,b b@2?"},
 	} {
-		q := newEventQueue(false)
+		q := newEventQueue(ctx, false)
 		for _, step := range c.steps {
 			step(q)
 		}
@@ -64,7 +64,7 @@ func TestAQueueConflates(t *testing.T) {
 }
 
 func TestChangedIsAgainstWhatWasTold(t *testing.T) {
-	q := newEventQueue(false)
+	q := newEventQueue(ctx, false)
 	q.state(at("a", 1), true)
 	told(q)
 	q.state(at("a", 1), true)
@@ -81,7 +81,7 @@ func TestChangedIsAgainstWhatWasTold(t *testing.T) {
 }
 
 func TestG7AQueueIsBoundedByItsThreads(t *testing.T) {
-	q := newEventQueue(true)
+	q := newEventQueue(ctx, true)
 	for revision := range uint64(1000) {
 		for _, id := range []string{"a", "b", "c"} {
 			q.state(at(id, revision), false)
@@ -111,7 +111,7 @@ func events(q *eventQueue) func(yield func(Event) bool) {
 }
 
 func TestAStateOfAnotherEpochIsAChangeWhateverItsRevision(t *testing.T) {
-	q := newEventQueue(false)
+	q := newEventQueue(ctx, false)
 	q.state(at("a", 1), true)
 	q.state(at("b", 1), true)
 	if told := told(q); told != "a@1? b@1?" {

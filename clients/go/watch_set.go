@@ -50,14 +50,12 @@ type watchSet struct {
 
 // watchListener is told what a watch hears.
 type watchListener interface {
+	// state may wait until there is room for it.
 	state(state PauseState, gap bool)
 	complete()
 	disconnected(threadIDs []string, err error, silentFor time.Duration)
 	// confirmed has the answers to a request that was made then.
 	confirmed(answers []confirmation, asked time.Time)
-	// full says whether nothing more should come for now; room waits until it may. false: ctx ended.
-	full() bool
-	room(ctx context.Context) bool
 }
 
 // confirmation is the confirmed state of a thread; watched: its changes are heard on the same stream.

@@ -46,7 +46,7 @@ func TestG7ManyThreadsShareOneStream(t *testing.T) {
 
 // set is a watch whose threads change, with what it tells.
 func set(client *Client) (*watchSet, *eventQueue) {
-	queue := newEventQueue(false)
+	queue := newEventQueue(ctx, false)
 	return newWatchSet(client.life, client, queue, false), queue
 }
 

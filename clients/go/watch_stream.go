@@ -126,15 +126,14 @@ func (l *watchStream) read(ctx context.Context, connection grpc.ClientConnInterf
 		go l.send(ctx, stream)
 	}
 	for err == nil {
-		if err = l.awaitRoom(ctx); err != nil {
-			break
-		}
 		lastMessage = time.Now()
 		var message *pausewatchv1.WatchResponse
 		if message, err = stream.Recv(); err != nil {
 			break
 		}
-		l.alive()
+		// While the listener has too much to tell, nobody listens, so nothing is silent; that the connection lives is seen by
+		// the pings meanwhile.
+		l.watchdog.Stop()
 		// Heartbeats, and events of a newer server, are signs of life.
 		switch event := message.GetEvent().(type) {
 		case *pausewatchv1.WatchResponse_PauseState:
@@ -148,6 +147,7 @@ func (l *watchStream) read(ctx context.Context, connection grpc.ClientConnInterf
 				return 0, err
 			}
 		}
+		l.alive()
 	}
 	switch {
 	case errors.Is(context.Cause(ctx), errSilent):
@@ -216,23 +216,9 @@ func (s *watchSet) owesAnswer(l *watchStream) bool {
 	return false
 }
 
-// alive: a message has come.
+// alive: a message has come and was told.
 func (l *watchStream) alive() {
 	l.set.mu.Lock()
 	defer l.set.mu.Unlock()
 	l.watchdog.Reset(l.limit)
-}
-
-// awaitRoom lets the stream stand while the reader of the watch has too much to read. Then nobody listens, so nothing is
-// silent; that its connection lives is seen by the pings meanwhile.
-func (l *watchStream) awaitRoom(ctx context.Context) error {
-	if !l.set.listener.full() {
-		return nil
-	}
-	l.watchdog.Stop()
-	if !l.set.listener.room(ctx) {
-		return ctx.Err()
-	}
-	l.alive()
-	return nil
 }
