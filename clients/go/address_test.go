@@ -1,8 +1,6 @@
 package pausewatch
 
 import (
-	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,46 +60,6 @@ func TestWhatIsNoAddressSaysWhy(t *testing.T) {
 		if !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), strconv.Quote(given)) {
 			t.Errorf("%q: %v", given, err)
 		}
-	}
-}
-
-// cases are those of the data file that all clients read: what is expected, and the values of which it is.
-func cases(t *testing.T) map[string][]string {
-	t.Helper()
-	text, err := os.ReadFile("../scenarios/addresses.txt")
-	check(t, err)
-	cases := make(map[string][]string)
-	for line := range strings.Lines(string(text)) {
-		if expected, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " "); ok && expected != "#" {
-			cases[expected] = append(cases[expected], value)
-		}
-	}
-	return cases
-}
-
-func TestAddressesAndTokensAreTakenAsByEveryClient(t *testing.T) {
-	clean(t)
-	all := cases(t)
-	options := map[string]Option{}
-	for _, value := range slices.Concat(all["accept"], all["refuse"]) {
-		options[value] = WithAddress(value)
-	}
-	for _, value := range slices.Concat(all["token-accept"], all["token-refuse"]) {
-		options[value] = WithToken(value)
-	}
-	for expected, values := range all {
-		for _, value := range values {
-			client, err := NewClient(options[value])
-			if taken := err == nil; taken != strings.HasSuffix(expected, "accept") {
-				t.Errorf("%s %q: %v", expected, value, err)
-			}
-			if err == nil {
-				check(t, client.Close())
-			}
-		}
-	}
-	if len(all) != 4 {
-		t.Errorf("%d kinds of cases", len(all))
 	}
 }
 

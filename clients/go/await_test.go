@@ -2,6 +2,7 @@ package pausewatch
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,8 +58,10 @@ func TestG1EveryThreadIsAskedAboutBeforeAStopwatchExpires(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		stillRuns(t, s)
 		asked := make(map[string]bool)
-		for _, request := range f.called("Get") {
-			asked[request.(*pausewatchv1.GetPauseStateRequest).ThreadId] = true
+		for _, request := range f.called("Confirm") {
+			for _, id := range request.(*pausewatchv1.WatchRequest).Confirm {
+				asked[id] = true
+			}
 		}
 		if len(asked) != 3 {
 			t.Errorf("asked about %v", asked)
@@ -82,7 +85,7 @@ func TestAThreadCountsUntilTheLastWaitForItEnds(t *testing.T) {
 		done[1]()
 		hasElapsed(t, s, 0, false)
 		expiresAfter(t, s, 50*time.Second)
-		if asked := f.called("Get"); len(asked) != 1 {
+		if asked := f.called("Confirm"); len(asked) != 1 {
 			t.Errorf("asked: %v", asked)
 		}
 		late := awaits(t, s, "late")
@@ -186,8 +189,8 @@ func TestG2AChildThatCannotBeAskedAboutDoesNotKeepAStopwatchForLongerThanTheGrac
 		s := startStopwatch(t, client.WithDisconnectGrace(5*time.Second), 10*time.Second)
 		awaits(t, s, "child")
 		f.misbehave(func(method string, request any) error {
-			if get, ok := request.(*pausewatchv1.GetPauseStateRequest); ok && get.ThreadId == "child" {
-				return errUnavailable
+			if method == "Confirm" && slices.Contains(request.(*pausewatchv1.WatchRequest).Confirm, "child") {
+				return forbidden("child")
 			}
 			return nil
 		})

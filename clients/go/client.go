@@ -27,8 +27,10 @@ type Client struct {
 // shared is what a client has in common with those that were made from it with another patience.
 type shared struct {
 	connection *grpc.ClientConn
-	stub       pausewatchv1.ElicitationServiceClient
-	threadID   string
+	// Makes one more connection.
+	redial   func() (*grpc.ClientConn, error)
+	stub     pausewatchv1.ElicitationServiceClient
+	threadID string
 	// Ends with Close, and with it everything that runs in the background.
 	life    context.Context
 	end     context.CancelFunc
@@ -51,7 +53,8 @@ func NewClient(opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pausewatch: %w", err)
 	}
-	connection, err := dial(found, o.dial)
+	redial := func() (*grpc.ClientConn, error) { return dial(found, o.dial) }
+	connection, err := redial()
 	if err != nil {
 		return nil, fmt.Errorf("pausewatch: %w", err)
 	}
@@ -59,6 +62,7 @@ func NewClient(opts ...Option) (*Client, error) {
 	return &Client{
 		shared: &shared{
 			connection: connection,
+			redial:     redial,
 			stub:       pausewatchv1.NewElicitationServiceClient(connection),
 			threadID:   found.ThreadID,
 			life:       life,

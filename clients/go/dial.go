@@ -72,7 +72,7 @@ func dial(s settings, extra []grpc.DialOption) (*grpc.ClientConn, error) {
 func transportCredentials(a address, s settings) (credentials.TransportCredentials, error) {
 	if !a.tls {
 		if s.TLSCA != "" || s.TLSCert != "" || s.TLSKey != "" {
-			return nil, fmt.Errorf("TLS files are given, but the address %q is plain text: write https://host:port, or give no TLS files", s.Address)
+			return nil, fmt.Errorf("tls_ca, tls_cert or tls_key is given, but the address %q is plain text: write https://host:port, or give none of them", s.Address)
 		}
 		return insecure.NewCredentials(), nil
 	}
@@ -95,9 +95,9 @@ func transportCredentials(a address, s settings) (credentials.TransportCredentia
 		}
 		config.Certificates = []tls.Certificate{certificate}
 	case s.TLSCert != "":
-		return nil, errors.New("a TLS certificate is given without its key: give both, or neither")
+		return nil, errors.New("tls_cert is given without tls_key: give both, or neither")
 	case s.TLSKey != "":
-		return nil, errors.New("a TLS key is given without its certificate: give both, or neither")
+		return nil, errors.New("tls_key is given without tls_cert: give both, or neither")
 	}
 	return credentials.NewTLS(config), nil
 }
@@ -106,6 +106,9 @@ func transportCredentials(a address, s settings) (credentials.TransportCredentia
 type bearer struct{ header map[string]string }
 
 func newBearer(token string, to address) (bearer, error) {
+	if token == "" {
+		return bearer{}, errors.New("the token is empty")
+	}
 	if !to.tls && !to.loopback() {
 		return bearer{}, fmt.Errorf("a token is not sent in plain text to another machine: use https://%s", to.target)
 	}

@@ -180,8 +180,6 @@ func TestTLSSettingsThatCannotBeMeantAreRefused(t *testing.T) {
 		"a CA with a plain address":          {[]Option{plain, WithTLSCA(ours.file(t))}, "write https://"},
 		"a certificate with a plain address": {[]Option{plain, WithTLSCertificate(cert, key)}, "write https://"},
 		"a CA with a Unix socket":            {[]Option{WithAddress("unix:/p"), WithTLSCA(ours.file(t))}, "write https://"},
-		"a certificate without its key":      {[]Option{https, WithTLSCertificate(cert, "")}, "without its key"},
-		"a key without its certificate":      {[]Option{https, WithTLSCertificate("", key)}, "without its certificate"},
 		"a CA that is missing":               {[]Option{https, WithTLSCA("/missing.pem")}, "/missing.pem"},
 		"a CA that is none":                  {[]Option{https, WithTLSCA(key)}, "no PEM certificate"},
 		"a certificate that is none":         {[]Option{https, WithTLSCertificate(key, key)}, key},

@@ -42,7 +42,7 @@
 //   - settings, options, address, dial: from settings to a connection
 //   - client, calls, retry, errors, state: the calls
 //   - hold, lease: an elicitation that is kept open
-//   - watch: its queue (undelivered events), its set (which threads), its streams
+//   - watch: its queue (undelivered events), its set (which threads), its requests, its stream
 //   - pausable, stopwatch, thread_clock, follower: timeouts; the arithmetic is in internal/charge
 package pausewatch
 

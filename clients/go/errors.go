@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
 )
 
 // domain is the domain of the reasons that the coordinator gives.
@@ -236,6 +238,17 @@ func invalidField(field, description string) error {
 		refusal = detailed
 	}
 	return fromStatus(refusal)
+}
+
+// fromRefusal is the error that a call would have ended with.
+func fromRefusal(refusal *pausewatchv1.Refusal) error {
+	sent := status.New(codes.Code(refusal.GetCode()), refusal.GetMessage())
+	info := &errdetails.ErrorInfo{Reason: refusal.GetReason(), Domain: domain}
+	detailed, err := sent.WithDetails(info, &errdetails.RetryInfo{RetryDelay: refusal.GetRetryAfter()})
+	if err == nil {
+		sent = detailed
+	}
+	return fromStatus(sent)
 }
 
 func unavailable(format string, arguments ...any) error {

@@ -2,6 +2,7 @@ package pausewatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -116,23 +117,25 @@ func (f *fake) GetPauseState(_ context.Context, request *pausewatchv1.GetPauseSt
 	return &pausewatchv1.GetPauseStateResponse{PauseState: f.thread(request.ThreadId).wire()}, nil
 }
 
-func (f *fake) WatchPauseState(request *pausewatchv1.WatchPauseStateRequest, to grpc.ServerStreamingServer[pausewatchv1.WatchPauseStateResponse]) error {
-	if err := f.enter("Watch", request); err != nil {
+// fakeRefusal is what a test has a request of a watch refused with.
+type fakeRefusal struct{ *pausewatchv1.Refusal }
+
+func (fakeRefusal) Error() string { return "refused" }
+
+// forbidden is the refusal of threads that the token does not open.
+func forbidden(threadIDs ...string) error {
+	return fakeRefusal{&pausewatchv1.Refusal{Code: int32(codes.PermissionDenied), Reason: "THREAD_FORBIDDEN", ThreadIds: threadIDs}}
+}
+
+// errSwallowed has a request of a watch not answered.
+var errSwallowed = errors.New("swallowed")
+
+func (f *fake) Watch(to grpc.BidiStreamingServer[pausewatchv1.WatchRequest, pausewatchv1.WatchResponse]) error {
+	if err := f.enter("Watch", nil); err != nil {
 		return err
 	}
 	stream := &fakeStream{threadIDs: make(map[string]bool), changed: make(chan string, 10_000)}
-	snapshot := request.ThreadIds
 	f.mu.Lock()
-	for _, id := range request.ThreadIds {
-		stream.threadIDs[id] = true
-	}
-	if len(snapshot) == 0 {
-		for id, thread := range f.threads {
-			if thread.count > 0 {
-				snapshot = append(snapshot, id)
-			}
-		}
-	}
 	f.streams[stream] = struct{}{}
 	f.mu.Unlock()
 	defer func() {
@@ -140,45 +143,115 @@ func (f *fake) WatchPauseState(request *pausewatchv1.WatchPauseStateRequest, to 
 		defer f.mu.Unlock()
 		delete(f.streams, stream)
 	}()
-	for _, id := range snapshot {
-		if err := to.Send(f.event(id)); err != nil {
-			return err
+	requests := make(chan *pausewatchv1.WatchRequest)
+	go func() {
+		for {
+			request, err := to.Recv()
+			if err != nil {
+				return
+			}
+			select {
+			case requests <- request:
+			case <-to.Context().Done():
+				return
+			}
 		}
-	}
-	if err := f.enter("SnapshotComplete", request); err != nil {
-		return err
-	}
-	complete := &pausewatchv1.WatchPauseStateResponse_SnapshotComplete{SnapshotComplete: &pausewatchv1.SnapshotComplete{}}
-	if err := to.Send(&pausewatchv1.WatchPauseStateResponse{Event: complete}); err != nil {
-		return err
-	}
-	heartbeat := &pausewatchv1.WatchPauseStateResponse_Heartbeat{Heartbeat: &pausewatchv1.Heartbeat{}}
-	for {
-		var message *pausewatchv1.WatchPauseStateResponse
+	}()
+	for number := uint64(1); ; {
+		var messages []*pausewatchv1.WatchResponse
 		select {
+		case request := <-requests:
+			err := f.answer(stream, request, number, to)
+			if number++; err != nil {
+				return err
+			}
+			continue
 		case id := <-stream.changed:
-			message = f.event(id)
+			messages = f.events(id)
 		case <-time.After(15 * time.Second):
-			message = &pausewatchv1.WatchPauseStateResponse{Event: heartbeat}
+			heartbeat := &pausewatchv1.WatchResponse_Heartbeat{Heartbeat: &pausewatchv1.Heartbeat{}}
+			messages = []*pausewatchv1.WatchResponse{{Event: heartbeat}}
 		case <-to.Context().Done():
 			return to.Context().Err()
 		}
 		// A test mutes the watch by an error here.
-		if f.enter("Tell", request) != nil {
+		if f.enter("Tell", nil) != nil {
 			continue
 		}
-		if err := to.Send(message); err != nil {
+		if err := sendAll(to, messages); err != nil {
 			return err
 		}
 	}
 }
 
-func (f *fake) event(threadID string) *pausewatchv1.WatchPauseStateResponse {
+func sendAll(to grpc.BidiStreamingServer[pausewatchv1.WatchRequest, pausewatchv1.WatchResponse], messages []*pausewatchv1.WatchResponse) error {
+	for _, message := range messages {
+		if err := to.Send(message); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer answers one request: "Confirm" if it has threads to confirm, else "Change".
+func (f *fake) answer(stream *fakeStream, request *pausewatchv1.WatchRequest, number uint64, to grpc.BidiStreamingServer[pausewatchv1.WatchRequest, pausewatchv1.WatchResponse]) error {
+	method := "Change"
+	if len(request.Confirm) > 0 {
+		method = "Confirm"
+	}
+	var refusal fakeRefusal
+	switch err := f.enter(method, request); {
+	case errors.Is(err, errSwallowed):
+		return nil
+	case errors.As(err, &refusal):
+		refusal.Request = number
+		return to.Send(&pausewatchv1.WatchResponse{Event: &pausewatchv1.WatchResponse_Refusal{Refusal: refusal.Refusal}})
+	case err != nil:
+		return err
+	}
+	states := request.Add
+	f.mu.Lock()
+	stream.all = stream.all || request.AllThreads
+	for _, id := range request.Remove {
+		delete(stream.threadIDs, id)
+	}
+	for _, id := range request.Add {
+		stream.threadIDs[id] = true
+	}
+	if request.AllThreads {
+		for id, thread := range f.threads {
+			if thread.count > 0 {
+				states = append(states, id)
+			}
+		}
+	}
+	confirmation := &pausewatchv1.Confirmation{}
+	for _, id := range request.Confirm {
+		confirmation.PauseStates = append(confirmation.PauseStates, f.thread(id).wire())
+	}
+	f.mu.Unlock()
+	messages := f.events(states...)
+	if method == "Confirm" {
+		messages = append(messages, &pausewatchv1.WatchResponse{Event: &pausewatchv1.WatchResponse_Confirmation{Confirmation: confirmation}})
+	}
+	if err := sendAll(to, messages); err != nil {
+		return err
+	}
+	if err := f.enter("SnapshotComplete", request); err != nil {
+		return err
+	}
+	complete := &pausewatchv1.WatchResponse_SnapshotComplete{SnapshotComplete: &pausewatchv1.SnapshotComplete{Requests: number}}
+	return to.Send(&pausewatchv1.WatchResponse{Event: complete})
+}
+
+func (f *fake) events(threadIDs ...string) (messages []*pausewatchv1.WatchResponse) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return &pausewatchv1.WatchPauseStateResponse{
-		Event: &pausewatchv1.WatchPauseStateResponse_PauseState{PauseState: f.thread(threadID).wire()},
+	for _, id := range threadIDs {
+		state := &pausewatchv1.WatchResponse_PauseState{PauseState: f.thread(id).wire()}
+		messages = append(messages, &pausewatchv1.WatchResponse{Event: state})
 	}
+	return messages
 }
 
 // watching is how many streams name the thread.

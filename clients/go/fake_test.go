@@ -81,6 +81,7 @@ type fakeElicitation struct {
 
 // fakeStream is a watch; changed threads are told by name.
 type fakeStream struct {
+	all       bool
 	threadIDs map[string]bool
 	changed   chan string
 }
@@ -229,7 +230,7 @@ func (f *fake) change(t *fakeThread, by int) {
 	t.count += uint32(by)
 	t.revision++
 	for stream := range f.streams {
-		if stream.threadIDs[t.id] || len(stream.threadIDs) == 0 {
+		if stream.threadIDs[t.id] || stream.all {
 			stream.changed <- t.id
 		}
 	}

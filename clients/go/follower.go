@@ -1,8 +1,6 @@
 package pausewatch
 
 import (
-	"maps"
-	"slices"
 	"sync"
 	"time"
 )
@@ -20,7 +18,6 @@ const linger = 30 * time.Second
 type follower struct {
 	client *Client
 	set    *watchSet
-	queue  *eventQueue
 
 	mu      sync.Mutex
 	threads map[string]*followed
@@ -40,15 +37,9 @@ func (c *Client) follower() *follower {
 	defer c.mu.Unlock()
 	f := c.followers[c.grace]
 	if f == nil {
-		queue := newEventQueue(false)
-		f = &follower{
-			client:  c,
-			set:     newWatchSet(c.life, c, queue, false),
-			queue:   queue,
-			threads: make(map[string]*followed),
-		}
+		f = &follower{client: c, threads: make(map[string]*followed)}
+		f.set = newWatchSet(c.life, c, f, false)
 		c.followers[c.grace] = f
-		go f.run()
 	}
 	return f
 }
@@ -59,7 +50,7 @@ func (f *follower) enter(threadID string) *threadClock {
 	defer f.mu.Unlock()
 	thread := f.threads[threadID]
 	if thread == nil {
-		thread = &followed{clock: newThreadClock(f.client, threadID)}
+		thread = &followed{clock: newThreadClock(f, threadID)}
 		f.threads[threadID] = thread
 		f.set.add(threadID)
 	}
@@ -92,32 +83,31 @@ func (f *follower) forgetIfIdle(threadID string, thread *followed) {
 	}
 }
 
-// run keeps the clocks in step until the client is closed.
-func (f *follower) run() {
-	for {
-		event, ok := f.queue.next(f.client.life)
-		if !ok {
-			f.disconnect(f.all(), 0)
-			return
-		}
-		switch event := event.(type) {
-		case StateEvent:
-			if clock := f.clock(event.State.ThreadID); clock != nil {
-				clock.watched(event)
-			}
-		case Disconnected:
-			f.disconnect(event.ThreadIDs, event.SilentFor)
-		}
+// state, disconnected and confirmed are what the watch tells.
+func (f *follower) state(state PauseState, _ bool) {
+	if clock := f.clock(state.ThreadID); clock != nil {
+		clock.heard(state, time.Time{}, true)
 	}
 }
 
-func (f *follower) disconnect(threadIDs []string, silentFor time.Duration) {
+func (f *follower) disconnected(threadIDs []string, _ error, silentFor time.Duration) {
 	for _, id := range threadIDs {
 		if clock := f.clock(id); clock != nil {
 			clock.disconnect(silentFor)
 		}
 	}
 }
+
+func (f *follower) confirmed(answers []confirmation, asked time.Time) {
+	for _, answer := range answers {
+		if clock := f.clock(answer.state.ThreadID); clock != nil {
+			clock.heard(answer.state, asked, answer.watched)
+		}
+	}
+}
+
+// complete matters to readers only.
+func (f *follower) complete() {}
 
 func (f *follower) clock(threadID string) *threadClock {
 	f.mu.Lock()
@@ -126,10 +116,4 @@ func (f *follower) clock(threadID string) *threadClock {
 		return thread.clock
 	}
 	return nil
-}
-
-func (f *follower) all() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Collect(maps.Keys(f.threads))
 }

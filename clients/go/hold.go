@@ -118,7 +118,11 @@ func (c *Client) open(ctx context.Context, threadID string, opts HoldOptions) (*
 		board:       newLeaseBoard(opts.TTL),
 		stopRenewal: stop,
 	}
-	go hold.renew(renewal, sent)
+	renewing := c.WithCallTimeout(min(c.callTimeout, opts.TTL/3))
+	go renewLease(renewal, hold.board, opts.TTL, sent, func() error {
+		_, err := renewing.RenewElicitation(renewal, threadID, opened.Elicitation.ID, opts.TTL)
+		return err
+	})
 	return hold, nil
 }
 

@@ -84,20 +84,6 @@ func TestG2AHoldIsRenewedAtAThirdOfItsTTL(t *testing.T) {
 	})
 }
 
-func TestTwoLostRenewalsAreMadeUpFor(t *testing.T) {
-	withFake(t, func(t *testing.T, f *fake, client *Client) {
-		hold := open(t, client)
-		f.misbehave(failing("Renew", -1, errUnavailable))
-		time.Sleep(28 * time.Second)
-		f.misbehave(nil)
-		time.Sleep(time.Minute)
-		if f.count("t") != 1 || hold.Lease() != Held {
-			t.Errorf("count %d, lease %v", f.count("t"), hold.Lease())
-		}
-		check(t, hold.Release(ctx))
-	})
-}
-
 func TestG2ALateAnswerIsToldByType(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		hold := open(t, client)

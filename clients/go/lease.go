@@ -101,12 +101,11 @@ func (b *leaseBoard) read() (Lease, <-chan struct{}) {
 	return b.lease, b.lost
 }
 
-// renew keeps the lease of a hold until ctx ends or the server says that the elicitation is closed. sent is when the
-// increment was sent. A third of the TTL lies between two renewals, so two may fail before the lease ends.
-func (h *Hold) renew(ctx context.Context, sent time.Time) {
-	client := h.client.WithCallTimeout(min(h.client.callTimeout, h.ttl/3))
-	pauses := backoff.Backoff{First: min(h.ttl/30, 100*time.Millisecond), Most: mostRenewRetry}
-	next := sent.Add(h.ttl / 3)
+// renewLease renews a lease until ctx ends or the server says that the elicitation is closed. sent is when the increment
+// was sent. A third of the TTL lies between two renewals, so two may fail before the lease ends.
+func renewLease(ctx context.Context, board *leaseBoard, ttl time.Duration, sent time.Time, renew func() error) {
+	pauses := backoff.Backoff{First: min(ttl/30, 100*time.Millisecond), Most: mostRenewRetry}
+	next := sent.Add(ttl / 3)
 	for {
 		select {
 		case <-time.After(time.Until(next)):
@@ -114,15 +113,15 @@ func (h *Hold) renew(ctx context.Context, sent time.Time) {
 			return
 		}
 		sent := time.Now()
-		_, err := client.RenewElicitation(ctx, h.opened.Elicitation.ThreadID, h.opened.Elicitation.ID, h.ttl)
+		err := renew()
 		ending, closed := leaseAfter(err)
 		switch {
 		case err == nil:
-			h.board.renewed(h.ttl)
+			board.renewed(ttl)
 			pauses.Reset()
-			next = sent.Add(h.ttl / 3)
+			next = sent.Add(ttl / 3)
 		case closed:
-			h.board.ended(ending)
+			board.ended(ending)
 			return
 		default:
 			next = time.Now().Add(pauses.Next())

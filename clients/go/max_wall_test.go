@@ -31,7 +31,7 @@ func TestNoPauseExtendsTheLimitOnWallTime(t *testing.T) {
 		if elapsed := paused.Read().Elapsed; elapsed != 4*time.Second {
 			t.Errorf("elapsed: %v", elapsed)
 		}
-		if asked := len(f.called("Get")); asked != 0 {
+		if asked := len(f.called("Confirm")); asked != 0 {
 			t.Errorf("asked %d times", asked)
 		}
 	})
@@ -42,7 +42,7 @@ func TestNoQuestionExtendsTheLimitOnWallTime(t *testing.T) {
 		s, err := client.StartStopwatch(10*time.Second, "t", WithMaxWall(12*time.Second))
 		check(t, err)
 		synctest.Wait()
-		f.misbehave(failing("Get", -1, errUnavailable))
+		f.misbehave(failing("Confirm", -1, errSwallowed))
 		expiresAfter(t, s, 12*time.Second)
 		if r := s.Read(); r.EndedBy != EndedByMaxWall {
 			t.Errorf("%+v", r)

@@ -56,7 +56,7 @@ func TestAPausableTimeoutEndsWhenItIsCancelled(t *testing.T) {
 			t.Errorf("%v, cause %v, child %v", ctx.Err(), context.Cause(ctx), child.Err())
 		}
 		time.Sleep(time.Minute)
-		if len(f.called("Get")) != 0 || f.open() != 0 {
+		if len(f.called("Confirm")) != 0 || f.open() != 0 {
 			t.Error("its stopwatch goes on")
 		}
 		late, cancelLate := context.WithCancel(ctx)

@@ -98,36 +98,6 @@ func TestRefusalsAreNotTriedAgain(t *testing.T) {
 	})
 }
 
-func TestWhoCallsTooOftenWaitsAsToldAndTriesAgainWithTheSameRequestID(t *testing.T) {
-	for least, refusal := range map[time.Duration]error{
-		2 * time.Second: exceeds("calls-per-second-per-caller", 2*time.Second),
-		0:               exceeds("calls-per-second-per-caller", 0),
-		time.Second:     exceedsWith("calls-per-second-per-caller"),
-	} {
-		t.Run(least.String(), func(t *testing.T) {
-			withFake(t, func(t *testing.T, f *fake, client *Client) {
-				f.misbehave(failing("Increment", 1, refusal))
-				var made Increment
-				var err error
-				took := took(func() { made, err = client.IncrementElicitation(ctx, "t", IncrementOptions{TTL: time.Minute}) })
-				check(t, err)
-				// With the first pause beside it, which is random.
-				if took < least+firstRetry || took > least+2*firstRetry || made.Count != 1 {
-					t.Errorf("count %d after %v, told to wait %v", made.Count, took, least)
-				}
-				calls := f.called("Increment")
-				if len(calls) != 2 {
-					t.Fatalf("%d calls", len(calls))
-				}
-				first, second := calls[0].(*pausewatchv1.IncrementElicitationRequest), calls[1].(*pausewatchv1.IncrementElicitationRequest)
-				if first.RequestId == "" || first.RequestId != second.RequestId {
-					t.Errorf("request ids %q and %q", first.RequestId, second.RequestId)
-				}
-			})
-		})
-	}
-}
-
 func TestAWaitThatWouldPassTheDeadlineIsNotBegun(t *testing.T) {
 	// The last is as much as a time.Duration holds: with a pause beside it, it would be none.
 	for _, given := range []time.Duration{5 * time.Second, time.Hour, math.MaxInt64} {

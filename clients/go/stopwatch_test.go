@@ -44,7 +44,7 @@ func TestAStopwatchExpiresAfterItsLimit(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		expiresAfter(t, s, 10*time.Second)
-		if asked := len(f.called("Get")); asked != 1 {
+		if asked := len(f.called("Confirm")); asked != 1 {
 			t.Errorf("asked %d times", asked)
 		}
 		if r := s.Stop(); !r.Expired {
@@ -92,17 +92,17 @@ func TestG1AnIncrementThatTheWatchHasNotToldKeepsItFromExpiring(t *testing.T) {
 func TestG1OnlyAQuestionThatBeganAfterTheTimeRanOutCounts(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		f.misbehave(func(method string, _ any) error {
-			if method == "Get" {
-				time.Sleep(2 * time.Second)
+			if method == "Confirm" {
+				time.Sleep(200 * time.Millisecond)
 			}
 			return nil
 		})
 		first := startStopwatch(t, client, 10*time.Second)
-		second := startStopwatch(t, client, 11*time.Second) // Runs out while the question for the first is under way.
-		expiresAfter(t, first, 12*time.Second)
+		second := startStopwatch(t, client, 10100*time.Millisecond) // Runs out while the question for the first is under way.
+		expiresAfter(t, first, 10200*time.Millisecond)
 		stillRuns(t, second)
-		expiresAfter(t, second, 14*time.Second)
-		if asked := len(f.called("Get")); asked != 2 {
+		expiresAfter(t, second, 10400*time.Millisecond)
+		if asked := len(f.called("Confirm")); asked != 2 {
 			t.Errorf("asked %d times", asked)
 		}
 		time.Sleep(time.Minute)
@@ -120,7 +120,7 @@ func TestStopwatchesOfAThreadShareTheQuestion(t *testing.T) {
 		for _, s := range all {
 			expiresAfter(t, s, 10*time.Second)
 		}
-		if asked := len(f.called("Get")); asked > 10 {
+		if asked := len(f.called("Confirm")); asked > 10 {
 			t.Errorf("asked %d times", asked)
 		}
 	})
@@ -136,7 +136,7 @@ func TestG1EachTimeItRunsOutItIsAskedAnew(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			f.resume("t")
 			expiresAfter(t, s, 13*time.Second)
-			if asked := len(f.called("Get")); asked != 2 {
+			if asked := len(f.called("Confirm")); asked != 2 {
 				t.Errorf("asked %d times", asked)
 			}
 		})
@@ -145,7 +145,7 @@ func TestG1EachTimeItRunsOutItIsAskedAnew(t *testing.T) {
 		withFake(t, func(t *testing.T, f *fake, client *Client) {
 			s := startStopwatch(t, client.WithDisconnectGrace(0), 10*time.Second)
 			f.misbehave(func(method string, _ any) error {
-				if method == "Get" {
+				if method == "Confirm" {
 					time.Sleep(100 * time.Millisecond)
 				}
 				return nil
@@ -156,7 +156,7 @@ func TestG1EachTimeItRunsOutItIsAskedAnew(t *testing.T) {
 			stillRuns(t, s)
 			f.resume("t")
 			expiresAfter(t, s, 70*time.Second+150*time.Millisecond)
-			if asked := len(f.called("Get")); asked != 2 {
+			if asked := len(f.called("Confirm")); asked != 2 {
 				t.Errorf("asked %d times", asked)
 			}
 		})
@@ -207,18 +207,18 @@ func TestAnOwnPauseHoldsBackAnExpiryThatIsBeingAskedFor(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, 10*time.Second)
 		f.misbehave(func(method string, _ any) error {
-			if method == "Get" {
-				time.Sleep(2 * time.Second)
+			if method == "Confirm" {
+				time.Sleep(200 * time.Millisecond)
 			}
 			return nil
 		})
-		time.Sleep(11 * time.Second)
+		time.Sleep(10100 * time.Millisecond)
 		resume := s.Pause()
 		time.Sleep(time.Minute)
 		stillRuns(t, s)
 		resume()
 		// Asked anew: the answer of then says nothing of now.
-		expiresAfter(t, s, 73*time.Second)
+		expiresAfter(t, s, 70300*time.Millisecond)
 	})
 }
 
@@ -275,7 +275,7 @@ func TestAStoppedStopwatchDoesNotExpire(t *testing.T) {
 		stopped := s.Stop()
 		time.Sleep(time.Minute)
 		stillRuns(t, s)
-		if stopped.Elapsed != 3*time.Second || s.Stop() != stopped || s.Read() != stopped || len(f.called("Get")) != 0 {
+		if stopped.Elapsed != 3*time.Second || s.Stop() != stopped || s.Read() != stopped || len(f.called("Confirm")) != 0 {
 			t.Errorf("stopped at %+v, now %+v", stopped, s.Read())
 		}
 	})

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"pausewatch.dev/clients/go/internal/backoff"
 	"pausewatch.dev/clients/go/internal/charge"
 )
 
@@ -15,12 +14,12 @@ import (
 //
 //  1. Pausing is one short critical section (and the stopwatches that await other threads too settle their union). Only a resume, a break and its end wake stopwatches, and only those that
 //     stand still because of the thread; those that wait for a timer are not among them.
-//  2. At most one call is in flight at a time. An answer counts for a stopwatch only if the question began
-//     after its time ran out: an earlier one may have missed an increment that was acknowledged since (G1).
+//  2. An answer counts for a stopwatch only if it was asked for after its time ran out: an earlier one may have missed an
+//     increment that was acknowledged since (G1).
 //
-// Locks: a stopwatch's before its thread's.
+// Locks: a stopwatch's before its thread's before the watch's.
 type threadClock struct {
-	client   *Client
+	follower *follower
 	threadID string
 
 	mu      sync.Mutex
@@ -30,8 +29,7 @@ type threadClock struct {
 	// Woken when a question was answered.
 	asking map[*Stopwatch]struct{}
 	// Those that await other threads too: they settle at every change, before anybody looks.
-	observers   map[*Stopwatch]struct{}
-	questioning bool
+	observers map[*Stopwatch]struct{}
 	// When the last question that was answered began.
 	answered time.Time
 }
@@ -49,11 +47,11 @@ type sight struct {
 	graceLeft time.Duration
 }
 
-func newThreadClock(client *Client, threadID string) *threadClock {
+func newThreadClock(f *follower, threadID string) *threadClock {
 	return &threadClock{
-		client:   client,
+		follower: f,
 		threadID: threadID,
-		tracker:  charge.NewPausedTimeTracker(time.Now(), client.grace),
+		tracker:  charge.NewPausedTimeTracker(time.Now(), f.client.grace),
 		waiting:  make(map[*Stopwatch]struct{}),
 		asking:   make(map[*Stopwatch]struct{}),
 
@@ -71,7 +69,7 @@ func (t *threadClock) see(s *Stopwatch, f *follow, now time.Time, wait bool) sig
 	if disconnected {
 		seen.validUntil = validUntil
 	}
-	seen.graceLeft = t.client.grace - t.tracker.UnconfirmedPause(f.since.Joined())
+	seen.graceLeft = t.follower.client.grace - t.tracker.UnconfirmedPause(f.since.Joined())
 	if wait && (seen.paused || disconnected) {
 		t.waiting[s] = struct{}{}
 	}
@@ -123,18 +121,28 @@ func (t *threadClock) leave(s *Stopwatch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.waiting, s)
-	delete(t.asking, s)
+	if delete(t.asking, s); len(t.asking) == 0 {
+		t.follower.set.unconfirm(t.threadID)
+	}
 	delete(t.observers, s)
 }
 
-// watched takes a state from the watch.
-func (t *threadClock) watched(event StateEvent) {
+// heard takes a state from the watch. asked: when it was asked for; zero if it came by itself. watched: so will the
+// changes of it.
+func (t *threadClock) heard(state PauseState, asked time.Time, watched bool) {
 	now := charge.Now{Slept: slept()}
 	t.mu.Lock()
 	now.At = time.Now()
 	var woken []*Stopwatch
-	if t.tracker.Watched(now, seen(event.State), event.Gap) {
+	if t.tracker.Take(now, seen(state)) {
 		woken = wake(t.waiting)
+	}
+	if !asked.IsZero() {
+		t.answered = asked
+		woken = append(woken, wake(t.asking)...)
+	}
+	if !watched {
+		t.tracker.Disconnect(now.At, now.At)
 	}
 	t.mu.Unlock()
 	t.settle(now.At)
@@ -168,50 +176,12 @@ func lookAll(woken []*Stopwatch) {
 	}
 }
 
-// ask sees to it that a question begins after this, and that the stopwatch is woken when it was answered.
+// ask sees to it that a question is asked after this, and that the stopwatch is woken when it was answered.
 func (t *threadClock) ask(s *Stopwatch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.asking[s] = struct{}{}
-	if !t.questioning && t.client.life.Err() == nil {
-		t.questioning = true
-		go t.question()
-	}
-}
-
-// question asks until it was answered and nobody wants another answer.
-func (t *threadClock) question() {
-	for {
-		t.mu.Lock()
-		if len(t.asking) == 0 || t.client.life.Err() != nil {
-			t.questioning = false
-			t.mu.Unlock()
-			return
-		}
-		known := t.tracker.Version()
-		t.mu.Unlock()
-
-		began := time.Now()
-		state, err := t.client.GetPauseState(t.client.life, t.threadID)
-		if err != nil {
-			select {
-			case <-time.After(backoff.Jitter(askAgain)):
-			case <-t.client.life.Done():
-			}
-			continue
-		}
-		now := charge.Now{Slept: slept()}
-		t.mu.Lock()
-		now.At = time.Now()
-		woken := wake(t.asking)
-		if t.tracker.Asked(now, seen(state), known) {
-			woken = append(woken, wake(t.waiting)...)
-		}
-		t.answered = began
-		t.mu.Unlock()
-		t.settle(now.At)
-		lookAll(woken)
-	}
+	t.follower.set.confirm(t.threadID)
 }
 
 func seen(state PauseState) charge.Seen {

@@ -60,6 +60,9 @@ type WatchOptions struct {
 // after 50 ms at first, after 3 to 6 s at most. A reader that is slow gets the latest state of each thread, not every
 // one in between: memory is bounded by the number of threads. Whoever stops to read must end ctx.
 //
+// Threads that the token does not open, or that are too many, are told as [Disconnected] with the refusal as its Err; the
+// others are watched. The former are tried again with the next connection, the latter when the coordinator says.
+//
 // Errors: [*InvalidFieldError]: no thread can have one of these ids, or there is none.
 func (c *Client) Watch(ctx context.Context, threadIDs []string, opts WatchOptions) (<-chan Event, error) {
 	if len(threadIDs) == 0 {
@@ -84,7 +87,7 @@ func (c *Client) startWatch(ctx context.Context, opts WatchOptions, all bool, th
 	ctx, cancel := context.WithCancel(ctx)
 	unlink := context.AfterFunc(c.life, cancel)
 	events := make(chan Event)
-	queue := newEventQueue(all)
+	queue := newEventQueue(ctx, all)
 	if all {
 		watchAll(ctx, c, queue, opts.IncludeElicitations)
 	} else {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
 )
 
 func TestG6AWatchOfAllTellsWhatResumedInTheGap(t *testing.T) {
@@ -26,7 +28,6 @@ func TestG6AWatchOfAllTellsWhatResumedInTheGap(t *testing.T) {
 			t.Errorf("%+v", broken)
 		}
 		f.resume("resumes")
-		f.misbehave(failing("Get", 20, errUnavailable)) // More than one call's worth of tries.
 		f.start()
 		if s := nextState(t, events); s.State.ThreadID != "stays" || !s.Gap || s.Changed {
 			t.Errorf("%+v", s)
@@ -57,17 +58,17 @@ func (f *fake) flood(threads int) {
 
 func TestG7AReaderOfAllThatStandsStillDoesNotPileUpThreads(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
-		set, queue := all(t, f, client)
+		queue := all(t, f, client)
 		f.flood(backlog + 2000)
-		if unread := queue.before.order.Len(); unread != backlog {
+		if unread := queue.order.Len(); unread != backlog {
 			t.Errorf("%d events wait", unread)
 		}
 		// Longer than a silence that means a dead link.
 		time.Sleep(10 * time.Minute)
 		f.pause("last")
 		synctest.Wait()
-		if queue.broken != nil || queue.before.order.Len() != backlog || f.open() != 1 {
-			t.Errorf("%d events wait, broken: %v, %d streams", queue.before.order.Len(), queue.broken, f.open())
+		if queue.broken != nil || queue.order.Len() != backlog || f.open() != 1 {
+			t.Errorf("%d events wait, broken: %v, %d streams", queue.order.Len(), queue.broken, f.open())
 		}
 		// Read on, it tells the rest, and goes on living by its heartbeats.
 		latest := make(map[string]uint64)
@@ -82,7 +83,8 @@ func TestG7AReaderOfAllThatStandsStillDoesNotPileUpThreads(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		tells(t, queue, "")
-		set.hears(2)
+		f.resume("a")
+		synctest.Wait()
 		tells(t, queue, "a@2")
 	})
 }
@@ -90,7 +92,7 @@ func TestG7AReaderOfAllThatStandsStillDoesNotPileUpThreads(t *testing.T) {
 func TestAWatchOfAllThatWaitsForItsReaderEndsAndHeals(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		ctx, cancel := context.WithCancel(ctx)
-		queue := newEventQueue(true)
+		queue := newEventQueue(ctx, true)
 		watchAll(ctx, client, queue, false)
 		synctest.Wait()
 		f.flood(backlog + 10)
@@ -122,14 +124,14 @@ func TestAWatchOfAllThatWaitsForItsReaderEndsAndHeals(t *testing.T) {
 }
 
 // all is a watch of everything that has told the paused thread "a", and what it tells.
-func all(t *testing.T, f *fake, client *Client) (*watchSet, *eventQueue) {
+func all(t *testing.T, f *fake, client *Client) *eventQueue {
 	t.Helper()
 	f.pause("a")
-	queue := newEventQueue(true)
-	set := watchAll(client.life, client, queue, false)
+	queue := newEventQueue(ctx, true)
+	watchAll(client.life, client, queue, false)
 	synctest.Wait()
 	tells(t, queue, "a@1? .")
-	return set, queue
+	return queue
 }
 
 // tells: that, and no more, is told by now.
@@ -140,108 +142,36 @@ func tells(t *testing.T, queue *eventQueue, want string) {
 	}
 }
 
-// hears lets the stream of a watch of everything tell a state of "a".
-func (s *watchSet) hears(revision uint64) {
-	for l := range s.streams {
-		s.state(l, at("a", revision))
-	}
-}
-
-// missed is a break during which "a" comes to that revision; at the question for it, it has come to another one.
-func (f *fake) missed(revision, asked uint64) {
-	f.stop()
-	f.unheard("a", revision)
-	f.misbehave(func(method string, _ any) error {
-		if method == "Get" {
-			f.unheard("a", asked)
-		}
-		return nil
-	})
-	f.start()
-	time.Sleep(10 * time.Second)
-}
-
-func TestG6WhatWasAskedForAfterABreakIsNotFollowedByOlderStates(t *testing.T) {
-	for _, answer := range []uint64{6, 7} {
-		t.Run(fmt.Sprint(answer), func(t *testing.T) {
-			withFake(t, func(t *testing.T, f *fake, client *Client) {
-				set, queue := all(t, f, client)
-				f.missed(2, answer)
-				tells(t, queue, fmt.Sprintf("! a@%d? .", answer))
-				// The stream was behind the answer.
-				for revision := uint64(3); revision <= answer; revision++ {
-					set.hears(revision)
-					tells(t, queue, "")
-				}
-				set.hears(answer + 1)
-				tells(t, queue, fmt.Sprintf("a@%d", answer+1))
-			})
-		})
-	}
-}
-
-func TestAQuestionOfAllThatComesTooOftenIsAskedAgain(t *testing.T) {
+func TestOfAllWhatTheTokenNoLongerOpensIsLeftOut(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
-		_, queue := all(t, f, client)
+		queue := all(t, f, client)
 		f.stop()
 		f.unheard("a", 2)
-		// Longer than a call may take: each call ends with the refusal.
-		f.misbehave(failing("Get", 3, exceeds("calls-per-second-per-caller", time.Minute)))
-		f.start()
-		time.Sleep(10 * time.Second)
-		tells(t, queue, "! a@2? .")
-		if asked := len(f.called("Get")); asked != 4 {
-			t.Errorf("asked %d times", asked)
-		}
-	})
-}
-
-func TestG6AfterTheNextBreakWhatWasAskedForHoldsNothingBack(t *testing.T) {
-	withFake(t, func(t *testing.T, f *fake, client *Client) {
-		_, queue := all(t, f, client)
-		f.missed(2, 6)
-		tells(t, queue, "! a@6? .")
-		f.missed(3, 3) // The server has lost its state.
-		tells(t, queue, "! a@3? .")
-	})
-}
-
-func TestOfAllWhatTheStreamTellsFirstNeedsNoAnswer(t *testing.T) {
-	withFake(t, func(t *testing.T, f *fake, client *Client) {
-		set, queue := all(t, f, client)
-		f.stop()
-		f.unheard("a", 2)
-		var answer chan struct{}
-		f.misbehave(func(method string, _ any) error {
-			if method == "Get" {
-				<-answer
+		f.misbehave(func(method string, request any) error {
+			if method == "Change" && len(request.(*pausewatchv1.WatchRequest).Add) > 0 {
+				return forbidden("a")
 			}
 			return nil
 		})
-
-		answer = make(chan struct{})
 		f.start()
-		time.Sleep(time.Second)
-		set.hears(3)
-		tells(t, queue, "! a@3?")
-		close(answer)
+		time.Sleep(10 * time.Second)
+		tells(t, queue, "! .")
+		f.pause("b")
 		synctest.Wait()
-		tells(t, queue, ".")
+		tells(t, queue, "b@1")
+	})
+}
 
+func TestG6OfAllWhatChangedInTheGapIsToldOnce(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		queue := all(t, f, client)
 		f.stop()
 		f.unheard("a", 6)
-		answer = make(chan struct{})
 		f.start()
-		time.Sleep(time.Second)
-		set.hears(5)
-		tells(t, queue, "! a@5?") // It was still known as paused, so it is asked for.
-		set.hears(6)
-		tells(t, queue, "a@6")
-		f.unheard("a", 8)
-		close(answer)
+		time.Sleep(10 * time.Second)
+		tells(t, queue, "! a@6? .")
+		f.pause("a")
 		synctest.Wait()
-		tells(t, queue, ".")
-		set.hears(7)
-		tells(t, queue, "a@7") // The stream goes on by itself.
+		tells(t, queue, "a@7")
 	})
 }

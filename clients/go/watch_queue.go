@@ -21,12 +21,14 @@ const backlog = 10_000
 type eventQueue struct {
 	// Threads that run are forgotten as soon as they are told: there is no end of them.
 	all bool
+	ctx context.Context
 
-	mu     sync.Mutex
-	before *section
-	// Both are nil, or neither.
-	broken *Disconnected
-	after  *section
+	mu sync.Mutex
+	// Of *StateEvent, SnapshotComplete and Disconnected.
+	order *list.List
+	// The states after the break; nil where none waits.
+	states           map[string]*list.Element
+	broken, snapshot *list.Element
 	// The version of each thread that was told last.
 	told map[string]version
 	// Has a token when there may be something new.
@@ -35,89 +37,95 @@ type eventQueue struct {
 	freed chan struct{}
 }
 
-// section is a sequence of events without a break: at most one state of each thread, and one SnapshotComplete.
-type section struct {
-	// Of *StateEvent and SnapshotComplete.
-	order    *list.List
-	states   map[string]*list.Element
-	complete *list.Element
-}
-
-func newEventQueue(all bool) *eventQueue {
+func newEventQueue(ctx context.Context, all bool) *eventQueue {
 	return &eventQueue{
 		all:    all,
-		before: newSection(),
+		ctx:    ctx,
+		order:  list.New(),
+		states: make(map[string]*list.Element),
 		told:   make(map[string]version),
 		ready:  make(chan struct{}, 1),
 		freed:  make(chan struct{}, 1),
 	}
 }
 
-func newSection() *section {
-	return &section{order: list.New(), states: make(map[string]*list.Element)}
-}
-
-// state is told in the place of one that waits, or last.
+// state is told in the place of one that waits, or last. It waits until there is room.
 func (q *eventQueue) state(state PauseState, gap bool) {
+	for q.full() {
+		select {
+		case <-q.freed:
+		case <-q.ctx.Done():
+			return
+		}
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.last().putState(&StateEvent{State: state, Gap: gap})
-	q.wake()
+	q.put(q.states, q.order.PushBack(&StateEvent{State: state, Gap: gap}))
+	signal(q.ready)
+}
+
+// put moves a state to the place of an earlier one of its thread, if one waits.
+func (q *eventQueue) put(states map[string]*list.Element, at *list.Element) {
+	event := at.Value.(*StateEvent)
+	id := event.State.ThreadID
+	earlier := states[id]
+	if earlier == nil {
+		states[id] = at
+		return
+	}
+	event.Gap = event.Gap || earlier.Value.(*StateEvent).Gap
+	earlier.Value = event
+	q.order.Remove(at)
 }
 
 // complete is told after all that waits now.
 func (q *eventQueue) complete() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.last().putComplete()
-	q.wake()
+	q.dropSnapshot()
+	q.snapshot = q.order.PushBack(SnapshotComplete{})
+	signal(q.ready)
 }
 
-// disconnected voids the snapshots whose completeness is not told yet.
+func (q *eventQueue) dropSnapshot() {
+	if q.snapshot != nil {
+		q.order.Remove(q.snapshot)
+		q.snapshot = nil
+	}
+}
+
+// disconnected voids the snapshot whose completeness is not told yet.
 func (q *eventQueue) disconnected(threadIDs []string, err error, silentFor time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.dropSnapshot()
+	clear(q.states)
 	if q.broken != nil {
-		q.before.putStatesOf(q.after)
-		threadIDs = union(q.broken.ThreadIDs, threadIDs)
+		threadIDs = union(q.order.Remove(q.broken).(Disconnected).ThreadIDs, threadIDs)
+		q.conflate()
 	}
-	q.before.dropComplete()
-	q.broken, q.after = &Disconnected{ThreadIDs: threadIDs, Err: err, SilentFor: silentFor}, newSection()
-	q.wake()
+	q.broken = q.order.PushBack(Disconnected{ThreadIDs: threadIDs, Err: err, SilentFor: silentFor})
+	signal(q.ready)
 }
 
-// forget drops what waits to be told of a thread.
-func (q *eventQueue) forget(threadID string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(q.told, threadID)
-	q.before.dropState(threadID)
-	if q.after != nil {
-		q.after.dropState(threadID)
+// conflate leaves the latest state of each thread. Nothing else waits.
+func (q *eventQueue) conflate() {
+	states := make(map[string]*list.Element)
+	for at := q.order.Front(); at != nil; {
+		next := at.Next()
+		q.put(states, at)
+		at = next
 	}
 }
+
+// confirmed: a reader of events asks for nothing.
+func (q *eventQueue) confirmed([]confirmation, time.Time) {}
 
 // full says whether nothing more should come for now.
 func (q *eventQueue) full() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	unread := q.before.order.Len()
-	if q.broken != nil {
-		unread += q.after.order.Len()
-	}
-	return q.all && unread >= backlog
-}
-
-// room waits until it is not full; one at a time may wait. false: ctx ended.
-func (q *eventQueue) room(ctx context.Context) bool {
-	for q.full() {
-		select {
-		case <-q.freed:
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
+	return q.all && q.order.Len() >= backlog
 }
 
 // next waits for the next event; false: ctx ended.
@@ -139,19 +147,24 @@ func (q *eventQueue) pop() Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	defer signal(q.freed)
-	switch event := q.before.pop().(type) {
-	case *StateEvent:
-		q.note(event)
-		return *event
-	case SnapshotComplete:
-		return event
-	}
-	if q.broken == nil {
+	first := q.order.Front()
+	if first == nil {
 		return nil
 	}
-	event := *q.broken
-	q.before, q.broken, q.after = q.after, nil, nil
-	return event
+	switch event := q.order.Remove(first).(type) {
+	case *StateEvent:
+		if id := event.State.ThreadID; q.states[id] == first {
+			delete(q.states, id)
+		}
+		q.note(event)
+		return *event
+	case Disconnected:
+		q.broken = nil
+		return event
+	default:
+		q.snapshot = nil
+		return SnapshotComplete{}
+	}
 }
 
 // note says whether the state is news, and remembers it.
@@ -166,75 +179,12 @@ func (q *eventQueue) note(event *StateEvent) {
 	}
 }
 
-// last is where the next event goes.
-func (q *eventQueue) last() *section {
-	if q.broken != nil {
-		return q.after
-	}
-	return q.before
-}
-
-func (q *eventQueue) wake() { signal(q.ready) }
-
 // signal leaves a token, if there is none.
 func signal(tokens chan<- struct{}) {
 	select {
 	case tokens <- struct{}{}:
 	default:
 	}
-}
-
-func (s *section) putState(event *StateEvent) {
-	id := event.State.ThreadID
-	if at, waits := s.states[id]; waits {
-		event.Gap = event.Gap || at.Value.(*StateEvent).Gap
-		at.Value = event
-		return
-	}
-	s.states[id] = s.order.PushBack(event)
-}
-
-func (s *section) putStatesOf(other *section) {
-	for at := other.order.Front(); at != nil; at = at.Next() {
-		if state, ok := at.Value.(*StateEvent); ok {
-			s.putState(state)
-		}
-	}
-}
-
-func (s *section) putComplete() {
-	s.dropComplete()
-	s.complete = s.order.PushBack(SnapshotComplete{})
-}
-
-func (s *section) dropState(threadID string) {
-	if at, waits := s.states[threadID]; waits {
-		s.order.Remove(at)
-		delete(s.states, threadID)
-	}
-}
-
-func (s *section) dropComplete() {
-	if s.complete != nil {
-		s.order.Remove(s.complete)
-		s.complete = nil
-	}
-}
-
-// pop takes the first event, or nil.
-func (s *section) pop() any {
-	first := s.order.Front()
-	if first == nil {
-		return nil
-	}
-	value := s.order.Remove(first)
-	switch event := value.(type) {
-	case *StateEvent:
-		delete(s.states, event.State.ThreadID)
-	case SnapshotComplete:
-		s.complete = nil
-	}
-	return value
 }
 
 // union of two lists without duplicates.

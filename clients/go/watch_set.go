@@ -1,91 +1,110 @@
 package pausewatch
 
 import (
-	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"pausewatch.dev/clients/go/internal/backoff"
+	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
 )
 
-const (
-	// The most thread ids that one stream may name.
-	mostIDs = 10_000
-	// How many dead ids are too few to care.
-	smallStream = 32
-	// Between two questions for a thread that was paused before a break; up to twice as long, at random.
-	askAgain = 500 * time.Millisecond
-)
+// The most thread ids in one request; the server takes twice as many.
+const mostIDs = 500
 
-// watchSet is a watch that heals itself, over a set of threads that may change while it runs.
+// watchSet is what one watch follows, all threads or a set that may change while it runs, over one stream that is opened
+// again whenever it breaks.
 //
-// A stream cannot add threads. Threads added while a stream is being opened wait for
-// the next one and share it. The new stream takes over as many streams as fit into one, and keeps them until its own
-// snapshot is complete. So up to 10,000 threads share one stream, and adding many at once sends each id a few times at most.
+//  1. One request of a stream is unanswered at a time. What changes meanwhile is collected, and sent with the next one.
+//  2. The listener is told by one goroutine, in the order of the stream, and without a lock.
+//  3. Every disconnect is told, and the first state of a thread after it carries the gap.
+//  4. A confirmation counts from the moment when its request was made. What was asked for and not answered is asked for
+//     again on the next stream.
 //
-//  1. Each thread belongs to one stream at a time, so its states arrive in order.
-//  2. Replacing a stream leaves no gap: the old stream serves until the new one has sent its whole snapshot.
-//  3. Streams do not wait for a reader: the queue keeps the latest of each thread. Only that of everything does, which has
-//     no other to take it over, and no lock while it waits.
-//  4. Every disconnection is reported, and the first state after it carries the gap.
-//  5. An answer to a question may overtake the stream: what the stream still tells of that thread is told only from
-//     there on.
-//
-// The queue has its own lock, taken with the set's held.
+// Locks: the listener's before the set's.
 type watchSet struct {
 	ctx          context.Context
 	client       *Client
-	queue        *eventQueue
+	listener     watchListener
 	elicitations bool
-	// Every thread, by one stream without ids; threads are those that are paused.
+	// Every thread; threads are those that are paused.
 	all bool
+	// Has a token when a confirmation may be wanted sooner than the next stream.
+	hurry chan struct{}
 
 	mu      sync.Mutex
+	running bool
 	threads map[string]*watched
-	streams map[*watchStream]struct{}
-	// The stream whose first snapshot is awaited. One at a time: what is added meanwhile shares the next.
-	opening *watchStream
-	// Added, and on no stream yet; some may have been removed since.
-	waiting      []string
+	// Added or removed, and in no request of the stream yet.
+	changed map[string]struct{}
+	// The threads whose states are to be confirmed.
+	questions map[string]question
+	// How long an answer to them may take while the stream is silent.
+	patience time.Duration
+	// nil: there is none.
+	stream       *watchStream
+	cut          bool // Told as disconnected, and nothing heard since.
 	toldComplete bool
-	// With all: the threads that were paused before the break and are not in the snapshot after it are being asked for.
-	// Counts the breaks, so that answers from before one are not told.
-	asking bool
-	breaks int
-	// With all: the versions that asking has brought since the last break.
-	asked map[string]version
+}
+
+// watchListener is told what a watch hears.
+type watchListener interface {
+	// state may wait until there is room for it.
+	state(state PauseState, gap bool)
+	complete()
+	disconnected(threadIDs []string, err error, silentFor time.Duration)
+	// confirmed has the answers to a request that was made then.
+	confirmed(answers []confirmation, asked time.Time)
+}
+
+// confirmation is the confirmed state of a thread; watched: its changes are heard on the same stream.
+type confirmation struct {
+	state   PauseState
+	watched bool
 }
 
 // watched is one thread of the set.
 type watched struct {
-	stream *watchStream
-	known  bool
-	told   version
-	gap    bool
+	// Whether a request of this stream has added it.
+	added bool
+	gap   bool
+	// Told as disconnected, and not heard of since.
+	cut   bool
+	known bool
+	told  version
 }
 
+// question is how far the confirmation of a thread's state is.
+type question int
+
+const (
+	unasked question = iota
+	asked
+	// The token forbids it, on this stream.
+	notAllowed
+)
+
 // newWatchSet is an empty set, for as long as ctx lasts.
-func newWatchSet(ctx context.Context, client *Client, queue *eventQueue, elicitations bool) *watchSet {
+func newWatchSet(ctx context.Context, client *Client, listener watchListener, elicitations bool) *watchSet {
 	return &watchSet{
 		ctx:          ctx,
 		client:       client,
-		queue:        queue,
+		listener:     listener,
 		elicitations: elicitations,
+		hurry:        make(chan struct{}, 1),
 		threads:      make(map[string]*watched),
-		streams:      make(map[*watchStream]struct{}),
-		asked:        make(map[string]version),
+		changed:      make(map[string]struct{}),
+		questions:    make(map[string]question),
+		patience:     firstPatience,
 	}
 }
 
 // watchAll is every thread, for as long as ctx lasts.
-func watchAll(ctx context.Context, client *Client, queue *eventQueue, elicitations bool) *watchSet {
-	s := newWatchSet(ctx, client, queue, elicitations)
-	s.all = true
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.start(&watchStream{set: s})
+func watchAll(ctx context.Context, client *Client, listener watchListener, elicitations bool) *watchSet {
+	s := newWatchSet(ctx, client, listener, elicitations)
+	s.all, s.running = true, true
+	go s.run()
 	return s
 }
 
@@ -96,291 +115,171 @@ func (s *watchSet) add(threadIDs ...string) {
 	for _, id := range threadIDs {
 		if s.threads[id] == nil {
 			s.threads[id] = &watched{gap: true}
-			s.waiting = append(s.waiting, id)
+			s.changed[id] = struct{}{}
 			s.toldComplete = false
 		}
 	}
-	// Threads that come and go while there is no connection must not pile up.
-	if len(s.waiting) > 2*len(s.threads)+smallStream {
-		s.waiting = slices.DeleteFunc(s.waiting, func(id string) bool { return !s.waits(id) })
+	if !s.running {
+		s.running = true
+		go s.run()
 	}
-	s.openNext()
+	s.stream.wakeUp()
 }
 
-// remove watches one thread less.
+// remove watches one thread less. Without threads there is no stream.
 func (s *watchSet) remove(threadID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	thread := s.threads[threadID]
-	if thread == nil {
-		return
-	}
 	delete(s.threads, threadID)
-	s.queue.forget(threadID)
-	l := thread.stream
-	if l == nil {
-		return
+	delete(s.questions, threadID)
+	s.changed[threadID] = struct{}{}
+	if len(s.threads) == 0 && s.stream != nil {
+		s.stream.cancel(nil)
 	}
-	l.live--
-	s.dropIfEmpty(l)
-	s.openNext()
+	s.stream.wakeUp()
 }
 
-// dropIfEmpty drops a stream without threads.
-func (s *watchSet) dropIfEmpty(l *watchStream) {
-	if l.live == 0 && len(l.replaces) == 0 && !s.all {
-		s.drop(l)
-	}
-}
-
-func (s *watchSet) waits(threadID string) bool {
-	thread := s.threads[threadID]
-	return thread != nil && thread.stream == nil
-}
-
-func (s *watchSet) start(l *watchStream) {
-	ctx, stop := context.WithCancel(s.ctx)
-	l.stop = stop
-	s.streams[l] = struct{}{}
-	s.opening = l
-	go l.run(ctx)
-}
-
-func (s *watchSet) drop(l *watchStream) {
-	l.stop()
-	delete(s.streams, l)
-	if s.opening == l {
-		s.opening = nil
-	}
-}
-
-// openNext opens a stream for what waits, and lets it take over the others as far as they fit.
-func (s *watchSet) openNext() {
-	if s.opening != nil {
-		return
-	}
-	next := &watchStream{set: s}
-	for len(s.waiting) > 0 && len(next.threadIDs) < mostIDs {
-		id := s.waiting[len(s.waiting)-1]
-		s.waiting = s.waiting[:len(s.waiting)-1]
-		if s.waits(id) {
-			s.threads[id].stream = next
-			next.threadIDs = append(next.threadIDs, id)
-		}
-	}
-	next.live = len(next.threadIDs)
-	var others []*watchStream
-	worn := false
-	for other := range s.streams {
-		if other.complete {
-			others = append(others, other)
-			worn = worn || other.worn()
-		}
-	}
-	if next.live == 0 && !worn {
-		return
-	}
-	slices.SortFunc(others, func(a, b *watchStream) int { return cmp.Compare(a.live, b.live) })
-	for _, other := range others {
-		if len(next.threadIDs)+other.live > mostIDs {
-			break
-		}
-		next.replaces = append(next.replaces, other)
-		next.threadIDs = append(next.threadIDs, s.owned(other)...)
-	}
-	s.start(next)
-}
-
-// owned are the threads of a stream that are still its own.
-func (s *watchSet) owned(l *watchStream) []string {
-	var ids []string
-	for _, id := range l.threadIDs {
-		if thread := s.threads[id]; thread != nil && thread.stream == l {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
-// state is what a stream heard of a thread.
-func (s *watchSet) state(l *watchStream, state PauseState) {
+// confirm asks for the state of a thread, by a request that is made after this.
+func (s *watchSet) confirm(threadID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, running := s.streams[l]; !running {
-		return
+	if s.questions[threadID] != notAllowed {
+		s.questions[threadID] = unasked
 	}
-	l.broken = false
-	if s.all {
-		s.tellAny(state, !l.complete)
-		return
-	}
-	switch thread := s.threads[state.ThreadID]; {
-	case thread == nil:
-	case thread.stream == l:
-		s.tell(thread, state)
-	case slices.Contains(l.replaces, thread.stream):
-		l.holdBack(state)
-	}
+	signal(s.hurry)
+	s.stream.watchOver()
+	s.stream.wakeUp()
 }
 
-// tell queues a state, unless it is no news.
-func (s *watchSet) tell(thread *watched, state PauseState) {
-	// A new stream may be behind the old one that it takes over.
-	if !thread.gap && thread.known && state.version().isNoNews(thread.told) {
-		return
-	}
-	s.queue.state(state, thread.gap)
-	thread.known, thread.told, thread.gap = true, state.version(), false
-}
-
-// tellAny queues a state of any thread, and remembers the thread only while it is paused.
-func (s *watchSet) tellAny(state PauseState, snapshot bool) {
-	if asked, was := s.asked[state.ThreadID]; was && state.version().isNoNews(asked) {
-		return
-	}
-	thread := s.threads[state.ThreadID]
-	if thread == nil {
-		thread = &watched{gap: snapshot}
-		s.threads[state.ThreadID] = thread
-	}
-	s.tell(thread, state)
-	if !state.Paused {
-		delete(s.threads, state.ThreadID)
-	}
-}
-
-// complete: the stream has told each of its threads once since it was opened.
-func (s *watchSet) complete(l *watchStream) {
+// unconfirm: nobody waits for the answer any more.
+func (s *watchSet) unconfirm(threadID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, running := s.streams[l]; !running {
-		return
-	}
-	l.complete, l.broken = true, false
-	if s.opening == l {
-		s.opening = nil
-	}
-	for _, old := range l.replaces {
-		for _, id := range s.owned(old) {
-			s.threads[id].stream = l
-			l.live++
-		}
-		s.drop(old)
-	}
-	l.replaces = nil
-	for id, state := range l.heldBack {
-		if thread := s.threads[id]; thread != nil {
-			s.tell(thread, state)
-		}
-	}
-	l.heldBack = nil
-	s.dropIfEmpty(l)
-	if s.all {
-		s.askMissing()
-	}
-	s.tellComplete()
-	s.openNext()
+	delete(s.questions, threadID)
 }
 
-// tellComplete queues the end of the snapshot, if every thread has been told and that is news.
-func (s *watchSet) tellComplete() {
-	if s.toldComplete || s.asking || slices.ContainsFunc(s.waiting, s.waits) {
-		return
-	}
-	for l := range s.streams {
-		if !l.complete && (l.live > 0 || s.all) {
-			return
-		}
-	}
-	s.toldComplete = true
-	s.queue.complete()
+// asks says whether anybody waits for a confirmation.
+func (s *watchSet) asks() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.questions) > 0
 }
 
-// broken handles a stream that broke or could not be opened. It reopens by itself.
+// ended says whether nothing is left to watch. After that, the next thread starts it anew.
+func (s *watchSet) ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running = s.ctx.Err() == nil && (s.all || len(s.threads) > 0)
+	return !s.running
+}
+
+// opened: from here on what changes is sent by that stream, and first of all everything.
+func (s *watchSet) opened(l *watchStream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stream = l
+	clear(s.changed)
+	for id := range s.threads {
+		s.changed[id] = struct{}{}
+	}
+	l.watchOver()
+}
+
+// broken: the stream has ended, or could not be opened.
 func (s *watchSet) broken(l *watchStream, err error, silentFor time.Duration) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, running := s.streams[l]; !running {
+	if l.silent && len(s.questions) > 0 {
+		s.patience = min(2*s.patience, silence)
+	}
+	s.stream = nil
+	for id := range s.questions {
+		s.questions[id] = unasked
+	}
+	for _, thread := range s.threads {
+		thread.added, thread.gap = false, true
+	}
+	s.toldComplete = false
+	lost := s.cutOff(slices.Collect(maps.Keys(s.threads)))
+	tell := len(lost) > 0
+	if s.all {
+		lost, tell, s.cut = nil, !s.cut, true
+	}
+	s.mu.Unlock()
+	if tell {
+		s.listener.disconnected(lost, err, silentFor)
+	}
+}
+
+// cutOff gives those of the threads that were not cut off before.
+func (s *watchSet) cutOff(threadIDs []string) []string {
+	return slices.DeleteFunc(threadIDs, func(id string) bool {
+		thread := s.threads[id]
+		before := thread == nil || thread.cut
+		if !before {
+			thread.cut = true
+		}
+		return before
+	})
+}
+
+// state: the stream tells the state of a thread. It is passed on, unless it is no news.
+func (s *watchSet) state(l *watchStream, state PauseState) {
+	s.mu.Lock()
+	thread := s.threads[state.ThreadID]
+	if thread == nil && s.all {
+		thread = &watched{gap: !l.answered}
+		s.threads[state.ThreadID] = thread
+	}
+	if thread == nil || !thread.gap && thread.known && state.version().isNoNews(thread.told) {
+		s.mu.Unlock()
 		return
 	}
-	first := !l.broken
-	l.complete, l.broken, l.heldBack = false, true, nil
-	affected := s.owned(l)
-	if s.all {
-		for _, thread := range s.threads {
-			thread.gap = true
-		}
-		s.asking = false
-		s.breaks++
-		clear(s.asked)
+	gap := thread.gap
+	thread.known, thread.told, thread.gap, thread.cut = true, state.version(), false, false
+	if s.all && !state.Paused {
+		delete(s.threads, state.ThreadID)
 	}
-	for _, id := range affected {
-		s.threads[id].gap = true
-	}
-	if s.opening == l && !IsTransient(err) {
-		// Refused. It keeps retrying for its own threads, but no other thread waits for it.
-		s.opening, l.replaces = nil, nil
-		if len(affected) == 0 && !s.all {
-			s.drop(l)
-		}
-		defer s.openNext()
-	}
-	if first && (s.all || len(affected) > 0) {
-		s.toldComplete = false
-		s.queue.disconnected(affected, err, silentFor)
-	}
+	s.mu.Unlock()
+	s.listener.state(state, gap)
 }
 
-// askMissing: a snapshot of everything names the paused threads only; what it does not name was resumed in the gap.
-func (s *watchSet) askMissing() {
-	var missing []string
-	for id, thread := range s.threads {
-		if thread.gap {
-			missing = append(missing, id)
-		}
-	}
-	if len(missing) > 0 {
-		s.asking = true
-		go s.ask(missing, s.breaks)
-	}
-}
-
-// ask tells the states of threads, unless there was another break.
-func (s *watchSet) ask(threadIDs []string, breaks int) {
-	for _, id := range threadIDs {
-		state, err := s.client.GetPauseState(s.ctx, id)
-		for ; IsTransient(err); state, err = s.client.GetPauseState(s.ctx, id) {
-			select {
-			case <-time.After(backoff.Jitter(askAgain)):
-			case <-s.ctx.Done():
-				return
-			}
-		}
-		if err == nil && !s.answered(state, breaks) {
-			return
-		}
-	}
+// answered: the latest request is answered.
+func (s *watchSet) answered(l *watchStream) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.breaks == breaks {
-		s.asking = false
-		s.tellComplete()
+	complete := s.settled(l)
+	s.mu.Unlock()
+	if complete {
+		s.listener.complete()
 	}
+	l.wakeUp()
 }
 
-func (s *watchSet) answered(state PauseState, breaks int) (current bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.breaks != breaks {
+// settled: the latest request is answered or refused. It says whether the snapshot is complete, and that is news.
+func (s *watchSet) settled(l *watchStream) bool {
+	l.sent, l.answered, s.cut = nil, true, false
+	l.watchOver()
+	if s.toldComplete || s.hasChanges(l) {
 		return false
 	}
-	// Without a gap, or removed: the stream has delivered a newer state and continues.
-	if thread := s.threads[state.ThreadID]; thread != nil && thread.gap {
-		if !s.elicitations {
-			state.Elicitations = nil
-		}
-		s.tellAny(state, true)
-		s.asked[state.ThreadID] = state.version()
-	}
+	s.toldComplete = true
 	return true
+}
+
+// confirmed: the stream answers questions.
+func (s *watchSet) confirmed(l *watchStream, states []*pausewatchv1.PauseState) {
+	s.mu.Lock()
+	s.patience = firstPatience
+	answers := make([]confirmation, 0, len(states))
+	for _, wire := range states {
+		state := stateFromWire(wire)
+		// Asked again meanwhile, it stays.
+		if s.questions[state.ThreadID] == asked {
+			delete(s.questions, state.ThreadID)
+		}
+		thread := s.threads[state.ThreadID]
+		answers = append(answers, confirmation{state, thread != nil && !thread.gap})
+	}
+	since := l.sentAt
+	s.mu.Unlock()
+	s.listener.confirmed(answers, since)
 }

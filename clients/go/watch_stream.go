@@ -6,6 +6,8 @@ import (
 	"io"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"pausewatch.dev/clients/go/internal/backoff"
 
 	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
@@ -17,64 +19,101 @@ const (
 	heartbeat = 15 * time.Second
 	// The longest silence. TCP may believe in a connection for much longer.
 	silence = 2 * heartbeat
-	// The pauses before a stream is opened again.
+	// The longest silence while a confirmation is waited for; doubled each time that none comes.
+	firstPatience = 250 * time.Millisecond
+	// The pauses before a stream is opened again, and the longest one while a confirmation is waited for.
 	firstReopen = 50 * time.Millisecond
 	mostReopen  = 3 * time.Second
+	askedReopen = 200 * time.Millisecond
 )
 
-// watchStream is one stream of a watch, reopened whenever it breaks. It passes what it receives to its set.
+var errSilent = errors.New("silent")
+
+// watchStream is one stream of a watch. It has a goroutine that sends; the one that reads is the set's.
 type watchStream struct {
-	set       *watchSet
-	threadIDs []string
-	stop      context.CancelFunc
+	set    *watchSet
+	cancel context.CancelCauseFunc
+	// Has a token when there may be something to send.
+	wake chan struct{}
+	// Ends the stream when it is silent for longer than limit.
+	watchdog *time.Timer
+	// It has.
+	silent bool
 
 	// The rest is the set's, under its lock.
 
-	// How many threads belong to it.
-	live     int
-	complete bool
-	broken   bool
-	// The streams that it takes over when its snapshot is complete, and what it has told of their threads until then.
-	replaces []*watchStream
-	heldBack map[string]PauseState
+	limit time.Duration
+	// The request that is not answered, and when the latest one was made.
+	sent   *pausewatchv1.WatchRequest
+	sentAt time.Time
+	// Whether any request was.
+	answered bool
+	// What the server watches when it has answered.
+	watches map[string]struct{}
+	// A limit was met: not before these.
+	addFrom, confirmFrom time.Time
 }
 
-// worn: most of its ids are dead, so it is to be opened anew, unless it is small.
-func (l *watchStream) worn() bool {
-	return len(l.threadIDs) > smallStream && l.live < len(l.threadIDs)/2
-}
-
-func (l *watchStream) holdBack(state PauseState) {
-	if l.heldBack == nil {
-		l.heldBack = make(map[string]PauseState)
-	}
-	l.heldBack[state.ThreadID] = state
-}
-
-// run reads the stream, again and again, until ctx ends.
-func (l *watchStream) run(ctx context.Context) {
+// run keeps a stream open until nothing is left to watch.
+func (s *watchSet) run() {
 	pauses := backoff.Backoff{First: firstReopen, Most: mostReopen}
-	for {
-		complete, silentFor, err := l.read(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		l.set.broken(l, err, silentFor)
-		if complete {
+	connection := s.client.connection
+	for !s.ended() {
+		ctx, cancel := context.WithCancelCause(s.ctx)
+		l := &watchStream{set: s, cancel: cancel, wake: make(chan struct{}, 1), watches: make(map[string]struct{})}
+		l.watchdog = time.AfterFunc(silence, func() { cancel(errSilent) })
+		s.opened(l)
+		silentFor, err := l.read(ctx, connection)
+		l.watchdog.Stop()
+		cancel(nil)
+		s.broken(l, err, silentFor)
+		if l.answered {
 			pauses.Reset()
 		}
-		l.set.client.connection.ResetConnectBackoff()
-		// Also after a stream that worked: the clients of a restarted server must not all come back at once.
+		if connection != s.client.connection {
+			_ = connection.Close()
+		}
+		connection = s.client.connection
+		if l.silent {
+			// The connection may be as dead as the stream, and would carry the next one too.
+			if another, err := s.client.redial(); err == nil {
+				connection = another
+			}
+		}
+		if s.ended() {
+			break
+		}
+		s.rest(pauses.Next())
+	}
+	if connection != s.client.connection {
+		_ = connection.Close()
+	}
+}
+
+// rest pauses before the next stream. Also after a stream that worked: the clients of a restarted server must not all
+// come back at once.
+func (s *watchSet) rest(pause time.Duration) {
+	s.client.connection.ResetConnectBackoff()
+	began, shorter := time.Now(), backoff.Jitter(askedReopen)
+	for {
+		left := pause
+		if s.asks() {
+			left = min(pause, shorter)
+		}
+		if left -= time.Since(began); left <= 0 {
+			return
+		}
 		select {
-		case <-time.After(pauses.Next()):
-		case <-ctx.Done():
+		case <-time.After(left):
+		case <-s.hurry:
+		case <-s.ctx.Done():
 			return
 		}
 	}
 }
 
-// read reads one stream to its end: whether its snapshot was complete, for how long it has been dead, and why it ended.
-func (l *watchStream) read(ctx context.Context) (complete bool, silentFor time.Duration, err error) {
+// read reads one stream to its end: for how long it has been dead, and why it ended.
+func (l *watchStream) read(ctx context.Context, connection grpc.ClientConnInterface) (silentFor time.Duration, err error) {
 	began := time.Now()
 	lastMessage := began
 	defer func() {
@@ -82,53 +121,104 @@ func (l *watchStream) read(ctx context.Context) (complete bool, silentFor time.D
 			silentFor = 0
 		}
 	}()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	silent := time.AfterFunc(l.set.client.callTimeout, func() { cancel(errSilent) })
-	defer silent.Stop()
-	request := &pausewatchv1.WatchPauseStateRequest{ThreadIds: l.threadIDs, IncludeElicitations: l.set.elicitations}
-	stream, err := l.set.client.stub.WatchPauseState(ctx, request)
+	stream, err := pausewatchv1.NewElicitationServiceClient(connection).Watch(ctx)
+	if err == nil {
+		go l.send(ctx, stream)
+	}
 	for err == nil {
-		if err = l.awaitRoom(ctx, silent); err != nil {
-			break
-		}
 		lastMessage = time.Now()
-		var message *pausewatchv1.WatchPauseStateResponse
+		var message *pausewatchv1.WatchResponse
 		if message, err = stream.Recv(); err != nil {
 			break
 		}
-		silent.Reset(silence)
+		// While the listener has too much to tell, nobody listens, so nothing is silent; that the connection lives is seen by
+		// the pings meanwhile.
+		l.watchdog.Stop()
 		// Heartbeats, and events of a newer server, are signs of life.
 		switch event := message.GetEvent().(type) {
-		case *pausewatchv1.WatchPauseStateResponse_PauseState:
+		case *pausewatchv1.WatchResponse_PauseState:
 			l.set.state(l, stateFromWire(event.PauseState))
-		case *pausewatchv1.WatchPauseStateResponse_SnapshotComplete:
-			complete = true
-			l.set.complete(l)
+		case *pausewatchv1.WatchResponse_Confirmation:
+			l.set.confirmed(l, event.Confirmation.GetPauseStates())
+		case *pausewatchv1.WatchResponse_SnapshotComplete:
+			l.set.answered(l)
+		case *pausewatchv1.WatchResponse_Refusal:
+			if err := l.set.refused(l, event.Refusal); err != nil {
+				return 0, err
+			}
 		}
+		l.alive()
 	}
 	switch {
 	case errors.Is(context.Cause(ctx), errSilent):
-		return complete, 0, unavailable("the watch was silent for too long")
+		l.silent = true
+		return 0, unavailable("the watch was silent for too long")
 	case errors.Is(err, io.EOF):
-		return complete, 0, unavailable("the watch ended")
+		return 0, unavailable("the watch ended")
 	default:
-		return complete, 0, l.set.client.typed(ctx, err, began)
+		return 0, l.set.client.typed(ctx, err, began)
 	}
 }
 
-// awaitRoom lets the stream stand while the reader of the watch has too much to read. Then nobody listens, so nothing is
-// silent; that its connection lives is seen by the pings meanwhile.
-func (l *watchStream) awaitRoom(ctx context.Context, silent *time.Timer) error {
-	if !l.set.queue.full() {
-		return nil
+// send sends what there is to send until ctx ends.
+func (l *watchStream) send(ctx context.Context, stream grpc.BidiStreamingClient[pausewatchv1.WatchRequest, pausewatchv1.WatchResponse]) {
+	for {
+		for request := l.set.nextRequest(l); request != nil; request = l.set.nextRequest(l) {
+			if stream.Send(request) != nil {
+				// Whoever reads is told why.
+				return
+			}
+		}
+		select {
+		case <-l.wake:
+		case <-ctx.Done():
+			return
+		}
 	}
-	silent.Stop()
-	if !l.set.queue.room(ctx) {
-		return ctx.Err()
-	}
-	silent.Reset(silence)
-	return nil
 }
 
-var errSilent = errors.New("silent")
+// wakeUp: there may be something to send. Without a stream, nothing is.
+func (l *watchStream) wakeUp() {
+	if l != nil {
+		signal(l.wake)
+	}
+}
+
+// watchOver is called with the set's lock when what is waited for may have changed: sets how long a silence may be.
+func (l *watchStream) watchOver() {
+	if l == nil {
+		return
+	}
+	s, before := l.set, l.limit
+	l.limit = silence
+	if !l.answered {
+		l.limit = s.client.callTimeout
+	}
+	if s.owesAnswer(l) {
+		l.limit = s.patience
+		if !l.answered {
+			l.limit = max(l.limit, connectTimeout)
+		}
+	}
+	if l.limit != before {
+		l.watchdog.Reset(l.limit)
+	}
+}
+
+// owesAnswer says whether a confirmation has been asked for, or is about to be.
+func (s *watchSet) owesAnswer(l *watchStream) bool {
+	asksNow := !time.Now().Before(l.confirmFrom)
+	for _, question := range s.questions {
+		if question == asked || question == unasked && asksNow {
+			return true
+		}
+	}
+	return false
+}
+
+// alive: a message has come and was told.
+func (l *watchStream) alive() {
+	l.set.mu.Lock()
+	defer l.set.mu.Unlock()
+	l.watchdog.Reset(l.limit)
+}

@@ -45,6 +45,7 @@ type step struct {
 	Throws          bool        `json:"throws"`
 	WithinMs        float64     `json:"within_ms"`
 	LimitMs         float64     `json:"limit_ms"`
+	Count           int         `json:"count"`
 	WorkMs          float64     `json:"work_ms"`
 	DisconnectGrace *float64    `json:"disconnect_grace_ms"`
 	MaxWallMs       *float64    `json:"max_wall_ms"`
@@ -70,30 +71,31 @@ type watch struct {
 func newPlayer() *player {
 	p := &player{output: output{out: json.NewEncoder(os.Stdout)}}
 	p.ops = map[string]func(step) (any, error){
-		"reset":          func(step) (any, error) { p.reset(); return fields{}, nil },
-		"client":         p.newClient,
-		"increment":      p.increment,
-		"decrement":      p.decrement,
-		"renew":          p.renew,
-		"get":            p.get,
-		"list":           p.list,
-		"hold":           p.hold,
-		"release":        p.release,
-		"lease":          p.lease,
-		"lost":           p.lost,
-		"hold_block":     p.holdBlock,
-		"watch":          p.watch,
-		"next":           p.next,
-		"unwatch":        p.unwatch,
-		"timeout":        p.timeout,
-		"read":           p.read,
-		"expired":        p.expired,
-		"pause":          p.pause,
-		"resume":         p.resume,
-		"await_thread":   p.awaitThread,
-		"unawait_thread": p.unawaitThread,
-		"stop":           p.stop,
-		"timeout_block":  p.timeoutBlock,
+		"reset":           func(step) (any, error) { p.reset(); return fields{}, nil },
+		"client":          p.newClient,
+		"increment":       p.increment,
+		"decrement":       p.decrement,
+		"renew":           p.renew,
+		"get":             p.get,
+		"list":            p.list,
+		"hold":            p.hold,
+		"release":         p.release,
+		"lease":           p.lease,
+		"lost":            p.lost,
+		"hold_block":      p.holdBlock,
+		"watch":           p.watch,
+		"next":            p.next,
+		"unwatch":         p.unwatch,
+		"timeout":         p.timeout,
+		"read":            p.read,
+		"expired":         p.expired,
+		"pause":           p.pause,
+		"resume":          p.resume,
+		"await_thread":    p.awaitThread,
+		"unawait_thread":  p.unawaitThread,
+		"stop":            p.stop,
+		"expire_together": p.expireTogether,
+		"timeout_block":   p.timeoutBlock,
 	}
 	return p
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	pausewatch "pausewatch.dev/clients/go"
@@ -91,6 +92,25 @@ func (p *player) stop(s step) (any, error) {
 		return nil, missing("timeout", s.Timeout)
 	}
 	return showReading(stopwatch.Stop()), nil
+}
+
+// expireTogether starts each timeout with what is left until all are to run out.
+func (p *player) expireTogether(s step) (any, error) {
+	end := time.Now().Add(ms(s.LimitMs))
+	client, err := p.client(s)
+	if err != nil {
+		return nil, err
+	}
+	stopwatches := make([]*pausewatch.Stopwatch, s.Count)
+	for i := range stopwatches {
+		if stopwatches[i], err = client.StartStopwatch(time.Until(end), fmt.Sprint("together-", i)); err != nil {
+			return nil, err
+		}
+	}
+	for _, stopwatch := range stopwatches {
+		<-stopwatch.Expired()
+	}
+	return fields{"late_ms": inMs(time.Since(end))}, nil
 }
 
 func (p *player) timeoutBlock(s step) (any, error) {

@@ -34,11 +34,14 @@ func (m *Meter) Pause(now time.Time, pausedTime time.Duration) {
 	m.pauses++
 }
 
-// Resume ends one of its own pauses, and says whether it was the last.
+// Resume ends one of its own pauses, if there is one, and says whether it was the last.
 func (m *Meter) Resume(now time.Time, pausedTime time.Duration) bool {
+	if !m.Paused() {
+		return false
+	}
 	m.Settle(now, pausedTime)
 	m.pauses--
-	return m.pauses == 0
+	return !m.Paused()
 }
 
 // Settle moves the mark: what was charged until now stays.

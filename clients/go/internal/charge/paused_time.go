@@ -27,11 +27,6 @@ type Seen struct {
 	Total time.Duration
 }
 
-// olderThan orders the states of a thread in one epoch: revisions rise, and within one pause the total grows.
-func (s Seen) olderThan(other Seen) bool {
-	return s.Version.Revision < other.Version.Revision || s.Version.Revision == other.Version.Revision && s.Total < other.Total
-}
-
 // lost: whether the server lost this state before it sent the other one.
 func (s Seen) lost(other Seen) bool {
 	return !s.Version.comparable(other.Version) || other.Version.Revision < s.Version.Revision || other.Total < s.Total
@@ -68,11 +63,7 @@ type Place struct {
 //  3. Another epoch, or a total or a revision that fell, means that the server lost its state (or forgot an idle thread).
 //     The new total has nothing in common with the old one: the paused time so far stays, and grows by the new total, by
 //     the time since the last state at most. A server without epochs sends 0, which is compared by total and revision.
-//  4. An answer may overtake a state that is on its way: a stream that was opened anew shows at least what the one before
-//     has told, not what was asked for meanwhile. Of another epoch, an answer was overtaken if that was the known epoch
-//     when the question was put, and a state if the watch has delivered that epoch on the same stream: the epoch has been
-//     left since.
-//  5. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is
+//  4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is
 //     left out, so that it cannot pay for time that was charged. A state that was sent before the sleep and came after
 //     it does not have it in its total yet, so that nothing is left out there, but of the next.
 type PausedTimeTracker struct {
@@ -80,9 +71,7 @@ type PausedTimeTracker struct {
 	grace time.Duration
 	known bool
 	last  last
-	// The latest version that the watch has delivered; zero: none.
-	heard Version
-	// When the watch was disconnected, or when the state was last requested instead; zero: it is heard.
+	// When the watch was disconnected; zero: it is heard.
 	disconnectedAt time.Time
 	// When a stopwatch joined last, and the last join before the disconnect was noticed.
 	joinedAt, joinedBeforeDisconnect time.Time
@@ -129,9 +118,6 @@ func (c *PausedTimeTracker) ValidUntil() (time.Time, bool) {
 	return validUntil, !c.disconnectedAt.IsZero()
 }
 
-// Version is the latest one that is known; zero if none is.
-func (c *PausedTimeTracker) Version() Version { return c.last.seen.Version }
-
 // Join is the paused time at which a stopwatch joins, as far as is known, and where the next state says how much it was
 // then. Even when the link seems to be up: it may be dead without anyone noticing.
 func (c *PausedTimeTracker) Join(now time.Time) (time.Duration, *Place) {
@@ -169,52 +155,9 @@ func (c *PausedTimeTracker) Disconnect(now, since time.Time) bool {
 	return wasPaused
 }
 
-// Watched takes a state from the watch; gap: the first one, or the first one after a break. It says whether those who
-// wait for the thread must look again: after a resume, and when what was assumed is corrected.
-func (c *PausedTimeTracker) Watched(now Now, seen Seen, gap bool) bool {
-	bound, left := Version{}, c.heard
-	if gap {
-		// A new stream: if its state is of an epoch that was left, the end of the stream follows.
-		bound, left = c.heard, Version{}
-	}
-	overtaken := c.overtaken(seen, bound, left)
-	c.heard = seen.Version
-	if overtaken {
-		return c.heardAgain(now.At)
-	}
-	wake := c.take(now, seen)
-	c.disconnectedAt = time.Time{}
-	return wake
-}
-
-// Asked takes the answer to a question that was put when the latest known version was known (zero: none). Answers are
-// linearizable, so one below that means lost state. It says whether those who wait for the thread must look again.
-func (c *PausedTimeTracker) Asked(now Now, seen Seen, known Version) bool {
-	if c.overtaken(seen, known, known) {
-		return false
-	}
-	wake := c.take(now, seen)
-	if !c.disconnectedAt.IsZero() {
-		c.disconnectedAt = now.At
-	}
-	return wake
-}
-
-// overtaken says whether a later state is known already. In the known epoch: the state is older, but not below bound, which
-// the server had told by then. Of another epoch: it is the one that was left.
-func (c *PausedTimeTracker) overtaken(seen Seen, bound, left Version) bool {
-	switch {
-	case !c.known:
-		return false
-	case !seen.Version.comparable(c.last.seen.Version):
-		return seen.Version.Epoch == left.Epoch
-	case !seen.olderThan(c.last.seen):
-		return false
-	}
-	return !bound.comparable(seen.Version) || seen.Version.Revision >= bound.Revision
-}
-
-func (c *PausedTimeTracker) take(now Now, seen Seen) (wake bool) {
+// Take takes a state from the watch. It says whether those who wait for the thread must look again: after a resume, and
+// when what was assumed is corrected.
+func (c *PausedTimeTracker) Take(now Now, seen Seen) (wake bool) {
 	assumed, wasPaused := !c.disconnectedAt.IsZero(), c.Paused(now.At)
 	pausedTime, unsettled := c.pausedTimeWith(now, seen)
 	pausedTime = min(pausedTime, since(c.began, now.At))
@@ -223,16 +166,8 @@ func (c *PausedTimeTracker) take(now Now, seen Seen) (wake bool) {
 	}
 	c.settlePlace(now.At, pausedTime)
 	c.known, c.last = true, last{seen: seen, now: now, pausedTime: pausedTime, unsettled: unsettled}
-	return assumed || (wasPaused && !seen.Paused)
-}
-
-// heardAgain: the link is up, and the known state is newer than the last one it delivered. It says whether those who wait for the
-// thread must look again.
-func (c *PausedTimeTracker) heardAgain(now time.Time) (wake bool) {
-	wake = !c.disconnectedAt.IsZero()
 	c.disconnectedAt = time.Time{}
-	c.settlePlace(now, c.PausedTime(now))
-	return wake
+	return assumed || (wasPaused && !seen.Paused)
 }
 
 // settlePlace gives those who joined since the last state their place.

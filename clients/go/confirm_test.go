@@ -1,0 +1,152 @@
+package pausewatch
+
+// How the ends of timeouts are confirmed.
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
+)
+
+func TestTimeoutsThatRunOutTogetherShareTheQuestion(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		var all []*Stopwatch
+		for i := range 1000 {
+			s, err := client.StartStopwatch(10*time.Second, fmt.Sprint(i))
+			check(t, err)
+			all = append(all, s)
+		}
+		// Long enough for all to run out while the first question is answered.
+		f.misbehave(func(method string, _ any) error {
+			if method == "Confirm" {
+				time.Sleep(10 * time.Millisecond)
+			}
+			return nil
+		})
+		for _, s := range all {
+			<-s.Expired()
+			if wall := s.Read().Wall; wall > 10*time.Second+40*time.Millisecond {
+				t.Errorf("expired after %v", wall)
+			}
+		}
+		asked := 0
+		for _, request := range f.called("Confirm") {
+			request := request.(*pausewatchv1.WatchRequest)
+			asked += len(request.Confirm)
+			if len(request.Confirm) > mostIDs || len(request.Add)+len(request.Remove) > 0 {
+				t.Errorf("%d confirmed, %d added", len(request.Confirm), len(request.Add))
+			}
+		}
+		if requests := len(f.called("Confirm")); asked != 1000 || requests > 4 || len(f.called("Get")) > 0 {
+			t.Errorf("asked for %d threads by %d requests and %d calls", asked, requests, len(f.called("Get")))
+		}
+	})
+}
+
+func TestAQuestionOnADeadLinkIsAskedOnAnotherConnection(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		s := startStopwatch(t, client, 10*time.Second)
+		time.Sleep(9 * time.Second)
+		f.vanish()
+		<-s.Expired()
+		if wall := s.Read().Wall; wall > 10*time.Second+firstPatience+2*firstReopen {
+			t.Errorf("expired after %v", wall)
+		}
+		if asked := len(f.called("Confirm")); asked != 1 {
+			t.Errorf("asked %d times where anybody heard it", asked)
+		}
+	})
+}
+
+func TestAQuestionThatIsNotAnsweredIsAskedMoreAndMorePatiently(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		s := startStopwatch(t, client, 10*time.Second)
+		var asked []time.Duration
+		f.misbehave(func(method string, _ any) error {
+			if method != "Confirm" {
+				return nil
+			}
+			asked = append(asked, time.Since(s.began))
+			return errSwallowed
+		})
+		expiresAfter(t, s, 40*time.Second)
+		synctest.Wait()
+		// The streams without any answer get 2 s, then 4, 8 and 16.
+		if len(asked) < 5 || len(asked) > 9 || asked[0] != 10*time.Second || asked[1] > 10350*time.Millisecond {
+			t.Errorf("asked after %v", asked)
+		}
+	})
+}
+
+func TestWhileAQuestionWaitsTheStreamComesBackSoon(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		s := startStopwatch(t, client, 10*time.Second)
+		f.stop()
+		time.Sleep(25 * time.Second)
+		stillRuns(t, s)
+		f.start()
+		back := time.Now()
+		<-s.Expired()
+		if late := time.Since(back); late > 2*askedReopen {
+			t.Errorf("asked %v after the coordinator was back", late)
+		}
+	})
+}
+
+func TestAQuestionIsNotHeldUpByThreadsThatMayNotBeAdded(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.misbehave(func(method string, _ any) error {
+			if method != "Change" {
+				return nil
+			}
+			return fakeRefusal{&pausewatchv1.Refusal{
+				Code: int32(codes.ResourceExhausted), Reason: "LIMIT_EXCEEDED", RetryAfter: durationpb.New(time.Hour),
+			}}
+		})
+		s := startStopwatch(t, client, 10*time.Second)
+		time.Sleep(9 * time.Second)
+		f.pause("t")
+		time.Sleep(2 * time.Second)
+		// Nothing tells when the pause ends: it counts for the grace from the answer on.
+		if r := s.Read(); !r.Paused || r.Linked {
+			t.Errorf("%+v", r)
+		}
+		f.resume("t")
+		<-s.Expired()
+		if r := s.Read(); r.Wall < 40*time.Second || len(f.called("Watch")) != 1 {
+			t.Errorf("%+v, %d streams", r, len(f.called("Watch")))
+		}
+	})
+}
+
+func TestAQuestionThatMeetsALimitIsAskedAgain(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		s := startStopwatch(t, client, 10*time.Second)
+		f.misbehave(failing("Confirm", 1, fakeRefusal{&pausewatchv1.Refusal{
+			Code: int32(codes.ResourceExhausted), Reason: "LIMIT_EXCEEDED", RetryAfter: durationpb.New(3 * time.Second),
+		}}))
+		expiresAfter(t, s, 13*time.Second)
+		if len(f.called("Watch")) != 1 {
+			t.Errorf("%d streams", len(f.called("Watch")))
+		}
+	})
+}
+
+func TestNobodyIsAskedForTimeoutsThatHaveEnded(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		s := startStopwatch(t, client.WithDisconnectGrace(time.Second), 10*time.Second)
+		f.stop()
+		<-s.Expired()
+		f.start()
+		time.Sleep(20 * time.Second)
+		if asked := len(f.called("Confirm")); asked != 0 {
+			t.Errorf("asked %d times", asked)
+		}
+	})
+}
