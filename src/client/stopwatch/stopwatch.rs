@@ -7,12 +7,12 @@
 //!    then, polled or not, and none that is made later.
 //! 2. Only a check decides: after any wake-up, timer or notification, the state is read again.
 //! 3. Expiry is final, and so is the limit that it is due to: the first one that a waiter finds used up.
-//! 4. The limit on wall time is a timer beside that loop: no pause and no query delays it.
+//! 4. The limit on wall time is a timer beside that loop: no pause and no confirmation delays it.
 use super::{
     ended_by::EndedBy,
     follows::Follows,
     meter::{Limit, Meter},
-    thread::{Observer, QueryState, ThreadClock},
+    thread::{Observer, ThreadClock},
 };
 use crate::client::deadline_after;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,8 +22,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// A query gets at least this much time, even if less of `disconnect_grace` is left.
-const MIN_QUERY_TIME: Duration = Duration::from_millis(250);
+/// A confirmation on a stream gets at least this much time, even if less of `disconnect_grace` is left.
+const MIN_CONFIRMATION_TIME: Duration = Duration::from_millis(250);
 
 /// A limit on time that does not count pauses. It starts when it is created; clones share it.
 ///
@@ -61,7 +61,7 @@ enum Check {
     RunsUnconfirmed(Instant, Arc<ThreadClock>),
     /// The thread is paused; while disconnected, an unconfirmed pause counts until then.
     ThreadPaused(Option<Instant>, Arc<ThreadClock>),
-    /// It ran out then; queries to the coordinator must confirm it.
+    /// It ran out then; the coordinator must confirm it.
     RanOut(Instant),
 }
 
@@ -182,52 +182,32 @@ impl Stopwatch {
         }
     }
 
-    /// Takes one step of the queries that confirm the expiry, one for each thread; expires when all have ended.
+    /// Takes one step of the confirmations, one for each thread; expires when all have come, or the grace is over.
     async fn confirm(&self, ran_out: Instant) {
         let followed = self.state().follows.as_ref().map(Follows::all).unwrap_or_default();
         // The grace is one budget, whichever thread has used it.
         let grace = followed.iter().map(|(clock, joined)| clock.grace_left(*joined)).min().unwrap_or_default();
         let give_up = deadline_after(ran_out, grace);
+        // All are asked at once; the later ones are waited for in later steps.
+        let mut waits = None;
         for (clock, _) in &followed {
-            let query_ended = clock.query_ended.notified();
-            if clock.query_state(ran_out) == QueryState::NotStarted {
-                // All at once; the later ones are waited for in later steps.
-                let not_started =
-                    followed.iter().filter(|(clock, _)| clock.query_state(ran_out) == QueryState::NotStarted);
-                not_started.for_each(|(clock, _)| clock.query());
-            }
-            match clock.query_state(ran_out) {
-                // Its response was applied before this check, or `expire` finds it.
-                QueryState::Succeeded => {}
-                QueryState::Failed { .. } if Instant::now() >= give_up => {}
-                QueryState::Running { began, retried } => {
-                    let enough = if retried { give_up } else { give_up.max(began + MIN_QUERY_TIME) };
-                    if Instant::now() < enough {
-                        tokio::select! {
-                            () = query_ended => {}
-                            () = sleep_until(enough) => {}
-                        }
-                        return;
-                    }
-                }
-                // A query that began too early is running.
-                QueryState::NotStarted => {
-                    tokio::select! {
-                        () = query_ended => {}
-                        () = sleep_until(give_up.max(Instant::now() + MIN_QUERY_TIME)) => {}
-                    }
-                    return;
-                }
-                QueryState::Failed { retry_at } => {
-                    sleep_until(give_up.min(retry_at)).await;
-                    if Instant::now() < give_up {
-                        clock.query();
-                    }
-                    return;
+            let confirmed = clock.confirmed.notified();
+            if let Some(waiting) = clock.ask(ran_out) {
+                let enough =
+                    if waiting.was_cut_off { give_up } else { give_up.max(waiting.asked + MIN_CONFIRMATION_TIME) };
+                if Instant::now() < enough {
+                    waits.get_or_insert((confirmed, enough));
                 }
             }
         }
-        self.expire(ran_out);
+        match waits {
+            Some((confirmed, enough)) => tokio::select! {
+                () = confirmed => {}
+                () = sleep_until(enough) => {}
+            },
+            // The confirmed states were applied before this, or `expire` finds them.
+            None => self.expire(ran_out),
+        }
     }
 
     /// Expires if a new check agrees: a response or an own pause may have come in between.
