@@ -39,10 +39,7 @@ mod wire;
 use arguments::Arguments;
 use clap::Parser;
 use clients::Clients;
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{path::PathBuf, process::ExitCode};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
