@@ -39,6 +39,8 @@ struct Inner {
     wall_end: Option<Instant>,
     /// Notified when the last own pause ends, and when the stopwatch starts or stops following a thread.
     changed: Notify,
+    /// Notified when it may have been paused or resumed, for [`Stopwatch::pause_changed`].
+    pause_changed: Notify,
 }
 
 #[derive(Debug)]
@@ -81,7 +83,7 @@ impl Stopwatch {
         let meter = Meter::new(limit, now.into_std());
         let state = Mutex::new(State { meter, follows: None, registrations: 0, ended_by: None });
         let wall_end = max_wall.map(|max_wall| deadline_after(now, max_wall));
-        Self(Arc::new(Inner { state, wall_end, changed: Notify::new() }))
+        Self(Arc::new(Inner { state, wall_end, changed: Notify::new(), pause_changed: Notify::new() }))
     }
 
     /// Pauses the stopwatch until the guard is dropped. Pauses nest: it runs again when the last one ends.
@@ -90,6 +92,7 @@ impl Stopwatch {
         let (now, paused_time) = state.now();
         state.meter.pause(now.into_std(), paused_time);
         drop(state);
+        self.0.pause_changed.notify_waiters();
         PauseGuard(self.clone())
     }
 
@@ -124,6 +127,33 @@ impl Stopwatch {
         let state = self.state();
         let thread_paused = |follows: &Follows| follows.pause(Instant::now()).0;
         state.meter.is_paused() || state.follows.as_ref().is_some_and(thread_paused)
+    }
+
+    /// Waits until [`is_paused`](Self::is_paused) differs from `was`.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost; call it again.
+    pub async fn pause_changed(&self, was: bool) {
+        loop {
+            let (pause_changed, changed) = (self.0.pause_changed.notified(), self.0.changed.notified());
+            let (is_own, follows) = {
+                let state = self.state();
+                let follows = state.follows.as_ref();
+                let clocks = follows.map(Follows::all).unwrap_or_default();
+                clocks.iter().for_each(|(clock, _)| clock.observe(&self.0));
+                (state.meter.is_paused(), follows.map(|follows| follows.pause(Instant::now())))
+            };
+            let (is_paused, valid_until) = follows.map_or((false, None), |(paused, until, _)| (paused, until));
+            if (is_own || is_paused) != was {
+                return;
+            }
+            tokio::select! {
+                () = pause_changed => {}
+                () = changed => {}
+                // An unconfirmed pause ends without notice.
+                () = sleep_until(valid_until.unwrap_or_else(Instant::now)), if is_paused && valid_until.is_some() => {}
+            }
+        }
     }
 
     /// The limit that ended the stopwatch; `None` until [`expired`](Self::expired) has returned for the first time.
@@ -317,6 +347,7 @@ impl Observer for Inner {
         if let Some(follows) = &mut self.state.lock().unwrap_or_else(PoisonError::into_inner).follows {
             follows.settle(at);
         }
+        self.pause_changed.notify_waiters();
         if wake {
             self.changed.notify_waiters();
         }
