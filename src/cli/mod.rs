@@ -23,6 +23,7 @@ mod exec_reaper;
 mod exec_server;
 pub(crate) mod exit;
 mod failure;
+mod follow;
 mod format;
 mod get;
 mod health;
@@ -92,6 +93,8 @@ pub enum Command {
     List(list::Args),
     /// Print the states of threads as they change.
     Watch(watch::Args),
+    /// Run timeouts for a program in any language, by JSON lines.
+    Follow(follow::Args),
     /// Let an agent with a clock of its own follow the coordinator.
     Bridge(bridge::Args),
     /// Ask a person for a passphrase, for ssh, git and sudo, and pause the thread meanwhile.
@@ -160,6 +163,7 @@ fn run_command() -> ExitCode {
         Command::Get(args) => get::run(args),
         Command::List(args) => list::run(args),
         Command::Watch(args) => watch::run(args),
+        Command::Follow(args) => follow::run(args),
         Command::Bridge(args) => bridge::run(args),
         Command::Askpass(args) => asker::askpass::run(args),
         Command::Pinentry(args) => asker::pinentry::run(args),

@@ -7,13 +7,15 @@ use super::{
     ListPauseStatesRequest, ListPauseStatesResponse, RenewElicitationRequest, RenewElicitationResponse, Token,
     WatchPauseStateRequest, WatchPauseStateResponse, connect, retry,
 };
-use crate::proto::v1::elicitation_service_client::ElicitationServiceClient;
+use crate::proto::v1::{WatchRequest, WatchResponse, elicitation_service_client::ElicitationServiceClient};
 use crate::trace::Parent;
 use hyper::rt::{Read, Write};
-use std::{fmt, time::Duration};
-use tokio_stream::{Stream, StreamExt};
+use std::{fmt, sync::Arc, time::Duration};
+use tokio::{sync::mpsc, time::timeout};
+use tokio_stream::{Stream, StreamExt, wrappers::UnboundedReceiverStream};
 use tonic::{
-    Request, Response, Status,
+    Request, Response, Status, Streaming,
+    metadata::MetadataMap,
     transport::{Channel, Uri},
 };
 use tower::Service;
@@ -35,6 +37,8 @@ pub struct Client {
     token: Option<Token>,
     /// The parent span of its calls; `None`: the span that is current when a call is made.
     parent: Option<Parent>,
+    /// Where to connect anew; `None`: the channel is the caller's own.
+    config: Option<Arc<Config>>,
 }
 
 type Stub = ElicitationServiceClient<Channel>;
@@ -67,7 +71,8 @@ impl Client {
     /// Outside of a tokio runtime.
     pub fn with_config(config: &Config) -> Result<Self, ConfigError> {
         config.check()?;
-        Ok(Self::with_channel(connect::channel(config)?, config))
+        let config = Arc::new(config.clone());
+        Ok(Self { config: Some(config.clone()), ..Self::with_channel(connect::channel(&config)?, &config) })
     }
 
     /// A client of the coordinator that the environment or the config file selects, or else of `127.0.0.1:7420`: see
@@ -85,7 +90,7 @@ impl Client {
     /// A client over a channel of your own; ignores `config.address` and `config.tls`.
     pub fn with_channel(channel: Channel, config: &Config) -> Self {
         let policy = retry::RetryPolicy { deadline: config.deadline, retries: config.retries };
-        Self { stub: Stub::new(channel), policy, token: config.token.clone(), parent: None }
+        Self { stub: Stub::new(channel), policy, token: config.token.clone(), parent: None, config: None }
     }
 
     /// A client whose connections `connector` opens, over a transport of your own; ignores `config.address` and
@@ -108,16 +113,40 @@ impl Client {
     where
         F: Future<Output = Result<Response<R>, Status>>,
     {
-        let authorization = self.token.as_ref().map(Token::header);
         let parent = self.parent();
         let call = |mut request: Request<M>| {
-            if let Some(authorization) = &authorization {
-                request.metadata_mut().insert("authorization", authorization.clone());
-            }
-            parent.write(request.metadata_mut());
+            self.write_metadata(&parent, request.metadata_mut());
             send(self.stub.clone(), request)
         };
         retry::unary(self.policy, message, call).await
+    }
+
+    fn write_metadata(&self, parent: &Parent, metadata: &mut MetadataMap) {
+        if let Some(token) = &self.token {
+            metadata.insert("authorization", token.header());
+        }
+        parent.write(metadata);
+    }
+
+    /// Opens one stream of `Watch`. The deadline applies to opening it only; there are no retries.
+    pub(super) async fn open_watch(
+        &self,
+        requests: mpsc::UnboundedReceiver<WatchRequest>,
+    ) -> Result<Streaming<WatchResponse>, Error> {
+        let mut request = Request::new(UnboundedReceiverStream::new(requests));
+        self.write_metadata(&self.parent(), request.metadata_mut());
+        let mut stub = self.stub.clone();
+        match timeout(self.policy.deadline, stub.watch(request)).await {
+            Ok(response) => Ok(response?.into_inner()),
+            Err(_) => Err(Error::deadline_exceeded(self.policy.deadline)),
+        }
+    }
+
+    /// A client whose next call opens a connection of its own, since the one so far may be dead; the same client over a
+    /// channel of the caller.
+    pub(super) fn on_new_connection(&self) -> Self {
+        let channel = self.config.as_ref().and_then(|config| connect::channel(config).ok());
+        Self { stub: channel.map_or_else(|| self.stub.clone(), Stub::new), ..self.clone() }
     }
 
     /// The parent span of a call made now.
@@ -149,12 +178,6 @@ impl Client {
     /// The deadline of a call, retries included.
     pub fn deadline(&self) -> Duration {
         self.policy.deadline
-    }
-
-    /// A client on the same connection without retries, for callers that retry themselves.
-    pub(super) fn without_retries(&self) -> Self {
-        let policy = retry::RetryPolicy { retries: 0, ..self.policy };
-        Self { policy, ..self.clone() }
     }
 
     /// Opens one elicitation, which the caller must renew and close. [`Client::hold`] does both.

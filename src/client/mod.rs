@@ -49,6 +49,7 @@ pub use credentials::{Tls, Token};
 pub use error::Error;
 pub use hold::{Hold, HoldBuilder, Lease, LeaseRisk, Release};
 pub use settings::Settings;
+pub(crate) use watch::Message;
 pub use watch::{Event, Update, Watch};
 
 /// The messages of the calls, as generated from the proto.

@@ -1,36 +1,40 @@
-//! A watch that reconnects by itself, over a set of threads that may change while it runs.
+//! A watch that reconnects by itself, over a set of threads that may change while it runs: one stream, on which threads
+//! are added, removed and confirmed.
 //!
-//! The threads of a stream cannot change once it is open, so the set is spread over several streams. Threads that are added
-//! while a stream is being opened wait and share the next one. A new stream also replaces every stream that is not larger
-//! than itself, and keeps the old ones until its own snapshot is complete. So adding N threads one by one sends each id
-//! about log2(N) times and leaves about log2(N) small streams beside the full ones. When nothing has been added for a
-//! while, streams that fit into one are merged: a set that no longer changes has one stream per 10,000 threads or so.
-//!
-//! 1. Each thread belongs to one stream at a time, so its states arrive in order.
-//! 2. Replacing a stream is no gap: the old stream serves until the snapshot of the new one is complete.
-//! 3. Memory is bounded by the set: events wait in the network, not here.
-//! 4. Events of the same cause are reported in the order of the thread ids, so that a simulation can be replayed.
-//! 5. Every disconnect is reported, and the first state after it carries `gap`; `paused_total` covers what was missed.
+//! 1. Everything runs in [`Watch::next`]: there is no task, and memory is bounded by the set; events wait in the network.
+//! 2. After a disconnect the whole set is sent again. A watch of all threads adds those that were paused, so that the end
+//!    of their pause is reported too.
+//! 3. Events of the same cause are reported in the order of the thread ids, so that a simulation can be replayed.
+//! 4. Every disconnect is reported, and the first state after it carries `gap`; `paused_total` covers what was missed.
+//! 5. A confirmation that does not come while the stream is silent ends the stream: the link may be dead. It is asked again
+//!    on the next one.
+mod requests;
 mod stream;
 
-use super::{Client, Error, GetPauseStateRequest, PauseState};
+use super::{Client, Error, PauseState, retry};
 use crate::core::types::ThreadId;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use crate::proto::v1::{Refusal, watch_response::Event as Wire};
+use backon::ExponentialBackoff;
+use requests::Requests;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use stream::{Message, StreamEvent, Times};
-use tokio::sync::mpsc;
+use stream::{Stream, unavailable};
 use tokio::time::{Instant, sleep_until};
 
-/// The maximum number of thread ids per stream: the server's limit.
-const MAX_THREAD_IDS: usize = 10_000;
-/// Messages queued between the streams and their reader: enough to keep both busy, few enough that a slow reader slows
-/// the server.
-const QUEUE_SIZE: usize = 64;
-/// How long after the last thread was added streams are merged: by then more additions are unlikely.
-const MERGE_DELAY: Duration = Duration::from_secs(1);
-/// A stream with more removed threads than watched ones is rebuilt, if it has more thread ids than this.
-const MIN_REBUILD_SIZE: usize = 32;
+/// Twice the server's longest heartbeat interval.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The server's longest heartbeat interval. A connection that ends after a longer silence was dead during it: its end is
+/// what a ping without an answer, or this library, has made of the silence.
+const MAX_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+/// The first and the longest delay before a stream is reopened; each plus up to 100 % at random.
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(50);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(3);
+/// The longest delay while a confirmation waits; plus up to 100 % at random.
+const MAX_CONFIRMATION_DELAY: Duration = Duration::from_millis(200);
+/// How long a stream may be silent while a confirmation waits: the first time, and without an answer to its first request.
+const CONFIRMATION_TIMEOUT: Duration = Duration::from_millis(250);
+const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// One event of a [`Watch`].
 #[derive(Debug, Clone)]
@@ -64,80 +68,51 @@ pub struct Update {
     pub changed: bool,
 }
 
+/// What the library itself reads of a watch.
+#[derive(Debug)]
+pub(crate) enum Message {
+    Event(Event),
+    /// The present states that were asked for by a request that was sent at `asked`.
+    Confirmed {
+        states: Vec<PauseState>,
+        asked: Instant,
+    },
+}
+
 /// The states of a set of threads, across reconnects, until it is dropped. Made by [`Client::watch`] and
 /// [`Client::watch_all`].
 ///
 /// A lost connection, or 30 s without a message (two heartbeats), is reported as [`Event::Disconnected`]; then the watch
-/// reconnects, after 50 to 100 ms at first and 3 to 6 s at most. A slow reader gets the latest states, not all of them.
+/// reconnects, after 50 to 100 ms at first and 3 to 6 s at most. Threads that the coordinator refuses are reported in the
+/// same way, and the others go on. A slow reader gets the latest states, not all of them.
 #[derive(Debug)]
 pub struct Watch {
     client: Client,
     all: bool,
     elicitations: bool,
-    threads: HashMap<Arc<str>, Thread>,
-    streams: BTreeMap<u64, WatchStream>,
-    last_stream_id: u64,
-    last_added: Instant,
-    /// The stream whose first snapshot is awaited. One at a time: threads added meanwhile share the next stream.
-    opening: Option<u64>,
-    /// Added, and not on a stream yet; some may have been removed since.
-    unassigned: Vec<Arc<str>>,
-    /// With `all`: paused at the disconnect and absent from the new snapshot; queried one by one.
-    missing: Vec<Arc<str>>,
-    query_missing: bool,
-    /// With `all`: the reported states of queried threads that have resumed. A stream opened before the query may still
-    /// deliver older states of them.
-    queried: HashMap<Arc<str>, Reported>,
+    /// The set; with `all`, the threads that are paused.
+    threads: BTreeMap<Arc<str>, Thread>,
+    /// The threads of the set that the coordinator has refused on this stream.
+    refused: BTreeSet<Arc<str>>,
+    requests: Requests,
+    stream: Option<Stream>,
+    delays: ExponentialBackoff,
+    /// When the next stream is opened, and when if a confirmation waits.
+    reopen_at: (Instant, Instant),
+    /// How long the stream may be silent while a confirmation waits.
+    patience: Duration,
+    /// Since when a confirmation has been waited for, and until when that is urgent.
+    confirming: Option<(Instant, Instant)>,
+    disconnect_reported: bool,
     complete_reported: bool,
-    ready: VecDeque<Event>,
-    sender: mpsc::Sender<Message>,
-    receiver: mpsc::Receiver<Message>,
+    ready: VecDeque<Message>,
 }
 
 #[derive(Debug)]
 struct Thread {
-    stream: Option<u64>,
-    reported: Option<Reported>,
+    /// The epoch and the revision of the last reported state.
+    reported: Option<(u64, u64)>,
     gap: bool,
-}
-
-/// The last reported revision with its epoch, and when it was received.
-#[derive(Debug, Clone, Copy)]
-struct Reported {
-    epoch: u64,
-    revision: u64,
-    received: Instant,
-}
-
-impl Reported {
-    fn of(state: &PauseState, times: Times) -> Self {
-        Self { epoch: state.store_epoch, revision: state.revision, received: times.received }
-    }
-
-    fn is_same(&self, state: &PauseState) -> bool {
-        (self.epoch, self.revision) == (state.store_epoch, state.revision)
-    }
-
-    /// Whether this state has overtaken `state`: that is older, and its stream was opened before this state was received.
-    /// On a stream opened later, a lower revision means that the server lost its state, and so does another epoch.
-    fn has_overtaken(&self, state: &PauseState, times: Times) -> bool {
-        self.epoch == state.store_epoch && state.revision < self.revision && times.opened <= self.received
-    }
-}
-
-#[derive(Debug)]
-struct WatchStream {
-    thread_ids: Arc<[Arc<str>]>,
-    /// The number of its thread ids that are still watched on it.
-    live: usize,
-    complete: bool,
-    disconnected: bool,
-    /// Most of its threads have been removed; rebuild it.
-    mostly_removed: bool,
-    /// The streams that it replaces when its snapshot is complete, and the states of their threads until then.
-    replaces: Vec<u64>,
-    pending_states: BTreeMap<String, (PauseState, Times)>,
-    _handle: stream::StreamHandle,
 }
 
 impl Client {
@@ -154,24 +129,22 @@ impl Client {
 
 impl Watch {
     fn new(client: Client, all: bool) -> Self {
-        let (sender, receiver) = mpsc::channel(QUEUE_SIZE);
+        let now = Instant::now();
         Self {
             client,
             all,
             elicitations: false,
-            threads: HashMap::new(),
-            streams: BTreeMap::new(),
-            last_stream_id: 0,
-            last_added: Instant::now(),
-            opening: None,
-            unassigned: Vec::new(),
-            missing: Vec::new(),
-            query_missing: false,
-            queried: HashMap::new(),
+            threads: BTreeMap::new(),
+            refused: BTreeSet::new(),
+            requests: Requests::default(),
+            stream: None,
+            delays: retry::backoff(FIRST_RETRY_DELAY, MAX_RETRY_DELAY),
+            reopen_at: (now, now),
+            patience: CONFIRMATION_TIMEOUT,
+            confirming: None,
+            disconnect_reported: false,
             complete_reported: false,
             ready: VecDeque::new(),
-            sender,
-            receiver,
         }
     }
 
@@ -187,19 +160,13 @@ impl Watch {
     /// # Errors
     /// [`Error::InvalidField`]: `thread_id` is out of its limits; nothing changed.
     pub fn add(&mut self, thread_id: &str) -> Result<(), Error> {
-        // The server would refuse the whole stream, with every other thread on it.
+        // The server would end the whole stream, with every other thread on it.
         ThreadId::parse("thread_id", thread_id)?;
         if !self.all && !self.threads.contains_key(thread_id) {
             let thread_id: Arc<str> = thread_id.into();
-            self.threads.insert(thread_id.clone(), Thread { stream: None, reported: None, gap: true });
-            self.unassigned.push(thread_id);
-            self.last_added = Instant::now();
+            self.threads.insert(thread_id.clone(), Thread { reported: None, gap: true });
+            self.requests.add(thread_id);
             self.complete_reported = false;
-            // Threads that are added and removed while disconnected must not accumulate.
-            if self.unassigned.len() > 2 * self.threads.len() + MIN_REBUILD_SIZE {
-                let threads = &self.threads;
-                self.unassigned.retain(|id| threads.get(id).is_some_and(|thread| thread.stream.is_none()));
-            }
         }
         Ok(())
     }
@@ -210,14 +177,9 @@ impl Watch {
         if self.all {
             return;
         }
-        let Some(id) = self.threads.remove(thread_id).and_then(|thread| thread.stream) else { return };
-        let Some(stream) = self.streams.get_mut(&id) else { return };
-        stream.live -= 1;
-        if stream.live == 0 && stream.replaces.is_empty() {
-            self.streams.remove(&id);
-            self.opening.take_if(|opening| *opening == id);
-        } else if stream.thread_ids.len() > MIN_REBUILD_SIZE && stream.live < stream.thread_ids.len() / 2 {
-            stream.mostly_removed = true;
+        if let Some((thread_id, _)) = self.threads.remove_entry(thread_id) {
+            self.refused.remove(&thread_id);
+            self.requests.remove(&thread_id);
         }
     }
 
@@ -231,247 +193,209 @@ impl Watch {
         self.len() == 0
     }
 
-    /// Waits for the next event; with an empty set, for ever.
+    /// Waits for the next event; with an empty set, for ever. The connection is made, and kept, only while this is awaited.
     ///
     /// # Cancel safety
     /// If the future is dropped, no event is lost.
     pub async fn next(&mut self) -> Event {
         loop {
-            if let Some(event) = self.ready.pop_front() {
+            if let Message::Event(event) = self.next_message().await {
                 return event;
             }
-            if self.query_missing {
-                self.query_for_missing().await;
-                continue;
+        }
+    }
+
+    /// Asks for the present state of a thread of the set, again on each new stream until it comes. Until `urgent_until`,
+    /// the watch reconnects faster.
+    pub(crate) fn confirm(&mut self, thread_id: Arc<str>, urgent_until: Instant) {
+        let waiting = self.confirming.filter(|_| self.requests.is_confirming());
+        self.confirming = Some((waiting.map_or_else(Instant::now, |(since, _)| since), urgent_until));
+        self.requests.confirm(thread_id);
+    }
+
+    /// Whether there is a stream, perhaps one that is being opened.
+    pub(crate) fn has_stream(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// As [`Watch::next`], with the confirmations.
+    pub(crate) async fn next_message(&mut self) -> Message {
+        loop {
+            if let Some(message) = self.ready.pop_front() {
+                return message;
             }
-            self.open_next(false);
-            let merge_at = self.can_merge().then_some(self.last_added + MERGE_DELAY);
+            self.open_and_send();
+            let due = self.due();
             tokio::select! {
                 biased;
-                message = self.receiver.recv() => self.handle(message.expect("this watch holds a sender itself")),
-                () = sleep_until(merge_at.unwrap_or(self.last_added)), if merge_at.is_some() => self.open_next(true),
+                received = receive(&mut self.stream) => match received {
+                    Ok(event) => self.handle(event),
+                    Err(error) => self.on_disconnected(error),
+                },
+                () = sleep_until(due.unwrap_or(self.reopen_at.0)), if due.is_some() => self.give_up_if_silent(),
             }
         }
     }
 
-    /// Whether two streams fit into one.
-    fn can_merge(&self) -> bool {
-        let mut sizes: Vec<_> =
-            self.streams.values().filter(|stream| stream.complete).map(|stream| stream.live).collect();
-        sizes.sort_unstable();
-        self.opening.is_none() && sizes.get(..2).is_some_and(|two| two.iter().sum::<usize>() <= MAX_THREAD_IDS)
+    /// Whether a stream is needed.
+    fn is_needed(&self) -> bool {
+        self.all || !self.threads.is_empty()
     }
 
-    /// Opens a stream for the unassigned threads that replaces the streams that are not larger; with `merge`, all that fit.
-    fn open_next(&mut self, merge: bool) {
-        if self.opening.is_some() || (self.all && !self.streams.is_empty()) {
+    fn open_and_send(&mut self) {
+        let now = Instant::now();
+        if !self.is_needed() {
+            if self.stream.take().is_some() {
+                self.requests.restart([].into_iter());
+            }
             return;
         }
-        let mut thread_ids = Vec::new();
-        let stream = self.last_stream_id + 1;
-        while let (Some(id), true) = (self.unassigned.last(), thread_ids.len() < MAX_THREAD_IDS) {
-            if let Some(thread) = self.threads.get_mut(id).filter(|thread| thread.stream.is_none()) {
-                thread.stream = Some(stream);
-                thread_ids.push(id.clone());
-            }
-            self.unassigned.pop();
+        if self.stream.is_none() && self.reopening_at(now) <= now {
+            self.stream = Some(Stream::open(&self.client));
         }
-        let live = thread_ids.len();
-        let mut smaller: Vec<_> = self.streams.iter().filter(|(_, other)| other.complete).collect();
-        smaller.sort_by_key(|(_, other)| other.live);
-        let mut replaces = Vec::new();
-        for (id, other) in smaller {
-            let size = thread_ids.len();
-            if (merge || other.mostly_removed || other.live <= size) && size + other.live <= MAX_THREAD_IDS {
-                let owned = |thread: &&Arc<str>| self.threads.get(*thread).is_some_and(|t| t.stream == Some(*id));
-                thread_ids.extend(other.thread_ids.iter().filter(owned).cloned());
-                replaces.push(*id);
-            }
+        let Some(stream) = &self.stream else { return };
+        if let Some(request) = self.requests.next(now, self.all, self.elicitations) {
+            stream.send(request);
         }
-        if thread_ids.is_empty() && !self.all {
-            return;
-        }
-        self.last_stream_id = stream;
-        self.opening = Some(stream);
-        let thread_ids: Arc<[Arc<str>]> = thread_ids.into();
-        let handle = stream::start(&self.client, stream, thread_ids.clone(), self.elicitations, self.sender.clone());
-        let pending_states = BTreeMap::new();
-        let (complete, disconnected, mostly_removed) = (false, false, false);
-        self.streams.insert(
-            stream,
-            WatchStream {
-                thread_ids,
-                live,
-                complete,
-                disconnected,
-                mostly_removed,
-                replaces,
-                pending_states,
-                _handle: handle,
-            },
-        );
     }
 
-    fn handle(&mut self, message: Message) {
-        // A message that a dropped stream sent before.
-        let Some(stream) = self.streams.get_mut(&message.stream_id) else { return };
-        self.query_missing = !self.missing.is_empty();
-        match message.event {
-            StreamEvent::Heartbeat => {}
-            StreamEvent::State(state) if self.all => self.report_any(message.stream_id, state, message.times),
-            StreamEvent::State(state) => {
-                stream.disconnected = false;
-                match self.threads.get(state.thread_id.as_str()).and_then(|thread| thread.stream) {
-                    Some(owner) if owner == message.stream_id => _ = self.report(state, message.times),
-                    Some(owner) if stream.replaces.contains(&owner) => {
-                        stream.pending_states.insert(state.thread_id.clone(), (state, message.times));
-                    }
-                    _ => {}
+    /// When the next stream is opened.
+    fn reopening_at(&self, now: Instant) -> Instant {
+        let (usual, urgent) = self.reopen_at;
+        let is_urgent = self.requests.is_confirming() && self.confirming.is_some_and(|(_, until)| now < until);
+        if is_urgent { urgent } else { usual }
+    }
+
+    /// When something is to be done without a message.
+    fn due(&self) -> Option<Instant> {
+        if !self.is_needed() {
+            return None;
+        }
+        let Some(stream) = &self.stream else { return Some(self.reopening_at(Instant::now())) };
+        let silent_at = self.silent_at(stream);
+        Some(self.requests.due().map_or(silent_at, |due| due.min(silent_at)))
+    }
+
+    /// When the stream has been silent for too long.
+    fn silent_at(&self, stream: &Stream) -> Instant {
+        let last_sign = stream.last_sign();
+        let silent_at = last_sign + SILENCE_TIMEOUT;
+        let Some((since, _)) = self.confirming.filter(|_| self.requests.is_confirming()) else { return silent_at };
+        let patience = if stream.is_answered { self.patience } else { self.patience.max(FIRST_ANSWER_TIMEOUT) };
+        silent_at.min(last_sign.max(since) + patience)
+    }
+
+    fn give_up_if_silent(&mut self) {
+        let Some(stream) = &self.stream else { return };
+        let now = Instant::now();
+        if now < self.silent_at(stream) {
+            return;
+        }
+        let silence = now - stream.last_sign();
+        if silence < SILENCE_TIMEOUT {
+            self.patience = (self.patience * 2).min(SILENCE_TIMEOUT);
+        }
+        // Another stream on the same connection would be silent too.
+        self.client = self.client.on_new_connection();
+        self.on_disconnected(unavailable(format!("the watch was silent for {silence:?}")));
+    }
+
+    fn handle(&mut self, event: Option<Wire>) {
+        match event {
+            Some(Wire::PauseState(state)) => self.report(state),
+            Some(Wire::SnapshotComplete(complete)) => {
+                if self.requests.on_answer(complete.requests).unwrap_or_default() {
+                    self.patience = CONFIRMATION_TIMEOUT;
                 }
+                self.on_answered();
             }
-            StreamEvent::SnapshotComplete => self.on_snapshot_complete(message.stream_id, message.times),
-            StreamEvent::Disconnected(since, error) => self.on_disconnected(message.stream_id, since, error),
-        }
-    }
-
-    /// Reports a state of a thread in the set, unless it is already known. Returns whether it was not overtaken.
-    fn report(&mut self, state: PauseState, times: Times) -> bool {
-        let Some(thread) = self.threads.get_mut(state.thread_id.as_str()) else { return true };
-        let gap = thread.gap;
-        let changed = thread.reported.is_none_or(|reported| !reported.is_same(&state));
-        // A new stream may be behind the one that it replaces, and any stream behind a query.
-        if thread.reported.is_some_and(|reported| reported.has_overtaken(&state, times)) {
-            return false;
-        }
-        if !gap && !changed {
-            return true;
-        }
-        (thread.gap, thread.reported) = (false, Some(Reported::of(&state, times)));
-        self.ready.push_back(Event::State(Update { state, gap, changed }));
-        true
-    }
-
-    /// With `all`: reports a state, and remembers the thread only while it is paused.
-    fn report_any(&mut self, stream: u64, state: PauseState, times: Times) {
-        let snapshot = self.streams.get(&stream).is_some_and(|stream| !stream.complete);
-        if let Some(queried) = self.queried.get(state.thread_id.as_str())
-            && (queried.has_overtaken(&state, times) || queried.is_same(&state))
-        {
-            return;
-        }
-        let (thread_id, paused) = (Arc::<str>::from(state.thread_id.as_str()), state.paused);
-        let known = Thread { stream: Some(stream), reported: None, gap: snapshot };
-        self.threads.entry(thread_id.clone()).or_insert(known);
-        let is_news = self.report(state, times);
-        if is_news && !paused {
-            self.threads.remove(&thread_id);
-        }
-    }
-
-    fn on_snapshot_complete(&mut self, id: u64, times: Times) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
-        (stream.complete, stream.disconnected) = (true, false);
-        let (replaces, pending_states) =
-            (std::mem::take(&mut stream.replaces), std::mem::take(&mut stream.pending_states));
-        for old in replaces {
-            let Some(old_stream) = self.streams.remove(&old) else { continue };
-            for thread_id in &*old_stream.thread_ids {
-                let thread = self.threads.get_mut(thread_id).filter(|thread| thread.stream == Some(old));
-                let (Some(thread), Some(stream)) = (thread, self.streams.get_mut(&id)) else { continue };
-                thread.stream = Some(id);
-                stream.live += 1;
+            Some(Wire::Confirmation(confirmation)) => {
+                let asked = self.requests.under_way().map_or_else(Instant::now, |request| request.sent);
+                self.ready.push_back(Message::Confirmed { states: confirmation.pause_states, asked });
             }
+            Some(Wire::Refusal(refusal)) => {
+                self.on_refused(refusal);
+                self.on_answered();
+            }
+            // An unknown event, of a newer server, shows that the stream is alive.
+            Some(Wire::Heartbeat(_)) | None => {}
         }
-        pending_states.into_values().for_each(|(state, times)| _ = self.report(state, times));
-        self.opening.take_if(|opening| *opening == id);
-        if self.streams.get(&id).is_some_and(|stream| stream.live == 0) && !self.all {
-            self.streams.remove(&id);
+    }
+
+    /// Reports a state, unless it is already known. With `all`, remembers the thread only while it is paused.
+    fn report(&mut self, state: PauseState) {
+        self.disconnect_reported = false;
+        let is_snapshot = self.stream.as_ref().is_some_and(|stream| !stream.is_answered);
+        if self.all && !self.threads.contains_key(state.thread_id.as_str()) {
+            self.threads.insert(state.thread_id.as_str().into(), Thread { reported: None, gap: is_snapshot });
         }
+        let Some(thread) = self.threads.get_mut(state.thread_id.as_str()) else { return };
+        self.refused.remove(state.thread_id.as_str());
+        let version = Some((state.store_epoch, state.revision));
+        let (gap, changed) = (thread.gap, thread.reported != version);
+        (thread.gap, thread.reported) = (false, version);
+        if self.all && !state.paused {
+            self.threads.remove(state.thread_id.as_str());
+        }
+        if gap || changed {
+            self.ready.push_back(Message::Event(Event::State(Update { state, gap, changed })));
+        }
+    }
+
+    fn on_answered(&mut self) {
+        let Some(stream) = &mut self.stream else { return };
+        stream.is_answered = true;
+        if !self.complete_reported && !self.requests.is_adding() && self.refused.is_empty() {
+            (self.complete_reported, self.disconnect_reported) = (true, false);
+            self.ready.push_back(Message::Event(Event::SnapshotComplete));
+        }
+    }
+
+    fn on_refused(&mut self, refusal: Refusal) {
+        let unwatched = self.requests.on_refusal(&refusal, Instant::now());
+        self.requests.retain(|thread_id| self.threads.contains_key(thread_id));
         if self.all {
-            // This snapshot has the paused threads only: a known thread that it lacks resumed in the gap.
-            self.missing = self.threads.iter().filter(|(_, t)| t.gap).map(|(id, _)| id.clone()).collect();
-            self.missing.sort_unstable();
-            self.query_missing = true;
-            self.queried.retain(|_, queried| queried.received >= times.opened);
-        }
-        self.report_complete();
-    }
-
-    fn report_complete(&mut self) {
-        let unassigned =
-            self.unassigned.iter().any(|id| self.threads.get(id).is_some_and(|thread| thread.stream.is_none()));
-        let streams = self.streams.values().all(|stream| stream.complete || (stream.live == 0 && !self.all));
-        if !self.complete_reported && !unassigned && streams && self.missing.is_empty() {
-            self.complete_reported = true;
-            self.ready.push_back(Event::SnapshotComplete);
-        }
-    }
-
-    fn on_disconnected(&mut self, id: u64, since: Instant, error: Error) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
-        stream.complete = false;
-        stream.pending_states.clear();
-        let refused = !error.is_transient() && self.opening == Some(id);
-        let first = !std::mem::replace(&mut stream.disconnected, true);
-        let mut thread_ids = Vec::new();
-        for (thread_id, thread) in &mut self.threads {
-            if thread.stream == Some(id) {
-                thread.gap = true;
-                thread_ids.push(thread_id.clone());
-            }
-        }
-        thread_ids.sort_unstable();
-        if refused {
-            // It keeps retrying for its own threads, but no other stream waits for it.
-            self.opening = None;
-            for old in std::mem::take(&mut stream.replaces) {
-                self.streams.get_mut(&old).map(|old| old.mostly_removed = false).unwrap_or_default();
-            }
-        }
-        let affected = self.all || !thread_ids.is_empty();
-        if !affected && refused {
-            self.streams.remove(&id);
-        }
-        if affected && first {
-            self.complete_reported = false;
-            self.missing.clear();
-            let thread_ids = if self.all { Vec::new() } else { thread_ids };
-            self.ready.push_back(Event::Disconnected { thread_ids, since, error });
-        }
-    }
-
-    /// Queries the threads that the snapshot lacks, until a query fails.
-    async fn query_for_missing(&mut self) {
-        while let Some(thread_id) = self.missing.last() {
-            let request = GetPauseStateRequest { thread_id: thread_id.to_string() };
-            let opened = Instant::now();
-            let answer = self.client.get_pause_state(request).await;
-            if answer.as_ref().is_err_and(Error::is_transient) {
-                break;
-            }
-            let Some(thread_id) = self.missing.pop() else { break };
-            if let Some(state) = answer.ok().and_then(|response| response.pause_state) {
-                self.on_query_response(thread_id, state, Times { opened, received: Instant::now() });
-            }
-        }
-        self.query_missing = false;
-        self.report_complete();
-    }
-
-    /// With `all`: reports the state of a missing thread, unless its stream has delivered one meanwhile.
-    fn on_query_response(&mut self, thread_id: Arc<str>, state: PauseState, times: Times) {
-        if !self.threads.get(&thread_id).is_some_and(|thread| thread.gap) {
+            // What it may not see any more has no state.
+            refusal.thread_ids.iter().for_each(|thread_id| _ = self.threads.remove(thread_id.as_str()));
             return;
         }
-        let (paused, reported) = (state.paused, Reported::of(&state, times));
-        let elicitations = if self.elicitations { state.elicitations } else { Vec::new() };
-        self.report(PauseState { elicitations, ..state }, times);
-        if !paused {
-            self.threads.remove(&thread_id);
-            self.queried.insert(thread_id, reported);
+        let is_news = |id: &Arc<str>| self.threads.contains_key(id) && self.refused.insert(id.clone());
+        let thread_ids: Vec<_> = unwatched.into_iter().filter(is_news).collect();
+        if !thread_ids.is_empty() {
+            self.complete_reported = false;
+            let (since, error) = (Instant::now(), requests::error_of(refusal));
+            self.ready.push_back(Message::Event(Event::Disconnected { thread_ids, since, error }));
+        }
+    }
+
+    fn on_disconnected(&mut self, error: Error) {
+        let Some(stream) = self.stream.take() else { return };
+        tracing::debug!(%error, "the watch was interrupted");
+        let now = Instant::now();
+        if stream.is_answered {
+            self.delays = retry::backoff(FIRST_RETRY_DELAY, MAX_RETRY_DELAY);
+        }
+        // Also after a stream that worked: the clients of a restarted server must not all return at once.
+        let delay = self.delays.next().unwrap_or(MAX_RETRY_DELAY);
+        let urgent = MAX_CONFIRMATION_DELAY.mul_f64(1.0 + fastrand::f64());
+        self.reopen_at = (now + delay, now + delay.min(urgent));
+        self.threads.values_mut().for_each(|thread| thread.gap = true);
+        self.refused.clear();
+        self.requests.restart(self.threads.keys().cloned());
+        self.complete_reported = false;
+        if !std::mem::replace(&mut self.disconnect_reported, true) {
+            let thread_ids = if self.all { Vec::new() } else { self.threads.keys().cloned().collect() };
+            let was_silent = stream.last_message.filter(|last| now - *last >= MAX_HEARTBEAT_INTERVAL);
+            let since = was_silent.unwrap_or(now);
+            self.ready.push_back(Message::Event(Event::Disconnected { thread_ids, since, error }));
         }
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// The next event of the stream; without a stream, waits for ever.
+async fn receive(stream: &mut Option<Stream>) -> Result<Option<Wire>, Error> {
+    match stream {
+        Some(stream) => stream.receive().await,
+        None => std::future::pending().await,
+    }
+}

@@ -86,9 +86,11 @@ async fn g3_time_in_which_any_of_the_threads_is_paused_is_not_charged_and_counts
 #[tokio::test(start_paused = true)]
 async fn g1_the_coordinator_is_asked_of_every_thread_before_an_expiry() {
     let fake = Fake::start();
-    fake.script().refuse_watch_of = Some("child".to_owned());
     let command = Command::start(&fake, 3).await;
     let _awaited = command.registered.await_thread("child").unwrap();
+    sleep_until(command.start + s(1)).await;
+    // The watch has nothing to say: only asking finds the pause.
+    fake.script().mute = true;
     fake.pause("child");
     assert!(timeout(s(60), command.stopwatch.expired()).await.is_err(), "its child is paused");
     fake.resume("child");

@@ -15,6 +15,7 @@ fn help_matches_the_snapshots() {
         "get",
         "list",
         "watch",
+        "follow",
         "exec-server",
         "bridge codex",
         "askpass",

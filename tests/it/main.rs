@@ -23,6 +23,8 @@ mod bridge;
 #[cfg(feature = "exec-server")]
 mod cli_calls;
 #[cfg(feature = "exec-server")]
+mod cli_follow;
+#[cfg(feature = "exec-server")]
 mod cli_hold;
 #[cfg(feature = "exec-server")]
 mod cli_operation;

@@ -101,27 +101,27 @@ async fn g1_increments_just_before_the_deadline_prevent_the_expiry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g1_a_response_to_an_earlier_query_does_not_count() {
+async fn g1_the_answer_to_an_earlier_request_does_not_count() {
     let fake = Fake::start();
     let controller = connected(&fake).await;
     fake.script().mute = true;
     let first = Command::start(&controller, s(1));
-    let second = Command::start(&controller, s(2));
+    let second = Command::start(&controller, ms(1_100));
     first.until(ms(900)).await;
     fake.hold_answers(true);
-    first.until(ms(1_500)).await;
-    assert_eq!(fake.calls("get").len(), 1, "asked, and the answer, 'running', waits");
+    first.until(ms(1_050)).await;
+    assert_eq!(fake.calls("confirm").len(), 1, "asked, and the answer, 'running', waits");
     fake.pause("t");
-    first.until(ms(3_000)).await;
+    first.until(ms(1_150)).await;
     fake.hold_answers(false);
-    assert_close(first.lasted().await, s(3));
+    assert_close(first.lasted().await, ms(1_150));
     settle().await;
     assert!(!second.expired.is_finished(), "the second ran out after the increment");
-    assert_eq!(fake.calls("get").len(), 2);
+    assert_eq!(fake.calls("confirm").len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn g1_a_query_finds_the_pause_after_the_server_lost_its_state() {
+async fn g1_a_confirmation_finds_the_pause_after_the_server_lost_its_state() {
     let fake = Fake::start();
     let controller = connected(&fake).await;
     let command = Command::start(&controller, s(3));
@@ -148,7 +148,41 @@ async fn one_query_serves_all_stopwatches_that_run_out_together() {
     for command in commands {
         assert_close(command.lasted().await, s(3));
     }
-    assert!(fake.calls("get").len() <= 2, "{} questions", fake.calls("get").len());
+    assert!(fake.calls("confirm").len() <= 2, "{} questions", fake.calls("confirm").len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn g7_threads_that_run_out_together_are_confirmed_together() {
+    let fake = Fake::start();
+    let controller = connected(&fake).await;
+    let stopwatches: Vec<_> = (0..1_000).map(|_| Stopwatch::new(s(3))).collect();
+    let register = |(i, stopwatch)| controller.register(&format!("t{i}"), stopwatch).unwrap();
+    let _registered: Vec<_> = stopwatches.iter().enumerate().map(register).collect();
+    let start = Instant::now();
+    let waiting: Vec<_> = stopwatches.iter().cloned().map(|s| tokio::spawn(async move { s.expired().await })).collect();
+    for waiter in waiting {
+        waiter.await.unwrap();
+    }
+    assert_close(start.elapsed(), s(3));
+    let confirmations: Vec<_> = fake.seen().requests.iter().map(|request| request[1]).filter(|ids| *ids > 0).collect();
+    assert_eq!(confirmations.iter().sum::<usize>(), 1_000);
+    assert!(fake.calls("get").is_empty());
+    assert!(confirmations.len() <= 4, "{confirmations:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_stream_is_given_up_after_twice_as_long_each_time_while_a_confirmation_waits() {
+    let fake = Fake::start();
+    let command = Command::start(&connected(&fake).await, s(3));
+    command.until(s(2)).await;
+    fake.hold_answers(true);
+    command.until(s(10)).await;
+    let asked: Vec<_> = fake.calls("confirm").iter().map(|call| call.at.as_millis() / 50).collect();
+    // After 250 ms; then on streams that are at least 2 s old.
+    assert!(asked.len() >= 4 && asked.len() <= 5, "{asked:?}");
+    fake.hold_answers(false);
+    let lasted = command.lasted().await;
+    assert!(lasted <= s(13), "{lasted:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,12 +1,13 @@
 //! Registers stopwatches under threads.
 //!
 //! 1. One task follows the watch for all threads of a controller. A registration sends it at most one command: follow a
-//!    new thread, or check later whether a thread is idle.
+//!    new thread, or check later whether a thread is idle. A stopwatch that runs out sends one to confirm that.
 //! 2. A thread is followed for [`LINGER`](super::threads::LINGER) after its last registration ends: the next command of
 //!    the thread starts with exact knowledge and costs the coordinator nothing.
 use super::{
     Stopwatch,
-    follow::{self, Command, Link},
+    command::Command,
+    follow::{self, Link},
     machine_sleep,
     paused_time::Source,
     thread::{FollowConfig, ThreadClock},
@@ -70,16 +71,20 @@ impl StopwatchController {
         let (follower, commands) = mpsc::unbounded_channel();
         let (link_sender, link) = watch::channel(Link::Connecting);
         let threads = Arc::<Threads>::default();
-        tokio::spawn(follow::follow(client.watch(), threads.clone(), commands, link_sender));
-        let config = Arc::new(FollowConfig { client: Some(client), disconnect_grace: grace, machine_sleep: slept });
+        tokio::spawn(follow::follow(client.watch(), threads.clone(), commands, link_sender, grace));
+        let config = Arc::new(FollowConfig {
+            follower: Some(follower.downgrade()),
+            disconnect_grace: grace,
+            machine_sleep: slept,
+        });
         Self(Arc::new(Shared { config, threads, follower: Some(follower), link }))
     }
 
     /// A controller without a coordinator: states come from [`StopwatchController::apply`] alone, and a stopwatch expires
-    /// without a query. For tests, and for programs that get the states in another way.
+    /// without a confirmation. For tests, and for programs that get the states in another way.
     pub fn detached() -> Self {
         let machine_sleep = machine_sleep::total;
-        let config = Arc::new(FollowConfig { client: None, disconnect_grace: Duration::ZERO, machine_sleep });
+        let config = Arc::new(FollowConfig { follower: None, disconnect_grace: Duration::ZERO, machine_sleep });
         let (_, link) = watch::channel(Link::Connected);
         Self(Arc::new(Shared { config, threads: Arc::default(), follower: None, link }))
     }
@@ -102,7 +107,7 @@ impl StopwatchController {
     /// states older than the known one, are ignored.
     pub fn apply(&self, state: &PauseState) {
         if let Some(clock) = self.0.threads.clock(&state.thread_id) {
-            clock.apply(state, Source::Watch { gap: false });
+            clock.apply(state, Source::Program);
         }
     }
 

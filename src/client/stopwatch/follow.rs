@@ -2,17 +2,18 @@
 //!
 //! It ends when the controller and all its registrations are dropped.
 use super::{
+    command::Command,
     paused_time::Source,
     threads::{Idle, LINGER, Threads},
 };
-use crate::client::{Event, Watch};
-use std::{collections::VecDeque, sync::Arc};
+use crate::client::{Event, Message, Watch, deadline_after};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep_until},
 };
 
-/// The maximum number of commands taken at once: threads registered together share a stream.
+/// The maximum number of commands taken at once: they share a request.
 const BATCH: usize = 1_024;
 
 /// The state of the connection to the coordinator.
@@ -26,18 +27,12 @@ pub enum Link {
     Disconnected(String),
 }
 
-/// A command to the follower. At most one of each kind is queued per thread.
-#[derive(Debug)]
-pub(super) enum Command {
-    Follow(Arc<str>),
-    CheckIdle(Arc<str>),
-}
-
 pub(super) async fn follow(
     mut states: Watch,
     threads: Arc<Threads>,
     mut commands: mpsc::UnboundedReceiver<Command>,
     link: watch::Sender<Link>,
+    grace: Duration,
 ) {
     let mut batch = Vec::new();
     // Every entry has the same delay, so the first is due first; one that is checked again may be a little late.
@@ -55,6 +50,13 @@ pub(super) async fn follow(
                         // The id was checked when it was registered.
                         Command::Follow(thread_id) => states.add(&thread_id).unwrap_or_default(),
                         Command::CheckIdle(thread_id) => idle_checks.push_back((Instant::now() + LINGER, thread_id)),
+                        Command::Confirm(thread_id) => {
+                            if !states.has_stream() {
+                                threads.clock(&thread_id).inspect(|clock| clock.cut_off());
+                            }
+                            // After the grace, nobody waits for it.
+                            states.confirm(thread_id, deadline_after(Instant::now(), grace));
+                        }
                     }
                 }
             }
@@ -66,22 +68,27 @@ pub(super) async fn follow(
                     Idle::Forgotten => states.remove(&thread_id),
                 }
             }
-            event = states.next() => apply(&threads, &link, event),
+            message = states.next_message() => apply(&threads, &link, message),
         }
     }
 }
 
-fn apply(threads: &Threads, link: &watch::Sender<Link>, event: Event) {
-    match event {
-        Event::State(update) => {
+fn apply(threads: &Threads, link: &watch::Sender<Link>, message: Message) {
+    match message {
+        Message::Event(Event::State(update)) => {
             if let Some(clock) = threads.clock(&update.state.thread_id) {
-                clock.apply(&update.state, Source::Watch { gap: update.gap });
+                clock.apply(&update.state, Source::Watch);
             }
         }
-        Event::SnapshotComplete => {
+        Message::Confirmed { states, asked } => {
+            for state in &states {
+                threads.clock(&state.thread_id).inspect(|clock| clock.confirm(state, asked));
+            }
+        }
+        Message::Event(Event::SnapshotComplete) => {
             link.send_replace(Link::Connected);
         }
-        Event::Disconnected { thread_ids, since, error } => {
+        Message::Event(Event::Disconnected { thread_ids, since, error }) => {
             link.send_replace(Link::Disconnected(error.to_string()));
             thread_ids.iter().filter_map(|id| threads.clock(id)).for_each(|clock| clock.disconnect(since));
         }

@@ -25,16 +25,16 @@
 //! | `paused_time` | pure: how long one thread has been paused, as far as this process knows |
 //! | `paused_union` | pure: how long any of several threads has been paused |
 //! | `follows` | the threads whose pauses stop one stopwatch: its own, and those that it awaits |
-//! | `thread` | one thread's paused time, shared by its stopwatches, and the queries to the coordinator |
+//! | `thread` | one thread's paused time, shared by its stopwatches, and its confirmation by the coordinator |
 //! | `stopwatch` | [`Stopwatch`]: pauses, and waiting for the expiry |
 //! | `run` | a future under a stopwatch |
-//! | `threads`, `follow` | the threads that are followed, and the task that applies the watch to them |
+//! | `threads`, `follow`, `command` | the threads that are followed, the task that applies the watch to them, and its commands |
 //! | `builder`, `ended_by` | the limits of a stopwatch, and which of them ended it |
 //! | `controller` | [`StopwatchController`]: registers stopwatches under threads |
 //!
 //! Invariants:
-//! 1. A stopwatch that follows a thread expires only after the coordinator, in a query sent after the time ran out,
-//!    returned that the thread is not paused (G1), or after it was unreachable for the whole `disconnect_grace`. Only its
+//! 1. A stopwatch that follows a thread expires only after the coordinator, asked after the time ran out, has confirmed
+//!    that the thread is not paused (G1), or after it was unreachable for the whole `disconnect_grace`. Only its
 //!    limit on wall time, if it has one, ends it without that.
 //! 2. Unconfirmed pauses end: while disconnected, a paused thread counts as paused for `disconnect_grace` and then as
 //!    running (G2).
@@ -46,6 +46,7 @@
 //! Lock order: a stopwatch before its thread; the controller's map is never held together with either. No lock is held
 //! across an await.
 mod builder;
+mod command;
 mod controller;
 mod ended_by;
 mod follow;

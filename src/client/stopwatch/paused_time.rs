@@ -18,11 +18,8 @@
 //! 3. Another epoch, or a lower total or revision, means that the server lost its state (or forgot an idle thread). The new
 //!    total has nothing in common with the old one: the paused time so far is kept, and grows from there by the new total,
 //!    by the time since the last state at most. A server without epochs sends 0, which is compared by total and revision.
-//! 4. Watched states and query responses may overtake each other. A query returns at least the revision that was known when
-//!    it was sent, and a new stream starts with at least the last revision of the stream before it. So a state older than
-//!    the known one, but not below that bound, was overtaken and changes nothing. Of another epoch, a response was overtaken
-//!    if that was the known epoch when its query was sent, and a state if the watch has delivered that epoch on the same
-//!    stream: the epoch has been left since.
+//! 4. States arrive in their order: a confirmation comes on the stream of the watch, and a new stream is not behind the one
+//!    before. Only a state that the program itself applies may be older than the known one; it changes nothing.
 //! 5. Local time stops while the machine sleeps; the server's may not. A sleep within a pause is left out, so that it
 //!    cannot pay for time that was charged. The total of a state that was sent before the sleep and arrived after it does
 //!    not include the sleep: it is then left out of the next total.
@@ -46,37 +43,30 @@ pub(super) struct ObservedState {
 }
 
 impl ObservedState {
-    fn version(&self) -> Version {
-        Version { epoch: self.epoch, revision: self.revision }
+    /// Whether the revisions and totals can be compared. 0: the server has no epochs.
+    fn is_of_epoch_of(&self, other: &Self) -> bool {
+        self.epoch == other.epoch || self.epoch == 0 || other.epoch == 0
     }
 
     /// Whether the other state of the same epoch is newer: revisions rise, and within one pause the total grows.
     fn is_older_than(&self, other: &Self) -> bool {
-        (self.revision, self.total) < (other.revision, other.total)
+        self.is_of_epoch_of(other) && (self.revision, self.total) < (other.revision, other.total)
     }
-}
 
-/// The revision of a state, and the epoch in which it counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Version {
-    epoch: u64,
-    revision: u64,
-}
-
-impl Version {
-    /// Whether the revisions and totals can be compared. 0: the server has no epochs.
-    fn is_comparable_to(self, epoch: u64) -> bool {
-        self.epoch == epoch || self.epoch == 0 || epoch == 0
+    /// Whether the server has lost `last` before it sent this state.
+    fn is_after_loss_of(&self, last: &Self) -> bool {
+        !self.is_of_epoch_of(last) || self.revision < last.revision || self.total < last.total
     }
 }
 
 /// The origin of a state.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
-    /// The watch; `gap`: it is the first state, or the first one after a disconnect.
-    Watch { gap: bool },
-    /// A query; `known`: the latest version when the query was sent.
-    Query { known: Option<Version> },
+    Watch,
+    /// The answer of the coordinator before an expiry: the thread need not be watched.
+    Confirmation,
+    /// The program itself.
+    Program,
 }
 
 /// A reading of this process's clock, and how long the machine has slept since it started.
@@ -94,9 +84,7 @@ pub(super) struct PausedTimeTracker {
     started_at: Instant,
     grace: Duration,
     last: Option<LastState>,
-    /// The last version that the watch delivered.
-    watch_version: Option<Version>,
-    /// When the watch was disconnected, or when a query last replaced it since. `None`: connected.
+    /// When the watch was disconnected, or when a confirmation last replaced it since. `None`: connected.
     disconnected_at: Option<Instant>,
     /// When a stopwatch joined last.
     joined_at: Instant,
@@ -120,7 +108,6 @@ impl PausedTimeTracker {
             started_at: now,
             grace,
             last: None,
-            watch_version: None,
             disconnected_at: Some(now),
             joined_at: now,
             joined_before_disconnect: now,
@@ -152,10 +139,6 @@ impl PausedTimeTracker {
         end.map(|end| end.max(self.joined_before_disconnect))
     }
 
-    pub(super) fn version(&self) -> Option<Version> {
-        self.last.as_ref().map(|last| last.state.version())
-    }
-
     /// The paused time at which a stopwatch joins, as far as is known, and the baseline that the next state sets. Needed
     /// even when the link seems to be up: it may be dead already without anyone having noticed.
     pub(super) fn join(&mut self, now: Instant) -> (Duration, JoinBaseline) {
@@ -166,7 +149,7 @@ impl PausedTimeTracker {
     /// Notes that the watch is disconnected, `since` then. Returns whether waiters must check again.
     pub(super) fn disconnect(&mut self, now: Instant, since: Instant) -> bool {
         let was_paused = self.is_paused(now);
-        // A query may have confirmed the state later.
+        // The state may have been confirmed later.
         let since = self.last.as_ref().map_or(since, |last| since.max(last.received.at));
         if self.disconnected_at.is_none() {
             (self.disconnected_at, self.joined_before_disconnect) = (Some(since), self.joined_at);
@@ -185,19 +168,15 @@ impl PausedTimeTracker {
 
     /// Applies a state. Returns whether waiters must check again: after a resume, and when an assumption was corrected.
     pub(super) fn apply(&mut self, now: LocalTime, state: ObservedState, source: Source) -> bool {
-        let is_overtaken = self.is_overtaken(state, source);
+        if source == Source::Program && self.last.as_ref().is_some_and(|last| state.is_older_than(&last.state)) {
+            return false;
+        }
         let (disconnected_at, was_paused) = (self.disconnected_at, self.is_paused(now.at));
-        if let Source::Watch { .. } = source {
-            self.watch_version = Some(state.version());
-        }
-        if is_overtaken {
-            return matches!(source, Source::Watch { .. }) && self.reconnect(now.at);
-        }
         let since_start = now.at.saturating_duration_since(self.started_at);
         let mut unsettled_sleep = Duration::ZERO;
         let paused_time = match &self.last {
             None => state.total,
-            Some(last) if is_lost(&last.state, state) => self.paused_time_after_loss(last, now.at, state.total),
+            Some(last) if state.is_after_loss_of(&last.state) => self.paused_time_after_loss(last, now.at, state.total),
             Some(last) => {
                 let (awake, slept) = split_growth(last, now, state.total - last.state.total);
                 if state.paused {
@@ -208,33 +187,12 @@ impl PausedTimeTracker {
         };
         let paused_time = paused_time.min(since_start);
         self.disconnected_at = match source {
-            Source::Watch { .. } => None,
-            Source::Query { .. } => disconnected_at.map(|_| now.at),
+            Source::Watch | Source::Program => None,
+            Source::Confirmation => disconnected_at.map(|_| now.at),
         };
         self.set_join_baseline(now.at, paused_time);
         self.last = Some(LastState { state, received: now, paused_time, unsettled_sleep });
         disconnected_at.is_some() || (was_paused && !state.paused)
-    }
-
-    /// Whether a newer state than this one is known already.
-    fn is_overtaken(&self, state: ObservedState, source: Source) -> bool {
-        let Some(last) = &self.last else { return false };
-        let bound = match source {
-            Source::Watch { gap: false } => None,
-            Source::Watch { gap: true } => self.watch_version,
-            Source::Query { known } => known,
-        };
-        if last.state.version().is_comparable_to(state.epoch) {
-            let bound = bound.filter(|bound| bound.is_comparable_to(state.epoch));
-            return state.is_older_than(&last.state) && bound.is_none_or(|bound| state.revision >= bound.revision);
-        }
-        let left = match source {
-            Source::Watch { gap: false } => self.watch_version,
-            // A new stream: if this one is outdated as well, its end follows.
-            Source::Watch { gap: true } => None,
-            Source::Query { known } => known,
-        };
-        left.is_some_and(|left| left.epoch == state.epoch)
     }
 
     /// The paused time when the server has lost the `last` state and counts from the beginning. A pause was seen until the
@@ -245,14 +203,6 @@ impl PausedTimeTracker {
         self.paused_time(now).max(self.paused_time(seen_until).saturating_add(total.min(since)))
     }
 
-    /// Notes that the watch is connected, when its state is older than the known one. Returns whether waiters must check
-    /// again.
-    fn reconnect(&mut self, now: Instant) -> bool {
-        let was_disconnected = self.disconnected_at.take().is_some();
-        self.set_join_baseline(now, self.paused_time(now));
-        was_disconnected
-    }
-
     /// Sets the baseline of the stopwatches that joined since the last state.
     fn set_join_baseline(&mut self, now: Instant, paused_time: Duration) {
         if let Some(baseline) = self.join_baseline.take() {
@@ -260,11 +210,6 @@ impl PausedTimeTracker {
             let _ = baseline.set((now, paused_time));
         }
     }
-}
-
-/// Whether the server lost `last` before it sent `state`.
-fn is_lost(last: &ObservedState, state: ObservedState) -> bool {
-    !last.version().is_comparable_to(state.epoch) || state.revision < last.revision || state.total < last.total
 }
 
 /// Splits `growth`, the paused time between `last` and `now`: returns the part in which this machine was awake, and the

@@ -7,12 +7,12 @@
 //!    then, polled or not, and none that is made later.
 //! 2. Only a check decides: after any wake-up, timer or notification, the state is read again.
 //! 3. Expiry is final, and so is the limit that it is due to: the first one that a waiter finds used up.
-//! 4. The limit on wall time is a timer beside that loop: no pause and no query delays it.
+//! 4. The limit on wall time is a timer beside that loop: no pause and no confirmation delays it.
 use super::{
     ended_by::EndedBy,
     follows::Follows,
     meter::{Limit, Meter},
-    thread::{Observer, QueryState, ThreadClock},
+    thread::{Observer, ThreadClock},
 };
 use crate::client::deadline_after;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,8 +22,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// A query gets at least this much time, even if less of `disconnect_grace` is left.
-const MIN_QUERY_TIME: Duration = Duration::from_millis(250);
+/// A confirmation on a stream gets at least this much time, even if less of `disconnect_grace` is left.
+const MIN_CONFIRMATION_TIME: Duration = Duration::from_millis(250);
 
 /// A limit on time that does not count pauses. It starts when it is created; clones share it.
 ///
@@ -39,6 +39,8 @@ struct Inner {
     wall_end: Option<Instant>,
     /// Notified when the last own pause ends, and when the stopwatch starts or stops following a thread.
     changed: Notify,
+    /// Notified when it may have been paused or resumed, for [`Stopwatch::pause_changed`].
+    pause_changed: Notify,
 }
 
 #[derive(Debug)]
@@ -61,7 +63,7 @@ enum Check {
     RunsUnconfirmed(Instant, Arc<ThreadClock>),
     /// The thread is paused; while disconnected, an unconfirmed pause counts until then.
     ThreadPaused(Option<Instant>, Arc<ThreadClock>),
-    /// It ran out then; queries to the coordinator must confirm it.
+    /// It ran out then; the coordinator must confirm it.
     RanOut(Instant),
 }
 
@@ -81,7 +83,7 @@ impl Stopwatch {
         let meter = Meter::new(limit, now.into_std());
         let state = Mutex::new(State { meter, follows: None, registrations: 0, ended_by: None });
         let wall_end = max_wall.map(|max_wall| deadline_after(now, max_wall));
-        Self(Arc::new(Inner { state, wall_end, changed: Notify::new() }))
+        Self(Arc::new(Inner { state, wall_end, changed: Notify::new(), pause_changed: Notify::new() }))
     }
 
     /// Pauses the stopwatch until the guard is dropped. Pauses nest: it runs again when the last one ends.
@@ -90,6 +92,7 @@ impl Stopwatch {
         let (now, paused_time) = state.now();
         state.meter.pause(now.into_std(), paused_time);
         drop(state);
+        self.0.pause_changed.notify_waiters();
         PauseGuard(self.clone())
     }
 
@@ -124,6 +127,33 @@ impl Stopwatch {
         let state = self.state();
         let thread_paused = |follows: &Follows| follows.pause(Instant::now()).0;
         state.meter.is_paused() || state.follows.as_ref().is_some_and(thread_paused)
+    }
+
+    /// Waits until [`is_paused`](Self::is_paused) differs from `was`.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost; call it again.
+    pub async fn pause_changed(&self, was: bool) {
+        loop {
+            let (pause_changed, changed) = (self.0.pause_changed.notified(), self.0.changed.notified());
+            let (is_own, follows) = {
+                let state = self.state();
+                let follows = state.follows.as_ref();
+                let clocks = follows.map(Follows::all).unwrap_or_default();
+                clocks.iter().for_each(|(clock, _)| clock.observe(&self.0));
+                (state.meter.is_paused(), follows.map(|follows| follows.pause(Instant::now())))
+            };
+            let (is_paused, valid_until) = follows.map_or((false, None), |(paused, until, _)| (paused, until));
+            if (is_own || is_paused) != was {
+                return;
+            }
+            tokio::select! {
+                () = pause_changed => {}
+                () = changed => {}
+                // An unconfirmed pause ends without notice.
+                () = sleep_until(valid_until.unwrap_or_else(Instant::now)), if is_paused && valid_until.is_some() => {}
+            }
+        }
     }
 
     /// The limit that ended the stopwatch; `None` until [`expired`](Self::expired) has returned for the first time.
@@ -182,52 +212,32 @@ impl Stopwatch {
         }
     }
 
-    /// Takes one step of the queries that confirm the expiry, one for each thread; expires when all have ended.
+    /// Takes one step of the confirmations, one for each thread; expires when all have come, or the grace is over.
     async fn confirm(&self, ran_out: Instant) {
         let followed = self.state().follows.as_ref().map(Follows::all).unwrap_or_default();
         // The grace is one budget, whichever thread has used it.
         let grace = followed.iter().map(|(clock, joined)| clock.grace_left(*joined)).min().unwrap_or_default();
         let give_up = deadline_after(ran_out, grace);
+        // All are asked at once; the later ones are waited for in later steps.
+        let mut waits = None;
         for (clock, _) in &followed {
-            let query_ended = clock.query_ended.notified();
-            if clock.query_state(ran_out) == QueryState::NotStarted {
-                // All at once; the later ones are waited for in later steps.
-                let not_started =
-                    followed.iter().filter(|(clock, _)| clock.query_state(ran_out) == QueryState::NotStarted);
-                not_started.for_each(|(clock, _)| clock.query());
-            }
-            match clock.query_state(ran_out) {
-                // Its response was applied before this check, or `expire` finds it.
-                QueryState::Succeeded => {}
-                QueryState::Failed { .. } if Instant::now() >= give_up => {}
-                QueryState::Running { began, retried } => {
-                    let enough = if retried { give_up } else { give_up.max(began + MIN_QUERY_TIME) };
-                    if Instant::now() < enough {
-                        tokio::select! {
-                            () = query_ended => {}
-                            () = sleep_until(enough) => {}
-                        }
-                        return;
-                    }
-                }
-                // A query that began too early is running.
-                QueryState::NotStarted => {
-                    tokio::select! {
-                        () = query_ended => {}
-                        () = sleep_until(give_up.max(Instant::now() + MIN_QUERY_TIME)) => {}
-                    }
-                    return;
-                }
-                QueryState::Failed { retry_at } => {
-                    sleep_until(give_up.min(retry_at)).await;
-                    if Instant::now() < give_up {
-                        clock.query();
-                    }
-                    return;
+            let confirmed = clock.confirmed.notified();
+            if let Some(waiting) = clock.ask(ran_out) {
+                let enough =
+                    if waiting.was_cut_off { give_up } else { give_up.max(waiting.asked + MIN_CONFIRMATION_TIME) };
+                if Instant::now() < enough {
+                    waits.get_or_insert((confirmed, enough));
                 }
             }
         }
-        self.expire(ran_out);
+        match waits {
+            Some((confirmed, enough)) => tokio::select! {
+                () = confirmed => {}
+                () = sleep_until(enough) => {}
+            },
+            // The confirmed states were applied before this, or `expire` finds them.
+            None => self.expire(ran_out),
+        }
     }
 
     /// Expires if a new check agrees: a response or an own pause may have come in between.
@@ -337,6 +347,7 @@ impl Observer for Inner {
         if let Some(follows) = &mut self.state.lock().unwrap_or_else(PoisonError::into_inner).follows {
             follows.settle(at);
         }
+        self.pause_changed.notify_waiters();
         if wake {
             self.changed.notify_waiters();
         }

@@ -1,29 +1,31 @@
-//! One thread as its stopwatches share it: its paused time, its waiters, and the query to the coordinator that precedes an
-//! expiry.
+//! One thread as its stopwatches share it: its paused time, its waiters, and the confirmation by the coordinator that
+//! precedes an expiry.
 //!
 //! 1. Pausing is one short critical section. Only a resume, a disconnect and a reconnect wake waiters, and only those that
 //!    wait for the thread; waiters with a timer are not among them.
-//! 2. One query per thread runs at a time, whoever starts it. Its response counts for a stopwatch only if the query began
-//!    after the stopwatch ran out: an earlier one may have missed an increment that was acknowledged since (G1).
-//! 3. A query runs in its own short task, so it ends also when its starter has been dropped.
-use super::paused_time::{JoinBaseline, LocalTime, ObservedState, PausedTimeTracker, Source};
-use crate::client::{Client, GetPauseStateRequest, PauseState};
+//! 2. One confirmation per thread is under way at a time, whoever asks. It counts for a stopwatch only if its request was
+//!    sent after the stopwatch ran out: an earlier one may have missed an increment that was acknowledged since (G1).
+use super::{
+    command::Command,
+    paused_time::{JoinBaseline, LocalTime, ObservedState, PausedTimeTracker, Source},
+};
+use crate::client::PauseState;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use std::{
     fmt::Debug,
     sync::{Arc, Weak},
     time::Duration,
 };
-use tokio::{sync::Notify, time::Instant};
-
-/// The pause after a failed query; up to twice as long, at random.
-const RETRY_DELAY: Duration = Duration::from_millis(500);
+use tokio::{
+    sync::{Notify, mpsc},
+    time::Instant,
+};
 
 /// The settings that all threads of a controller share.
 #[derive(Debug)]
 pub(super) struct FollowConfig {
-    /// `None`: detached, no query is sent.
-    pub(super) client: Option<Client>,
+    /// The follower, which the controller and its registrations keep alive. `None`: detached, nothing is confirmed.
+    pub(super) follower: Option<mpsc::WeakUnboundedSender<Command>>,
     pub(super) disconnect_grace: Duration,
     /// Reads how long the machine has slept.
     pub(super) machine_sleep: fn() -> Duration,
@@ -40,44 +42,34 @@ pub(super) struct ThreadClock {
     thread_id: Arc<str>,
     config: Arc<FollowConfig>,
     tracker: Mutex<PausedTimeTracker>,
-    queries: Mutex<Queries>,
+    confirmation: Mutex<Confirmation>,
     observers: Mutex<Vec<Weak<dyn Observer>>>,
     /// Notified when waiters must check again.
     pub(super) changed: Notify,
-    /// Notified when a query has ended.
-    pub(super) query_ended: Notify,
+    /// Notified when a confirmation has come, and when it cannot come soon.
+    pub(super) confirmed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Queries {
-    /// When the running query began.
-    running_since: Option<Instant>,
-    /// When the last ended query began, and whether it succeeded.
-    last: Option<(Instant, bool)>,
-    /// When to retry after a failure. Kept here, since a waiter may wait in small steps.
-    retry_at: Option<Instant>,
+struct Confirmation {
+    /// When it was asked for, while it is waited for.
+    waiting: Option<Waiting>,
+    /// When the request of the last one was sent.
+    last: Option<Instant>,
 }
 
-/// The state of the queries that began at some time or later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum QueryState {
-    Succeeded,
-    Failed {
-        retry_at: Instant,
-    },
-    /// `retried`: an earlier one failed.
-    Running {
-        began: Instant,
-        retried: bool,
-    },
-    NotStarted,
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Waiting {
+    pub(super) asked: Instant,
+    /// Whether there has been no stream since then.
+    pub(super) was_cut_off: bool,
 }
 
 impl ThreadClock {
     pub(super) fn new(thread_id: Arc<str>, config: Arc<FollowConfig>) -> Self {
         let tracker = Mutex::new(PausedTimeTracker::new(Instant::now().into_std(), config.disconnect_grace));
-        let (queries, observers, changed, query_ended) = Default::default();
-        Self { thread_id, config, tracker, queries, observers, changed, query_ended }
+        let (confirmation, observers, changed, confirmed) = Default::default();
+        Self { thread_id, config, tracker, confirmation, observers, changed, confirmed }
     }
 
     fn tracker(&self) -> MutexGuard<'_, PausedTimeTracker> {
@@ -102,8 +94,8 @@ impl ThreadClock {
         }
     }
 
-    fn queries(&self) -> MutexGuard<'_, Queries> {
-        self.queries.lock().unwrap_or_else(PoisonError::into_inner)
+    fn confirmation(&self) -> MutexGuard<'_, Confirmation> {
+        self.confirmation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How long a stopwatch that has run out may wait for the coordinator's answer. The grace is one budget: a pause that
@@ -133,6 +125,15 @@ impl ThreadClock {
         self.report_change(since, false);
         let wake = self.tracker().disconnect(Instant::now().into_std(), since.into_std());
         self.report_change(Instant::now(), wake);
+        self.cut_off();
+    }
+
+    /// Notes that there is no stream that a confirmation may come on.
+    pub(super) fn cut_off(&self) {
+        if let Some(waiting) = &mut self.confirmation().waiting {
+            waiting.was_cut_off = true;
+            self.confirmed.notify_waiters();
+        }
     }
 
     pub(super) fn apply(&self, state: &PauseState, source: Source) {
@@ -148,47 +149,24 @@ impl ThreadClock {
         self.report_change(Instant::now(), wake);
     }
 
-    /// The state of the queries that began at `since` or later.
-    pub(super) fn query_state(&self, since: Instant) -> QueryState {
-        if self.config.client.is_none() {
-            return QueryState::Succeeded;
-        }
-        let queries = self.queries();
-        let last = queries.last.filter(|(began, _)| *began >= since);
-        match (last, queries.running_since.filter(|began| *began >= since)) {
-            (Some((_, true)), _) => QueryState::Succeeded,
-            (last, Some(began)) => QueryState::Running { began, retried: last.is_some() },
-            (Some((began, false)), None) => QueryState::Failed { retry_at: queries.retry_at.unwrap_or(began) },
-            (None, None) => QueryState::NotStarted,
-        }
+    /// Applies the state that a request has asked for which was sent at `asked`.
+    pub(super) fn confirm(&self, state: &PauseState, asked: Instant) {
+        self.apply(state, Source::Confirmation);
+        *self.confirmation() = Confirmation { waiting: None, last: Some(asked) };
+        self.confirmed.notify_waiters();
     }
 
-    /// Starts a query, unless one is running. If that one began too early, start another when it has ended.
-    pub(super) fn query(self: &Arc<Self>) {
-        let Some(client) = &self.config.client else { return };
-        let mut queries = self.queries();
-        if queries.running_since.is_none() {
-            queries.running_since = Some(Instant::now());
-            tokio::spawn(self.clone().run_query(client.clone()));
+    /// Asks the coordinator, unless it has confirmed the state since then (`None`), or is being asked.
+    pub(super) fn ask(&self, since: Instant) -> Option<Waiting> {
+        let follower = self.config.follower.as_ref()?;
+        let mut confirmation = self.confirmation();
+        if confirmation.last.is_some_and(|asked| asked >= since) {
+            return None;
         }
-    }
-
-    async fn run_query(self: Arc<Self>, client: Client) {
-        let known = self.tracker().version();
-        let request = GetPauseStateRequest { thread_id: self.thread_id.to_string() };
-        let response = client.get_pause_state(request).await;
-        let state = response.map(|response| response.pause_state);
-        if let Ok(Some(state)) = &state {
-            self.apply(state, Source::Query { known });
-        } else {
-            tracing::debug!(thread_id = &*self.thread_id, ?state, "the query before an expiry failed");
-        }
-        {
-            let mut queries = self.queries();
-            let began = queries.running_since.take();
-            queries.last = began.map(|began| (began, matches!(state, Ok(Some(_)))));
-            queries.retry_at = Some(Instant::now() + RETRY_DELAY.mul_f64(1.0 + fastrand::f64()));
-        }
-        self.query_ended.notify_waiters();
+        Some(*confirmation.waiting.get_or_insert_with(|| {
+            // The follower ends with the runtime only: a thread has a registration while a stopwatch follows it.
+            let _ = follower.upgrade().map(|follower| follower.send(Command::Confirm(self.thread_id.clone())));
+            Waiting { asked: Instant::now(), was_cut_off: false }
+        }))
     }
 }

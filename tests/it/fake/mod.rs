@@ -3,6 +3,7 @@
 //! It does what the proto says and no more, and it obeys a script: lose an answer, refuse a call, hold answers back, cut
 //! or freeze the network, forget everything. With a paused clock time moves only when nothing is left to do, so
 //! `settle` is enough to let a change arrive everywhere.
+mod feed;
 mod service;
 mod world;
 
@@ -43,9 +44,9 @@ pub(crate) struct Script {
     pub(crate) lose_answers: u32,
     /// Refuse the next calls of any kind with these.
     pub(crate) refuse: Vec<Status>,
-    /// Refuse every watch that names this thread.
+    /// Refuse every request of a watch that names this thread.
     pub(crate) refuse_watch_of: Option<String>,
-    /// Send no heartbeats and no changes: a stream that is open and dead.
+    /// Send no heartbeats and no changes, only answers: a stream that is far behind.
     pub(crate) mute: bool,
 }
 
@@ -53,8 +54,12 @@ pub(crate) struct Script {
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) calls: Vec<Call>,
-    /// The number of ids that each watch named, in order.
+    /// The number of ids that each watch has added, in order.
     pub(crate) watches: Vec<usize>,
+    /// The ids that each request of a watch has added, and has asked to confirm.
+    pub(crate) requests: Vec<[usize; 2]>,
+    /// The most ids in one request.
+    pub(crate) largest_request: usize,
     pub(crate) open_watches: usize,
 }
 
@@ -177,9 +182,14 @@ impl Fake {
         self.0.seen.lock().unwrap()
     }
 
-    /// The calls of one RPC so far.
+    /// The calls of one RPC so far; of "confirm": the threads that watches have asked to confirm.
     pub(crate) fn calls(&self, rpc: &str) -> Vec<Call> {
         self.seen().calls.iter().filter(|call| call.rpc == rpc).cloned().collect()
+    }
+
+    /// The most ids in one request of a watch.
+    pub(crate) fn largest_request(&self) -> usize {
+        self.seen().largest_request
     }
 
     /// Reads or changes the state of the threads; watches are told.

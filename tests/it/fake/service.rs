@@ -1,17 +1,12 @@
 //! The RPCs of the fake.
-use super::{Call, Fake, world::Opened};
+use super::{Call, Fake, feed::Feed, world::Opened};
 use pausewatch::client::*;
-use pausewatch::proto::v1::{
-    Heartbeat, SnapshotComplete, WatchRequest, WatchResponse, elicitation_service_server::ElicitationService,
-    watch_pause_state_response::Event as Wire,
-};
-use std::{collections::HashMap, pin::Pin, time::Duration};
-use tokio::{sync::mpsc, time::timeout};
-use tokio_stream::{Stream, wrappers::ReceiverStream};
+use pausewatch::proto::v1::{WatchRequest, WatchResponse, elicitation_service_server::ElicitationService};
+use std::{collections::HashMap, time::Duration};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status, Streaming};
 use tonic_types::{ErrorDetails, StatusExt};
-
-const HEARTBEAT: Duration = Duration::from_secs(15);
 
 fn gone(why: &str) -> Status {
     let details = ErrorDetails::with_error_info(format!("ELICITATION_{why}"), "pausewatch", HashMap::new());
@@ -23,7 +18,7 @@ fn ttl(wire: Option<prost_types::Duration>) -> Option<Duration> {
 }
 
 impl Fake {
-    fn enter(&self, rpc: &'static str, thread_id: &str, request_id: &str) -> Result<(), Status> {
+    pub(super) fn enter(&self, rpc: &'static str, thread_id: &str, request_id: &str) -> Result<(), Status> {
         let at = self.0.began.elapsed();
         let (thread_id, request_id) = (thread_id.to_owned(), request_id.to_owned());
         self.seen().calls.push(Call { rpc, thread_id, request_id, at });
@@ -122,7 +117,7 @@ impl ElicitationService for Fake {
         self.answer(ListPauseStatesResponse::default()).await
     }
 
-    type WatchPauseStateStream = Pin<Box<dyn Stream<Item = Result<WatchPauseStateResponse, Status>> + Send>>;
+    type WatchPauseStateStream = tokio_stream::Empty<Result<WatchPauseStateResponse, Status>>;
 
     async fn watch_pause_state(
         &self,
@@ -133,71 +128,25 @@ impl ElicitationService for Fake {
         if thread_ids.iter().any(|id| self.script().refuse_watch_of.as_ref() == Some(id)) {
             return Err(Status::permission_denied("not this one"));
         }
+        Err(Status::unimplemented("the library watches by Watch"))
+    }
+
+    type WatchStream = ReceiverStream<Result<WatchResponse, Status>>;
+
+    async fn watch(&self, request: Request<Streaming<WatchRequest>>) -> Result<Response<Self::WatchStream>, Status> {
+        self.enter("watch", "", "")?;
         let (to, from) = mpsc::channel(1);
-        self.seen().watches.push(thread_ids.len());
-        self.seen().open_watches += 1;
+        let number = {
+            let mut seen = self.seen();
+            seen.open_watches += 1;
+            seen.watches.push(0);
+            seen.watches.len() - 1
+        };
         let fake = self.clone();
         tokio::spawn(async move {
-            fake.feed(thread_ids, to).await;
+            Feed::new(fake.clone(), number, to).run(request.into_inner()).await;
             fake.seen().open_watches -= 1;
         });
-        Ok(Response::new(Box::pin(ReceiverStream::new(from))))
-    }
-
-    type WatchStream = tokio_stream::Empty<Result<WatchResponse, Status>>;
-
-    async fn watch(&self, _request: Request<Streaming<WatchRequest>>) -> Result<Response<Self::WatchStream>, Status> {
-        Err(Status::unimplemented("no test of the client uses it"))
-    }
-}
-
-type Stream1 = mpsc::Sender<Result<WatchPauseStateResponse, Status>>;
-
-impl Fake {
-    /// Sends a snapshot and then what differs, until nobody listens.
-    async fn feed(&self, thread_ids: Vec<String>, to: Stream1) -> Option<()> {
-        let all = thread_ids.is_empty();
-        let mut version = self.0.version.subscribe();
-        let mut sent: HashMap<String, u64> = HashMap::new();
-        let send = async |event| to.send(Ok(WatchPauseStateResponse { event: Some(event) })).await.ok();
-        let mut complete = false;
-        loop {
-            version.borrow_and_update();
-            let (changed, next_end) = {
-                let mut world = self.0.world.lock().unwrap();
-                let next_end = world.expire();
-                let watched = if all { world.all() } else { thread_ids.clone() };
-                let news = |id: &String| match sent.get(id) {
-                    Some(revision) => *revision != world.revision(id),
-                    None => !all || complete || world.state(id).paused,
-                };
-                let (changed, known): (Vec<_>, Vec<_>) = watched.into_iter().partition(news);
-                sent.extend(known.into_iter().map(|id| (id.clone(), world.revision(&id))));
-                (changed, next_end)
-            };
-            if !(complete && self.script().mute) {
-                for id in changed {
-                    // Read when it is sent: a slow reader gets the latest.
-                    let state = PauseState { elicitations: Vec::new(), ..self.0.world.lock().unwrap().state(&id) };
-                    sent.insert(id, state.revision);
-                    send(Wire::PauseState(state)).await?;
-                }
-            }
-            if !complete {
-                complete = true;
-                send(Wire::SnapshotComplete(SnapshotComplete::default())).await?;
-                continue;
-            }
-            let silence =
-                next_end.map_or(HEARTBEAT, |end| HEARTBEAT.min(end.duration_since(tokio::time::Instant::now())));
-            tokio::select! {
-                () = to.closed() => return None,
-                change = timeout(silence, version.changed()) => {
-                    if change.is_err() && !self.script().mute {
-                        send(Wire::Heartbeat(Heartbeat {})).await?;
-                    }
-                }
-            }
-        }
+        Ok(Response::new(ReceiverStream::new(from)))
     }
 }

@@ -84,7 +84,7 @@ impl Player {
             "hold" | "release" | "lease" | "lost" | "hold_block" => self.hold(&step).await,
             "watch" | "next" | "unwatch" => self.watch(&step).await,
             "timeout" | "read" | "expired" | "pause" | "resume" | "await_thread" | "unawait_thread" | "stop"
-            | "timeout_block" => self.time(&step).await,
+            | "timeout_block" | "expire_together" => self.time(&step).await,
             "reset" => {
                 *self.world() = World::default();
                 Ok(json!({}))

@@ -10,7 +10,11 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::{sync::watch, task::AbortHandle, time::sleep};
+use tokio::{
+    sync::watch,
+    task::{AbortHandle, JoinSet},
+    time::sleep,
+};
 
 /// Well below what is exact (5 ms).
 const MOMENT: Duration = Duration::from_millis(1);
@@ -100,6 +104,7 @@ impl Player {
                 self.world().timeouts.timeouts.insert(name, Arc::new(timeout));
             }
             "timeout_block" => return self.timeout_block(step).await,
+            "expire_together" => return self.expire_together(step).await,
             "read" => return Ok(self.timeout(&name)?.read()),
             "stop" => {
                 let timeout = self.timeout(&name)?;
@@ -135,6 +140,25 @@ impl Player {
         };
         let wall = milliseconds(timeout.began.elapsed());
         Ok(json!({"outcome": outcome, "wall_ms": wall, "ended_by": ended_by(&timeout.stopwatch)}))
+    }
+
+    async fn expire_together(&self, step: &Step) -> Outcome {
+        let (controller, began) = (self.controller(step)?, Instant::now());
+        let end = began + step.duration("limit_ms").ok_or_else(|| mistake("no limit".to_owned()))?;
+        let mut waiting = JoinSet::new();
+        for number in 0..step.number("count").unwrap_or_default() as usize {
+            let stopwatch = Stopwatch::new(end.saturating_duration_since(Instant::now()));
+            let registration = controller.register(&format!("together-{number}"), &stopwatch)?;
+            waiting.spawn(async move {
+                stopwatch.expired().await;
+                drop(registration);
+                Instant::now()
+            });
+        }
+        let told = waiting.join_all().await.into_iter().max().unwrap_or(end);
+        let late =
+            milliseconds(told.saturating_duration_since(end)) - milliseconds(end.saturating_duration_since(told));
+        Ok(json!({"late_ms": late}))
     }
 
     fn timeout(&self, name: &str) -> Result<Arc<Timeout>, Refusal> {

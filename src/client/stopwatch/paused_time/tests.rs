@@ -4,16 +4,11 @@ use super::*;
 /// The epoch of states that a test does not give another.
 const EPOCH: u64 = 1;
 const GRACE: Duration = s(30);
-const WATCH: Source = Source::Watch { gap: false };
-const GAP: Source = Source::Watch { gap: true };
+const WATCH: Source = Source::Watch;
+const CONFIRMATION: Source = Source::Confirmation;
 
 const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
-}
-
-/// The source of a query that was sent when `revision` was known.
-const fn query(revision: u64) -> Source {
-    Source::Query { known: Some(Version { epoch: EPOCH, revision }) }
 }
 
 struct Thread {
@@ -54,7 +49,7 @@ impl Thread {
 #[test]
 fn g3_paused_time_follows_the_total_and_grows_while_paused() {
     let mut thread = Thread::new();
-    thread.apply(0, 4, false, 100, GAP);
+    thread.apply(0, 4, false, 100, WATCH);
     assert_eq!((thread.paused_time(9), thread.paused(9)), (0, false));
     thread.apply(10, 5, true, 100, WATCH);
     assert_eq!((thread.paused_time(13), thread.paused(13)), (3, true));
@@ -65,133 +60,78 @@ fn g3_paused_time_follows_the_total_and_grows_while_paused() {
 #[test]
 fn the_first_state_credits_at_most_the_time_since_the_start() {
     let mut paused = Thread::new();
-    paused.apply(2, 9, true, 3_600, GAP);
+    paused.apply(2, 9, true, 3_600, WATCH);
     assert_eq!((paused.paused_time(2), paused.paused_time(5)), (2, 5));
     let mut less = Thread::new();
-    less.apply(9, 9, false, 4, GAP);
+    less.apply(9, 9, false, 4, WATCH);
     assert_eq!(less.paused_time(20), 4);
 }
 
 #[test]
 fn g3_a_pause_during_a_disconnect_is_credited_after_the_reconnect() {
     let mut thread = Thread::new();
-    thread.apply(0, 1, false, 0, GAP);
+    thread.apply(0, 1, false, 0, WATCH);
     assert!(!thread.disconnect(10), "a running thread has no waiters for its resume");
     assert_eq!(thread.paused_time(25), 0);
-    assert!(thread.apply(25, 3, false, 9, GAP), "waiters check again");
+    assert!(thread.apply(25, 3, false, 9, WATCH), "waiters check again");
     assert_eq!(thread.paused_time(30), 9);
 }
 
 #[test]
 fn g3_a_pause_that_ended_during_a_disconnect_is_credited_until_its_end() {
     let mut thread = Thread::new();
-    thread.apply(0, 1, true, 0, GAP);
+    thread.apply(0, 1, true, 0, WATCH);
     assert!(thread.disconnect(10), "waiters for the resume now need a timer");
     assert_eq!(thread.paused_time(25), 25);
-    assert!(thread.apply(25, 2, false, 12, GAP));
+    assert!(thread.apply(25, 2, false, 12, WATCH));
     assert_eq!((thread.paused_time(25), thread.paused_time(40)), (12, 12));
 }
 
 #[test]
 fn g2_while_disconnected_a_pause_counts_for_the_grace_only() {
     let mut thread = Thread::new();
-    thread.apply(0, 1, true, 0, GAP);
+    thread.apply(0, 1, true, 0, WATCH);
     thread.disconnect(10);
     assert_eq!((thread.paused(39), thread.paused(40), thread.paused_time(100)), (true, false, 40));
     // The pause was real: all of it is credited.
-    thread.apply(100, 1, true, 100, GAP);
+    thread.apply(100, 1, true, 100, WATCH);
     assert_eq!((thread.paused(100), thread.paused_time(101)), (true, 101));
 }
 
 #[test]
-fn g3_a_snapshot_older_than_a_query_response_changes_nothing() {
+fn g2_a_confirmation_while_disconnected_extends_the_pause_by_one_grace() {
     let mut thread = Thread::new();
-    thread.apply(0, 1, false, 0, GAP);
+    thread.apply(0, 1, false, 0, WATCH);
     thread.disconnect(10);
-    assert!(thread.apply(20, 3, false, 4, query(1)));
-    // Its stream was opened before the query was answered.
-    assert!(thread.apply(25, 2, true, 3, GAP), "the link is up again: waiters check again");
-    assert_eq!((thread.paused_time(26), thread.paused(26), thread.tracker.valid_until()), (4, false, None));
-    thread.apply(27, 3, false, 4, WATCH);
-    assert_eq!((thread.paused_time(30), thread.paused(30)), (4, false));
-}
-
-#[test]
-fn g3_a_first_snapshot_older_than_a_query_response_sets_the_join_baseline_only() {
-    let mut thread = Thread::new();
-    thread.apply(1, 2, true, 0, Source::Query { known: None });
-    let (_, baseline) = thread.tracker.join(thread.at(3));
-    thread.apply(5, 1, false, 0, GAP);
-    assert_eq!((thread.paused_time(5), thread.paused(5)), (4, true), "the pause goes on");
-    let (at, paused_time) = *baseline.get().expect("the baseline is set");
-    assert_eq!((at, paused_time), (thread.at(5), s(4)));
-}
-
-#[test]
-fn g3_an_older_total_of_the_same_pause_changes_nothing() {
-    let mut thread = Thread::new();
-    thread.apply(0, 1, false, 0, GAP);
-    thread.apply(10, 2, true, 6, WATCH);
-    thread.apply(11, 2, true, 3, query(1));
-    assert_eq!((thread.paused_time(12), thread.paused(12)), (8, true), "the response was delayed");
-    thread.disconnect(12);
-    thread.apply(14, 2, true, 10, query(2));
-    thread.apply(15, 2, true, 8, GAP);
-    assert_eq!((thread.paused_time(15), thread.tracker.valid_until()), (11, None), "the snapshot was delayed too");
-    thread.apply(15, 2, true, 9, WATCH);
-    thread.disconnect(15);
-    thread.apply(15, 2, true, 8, GAP);
-    assert_eq!(thread.paused_time(15), 11, "a new stream may start with a still older total");
-    thread.apply(16, 3, false, 12, WATCH);
-    assert_eq!(thread.paused_time(20), 12);
-}
-
-#[test]
-fn a_revision_below_the_last_watched_one_means_lost_state_despite_later_queries() {
-    let mut thread = Thread::new();
-    thread.apply(0, 7, false, 0, GAP);
-    thread.disconnect(10);
-    thread.apply(12, 9, false, 2, query(7));
-    thread.apply(20, 1, true, 0, GAP);
-    assert_eq!((thread.paused_time(23), thread.paused(23)), (5, true), "the credited time stays and grows");
-}
-
-#[test]
-fn g2_a_query_response_while_disconnected_extends_the_pause_by_one_grace() {
-    let mut thread = Thread::new();
-    thread.apply(0, 1, false, 0, GAP);
-    thread.disconnect(10);
-    thread.apply(20, 2, true, 5, query(1));
+    thread.apply(20, 2, true, 5, CONFIRMATION);
     assert_eq!((thread.paused(49), thread.paused(50), thread.paused_time(60)), (true, false, 35));
-    // A response without news extends it too: the server's total may stand still for a moment.
-    assert!(thread.apply(45, 2, true, 5, query(2)), "waiters check again");
+    // One without news extends it too: the server's total may stand still for a moment.
+    assert!(thread.apply(45, 2, true, 5, CONFIRMATION), "waiters check again");
     assert_eq!((thread.paused(74), thread.paused(75)), (true, false));
 }
 
 #[test]
 fn lost_server_state_does_not_reduce_the_paused_time() {
     let mut thread = Thread::new();
-    thread.apply(0, 7, true, 50, GAP);
+    thread.apply(0, 7, true, 50, WATCH);
     thread.apply(10, 8, false, 60, WATCH);
     thread.disconnect(10);
-    thread.apply(20, 1, true, 3, GAP);
+    thread.apply(20, 1, true, 3, WATCH);
     assert_eq!((thread.paused_time(20), thread.paused_time(25)), (13, 18), "10 s before the loss, 3 s since, 5 s more");
     // The total is higher by chance; the lower revision shows the loss.
-    thread.apply(30, 0, true, 13, GAP);
+    thread.apply(30, 0, true, 13, WATCH);
     assert_eq!(thread.paused_time(30), 23);
 }
 
 #[test]
-fn overtaken_states_are_ignored_and_states_after_a_loss_are_applied() {
+fn a_state_of_the_program_that_is_older_than_the_known_one_changes_nothing() {
     let mut thread = Thread::new();
-    thread.apply(0, 5, false, 0, GAP);
-    thread.apply(1, 7, true, 0, query(5));
-    thread.apply(1, 6, false, 0, WATCH);
-    assert!(thread.paused(1), "revision 6 was on its way when 7 was queried");
-    thread.apply(2, 6, false, 0, query(5));
-    assert!(thread.paused(2), "this response was on its way too");
-    thread.apply(3, 1, false, 0, query(7));
-    assert!(!thread.paused(3), "a response below the revision known before the query means lost state");
+    thread.apply(0, 5, true, 0, Source::Program);
+    assert!(!thread.apply(5, 4, false, 0, Source::Program));
+    assert_eq!((thread.paused(6), thread.paused_time(6)), (true, 6));
+    // From the watch, it shows that the server has lost its state.
+    assert!(thread.apply(7, 4, false, 0, WATCH));
+    assert_eq!((thread.paused(8), thread.paused_time(8)), (false, 7));
 }
 
 #[test]
@@ -201,12 +141,12 @@ fn g3_sleep_of_the_machine_within_a_pause_is_not_credited() {
     let mut tracker = PausedTimeTracker::new(start, GRACE);
     let state = |revision, paused, total| ObservedState { epoch: EPOCH, revision, paused, total };
     let now = |at, slept| LocalTime { at: start + s(at), slept };
-    tracker.apply(now(0, s(7)), state(1, false, s(0)), GAP);
+    tracker.apply(now(0, s(7)), state(1, false, s(0)), WATCH);
     tracker.apply(now(600, s(7)), state(2, true, s(0)), WATCH);
-    tracker.apply(now(640, s(7) + hour), state(3, false, hour + s(10)), GAP);
+    tracker.apply(now(640, s(7) + hour), state(3, false, hour + s(10)), WATCH);
     assert_eq!(tracker.paused_time(start + s(640)), s(10), "of 40 s awake, 10 s were paused");
     // The thread ran when the machine fell asleep: at most the time awake is credited.
-    tracker.apply(now(660, s(7) + 2 * hour), state(5, false, 2 * hour), GAP);
+    tracker.apply(now(660, s(7) + 2 * hour), state(5, false, 2 * hour), WATCH);
     assert_eq!(tracker.paused_time(start + s(660)), s(30));
 }
 
@@ -216,7 +156,7 @@ fn g3_a_small_difference_between_two_clocks_is_not_a_sleep() {
     let mut tracker = PausedTimeTracker::new(start, GRACE);
     let ms = Duration::from_millis;
     let state = |revision, paused, total| ObservedState { epoch: EPOCH, revision, paused, total };
-    tracker.apply(LocalTime { at: start, slept: s(7) }, state(1, true, s(0)), GAP);
+    tracker.apply(LocalTime { at: start, slept: s(7) }, state(1, true, s(0)), WATCH);
     tracker.apply(LocalTime { at: start + s(10), slept: s(7) + ms(99) }, state(2, false, ms(10_099)), WATCH);
     assert_eq!(tracker.paused_time(start + s(10)), s(10), "up to the time since the start");
     tracker.apply(LocalTime { at: start + s(20), slept: s(7) + ms(99) }, state(3, true, ms(10_099)), WATCH);
@@ -231,7 +171,7 @@ fn g3_a_state_delayed_by_a_sleep_of_the_machine_is_credited_in_full() {
     let mut tracker = PausedTimeTracker::new(start, GRACE);
     let state = |revision, paused, total| ObservedState { epoch: EPOCH, revision, paused, total: s(total) };
     let now = |at, slept| LocalTime { at: start + s(at), slept: s(slept) };
-    tracker.apply(now(0, 7), state(1, true, 0), GAP);
+    tracker.apply(now(0, 7), state(1, true, 0), WATCH);
     // Sent at 20; the machine slept for an hour at 21.
     tracker.apply(now(22, 3_607), state(2, true, 20), WATCH);
     assert_eq!(tracker.paused_time(start + s(22)), s(20), "2 s on its way: paused_time when the next one comes");
@@ -255,11 +195,11 @@ fn g3_a_state_delayed_by_a_sleep_of_the_machine_is_credited_in_full() {
 #[test]
 fn the_next_state_sets_the_join_baseline() {
     let mut thread = Thread::new();
-    thread.apply(0, 1, false, 0, GAP);
+    thread.apply(0, 1, false, 0, WATCH);
     thread.disconnect(10);
     let (paused_time, baseline) = thread.tracker.join(thread.at(15));
     assert_eq!((paused_time, baseline.get()), (s(0), None));
-    thread.apply(20, 3, false, 10, GAP);
+    thread.apply(20, 3, false, 10, WATCH);
     assert_eq!(baseline.get(), Some(&(thread.at(20), s(10))));
     let (_, later) = thread.tracker.join(thread.at(21));
     assert_eq!(later.get(), None, "a later join waits for a state of its own");
@@ -268,13 +208,13 @@ fn the_next_state_sets_the_join_baseline() {
 #[test]
 fn g3_a_lost_total_that_is_exceeded_meanwhile_is_credited_in_full() {
     let mut thread = Thread::new();
-    thread.apply(0, 1, false, 0, GAP);
+    thread.apply(0, 1, false, 0, WATCH);
     thread.apply(10, 2, true, 0, WATCH);
     thread.apply(12, 3, false, 2, WATCH);
     thread.disconnect(20);
     // Lost 2 s; a pause began 4 s ago, so that the total exceeds the lost one.
     thread.epoch = 2;
-    thread.apply(25, 900, true, 4, GAP);
+    thread.apply(25, 900, true, 4, WATCH);
     assert_eq!((thread.paused_time(25), thread.paused_time(33)), (6, 14));
     thread.apply(34, 901, false, 13, WATCH);
     assert_eq!(thread.paused_time(40), 15);
@@ -283,84 +223,48 @@ fn g3_a_lost_total_that_is_exceeded_meanwhile_is_credited_in_full() {
 #[test]
 fn g3_a_pause_on_both_sides_of_a_loss_is_credited_beyond_the_grace() {
     let mut thread = Thread::new();
-    thread.apply(0, 1, false, 0, GAP);
+    thread.apply(0, 1, false, 0, WATCH);
     thread.apply(10, 2, true, 0, WATCH);
     thread.disconnect(20);
     thread.epoch = 2;
     // Paused for 10 s until the disconnect, again since 25.
-    thread.apply(100, 900, true, 75, GAP);
+    thread.apply(100, 900, true, 75, WATCH);
     assert_eq!((thread.paused_time(100), thread.paused_time(101)), (85, 86));
 }
 
 #[test]
 fn a_pause_that_a_loss_ended_keeps_what_was_assumed() {
     let mut thread = Thread::new();
-    thread.apply(0, 1, true, 0, GAP);
+    thread.apply(0, 1, true, 0, WATCH);
     thread.disconnect(10);
     thread.epoch = 2;
-    assert!(thread.apply(15, 900, false, 0, GAP), "waiters for the resume check again");
+    assert!(thread.apply(15, 900, false, 0, WATCH), "waiters for the resume check again");
     assert_eq!((thread.paused_time(15), thread.paused_time(30)), (15, 15));
-}
-
-#[test]
-fn an_epoch_that_was_left_does_not_come_back_by_late_states() {
-    let mut thread = Thread::new();
-    thread.apply(0, 7, true, 0, GAP);
-    thread.epoch = 2;
-    thread.apply(4, 900, false, 0, query(7));
-    assert_eq!((thread.paused_time(9), thread.paused(9)), (4, false));
-    thread.epoch = EPOCH;
-    thread.apply(5, 8, true, 5, WATCH);
-    assert!(!thread.paused(5), "this state was on its way when the response came");
-    thread.apply(5, 8, true, 5, query(7));
-    assert!(!thread.paused(5), "this response was on its way too");
-    thread.epoch = 3;
-    thread.apply(6, 1_000, true, 0, query(7));
-    assert!(thread.paused(6), "the server lost its state twice while this query ran");
-    // The operator went back to the first store, and the watch says so.
-    thread.epoch = EPOCH;
-    thread.disconnect(8);
-    thread.apply(9, 8, false, 5, GAP);
-    assert_eq!((thread.paused(9), thread.paused_time(12)), (false, 7));
-}
-
-#[test]
-fn revisions_are_bounds_within_their_epoch_only() {
-    let mut thread = Thread::new();
-    thread.apply(0, 900, false, 0, GAP);
-    thread.disconnect(1);
-    thread.epoch = 2;
-    thread.apply(2, 7, true, 0, query(900));
-    // Its stream was opened before the query was answered; that its revision is lower says nothing.
-    thread.apply(3, 6, false, 0, GAP);
-    assert!(thread.paused(3), "the snapshot is older than the response");
-    thread.apply(4, 8, false, 2, WATCH);
-    assert_eq!(thread.paused_time(9), 2);
 }
 
 #[test]
 fn states_without_an_epoch_are_compared_by_total_and_revision() {
     let mut thread = Thread::new();
     thread.epoch = 0;
-    thread.apply(0, 5, false, 0, GAP);
+    thread.apply(0, 5, false, 0, WATCH);
     thread.apply(5, 6, true, 0, WATCH);
     thread.disconnect(6);
     // The server was upgraded, and kept its store.
     thread.epoch = 2;
-    thread.apply(10, 7, false, 3, GAP);
+    thread.apply(10, 7, false, 3, WATCH);
     assert_eq!(thread.paused_time(20), 3);
 }
 
 #[test]
 fn g2_a_link_that_died_in_silence_was_lost_with_its_last_message() {
     let mut thread = Thread::new();
-    thread.apply(0, 1, true, 0, GAP);
+    thread.apply(0, 1, true, 0, WATCH);
     assert!(thread.tracker.disconnect(thread.at(40), thread.at(5)), "waiters for the resume check again");
     assert_eq!((thread.paused(40), thread.paused_time(50)), (false, 35), "the grace is over");
-    // A response after the last message confirmed the pause.
+    // The pause was confirmed after the last message.
     let mut asked = Thread::new();
-    asked.apply(0, 1, true, 0, GAP);
-    asked.apply(20, 1, true, 20, query(1));
+    asked.apply(0, 1, true, 0, WATCH);
+    asked.apply(20, 1, true, 20, CONFIRMATION);
     asked.tracker.disconnect(asked.at(40), asked.at(5));
     assert_eq!((asked.paused(49), asked.paused_time(60)), (true, 50));
 }
@@ -369,7 +273,7 @@ fn g2_a_link_that_died_in_silence_was_lost_with_its_last_message() {
 #[test]
 fn g1_a_pause_counts_until_the_last_join_before_the_link_was_known_to_be_dead() {
     let mut thread = Thread::new();
-    thread.apply(0, 1, true, 0, GAP);
+    thread.apply(0, 1, true, 0, WATCH);
     assert_eq!(thread.tracker.join(thread.at(38)).0, s(38));
     thread.tracker.disconnect(thread.at(40), thread.at(5));
     assert_eq!((thread.paused(38), thread.paused_time(50)), (false, 38));
@@ -382,10 +286,10 @@ fn g1_a_pause_counts_until_the_last_join_before_the_link_was_known_to_be_dead() 
 #[test]
 fn g1_a_pause_uses_the_grace_of_those_who_were_there() {
     let mut thread = Thread::new();
-    thread.apply(0, 1, true, 0, GAP);
+    thread.apply(0, 1, true, 0, WATCH);
     thread.disconnect(10);
     let used = |thread: &Thread, joined| thread.tracker.unconfirmed_pause(thread.at(joined)).as_secs();
     assert_eq!((used(&thread, 0), used(&thread, 25), used(&thread, 50)), (30, 15, 0));
-    thread.apply(60, 1, false, 20, GAP);
+    thread.apply(60, 1, false, 20, WATCH);
     assert_eq!(used(&thread, 0), 0);
 }

@@ -12,11 +12,10 @@ mod retry;
 #[allow(dead_code, unused_imports)]
 pub(crate) mod stopwatch;
 
-pub(crate) use super::watch::{Event, Watch};
+pub(crate) use super::watch::{Event, Message, Watch};
 use super::{s, server::Server};
 pub(crate) use crate::proto::v1::{
-    DecrementElicitationRequest, DecrementElicitationResponse, Elicitation, GetPauseStateRequest,
-    GetPauseStateResponse, IncrementElicitationRequest, IncrementElicitationResponse, PauseState,
+    DecrementElicitationRequest, DecrementElicitationResponse, Elicitation, IncrementElicitationRequest, IncrementElicitationResponse, PauseState,
     RenewElicitationRequest, RenewElicitationResponse,
 };
 use crate::trace::Parent;
@@ -42,7 +41,7 @@ pub(crate) struct Client {
 }
 
 /// The way between the two.
-struct Network {
+pub(super) struct Network {
     /// Messages that may still get lost.
     losses: AtomicUsize,
 }
@@ -118,18 +117,14 @@ impl Client {
         self.unary(request, |server, request| async move { server.renew(request).await }).await
     }
 
-    pub(crate) async fn get_pause_state(&self, request: GetPauseStateRequest) -> Result<GetPauseStateResponse, Error> {
-        self.unary(request, |server, request| async move { server.get(request).await }).await
-    }
-
     pub(crate) fn watch(&self) -> Watch {
-        Watch::new(self.server.hub().clone())
+        Watch::new(self.server.hub().clone(), self.network.clone())
     }
 }
 
 impl Network {
     /// Carries one message, or loses it with its connection.
-    async fn carry(&self) -> Result<(), Status> {
+    pub(super) async fn carry(&self) -> Result<(), Status> {
         yield_now().await;
         let lose = |left: usize| left.checked_sub(1);
         if tokio::choose() && self.losses.fetch_update(SeqCst, SeqCst, lose).is_ok() {

@@ -76,12 +76,6 @@ impl Server {
             _ => Err(status::mixed_up()),
         }
     }
-
-    pub(super) async fn get(&self, request: v1::GetPauseStateRequest) -> Result<v1::GetPauseStateResponse, Status> {
-        let thread = wire::thread_id(&request.thread_id).map_err(status::of_field)?;
-        let pause_state = Some(wire::view(&self.hub().get(&thread), Moment { now: Moved.now(), epoch: EPOCH }));
-        Ok(v1::GetPauseStateResponse { pause_state })
-    }
 }
 
 /// The store is never lost here.

@@ -1,92 +1,108 @@
 //! The watch of the client library: real subscriptions of the server's hub, one for each thread, and events that are on
-//! their way until the scheduler lets them arrive.
-use super::client::{Error, PauseState};
+//! their way until the scheduler lets them arrive. A request to confirm that is lost is sent again, as on a new stream.
+use super::client::{Error, Network, PauseState};
 use super::server::{id, told};
 use crate::coordinator::hub::{Frame, Hub, Interest, Shown, Sink, Subscription};
 use crate::core::types::ThreadId;
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     future::poll_fn,
     sync::Arc,
-    task::Poll,
+    task::{Context, Poll},
 };
-use tokio::task::yield_now;
+use tokio::{task::yield_now, time::Instant};
 
-#[allow(dead_code)] // Breaks of the connection belong to the simulation.
+#[allow(dead_code)] // Only states come: breaks of the connection belong to the simulation.
 pub(crate) enum Event {
     State(Update),
     SnapshotComplete,
-    Disconnected { thread_ids: Vec<Arc<str>>, since: tokio::time::Instant, error: Error },
+    Disconnected { thread_ids: Vec<Arc<str>>, since: Instant, error: Error },
 }
 
 pub(crate) struct Update {
     pub(crate) state: PauseState,
-    pub(crate) gap: bool,
+}
+
+pub(crate) enum Message {
+    Event(Event),
+    Confirmed { states: Vec<PauseState>, asked: Instant },
 }
 
 pub(crate) struct Watch {
     hub: Arc<Hub>,
-    threads: BTreeMap<String, Watched>,
-    ready: VecDeque<Event>,
-}
-
-struct Watched {
-    subscription: Subscription,
-    told: bool,
+    network: Arc<Network>,
+    threads: BTreeMap<String, Subscription>,
+    confirm: BTreeSet<Arc<str>>,
+    ready: VecDeque<Message>,
 }
 
 impl Watch {
-    pub(super) fn new(hub: Arc<Hub>) -> Self {
-        Self { hub, threads: BTreeMap::new(), ready: VecDeque::new() }
+    pub(super) fn new(hub: Arc<Hub>, network: Arc<Network>) -> Self {
+        let (threads, confirm, ready) = Default::default();
+        Self { hub, network, threads, confirm, ready }
     }
 
     pub(crate) fn add(&mut self, thread_id: &str) -> Result<(), Error> {
         let hub = &self.hub;
-        self.threads.entry(thread_id.to_owned()).or_insert_with(|| Watched {
-            subscription: hub.watch(Interest::Threads(vec![id(thread_id)])),
-            told: false,
-        });
+        let subscribe = || hub.watch(Interest::Threads(vec![id(thread_id)]));
+        self.threads.entry(thread_id.to_owned()).or_insert_with(subscribe);
         Ok(())
     }
 
     /// Events of it that wait to be read still come, as with the real one.
     pub(crate) fn remove(&mut self, thread_id: &str) {
         self.threads.remove(thread_id);
+        self.confirm.remove(thread_id);
     }
 
-    pub(crate) async fn next(&mut self) -> Event {
-        if self.ready.is_empty() {
-            poll_fn(|context| {
-                for watched in self.threads.values_mut() {
-                    let mut sink = Queue { ready: &mut self.ready, told: &mut watched.told };
-                    if let Poll::Ready(false) = watched.subscription.poll_next(context, &mut sink) {
-                        panic!("no case with a watch closes the hub");
-                    }
-                }
-                if self.ready.is_empty() { Poll::Pending } else { Poll::Ready(()) }
-            })
-            .await;
+    pub(crate) fn confirm(&mut self, thread_id: Arc<str>, _urgent_until: Instant) {
+        self.confirm.insert(thread_id);
+    }
+
+    pub(crate) fn has_stream(&self) -> bool {
+        true
+    }
+
+    pub(crate) async fn next_message(&mut self) -> Message {
+        while self.ready.is_empty() {
+            let asked = Instant::now();
+            if !self.confirm.is_empty() && self.network.carry().await.is_err() {
+                continue;
+            }
+            poll_fn(|context| self.poll(context, asked)).await;
             // On its way; dropped here, nothing is lost.
             yield_now().await;
         }
         self.ready.pop_front().expect("it was filled just now")
     }
+
+    /// Collects what is due, and after it what is to be confirmed.
+    fn poll(&mut self, context: &mut Context<'_>, asked: Instant) -> Poll<()> {
+        let mut states = Vec::new();
+        for subscription in self.threads.values_mut() {
+            if let Poll::Ready(false) = subscription.poll_next(context, &mut Queue(&mut states)) {
+                panic!("no case with a watch closes the hub");
+            }
+        }
+        self.ready.extend(states.into_iter().map(|state| Message::Event(Event::State(Update { state }))));
+        if let (Some(subscription), false) = (self.threads.values().next(), self.confirm.is_empty()) {
+            let threads: Vec<_> = std::mem::take(&mut self.confirm).iter().map(|thread_id| id(thread_id)).collect();
+            let mut states = Vec::new();
+            subscription.give(&threads, &mut Queue(&mut states));
+            self.ready.push_back(Message::Confirmed { states, asked });
+        }
+        if self.ready.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+    }
 }
 
-struct Queue<'a> {
-    ready: &'a mut VecDeque<Event>,
-    told: &'a mut bool,
-}
+struct Queue<'a>(&'a mut Vec<PauseState>);
 
 impl Sink for Queue<'_> {
     fn state(&mut self, thread: &ThreadId, known: Option<(Shown<'_>, &mut Frame)>, floor: u64) {
-        let state = told(thread, known.map(|(shown, _)| shown), floor);
-        self.ready.push_back(Event::State(Update { state, gap: !std::mem::replace(self.told, true) }));
+        self.0.push(told(thread, known.map(|(shown, _)| shown), floor));
     }
 
-    fn snapshot_complete(&mut self) {
-        self.ready.push_back(Event::SnapshotComplete);
-    }
+    fn snapshot_complete(&mut self) {}
 
     fn heartbeat(&mut self) {}
 

@@ -1,0 +1,13 @@
+//! What the follower of a controller is told to do.
+use std::sync::Arc;
+
+/// At most one of each kind is queued per thread.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// Follow the thread from now on.
+    Follow(Arc<str>),
+    /// Check later whether the thread is idle.
+    CheckIdle(Arc<str>),
+    /// Have the state of the thread confirmed.
+    Confirm(Arc<str>),
+}

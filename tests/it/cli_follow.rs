@@ -1,0 +1,186 @@
+//! `pausewatch follow --stdio`.
+use crate::program::{Coordinator, Process, program};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeSet,
+    io::{BufRead, BufReader, Write, pipe},
+    process::{Child, ChildStdin, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// Far longer than anything takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The program, its input and its lines; killed when it is dropped.
+struct Follow {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: std::sync::mpsc::Receiver<Value>,
+}
+
+impl Follow {
+    fn start(coordinator: &Coordinator) -> Self {
+        let mut child = Self::spawn(coordinator.command(["follow", "--stdio"]).stdout(Stdio::piped()));
+        let (to, lines) = std::sync::mpsc::channel();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            out.lines().map_while(Result::ok).try_for_each(|line| to.send(serde_json::from_str(&line).unwrap()))
+        });
+        let input = child.stdin.take();
+        Self { child, input, lines }
+    }
+
+    fn spawn(command: &mut Command) -> Child {
+        command.stdin(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn say(&mut self, line: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    fn start_timeout(&mut self, id: &str, thread_id: &str, limit: &str) {
+        self.say(&json!({"do": "start", "id": id, "thread_id": thread_id, "limit": limit}).to_string());
+    }
+
+    fn line(&self) -> Value {
+        self.lines.recv_timeout(PATIENCE).expect("a line")
+    }
+
+    #[track_caller]
+    fn expect(&self, event: &str, id: &str) -> Value {
+        let line = self.line();
+        assert_eq!((&line["event"], &line["id"]), (&json!(event), &json!(id)), "{line}");
+        line
+    }
+
+    fn ended(&mut self) -> Option<i32> {
+        drop(self.input.take());
+        ended(&mut self.child)
+    }
+}
+
+impl Drop for Follow {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn ended(child: &mut Child) -> Option<i32> {
+    let started = Instant::now();
+    loop {
+        match child.try_wait().unwrap() {
+            Some(status) => return status.code(),
+            None => assert!(started.elapsed() < PATIENCE, "it does not end"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn g3_a_timeout_stands_still_through_a_pause_and_a_restart_of_the_coordinator() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let serve = |listen: &str| {
+        let mut command = program();
+        command.args(["serve", "--listen", listen, "--data-dir"]).arg(&data);
+        let process = Process::start(command);
+        let address = process.line().strip_prefix("listening ").unwrap().to_owned();
+        (process, address)
+    };
+    let (server, address) = serve("127.0.0.1:0");
+    let call = |args: &[&str]| {
+        let mut command = program();
+        assert_eq!(crate::program::ended(command.args(args).env("PAUSEWATCH_ADDRESS", &address)).code, Some(0));
+    };
+    let mut command = program();
+    command.args(["follow", "--stdio"]).env("PAUSEWATCH_ADDRESS", &address).stdout(Stdio::piped());
+    let mut child = Follow::spawn(&mut command);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut line = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    let mut input = child.stdin.take().unwrap();
+    writeln!(input, "{}", json!({"do": "start", "id": "1", "thread_id": "t", "limit": "4s"})).unwrap();
+    assert_eq!(line(), json!({"event": "started", "id": "1"}));
+    call(&["increment", "--thread-id", "t"]);
+    assert_eq!(line(), json!({"event": "frozen", "id": "1"}));
+    server.signal(rustix::process::Signal::KILL);
+    drop(server);
+    let (_server, _) = serve(&address);
+    std::thread::sleep(Duration::from_secs(5));
+    call(&["decrement", "--thread-id", "t"]);
+    assert_eq!(line(), json!({"event": "running", "id": "1"}));
+    let last = line();
+    assert_eq!((&last["event"], &last["ended_by"]), (&json!("expired"), &json!("limit")), "{last}");
+    let (charged, wall) = (last["charged_ms"].as_u64().unwrap(), last["wall_ms"].as_u64().unwrap());
+    assert!(charged >= 4_000 && wall >= charged + 4_900, "{last}");
+    drop(input);
+    assert_eq!(ended(&mut child), Some(0));
+}
+
+#[test]
+fn a_wrong_line_is_answered_by_an_error_and_changes_nothing_else() {
+    let coordinator = Coordinator::start();
+    let mut follow = Follow::start(&coordinator);
+    follow.start_timeout("1", "t", "1h");
+    follow.expect("started", "1");
+    let long = format!("{{\"do\": \"{}\"}}", "x".repeat(70_000));
+    for (wrong, id, part) in [
+        ("garbage", Value::Null, "no JSON"),
+        ("", Value::Null, "no JSON"),
+        ("[1]", Value::Null, ""),
+        (&long, Value::Null, "longer than 65536 bytes"),
+        (r#"{"do": "dance", "id": "2"}"#, json!("2"), "dance"),
+        (r#"{"do": "start", "id": "2"}"#, json!("2"), "thread_id"),
+        (r#"{"do": "start", "id": "2", "thread_id": "", "limit": "1s"}"#, json!("2"), "thread_id"),
+        (r#"{"do": "start", "id": "2", "thread_id": "t", "limit": "soon"}"#, json!("2"), "limit \"soon\""),
+        (r#"{"do": "start", "id": "2", "thread_id": "t", "limit": "1s", "max": "1s"}"#, json!("2"), "max"),
+        (r#"{"do": "start", "id": "1", "thread_id": "t", "limit": "1s"}"#, json!("1"), "is open"),
+        (r#"{"do": "stop", "id": "2"}"#, json!("2"), "no timeout"),
+    ] {
+        follow.say(wrong);
+        let line = follow.line();
+        assert_eq!((&line["event"], &line["id"]), (&json!("error"), &id), "{wrong:.80}: {line}");
+        assert!(line["message"].as_str().unwrap().contains(part), "{wrong:.80}: {line}");
+    }
+    follow.say(r#"{"do": "stop", "id": "1"}"#);
+    let stopped = follow.expect("stopped", "1");
+    assert!(stopped["charged_ms"].is_u64() && stopped["wall_ms"].is_u64(), "{stopped}");
+    follow.say(r#"{"do": "start", "id": "1", "thread_id": "t", "limit": "1h", "max_wall": "10ms", "grace": "1s"}"#);
+    follow.expect("started", "1");
+    assert_eq!(follow.expect("expired", "1")["ended_by"], "max_wall");
+    assert_eq!(follow.ended(), Some(0));
+}
+
+#[test]
+fn a_thousand_timeouts_expire_each_once() {
+    let coordinator = Coordinator::start();
+    let mut follow = Follow::start(&coordinator);
+    for number in 0..1_000 {
+        follow.start_timeout(&number.to_string(), &format!("thread-{number}"), "500ms");
+    }
+    let mut expired = BTreeSet::new();
+    while expired.len() < 1_000 {
+        let line = follow.line();
+        if line["event"] == "expired" {
+            assert!(line["charged_ms"].as_u64().unwrap() >= 500, "{line}");
+            assert!(expired.insert(line["id"].as_str().unwrap().to_owned()), "{line}");
+        } else {
+            assert_eq!(line["event"], "started", "{line}");
+        }
+    }
+    assert_eq!(follow.ended(), Some(0));
+}
+
+#[test]
+fn it_ends_with_its_input_when_nobody_reads_its_output() {
+    let coordinator = Coordinator::start();
+    let (_reader, writer) = pipe().unwrap();
+    let mut child = Follow::spawn(coordinator.command(["follow", "--stdio"]).stdout(writer));
+    let mut input = child.stdin.take().unwrap();
+    // Far more lines than the pipe and the queue take.
+    for _ in 0..20_000 {
+        writeln!(input, "garbage").unwrap();
+    }
+    drop(input);
+    assert_eq!(ended(&mut child), Some(0));
+}
