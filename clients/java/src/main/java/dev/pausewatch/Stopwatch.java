@@ -4,7 +4,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
-import java.util.concurrent.TimeUnit;
 import java.util.function.LongConsumer;
 
 /**
@@ -24,11 +23,6 @@ import java.util.function.LongConsumer;
  * <p>Its lock is its monitor, which is taken before its thread's.
  */
 final class Stopwatch {
-    /** Between two questions to a coordinator that cannot be asked; up to twice as long, at random. */
-    private static final long ASK_AGAIN = TimeUnit.MILLISECONDS.toNanos(500);
-    /** However little of the grace is left, a question gets this much time. */
-    private static final long SHORTEST_ASK = TimeUnit.MILLISECONDS.toNanos(250);
-
     private final Timer timer;
     private final Runnable onExpired;
     private final long started;
@@ -164,8 +158,7 @@ final class Stopwatch {
     }
 
     private void leave(ThreadClock thread) {
-        thread.changed().remove(look);
-        thread.answered().remove(look);
+        thread.leave(look);
     }
 
     private synchronized List<ThreadClock> threads() {
@@ -178,13 +171,13 @@ final class Stopwatch {
         if (sight instanceof Sight.WallOver) {
             expire(EndedBy.MAX_WALL);
         } else if (sight instanceof Sight.Still) {
-            wakeAt(OptionalLong.empty(), look);
+            wakeAt(OptionalLong.empty());
         } else if (sight instanceof Sight.Runs runs) {
-            wakeAt(OptionalLong.of(runs.until), look);
-            runs.assumed.forEach(thread -> thread.changed().add(look));
+            wakeAt(OptionalLong.of(runs.until));
+            runs.assumed.forEach(thread -> thread.onChange(look));
         } else if (sight instanceof Sight.Frozen frozen) {
-            frozen.paused.forEach(thread -> thread.changed().add(look));
-            wakeAt(frozen.validUntil, look);
+            frozen.paused.forEach(thread -> thread.onChange(look));
+            wakeAt(frozen.validUntil);
         } else if (sight instanceof Sight.RanOut ranOut) {
             confirm(ranOut.at);
         }
@@ -224,62 +217,33 @@ final class Stopwatch {
 
     /** Sees to it that the coordinator is asked about every thread, and expires when that is settled. */
     private void confirm(long ranOut) {
-        List<ThreadClock> threads = threads();
-        for (ThreadClock thread : threads) {
-            if (thread.asked(ranOut) instanceof ThreadClock.Asked.NotYet) {
-                thread.ask();
+        ThreadClock waitedFor = null;
+        for (ThreadClock thread : threads()) {
+            if (!thread.isConfirmed(ranOut)) {
+                thread.onAnswer(look);
+                thread.confirm(ranOut);
+                waitedFor = thread;
             }
         }
-        // One is enough to wait for: its end is a look, and so is that of the next.
-        Optional<ThreadClock> waitedFor = threads.stream()
-                .filter(thread -> !(thread.asked(ranOut) instanceof ThreadClock.Asked.Answered))
-                .findFirst();
-        if (waitedFor.isEmpty()) {
+        if (waitedFor == null) {
+            expire(EndedBy.LIMIT);
+            return;
+        }
+        long until = waitedFor.patience(ranOut, ranOut + graceLeft());
+        if (timer.now() - until >= 0) {
             expire(EndedBy.LIMIT);
         } else {
-            awaitAnswer(waitedFor.get(), ranOut, ranOut + graceLeft());
+            wakeAt(OptionalLong.of(until));
         }
     }
 
     /** The grace is one budget, whichever thread has used it. */
     private synchronized long graceLeft() {
-        return follows.all().stream()
-                .mapToLong(follow -> follow.thread.graceLeft(follow.joinedAt))
-                .min()
-                .orElseThrow();
-    }
-
-    private void awaitAnswer(ThreadClock thread, long ranOut, long giveUp) {
-        long now = timer.now();
-        ThreadClock.Asked asked = thread.asked(ranOut);
-        if (asked instanceof ThreadClock.Asked.NotYet) {
-            // A question that began too early is under way; the next one follows it.
-            awaitAnswer(thread, later(giveUp, now + SHORTEST_ASK));
-        } else if (asked instanceof ThreadClock.Asked.UnderWay question) {
-            long enough = question.failed() ? giveUp : later(giveUp, question.began() + SHORTEST_ASK);
-            if (now - enough >= 0) {
-                expire(EndedBy.LIMIT);
-            } else {
-                awaitAnswer(thread, enough);
-            }
-        } else if (now - giveUp >= 0) {
-            expire(EndedBy.LIMIT);
-        } else {
-            long again = now + Math.min(giveUp - now, Backoff.jittered(ASK_AGAIN));
-            wakeAt(OptionalLong.of(again), () -> askAgain(thread, giveUp));
+        long left = Nanos.MAX;
+        for (Follows.Follow follow : follows.all()) {
+            left = Math.min(left, follow.thread.graceLeft(follow.joinedAt));
         }
-    }
-
-    private void askAgain(ThreadClock thread, long giveUp) {
-        if (timer.now() - giveUp < 0) {
-            thread.ask();
-        }
-        look();
-    }
-
-    private void awaitAnswer(ThreadClock thread, long until) {
-        thread.answered().add(look);
-        wakeAt(OptionalLong.of(until), look);
+        return left;
     }
 
     /** Expires, unless it was stopped; by the limit on unpaused time not if a pause of its own has come between. */
@@ -289,7 +253,7 @@ final class Stopwatch {
                 return;
             }
             if (by == EndedBy.LIMIT && meter.isPaused()) {
-                wakeAt(OptionalLong.empty(), look);
+                wakeAt(OptionalLong.empty());
                 return;
             }
             endedBy = Optional.of(by);
@@ -301,13 +265,13 @@ final class Stopwatch {
         return wallEnd.isPresent() && now - wallEnd.getAsLong() >= 0;
     }
 
-    /** Does {@code then} at that moment (empty: never); at the end of the limit on wall time it looks at the latest. */
-    private void wakeAt(OptionalLong moment, Runnable then) {
+    /** Looks at that moment (empty: never); at the end of the limit on wall time it looks at the latest. */
+    private void wakeAt(OptionalLong moment) {
         long now = timer.now();
         if (wallEnd.isPresent() && (moment.isEmpty() || moment.getAsLong() - wallEnd.getAsLong() >= 0)) {
             alarm = timer.in(Math.max(0, wallEnd.getAsLong() - now), look);
         } else if (moment.isPresent()) {
-            alarm = timer.in(Math.max(0, moment.getAsLong() - now), then);
+            alarm = timer.in(Math.max(0, moment.getAsLong() - now), look);
         }
     }
 
@@ -316,9 +280,5 @@ final class Stopwatch {
             return one.isEmpty() ? other : one;
         }
         return one.getAsLong() - other.getAsLong() <= 0 ? one : other;
-    }
-
-    private static long later(long one, long other) {
-        return one - other >= 0 ? one : other;
     }
 }

@@ -4,8 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.pausewatch.v1.WatchPauseStateRequest;
-import dev.pausewatch.v1.WatchPauseStateResponse;
+import dev.pausewatch.v1.Refusal;
+import dev.pausewatch.v1.WatchResponse;
 import io.grpc.CallOptions;
 import io.grpc.ClientCall;
 import io.grpc.ConnectivityState;
@@ -13,6 +13,7 @@ import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
@@ -33,15 +34,24 @@ class WatchStreamTest {
         private boolean room = true;
         private int breaks;
 
-        @Override
-        public void state(WatchStream stream, PauseState state) {}
+        private int owing;
 
         @Override
-        public void complete(WatchStream stream) {}
+        public void state(PauseState state) {}
 
         @Override
-        public void broken(WatchStream stream, PausewatchException error, long silentFor) {
+        public void confirmed(List<PauseState> states) {}
+
+        @Override
+        public void answered() {}
+
+        @Override
+        public void refused(Refusal refusal) {}
+
+        @Override
+        public void broken(PausewatchException error, long silentFor, boolean owesAnswer) {
             breaks++;
+            owing += owesAnswer ? 1 : 0;
         }
 
         @Override
@@ -113,11 +123,11 @@ class WatchStreamTest {
     }
 
     private void open() {
-        stream.open(WatchPauseStateRequest.getDefaultInstance(), FIRST_ANSWER);
+        stream.open(FIRST_ANSWER);
     }
 
     private void hear() {
-        stream.onNext(WatchPauseStateResponse.getDefaultInstance());
+        stream.onNext(WatchResponse.getDefaultInstance());
     }
 
     @Test
@@ -161,5 +171,34 @@ class WatchStreamTest {
         stream.readOn();
         assertEquals(1, requested);
         assertEquals(0, timer.alarms());
+    }
+
+    @Test
+    void whileItOwesAnAnswerAShortSilenceBreaksIt() {
+        open();
+        hear();
+        timer.advance(Duration.ofSeconds(20));
+        stream.hurry(TimeUnit.MILLISECONDS.toNanos(250));
+        timer.advance(Duration.ofMillis(200));
+        hear();
+        timer.advance(Duration.ofMillis(249));
+        assertEquals(0, reader.breaks, "it was heard meanwhile");
+        timer.advance(Duration.ofMillis(1));
+        assertEquals(1, reader.breaks);
+        assertEquals(1, reader.owing);
+    }
+
+    @Test
+    void whenItHasAnsweredItMayBeSilentAgain() {
+        open();
+        hear();
+        stream.hurry(TimeUnit.MILLISECONDS.toNanos(250));
+        hear();
+        stream.calm();
+        timer.advance(SILENCE.minusMillis(1));
+        assertEquals(0, reader.breaks);
+        timer.advance(Duration.ofMillis(1));
+        assertEquals(1, reader.breaks);
+        assertEquals(0, reader.owing);
     }
 }
