@@ -67,11 +67,8 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     /** Whether the whole set has been told by this stream. */
     private boolean complete;
 
-    /** Before then no more is added, or confirmed: a limit was exceeded. */
+    /** Before then no more is added: a limit was exceeded. */
     private long addFrom;
-
-    private long confirmFrom;
-    private boolean limitTold;
 
     private Timer.Alarm next = Timer.Alarm.NONE;
     private long notBefore;
@@ -164,9 +161,6 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
 
     @Override
     public void answered() {
-        if (request.getAddCount() > 0) {
-            limitTold = false;
-        }
         request = null;
         answered = true;
         breakTold = false;
@@ -186,34 +180,36 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         }
         request = null;
         answered = true;
-        List<String> ids = new ArrayList<>(refusal.getThreadIdsList());
-        forbidden.addAll(ids);
+        forbidden.addAll(refusal.getThreadIdsList());
         toRemove.addAll(refused.getRemoveList());
         again(refused.getAddList(), toAdd);
-        again(refused.getConfirmList(), toConfirm);
-        if (!ids.isEmpty()) {
-            listener.refused(ids, error);
+        if (refusal.getThreadIdsCount() > 0) {
+            again(refused.getConfirmList(), toConfirm);
+            listener.refused(refusal.getThreadIdsList(), error);
         } else {
-            limited(refused, error);
+            long wait = error instanceof LimitExceededException limit
+                    ? Nanos.of(limit.retryAfter().orElse(TRY_AGAIN))
+                    : Nanos.of(TRY_AGAIN);
+            addFrom = refused.getAddCount() > 0 ? timer.now() + wait : addFrom;
+            timer.in(wait, () -> {
+                refused.getConfirmList().forEach(this::confirm);
+                flush();
+            });
+            if (!all) {
+                tellLost(refused.getAddList(), error, 0);
+            }
         }
+        calm();
         flush();
     }
 
-    private void limited(WatchRequest refused, PausewatchException error) {
-        long wait = error instanceof LimitExceededException limit
-                ? Nanos.of(limit.retryAfter().orElse(TRY_AGAIN))
-                : Nanos.of(TRY_AGAIN);
-        if (refused.getConfirmCount() > 0) {
-            confirmFrom = timer.now() + wait;
-            stream.calm();
-        } else {
-            addFrom = timer.now() + wait;
-            if (!all && !limitTold) {
-                limitTold = true;
-                listener.disconnected(refused.getAddList(), error, 0);
-            }
+    private void tellLost(List<String> threadIds, PausewatchException error, long silentFor) {
+        if (breakTold) {
+            listener.disconnectedAgain(threadIds);
+        } else if (all || !threadIds.isEmpty()) {
+            breakTold = true;
+            listener.disconnected(threadIds, error, silentFor);
         }
-        timer.in(wait, this::flush);
     }
 
     private void again(List<String> ids, Set<String> waiting) {
@@ -231,16 +227,9 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         }
         stream = null;
         request = null;
-        boolean told = breakTold;
-        breakTold = true;
         // Also after a stream that worked: the clients of a restarted server must not all come back at once.
         notBefore = timer.now() + pauses.next();
-        List<String> lost = List.copyOf(members);
-        if (told) {
-            listener.disconnectedAgain(lost);
-        } else {
-            listener.disconnected(lost, error, silentFor);
-        }
+        tellLost(List.copyOf(members), error, silentFor);
         connect();
     }
 
@@ -301,7 +290,6 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         answered = false;
         complete = false;
         addFrom = timer.now();
-        confirmFrom = addFrom;
         confirmedLast = true;
         stream = new WatchStream(environment.connection, timer, this);
         stream.open(environment.firstAnswer);
@@ -359,9 +347,8 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             complete = true;
             listener.snapshotComplete();
         }
-        long now = timer.now();
-        boolean mayAdd = !toAdd.isEmpty() && now - addFrom >= 0;
-        boolean mayConfirm = !toConfirm.isEmpty() && now - confirmFrom >= 0 && answered;
+        boolean mayAdd = !toAdd.isEmpty() && timer.now() - addFrom >= 0;
+        boolean mayConfirm = !toConfirm.isEmpty() && answered;
         boolean mayChange = mayAdd || !toRemove.isEmpty();
         WatchRequest.Builder changes = WatchRequest.newBuilder();
         if (mayConfirm && !(mayChange && confirmedLast)) {
