@@ -30,8 +30,10 @@ final class ThreadClock {
     private final long grace;
     private final Confirmer confirmer;
     private final PausedTimeTracker tracker;
-    private final Waiters changed = new Waiters();
-    private final Waiters answered = new Waiters();
+    /** Those who are to look again when the thread has changed, and when a question was answered. */
+    private final Set<Runnable> changed = new LinkedHashSet<>();
+
+    private final Set<Runnable> answered = new LinkedHashSet<>();
     /** Those that await other threads too: they settle at every change, before anybody looks. */
     private final Set<LongConsumer> observers = new CopyOnWriteArraySet<>();
 
@@ -50,28 +52,6 @@ final class ThreadClock {
 
         /** Whether there is a stream on which an answer may come. */
         boolean hasStream();
-    }
-
-    /** Those who are to look again. */
-    private static final class Waiters {
-        private final Set<Runnable> waiting = new LinkedHashSet<>();
-
-        void add(Runnable waiter) {
-            waiting.add(waiter);
-        }
-
-        boolean remove(Runnable waiter) {
-            return waiting.remove(waiter);
-        }
-
-        boolean isEmpty() {
-            return waiting.isEmpty();
-        }
-
-        private void wake() {
-            // They come and go while they look.
-            List.copyOf(waiting).forEach(Runnable::run);
-        }
     }
 
     /**
@@ -159,9 +139,9 @@ final class ThreadClock {
         }
         askedAt = OptionalLong.empty();
         if (wake) {
-            changed.wake();
+            wake(changed);
         }
-        answered.wake();
+        wake(answered);
     }
 
     /** Takes a state; {@code slept}: how long the machine has slept by now. */
@@ -176,7 +156,7 @@ final class ThreadClock {
         }
         settle(now);
         if (wake) {
-            changed.wake();
+            wake(changed);
         }
     }
 
@@ -214,6 +194,11 @@ final class ThreadClock {
     void confirmed(long at) {
         askedAt = OptionalLong.empty();
         confirmedAt = OptionalLong.of(at);
-        answered.wake();
+        wake(answered);
+    }
+
+    private static void wake(Set<Runnable> waiters) {
+        // They come and go while they look.
+        List.copyOf(waiters).forEach(Runnable::run);
     }
 }

@@ -70,6 +70,8 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     /** Before then no more is added: a limit was exceeded. */
     private long addFrom;
 
+    private boolean limitTold;
+
     private Timer.Alarm next = Timer.Alarm.NONE;
     private long notBefore;
     private boolean flushing;
@@ -161,6 +163,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
 
     @Override
     public void answered() {
+        limitTold = limitTold && request.getAddCount() == 0;
         request = null;
         answered = true;
         breakTold = false;
@@ -187,28 +190,26 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             again(refused.getConfirmList(), toConfirm);
             listener.refused(refusal.getThreadIdsList(), error);
         } else {
-            long wait = error instanceof LimitExceededException limit
-                    ? Nanos.of(limit.retryAfter().orElse(TRY_AGAIN))
-                    : Nanos.of(TRY_AGAIN);
-            addFrom = refused.getAddCount() > 0 ? timer.now() + wait : addFrom;
-            timer.in(wait, () -> {
-                refused.getConfirmList().forEach(this::confirm);
-                flush();
-            });
-            if (!all) {
-                tellLost(refused.getAddList(), error, 0);
-            }
+            limited(refused, error);
         }
         calm();
         flush();
     }
 
-    private void tellLost(List<String> threadIds, PausewatchException error, long silentFor) {
-        if (breakTold) {
-            listener.disconnectedAgain(threadIds);
-        } else if (all || !threadIds.isEmpty()) {
-            breakTold = true;
-            listener.disconnected(threadIds, error, silentFor);
+    private void limited(WatchRequest refused, PausewatchException error) {
+        long wait = error instanceof LimitExceededException limit
+                ? Nanos.of(limit.retryAfter().orElse(TRY_AGAIN))
+                : Nanos.of(TRY_AGAIN);
+        timer.in(wait, () -> {
+            refused.getConfirmList().forEach(this::confirm);
+            flush();
+        });
+        if (refused.getAddCount() > 0) {
+            addFrom = timer.now() + wait;
+            if (!all && !limitTold) {
+                limitTold = true;
+                listener.disconnected(refused.getAddList(), error, 0);
+            }
         }
     }
 
@@ -229,7 +230,14 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         request = null;
         // Also after a stream that worked: the clients of a restarted server must not all come back at once.
         notBefore = timer.now() + pauses.next();
-        tellLost(List.copyOf(members), error, silentFor);
+        forbidden.clear();
+        List<String> lost = List.copyOf(members);
+        if (breakTold) {
+            listener.disconnectedAgain(lost);
+        } else {
+            breakTold = true;
+            listener.disconnected(lost, error, silentFor);
+        }
         connect();
     }
 
@@ -286,7 +294,6 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         toRemove.clear();
         toAdd.clear();
         toAdd.addAll(all ? listener.unknown() : members);
-        forbidden.clear();
         answered = false;
         complete = false;
         addFrom = timer.now();
@@ -321,6 +328,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         next.cancel();
         breakTold = false;
         toConfirm.clear();
+        forbidden.clear();
         if (stream != null) {
             stream.cancel();
             stream = null;

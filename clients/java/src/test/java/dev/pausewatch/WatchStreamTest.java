@@ -6,12 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.pausewatch.v1.Refusal;
 import dev.pausewatch.v1.WatchResponse;
-import io.grpc.CallOptions;
-import io.grpc.ClientCall;
-import io.grpc.ConnectivityState;
-import io.grpc.ManagedChannel;
-import io.grpc.Metadata;
-import io.grpc.MethodDescriptor;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -23,12 +17,8 @@ class WatchStreamTest {
 
     private final ManualTimer timer = new ManualTimer();
     private final Reader reader = new Reader();
-    private final WatchStream stream = new WatchStream(new Connection(new Channel()), timer, reader);
-
-    /** How many messages the stream has asked for. */
-    private int requested;
-
-    private boolean cancelled;
+    private final FakeChannel channel = new FakeChannel();
+    private final WatchStream stream = new WatchStream(new Connection(channel), timer, reader);
 
     private static final class Reader implements WatchStream.Reader {
         private boolean room = true;
@@ -60,68 +50,6 @@ class WatchStreamTest {
         }
     }
 
-    /** Opens calls that only note what they are asked for. */
-    private final class Channel extends ManagedChannel {
-        @Override
-        public <Q, R> ClientCall<Q, R> newCall(MethodDescriptor<Q, R> method, CallOptions options) {
-            return new ClientCall<>() {
-                @Override
-                public void start(Listener<R> answers, Metadata headers) {}
-
-                @Override
-                public void request(int messages) {
-                    requested += messages;
-                }
-
-                @Override
-                public void cancel(String message, Throwable cause) {
-                    cancelled = true;
-                }
-
-                @Override
-                public void halfClose() {}
-
-                @Override
-                public void sendMessage(Q message) {}
-            };
-        }
-
-        @Override
-        public ConnectivityState getState(boolean connect) {
-            return ConnectivityState.READY;
-        }
-
-        @Override
-        public String authority() {
-            return "";
-        }
-
-        @Override
-        public ManagedChannel shutdown() {
-            return this;
-        }
-
-        @Override
-        public ManagedChannel shutdownNow() {
-            return this;
-        }
-
-        @Override
-        public boolean isShutdown() {
-            return false;
-        }
-
-        @Override
-        public boolean isTerminated() {
-            return false;
-        }
-
-        @Override
-        public boolean awaitTermination(long timeout, TimeUnit unit) {
-            return true;
-        }
-    }
-
     private void open() {
         stream.open(FIRST_ANSWER);
     }
@@ -133,11 +61,11 @@ class WatchStreamTest {
     @Test
     void itAsksForOneMessageAfterTheOther() {
         open();
-        assertEquals(1, requested);
+        assertEquals(1, channel.last().requested);
         hear();
-        assertEquals(2, requested);
+        assertEquals(2, channel.last().requested);
         stream.readOn();
-        assertEquals(2, requested, "it did not stand");
+        assertEquals(2, channel.last().requested, "it did not stand");
     }
 
     @Test
@@ -145,19 +73,19 @@ class WatchStreamTest {
         open();
         reader.room = false;
         hear();
-        assertEquals(1, requested);
+        assertEquals(1, channel.last().requested);
         timer.advance(SILENCE.multipliedBy(100));
         assertEquals(0, reader.breaks);
         reader.room = true;
         stream.readOn();
-        assertEquals(2, requested);
+        assertEquals(2, channel.last().requested);
         stream.readOn();
-        assertEquals(2, requested);
+        assertEquals(2, channel.last().requested);
         timer.advance(SILENCE.minusMillis(1));
         assertEquals(0, reader.breaks);
         timer.advance(Duration.ofMillis(1));
         assertEquals(1, reader.breaks);
-        assertTrue(cancelled);
+        assertTrue(channel.last().cancelled);
     }
 
     @Test
@@ -165,11 +93,11 @@ class WatchStreamTest {
         open();
         reader.room = false;
         hear();
-        assertFalse(cancelled);
+        assertFalse(channel.last().cancelled);
         stream.onCompleted();
         assertEquals(1, reader.breaks);
         stream.readOn();
-        assertEquals(1, requested);
+        assertEquals(1, channel.last().requested);
         assertEquals(0, timer.alarms());
     }
 
