@@ -195,10 +195,6 @@ final class Outbox implements WatchListener {
                 .toList();
     }
 
-    synchronized List<String> threadIds() {
-        return List.copyOf(threads.keySet());
-    }
-
     /** The next event, if there is one. */
     Optional<WatchEvent> poll() {
         Optional<WatchEvent> event;
@@ -260,10 +256,6 @@ final class Outbox implements WatchListener {
 
     synchronized boolean isReady() {
         return !waiting.isEmpty();
-    }
-
-    synchronized boolean isClosed() {
-        return closed;
     }
 
     synchronized void close() {

@@ -15,8 +15,8 @@ import java.util.function.LongConsumer;
  * <p>1. What changes it, and who waits for that, is on the timer's thread. Its paused time may be read on any: its lock is its monitor, and is taken
  * after a stopwatch's.
  *
- * <p>2. Pausing is one short critical section (and the stopwatches that await other threads too settle their union). Only a resume, a break and its end wake the waiters, and only those who wait for the thread; who waits
- * for a timer is not among them.
+ * <p>2. Pausing is one short critical section (and the stopwatches that await other threads too settle their union). Only a resume, a break and
+ * its end wake the waiters, and only those who wait for the thread; who waits for a timer is not among them.
  *
  * <p>3. An answer counts for a stopwatch only if the question was sent after its time ran out: an earlier one may have missed an increment that
  * was acknowledged since (G1).

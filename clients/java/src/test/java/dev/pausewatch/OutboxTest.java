@@ -138,7 +138,8 @@ class OutboxTest {
         assertEquals(List.of("t1g", "u2"), told(all));
         all.state(state("t", 3, false), false);
         assertEquals(List.of("t3"), told(all));
-        assertEquals(List.of("u"), all.threadIds());
+        all.disconnected(List.of(), LOST, 0);
+        assertEquals(List.of("u"), all.unknown());
     }
 
     @Test
@@ -147,7 +148,7 @@ class OutboxTest {
         all.state(state("t", 1, true), true);
         all.state(state("u", 2, true), true);
         told(all);
-        all.disconnected(all.threadIds(), LOST, 0);
+        all.disconnected(List.of(), LOST, 0);
         all.state(state("u", 2, true), true);
         assertEquals(List.of("t"), all.unknown());
         assertEquals(List.of("!", "u2g="), told(all));
@@ -189,7 +190,7 @@ class OutboxTest {
         all.state(state("told", 2, false), false);
         all.state(state("ran", 2, false), false);
         all.state(state("paused", 1, true), false);
-        all.disconnected(all.threadIds(), LOST, 0);
+        all.disconnected(List.of(), LOST, 0);
         assertEquals(List.of("told"), all.unknown());
         all.state(state("paused", 1, true), true);
         assertEquals(List.of("!", "paused1g"), told(all), "the snapshot names it");
