@@ -43,7 +43,7 @@ final class Stopwatch {
     private final LongConsumer settle = this::settle;
 
     /** All of one moment, in nanoseconds. */
-    record Reading(long wall, long elapsed, boolean paused, Optional<EndedBy> endedBy) {}
+    record Reading(long wall, long elapsed, boolean paused, Optional<EndedBy> endedBy, boolean linked) {}
 
     /**
      * Runs from now on, under {@code thread}: if that is paused, it starts paused.
@@ -110,10 +110,6 @@ final class Stopwatch {
         follows.settle(now);
     }
 
-    synchronized boolean isLinked() {
-        return follows.isLinked();
-    }
-
     /** Ends before its time. */
     void stop() {
         synchronized (this) {
@@ -124,10 +120,12 @@ final class Stopwatch {
     }
 
     synchronized Reading read() {
+        // First: what is read after it is not older than the state that made the link.
+        boolean linked = follows.isLinked();
         long now = timer.now();
         long pausedTime = follows.pausedTime(now);
         boolean paused = meter.isPaused() || follows.isPaused(now);
-        return new Reading(now - started, meter.elapsed(now, pausedTime), paused, endedBy);
+        return new Reading(now - started, meter.elapsed(now, pausedTime), paused, endedBy, linked);
     }
 
     private synchronized void disarm() {
