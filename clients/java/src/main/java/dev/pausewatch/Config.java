@@ -109,7 +109,7 @@ public final class Config {
                 String advice = address instanceof Address.Tcp tcp
                         ? "write https://" + tcp.authority()
                         : "use an https:// address";
-                throw new ConfigException(setting.key() + " is set, but " + address + " is no TLS address; " + advice
+                throw new ConfigException(setting.key() + " is set, but " + address + " is in plain text; " + advice
                         + ", or leave " + setting.key() + " (" + setting.variable() + ") out");
             }
         }

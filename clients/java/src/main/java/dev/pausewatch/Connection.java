@@ -29,6 +29,11 @@ final class Connection {
         return channel;
     }
 
+    /** The connection may be dead: attempts from now on get another one; calls that are under way go on. */
+    void leave() {
+        channel.enterIdle();
+    }
+
     /** Sees to it that a call ends when this connection is closed, whatever it is waiting for then. */
     void endWithThis(CompletableFuture<?> call) {
         calls.add(call);

@@ -30,23 +30,15 @@ final class Core implements AutoCloseable {
         return calls;
     }
 
-    WatchSet watchSet(Outbox outbox, boolean all, boolean includeElicitations, Calls.Patience patience) {
-        WatchGroup.Environment environment = new WatchGroup.Environment(
-                connection,
-                timer,
-                outbox,
-                includeElicitations,
-                patience.deadline(),
-                threadId -> calls.get(threadId, patience));
-        return new WatchSet(environment, all);
+    WatchLink link(WatchListener listener, boolean all, boolean includeElicitations, Calls.Patience patience) {
+        WatchLink.Environment environment = new WatchLink.Environment(connection, timer, patience.deadline());
+        return new WatchLink(environment, listener, all, includeElicitations);
     }
 
     Follower follower(Duration grace, Calls.Patience patience) {
-        return followers.computeIfAbsent(grace, missing -> {
-            Outbox outbox = new Outbox(false);
-            WatchSet set = watchSet(outbox, false, false, patience);
-            return new Follower(timer, Nanos.of(grace), threadId -> calls.get(threadId, patience), outbox, set);
-        });
+        return followers.computeIfAbsent(
+                grace,
+                missing -> new Follower(timer, Nanos.of(grace), follower -> link(follower, false, false, patience)));
     }
 
     /** Makes something that ends with this client, unless it ends before: it then calls what it was made with. */

@@ -6,6 +6,7 @@ import com.google.protobuf.Message;
 import com.google.rpc.BadRequest;
 import com.google.rpc.ErrorInfo;
 import com.google.rpc.RetryInfo;
+import dev.pausewatch.v1.Refusal;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.StatusProto;
@@ -82,6 +83,24 @@ record Failure(Status status, Optional<String> reason, Map<String, String> metad
     /** Something that this library gives up by itself. */
     static PausewatchException made(Status status, String message, Throwable cause) {
         return of(new StatusRuntimeException(status.withDescription(message).withCause(cause)));
+    }
+
+    /** What a request on a stream was refused with. */
+    static PausewatchException refused(Refusal refusal) {
+        ErrorInfo info = ErrorInfo.newBuilder()
+                .setReason(refusal.getReason())
+                .setDomain(DOMAIN)
+                .build();
+        com.google.rpc.Status.Builder status = com.google.rpc.Status.newBuilder()
+                .setCode(refusal.getCode())
+                .setMessage(refusal.getMessage())
+                .addDetails(Any.pack(info));
+        if (refusal.hasRetryAfter()) {
+            status.addDetails(Any.pack(RetryInfo.newBuilder()
+                    .setRetryDelay(refusal.getRetryAfter())
+                    .build()));
+        }
+        return of(StatusProto.toStatusRuntimeException(status.build()));
     }
 
     private static PausewatchException withoutReason(Failure failure) {

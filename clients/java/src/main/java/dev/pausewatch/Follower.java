@@ -1,31 +1,30 @@
 package dev.pausewatch;
 
+import java.util.Collection;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
-import java.util.Optional;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
+import java.util.function.Predicate;
 
 /**
- * Which threads are followed for stopwatches, and the watch that feeds their clocks.
+ * Which threads are followed for stopwatches, and the link that feeds their clocks.
  *
- * <p>1. One watch follows all threads. A registration tells it at most that there is a new thread.
+ * <p>1. One stream follows all threads. A registration tells it at most that there is a new thread.
  *
  * <p>2. A thread is followed for a while after its last registration: the next command of the thread starts with exact knowledge and costs the
  * coordinator nothing.
  *
  * <p>Its lock is its monitor, which is never held with another one.
  */
-final class Follower {
+final class Follower implements WatchListener {
     /** How long a thread without stopwatches is still followed. */
     private static final long LINGER_NANOS = TimeUnit.SECONDS.toNanos(30);
 
     private final Timer timer;
     private final long grace;
-    private final Function<String, CompletableFuture<PauseState>> get;
-    private final Outbox events;
-    private final WatchSet watch;
+    private final WatchLink link;
     private final Map<String, Followed> threads = new HashMap<>();
 
     private static final class Followed {
@@ -38,32 +37,21 @@ final class Follower {
         }
     }
 
-    /**
-     * @param get reads one thread
-     * @param events where {@code watch} puts what it hears
-     */
-    Follower(
-            Timer timer,
-            long grace,
-            Function<String, CompletableFuture<PauseState>> get,
-            Outbox events,
-            WatchSet watch) {
+    /** {@code open} makes the link that tells this follower. */
+    Follower(Timer timer, long grace, Function<WatchListener, WatchLink> open) {
         this.timer = timer;
         this.grace = grace;
-        this.get = get;
-        this.events = events;
-        this.watch = watch;
-        events.onReady(this::take);
+        this.link = open.apply(this);
     }
 
     /** The clock of a thread, which is followed until {@link #leave}. */
     synchronized ThreadClock enter(String threadId) {
         Followed thread = threads.get(threadId);
         if (thread == null) {
-            thread = new Followed(new ThreadClock(threadId, timer, grace, get));
+            thread = new Followed(new ThreadClock(threadId, timer, grace, link));
             threads.put(threadId, thread);
             // Under the lock, so that it is in order with what is done about an idle one.
-            watch.add(threadId);
+            link.add(threadId);
         }
         thread.registered++;
         thread.forgetting.cancel();
@@ -82,29 +70,62 @@ final class Follower {
         Followed thread = threads.get(threadId);
         if (thread != null && thread.registered == 0) {
             threads.remove(threadId);
-            watch.remove(threadId);
+            link.remove(threadId);
         }
     }
 
-    private synchronized Optional<ThreadClock> clock(String threadId) {
-        return Optional.ofNullable(threads.get(threadId)).map(thread -> thread.clock);
+    /** {@code null}: it is not followed any more. */
+    private synchronized ThreadClock clock(String threadId) {
+        Followed thread = threads.get(threadId);
+        return thread == null ? null : thread.clock;
     }
 
-    private void take() {
-        for (Optional<WatchEvent> event = events.poll(); event.isPresent(); event = events.poll()) {
-            take(event.get());
+    @Override
+    public void state(PauseState state, boolean snapshot) {
+        ThreadClock clock = clock(state.threadId());
+        if (clock != null) {
+            clock.apply(state, Sleep.slept());
         }
     }
 
-    private void take(WatchEvent event) {
-        if (event instanceof WatchEvent.State update) {
-            PausedTimeTracker.Via via = new PausedTimeTracker.Via.Watch(update.gap());
-            clock(update.state().threadId()).ifPresent(clock -> clock.apply(update.state(), via));
-        } else if (event instanceof WatchEvent.Disconnected disconnected) {
-            long silentFor = Nanos.of(disconnected.silentFor());
-            disconnected
-                    .threadIds()
-                    .forEach(threadId -> clock(threadId).ifPresent(clock -> clock.disconnect(silentFor)));
+    @Override
+    public void asked(List<String> threadIds, long at) {
+        for (String threadId : threadIds) {
+            ThreadClock clock = clock(threadId);
+            if (clock != null) {
+                clock.asked(at);
+            }
         }
+    }
+
+    @Override
+    public void confirmed(List<PauseState> states, long askedAt, Predicate<String> served) {
+        long slept = Sleep.slept();
+        for (PauseState state : states) {
+            ThreadClock clock = clock(state.threadId());
+            if (clock == null) {
+                continue;
+            }
+            clock.apply(state, slept);
+            if (!served.test(state.threadId())) {
+                clock.disconnect(0);
+            }
+            clock.confirmed(askedAt);
+        }
+    }
+
+    @Override
+    public void disconnected(Collection<String> threadIds, PausewatchException error, long silentFor) {
+        for (String threadId : threadIds) {
+            ThreadClock clock = clock(threadId);
+            if (clock != null) {
+                clock.disconnect(silentFor);
+            }
+        }
+    }
+
+    @Override
+    public void disconnectedAgain(Collection<String> threadIds) {
+        disconnected(threadIds, null, 0);
     }
 }

@@ -21,14 +21,12 @@ import java.util.Set;
  * <p>3. A break takes back what was not told yet of its threads: the state after it says more. So at most one break waits, and at most one
  * end of a snapshot.
  *
- * <p>4. Of a watch of all threads only those are remembered that are paused, or not told yet; and since the last break, those that were
- * asked for. After a break nobody asks for those that were never told: the new snapshot names them if they are paused.
- *
- * <p>5. A call that asks for a state may overtake the stream: older states of that thread on the stream are then dropped.
+ * <p>4. Of a watch of all threads only those are remembered that are paused, or not told yet; and since the last break, those that the next
+ * snapshot must name. Those that were never told are not among them: it names them if they are paused.
  *
  * <p>Its lock is its monitor; the callbacks are called without it.
  */
-final class Outbox {
+final class Outbox implements WatchListener {
     /** So many events wait for the reader of all threads before the stream stands. */
     static final int BACKLOG = 10_000;
 
@@ -36,8 +34,6 @@ final class Outbox {
     private final Map<String, Known> threads = new HashMap<>();
     /** What waits to be told, in order: thread ids, and the two tokens. */
     private final Set<Object> waiting = new LinkedHashSet<>();
-    /** The versions that asking has brought since the last break. */
-    private final Map<String, Version> asked = new HashMap<>();
 
     private final Set<String> cutThreads = new LinkedHashSet<>();
     private PausewatchException cutError;
@@ -83,7 +79,8 @@ final class Outbox {
     }
 
     /** Whether so much waits that nothing more should come for now. */
-    synchronized boolean isFull() {
+    @Override
+    public synchronized boolean isFull() {
         return all && waiting.size() >= BACKLOG;
     }
 
@@ -92,47 +89,27 @@ final class Outbox {
         return waiting.size();
     }
 
-    synchronized void add(String threadId) {
+    @Override
+    public synchronized void added(String threadId) {
         threads.putIfAbsent(threadId, new Known());
         expectSnapshot();
     }
 
-    synchronized void remove(String threadId) {
+    @Override
+    public synchronized void removed(String threadId) {
         threads.remove(threadId);
         waiting.remove(threadId);
     }
 
-    /** Takes a state; {@code snapshot}: not a change, so of a thread that was not known it is a first state. */
-    void state(PauseState state, boolean snapshot) {
+    @Override
+    public void state(PauseState state, boolean snapshot) {
         if (put(state, snapshot)) {
             ready();
         }
     }
 
-    /** Takes the answer to a question about one of the {@link #unknown()} threads. */
-    void answer(PauseState state) {
-        if (putAnswer(state)) {
-            ready();
-        }
-    }
-
-    private synchronized boolean putAnswer(PauseState state) {
-        Known thread = threads.get(state.threadId());
-        // Known, or forgotten: the stream has told more since, and goes on by itself.
-        if (thread == null || !thread.disconnected) {
-            return false;
-        }
-        put(state, true);
-        asked.put(state.threadId(), Version.of(state));
-        return true;
-    }
-
     private synchronized boolean put(PauseState state, boolean snapshot) {
         Version version = Version.of(state);
-        Version askedFor = asked.get(state.threadId());
-        if (askedFor != null && version.isNoNews(askedFor)) {
-            return false;
-        }
         Known thread = threads.get(state.threadId());
         if (thread == null) {
             if (!all) {
@@ -152,10 +129,9 @@ final class Outbox {
         return true;
     }
 
-    /** Nothing is known of these threads any more. */
-    synchronized void disconnect(Collection<String> threadIds) {
-        asked.clear();
-        for (String threadId : threadIds) {
+    @Override
+    public synchronized void disconnectedAgain(Collection<String> threadIds) {
+        for (String threadId : all ? List.copyOf(threads.keySet()) : threadIds) {
             Known thread = threads.get(threadId);
             if (thread != null) {
                 thread.disconnected = true;
@@ -170,10 +146,10 @@ final class Outbox {
         expectSnapshot();
     }
 
-    /** Tells that nothing is known of these threads any more, why, and for how many nanoseconds nothing was heard before. */
-    void disconnected(Collection<String> threadIds, PausewatchException error, long silentFor) {
+    @Override
+    public void disconnected(Collection<String> threadIds, PausewatchException error, long silentFor) {
         synchronized (this) {
-            disconnect(threadIds);
+            disconnectedAgain(threadIds);
             if (!all) {
                 cutThreads.addAll(threadIds);
             }
@@ -185,8 +161,17 @@ final class Outbox {
         ready();
     }
 
-    /** All threads have been told; nothing happens if that was said before. */
-    void snapshotComplete() {
+    @Override
+    public void refused(Collection<String> threadIds, PausewatchException error) {
+        if (all) {
+            threadIds.forEach(this::removed);
+        } else {
+            disconnected(threadIds, error, 0);
+        }
+    }
+
+    @Override
+    public void snapshotComplete() {
         synchronized (this) {
             if (!completeDue) {
                 return;
@@ -202,16 +187,12 @@ final class Outbox {
         waiting.remove(Token.SNAPSHOT_COMPLETE);
     }
 
-    /** The threads of which nothing is known. */
-    synchronized List<String> unknown() {
+    @Override
+    public synchronized List<String> unknown() {
         return threads.entrySet().stream()
                 .filter(thread -> thread.getValue().disconnected)
                 .map(Map.Entry::getKey)
                 .toList();
-    }
-
-    synchronized List<String> threadIds() {
-        return List.copyOf(threads.keySet());
     }
 
     /** The next event, if there is one. */
@@ -275,10 +256,6 @@ final class Outbox {
 
     synchronized boolean isReady() {
         return !waiting.isEmpty();
-    }
-
-    synchronized boolean isClosed() {
-        return closed;
     }
 
     synchronized void close() {

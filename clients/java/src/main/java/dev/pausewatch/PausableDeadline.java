@@ -206,7 +206,7 @@ public final class PausableDeadline implements AutoCloseable {
                 now.paused(),
                 now.endedBy().isPresent(),
                 now.endedBy(),
-                stopwatch.isLinked());
+                now.linked());
     }
 
     /** The unpaused time so far. */

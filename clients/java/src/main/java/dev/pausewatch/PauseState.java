@@ -28,10 +28,4 @@ public record PauseState(
         Optional<Duration> pausedFor,
         Optional<Instant> pauseStartTime,
         List<Elicitation> elicitations,
-        long storeEpoch) {
-
-    PauseState withoutElicitations() {
-        return new PauseState(
-                threadId, count, paused, revision, pausedTotal, pausedFor, pauseStartTime, List.of(), storeEpoch);
-    }
-}
+        long storeEpoch) {}

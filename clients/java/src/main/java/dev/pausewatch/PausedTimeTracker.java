@@ -27,11 +27,7 @@ import java.util.concurrent.atomic.AtomicReference;
  * nothing in common with the old one: the paused time so far stays, and grows by the new total, by the time since the last state at most. A
  * server without epochs sends 0, which is compared by total and revision.
  *
- * <p>4. An answer may overtake a state that is on its way: a reopened stream shows at least what the one before has told, not what was asked
- * for meanwhile. Of another epoch, an answer was overtaken if that was the known epoch when the question was put, and a state if the watch
- * has delivered that epoch on the same stream: the epoch has been left since.
- *
- * <p>5. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out, so that it cannot
+ * <p>4. Local time does not run while the machine sleeps, the server's may. Of a pause that spans a sleep the sleep is left out, so that it cannot
  * pay for time that was charged. A state that was sent before the sleep and came after it does not have it in its total yet, so that nothing
  * is left out there, but of the next.
  */
@@ -45,9 +41,7 @@ final class PausedTimeTracker {
     private final long began;
     private final long grace;
     private Last last;
-    /** The latest version that the watch has delivered. */
-    private Optional<Version> heard = Optional.empty();
-    /** When the watch was disconnected, or when the state was last requested instead. */
+    /** When the link was lost. */
     private OptionalLong disconnectedAt;
 
     /** When a stopwatch joined last. */
@@ -65,15 +59,6 @@ final class PausedTimeTracker {
                     || next.version.compareRevision(version) < 0
                     || next.total < total;
         }
-    }
-
-    /** How a state came. */
-    sealed interface Via {
-        /** By the watch; {@code gap}: the first one, or the first one after a break. */
-        record Watch(boolean gap) implements Via {}
-
-        /** By asking, when {@code known} was the latest version: linearizable, so a lower one means lost state. */
-        record Ask(Optional<Version> known) implements Via {}
     }
 
     /** This process's clock: the moment, and how long the machine has slept. */
@@ -140,10 +125,6 @@ final class PausedTimeTracker {
         return last != null && disconnectedAt.isEmpty();
     }
 
-    Optional<Version> version() {
-        return Optional.ofNullable(last).map(known -> known.seen.version);
-    }
-
     /** Even when the link seems to be up, its place is only assumed: the link may be dead, and nobody has noticed. */
     Join join(long now) {
         joinedAt = now;
@@ -175,34 +156,15 @@ final class PausedTimeTracker {
     }
 
     /** Takes a state. Says whether waiters must look again: after a resume, and when what was assumed is corrected. */
-    boolean apply(Now now, Seen seen, Via via) {
-        boolean stale = isStale(seen, via);
-        if (via instanceof Via.Watch) {
-            heard = Optional.of(seen.version);
-        }
-        if (stale) {
-            return via instanceof Via.Watch && heardAgain(now.at);
-        }
+    boolean apply(Now now, Seen seen) {
         boolean assumed = disconnectedAt.isPresent();
         boolean wasPaused = isPaused(now.at);
         Growth with = pausedTimeWith(now, seen);
         long pausedTime = Math.min(with.pausedTime, Math.max(0, now.at - began));
-        if (via instanceof Via.Watch) {
-            disconnectedAt = OptionalLong.empty();
-        } else if (assumed) {
-            disconnectedAt = OptionalLong.of(now.at);
-        }
+        disconnectedAt = OptionalLong.empty();
         settleJoined(now.at, pausedTime);
         last = new Last(seen, now, pausedTime, seen.paused ? with.unsettled : 0);
         return assumed || (wasPaused && !seen.paused);
-    }
-
-    /** The link is up, and the known state is newer than the last one it delivered. Says whether waiters must look again. */
-    private boolean heardAgain(long now) {
-        boolean wasDisconnected = disconnectedAt.isPresent();
-        disconnectedAt = OptionalLong.empty();
-        settleJoined(now, pausedTime(now));
-        return wasDisconnected;
     }
 
     /** Gives those who joined since the last state their place. */
@@ -211,27 +173,6 @@ final class PausedTimeTracker {
             joined.place.set(new Place(at, pausedTime));
             joined = null;
         }
-    }
-
-    private boolean isStale(Seen seen, Via via) {
-        if (last == null) {
-            return false;
-        }
-        Optional<Version> asked = via instanceof Via.Ask ask ? ask.known : Optional.empty();
-        if (!seen.version.isComparableTo(last.seen.version)) {
-            // A new stream: if its state is outdated as well, the end of the stream follows.
-            Optional<Version> left = via instanceof Via.Watch watch && !watch.gap ? heard : asked;
-            return left.isPresent() && left.get().epoch() == seen.version.epoch();
-        }
-        // Revisions rise, and within one pause the total grows.
-        int age = seen.version.compareRevision(last.seen.version);
-        if (age > 0 || (age == 0 && seen.total >= last.seen.total)) {
-            return false;
-        }
-        Optional<Version> bound = via instanceof Via.Watch watch && watch.gap ? heard : asked;
-        return bound.isEmpty()
-                || !bound.get().isComparableTo(seen.version)
-                || seen.version.compareRevision(bound.get()) >= 0;
     }
 
     /** What is pausedTime with a state, and what the machine slept that may be in the next total. */

@@ -1,10 +1,7 @@
 package dev.pausewatch;
 
-import java.util.ArrayList;
-import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
-import java.util.concurrent.TimeUnit;
 import java.util.function.LongConsumer;
 
 /**
@@ -24,11 +21,6 @@ import java.util.function.LongConsumer;
  * <p>Its lock is its monitor, which is taken before its thread's.
  */
 final class Stopwatch {
-    /** Between two questions to a coordinator that cannot be asked; up to twice as long, at random. */
-    private static final long ASK_AGAIN = TimeUnit.MILLISECONDS.toNanos(500);
-    /** However little of the grace is left, a question gets this much time. */
-    private static final long SHORTEST_ASK = TimeUnit.MILLISECONDS.toNanos(250);
-
     private final Timer timer;
     private final Runnable onExpired;
     private final long started;
@@ -51,27 +43,7 @@ final class Stopwatch {
     private final LongConsumer settle = this::settle;
 
     /** All of one moment, in nanoseconds. */
-    record Reading(long wall, long elapsed, boolean paused, Optional<EndedBy> endedBy) {}
-
-    /** What a look finds. */
-    private sealed interface Sight {
-        record Over() implements Sight {}
-
-        /** The limit on wall time is over. */
-        record WallOver() implements Sight {}
-
-        /** A pause of its own: nothing happens by itself. */
-        record Still() implements Sight {}
-
-        /** There is time until then; {@code assumed}: those of which what is known is only assumed. */
-        record Runs(long until, List<ThreadClock> assumed) implements Sight {}
-
-        /** These are paused; of those that are cut off, that counts until {@code validUntil}, the first of them. */
-        record Frozen(List<ThreadClock> paused, OptionalLong validUntil) implements Sight {}
-
-        /** The time ran out at that moment; the coordinator must be asked. */
-        record RanOut(long at) implements Sight {}
-    }
+    record Reading(long wall, long elapsed, boolean paused, Optional<EndedBy> endedBy, boolean linked) {}
 
     /**
      * Runs from now on, under {@code thread}: if that is paused, it starts paused.
@@ -128,7 +100,7 @@ final class Stopwatch {
         Optional<ThreadClock> gone = follows.remove(threadId, timer.now());
         gone.ifPresent(thread -> thread.ignore(settle));
         timer.execute(() -> {
-            gone.ifPresent(this::leave);
+            gone.ifPresent(thread -> thread.leave(look));
             look();
         });
         return gone.isPresent();
@@ -136,10 +108,6 @@ final class Stopwatch {
 
     private synchronized void settle(long now) {
         follows.settle(now);
-    }
-
-    synchronized boolean isLinked() {
-        return follows.isLinked();
     }
 
     /** Ends before its time. */
@@ -152,162 +120,103 @@ final class Stopwatch {
     }
 
     synchronized Reading read() {
+        // First: what is read after it is not older than the state that made the link.
+        boolean linked = follows.isLinked();
         long now = timer.now();
         long pausedTime = follows.pausedTime(now);
         boolean paused = meter.isPaused() || follows.isPaused(now);
-        return new Reading(now - started, meter.elapsed(now, pausedTime), paused, endedBy);
+        return new Reading(now - started, meter.elapsed(now, pausedTime), paused, endedBy, linked);
     }
 
-    private void disarm() {
+    private synchronized void disarm() {
         alarm.cancel();
-        threads().forEach(this::leave);
-    }
-
-    private void leave(ThreadClock thread) {
-        thread.changed().remove(look);
-        thread.answered().remove(look);
-    }
-
-    private synchronized List<ThreadClock> threads() {
-        return follows.all().stream().map(follow -> follow.thread).toList();
+        for (Follows.Follow follow : follows.all()) {
+            follow.thread.leave(look);
+        }
     }
 
     private void look() {
-        disarm();
-        Sight sight = sight();
-        if (sight instanceof Sight.WallOver) {
-            expire(EndedBy.MAX_WALL);
-        } else if (sight instanceof Sight.Still) {
-            wakeAt(OptionalLong.empty(), look);
-        } else if (sight instanceof Sight.Runs runs) {
-            wakeAt(OptionalLong.of(runs.until), look);
-            runs.assumed.forEach(thread -> thread.changed().add(look));
-        } else if (sight instanceof Sight.Frozen frozen) {
-            frozen.paused.forEach(thread -> thread.changed().add(look));
-            wakeAt(frozen.validUntil, look);
-        } else if (sight instanceof Sight.RanOut ranOut) {
-            confirm(ranOut.at);
+        if (isOver()) {
+            onExpired.run();
         }
     }
 
-    private synchronized Sight sight() {
+    /** Whether this look ends it. If not, sees to the next one. */
+    private synchronized boolean isOver() {
+        disarm();
         if (endedBy.isPresent() || stopped) {
-            return new Sight.Over();
+            return false;
         }
         long now = timer.now();
-        if (isWallOver(now)) {
-            return new Sight.WallOver();
+        if (wallEnd.isPresent() && now - wallEnd.getAsLong() >= 0) {
+            endedBy = Optional.of(EndedBy.MAX_WALL);
+            return true;
         }
-        long pausedTime = follows.pausedTime(now);
+        long left = meter.left(now, follows.pausedTime(now));
+        OptionalLong until;
         if (meter.isPaused()) {
-            return new Sight.Still();
-        }
-        List<ThreadClock> paused = new ArrayList<>();
-        List<ThreadClock> assumed = new ArrayList<>();
-        OptionalLong validUntil = OptionalLong.empty();
-        for (ThreadClock thread : threads()) {
-            ThreadClock.Pause pause = thread.pause(now);
-            if (pause.validUntil().isPresent()) {
-                assumed.add(thread);
+            until = OptionalLong.empty();
+        } else if (follows.isPaused(now)) {
+            until = whilePaused(now);
+        } else if (left > 0) {
+            until = OptionalLong.of(now + left);
+            whileAssumed();
+        } else {
+            until = whileUnconfirmed(now + left);
+            if (until.isEmpty() || now - until.getAsLong() >= 0) {
+                endedBy = Optional.of(EndedBy.LIMIT);
+                return true;
             }
+        }
+        wakeAt(until);
+        return false;
+    }
+
+    /** Waits to be told; a pause that cannot be confirmed counts until the moment that is returned. */
+    private OptionalLong whilePaused(long now) {
+        OptionalLong validUntil = OptionalLong.empty();
+        for (Follows.Follow follow : follows.all()) {
+            ThreadClock.Pause pause = follow.thread.pause(now);
             if (pause.paused()) {
-                paused.add(thread);
+                follow.thread.onChange(look);
                 validUntil = earlier(validUntil, pause.validUntil());
             }
         }
-        if (!paused.isEmpty()) {
-            return new Sight.Frozen(paused, validUntil);
-        }
-        long left = meter.left(now, pausedTime);
-        return left > 0 ? new Sight.Runs(now + left, assumed) : new Sight.RanOut(now + left);
+        return validUntil;
     }
 
-    /** Sees to it that the coordinator is asked about every thread, and expires when that is settled. */
-    private void confirm(long ranOut) {
-        List<ThreadClock> threads = threads();
-        for (ThreadClock thread : threads) {
-            if (thread.asked(ranOut) instanceof ThreadClock.Asked.NotYet) {
-                thread.ask();
+    /** What is only assumed may be corrected. */
+    private void whileAssumed() {
+        for (Follows.Follow follow : follows.all()) {
+            if (!follow.thread.isLinked()) {
+                follow.thread.onChange(look);
             }
         }
-        // One is enough to wait for: its end is a look, and so is that of the next.
-        Optional<ThreadClock> waitedFor = threads.stream()
-                .filter(thread -> !(thread.asked(ranOut) instanceof ThreadClock.Asked.Answered))
-                .findFirst();
-        if (waitedFor.isEmpty()) {
-            expire(EndedBy.LIMIT);
-        } else {
-            awaitAnswer(waitedFor.get(), ranOut, ranOut + graceLeft());
-        }
     }
 
-    /** The grace is one budget, whichever thread has used it. */
-    private synchronized long graceLeft() {
-        return follows.all().stream()
-                .mapToLong(follow -> follow.thread.graceLeft(follow.joinedAt))
-                .min()
-                .orElseThrow();
-    }
-
-    private void awaitAnswer(ThreadClock thread, long ranOut, long giveUp) {
-        long now = timer.now();
-        ThreadClock.Asked asked = thread.asked(ranOut);
-        if (asked instanceof ThreadClock.Asked.NotYet) {
-            // A question that began too early is under way; the next one follows it.
-            awaitAnswer(thread, later(giveUp, now + SHORTEST_ASK));
-        } else if (asked instanceof ThreadClock.Asked.UnderWay question) {
-            long enough = question.failed() ? giveUp : later(giveUp, question.began() + SHORTEST_ASK);
-            if (now - enough >= 0) {
-                expire(EndedBy.LIMIT);
-            } else {
-                awaitAnswer(thread, enough);
+    /** Sees to it that the coordinator is asked about every thread; returns until when to wait for that. Empty: it has answered. */
+    private OptionalLong whileUnconfirmed(long ranOut) {
+        // The grace is one budget, whichever thread has used it.
+        long graceLeft = Nanos.MAX;
+        ThreadClock waitedFor = null;
+        for (Follows.Follow follow : follows.all()) {
+            graceLeft = Math.min(graceLeft, follow.thread.graceLeft(follow.joinedAt));
+            if (!follow.thread.isConfirmed(ranOut)) {
+                waitedFor = follow.thread;
+                waitedFor.onAnswer(look);
+                waitedFor.confirm(ranOut);
             }
-        } else if (now - giveUp >= 0) {
-            expire(EndedBy.LIMIT);
-        } else {
-            long again = now + Math.min(giveUp - now, Backoff.jittered(ASK_AGAIN));
-            wakeAt(OptionalLong.of(again), () -> askAgain(thread, giveUp));
         }
+        return waitedFor == null
+                ? OptionalLong.empty()
+                : OptionalLong.of(waitedFor.patience(ranOut, ranOut + graceLeft));
     }
 
-    private void askAgain(ThreadClock thread, long giveUp) {
-        if (timer.now() - giveUp < 0) {
-            thread.ask();
-        }
-        look();
-    }
-
-    private void awaitAnswer(ThreadClock thread, long until) {
-        thread.answered().add(look);
-        wakeAt(OptionalLong.of(until), look);
-    }
-
-    /** Expires, unless it was stopped; by the limit on unpaused time not if a pause of its own has come between. */
-    private void expire(EndedBy by) {
-        synchronized (this) {
-            if (stopped) {
-                return;
-            }
-            if (by == EndedBy.LIMIT && meter.isPaused()) {
-                wakeAt(OptionalLong.empty(), look);
-                return;
-            }
-            endedBy = Optional.of(by);
-        }
-        onExpired.run();
-    }
-
-    private boolean isWallOver(long now) {
-        return wallEnd.isPresent() && now - wallEnd.getAsLong() >= 0;
-    }
-
-    /** Does {@code then} at that moment (empty: never); at the end of the limit on wall time it looks at the latest. */
-    private void wakeAt(OptionalLong moment, Runnable then) {
-        long now = timer.now();
-        if (wallEnd.isPresent() && (moment.isEmpty() || moment.getAsLong() - wallEnd.getAsLong() >= 0)) {
-            alarm = timer.in(Math.max(0, wallEnd.getAsLong() - now), look);
-        } else if (moment.isPresent()) {
-            alarm = timer.in(Math.max(0, moment.getAsLong() - now), then);
+    /** Looks at that moment (empty: never); at the end of the limit on wall time at the latest. */
+    private void wakeAt(OptionalLong moment) {
+        OptionalLong next = earlier(moment, wallEnd);
+        if (next.isPresent()) {
+            alarm = timer.in(Math.max(0, next.getAsLong() - timer.now()), look);
         }
     }
 
@@ -316,9 +225,5 @@ final class Stopwatch {
             return one.isEmpty() ? other : one;
         }
         return one.getAsLong() - other.getAsLong() <= 0 ? one : other;
-    }
-
-    private static long later(long one, long other) {
-        return one - other >= 0 ? one : other;
     }
 }

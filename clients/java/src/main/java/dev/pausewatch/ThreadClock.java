@@ -2,12 +2,10 @@ package dev.pausewatch;
 
 import java.util.LinkedHashSet;
 import java.util.List;
-import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArraySet;
-import java.util.function.Function;
+import java.util.concurrent.TimeUnit;
 import java.util.function.LongConsumer;
 
 /**
@@ -17,61 +15,43 @@ import java.util.function.LongConsumer;
  * <p>1. What changes it, and who waits for that, is on the timer's thread. Its paused time may be read on any: its lock is its monitor, and is taken
  * after a stopwatch's.
  *
- * <p>2. Pausing is one short critical section (and the stopwatches that await other threads too settle their union). Only a resume, a break and its end wake the waiters, and only those who wait for the thread; who waits
- * for a timer is not among them.
+ * <p>2. Pausing is one short critical section (and the stopwatches that await other threads too settle their union). Only a resume, a break and
+ * its end wake the waiters, and only those who wait for the thread; who waits for a timer is not among them.
  *
- * <p>3. At most one call is in flight at a time. An answer counts for a stopwatch only if the question began after its time ran out: an
- * earlier one may have missed an increment that was acknowledged since (G1).
+ * <p>3. An answer counts for a stopwatch only if the question was sent after its time ran out: an earlier one may have missed an increment that
+ * was acknowledged since (G1).
  */
 final class ThreadClock {
-    private static final System.Logger LOG = System.getLogger(ThreadClock.class.getName());
+    /** However little of the grace is left, a question gets this much time. */
+    private static final long SHORTEST_ASK = TimeUnit.MILLISECONDS.toNanos(250);
 
     private final String threadId;
     private final Timer timer;
     private final long grace;
-    private final Function<String, CompletableFuture<PauseState>> get;
+    private final Confirmer confirmer;
     private final PausedTimeTracker tracker;
-    private final Waiters changed = new Waiters();
-    private final Waiters answered = new Waiters();
+    /** Those who are to look again when the thread has changed, and when a question was answered. */
+    private final Set<Runnable> changed = new LinkedHashSet<>();
+
+    private final Set<Runnable> answered = new LinkedHashSet<>();
     /** Those that await other threads too: they settle at every change, before anybody looks. */
     private final Set<LongConsumer> observers = new CopyOnWriteArraySet<>();
 
-    /** When the question under way began. */
-    private OptionalLong underWay = OptionalLong.empty();
-    /** The last one that is over. */
-    private Optional<Over> over = Optional.empty();
+    /** When the question under way was sent. */
+    private OptionalLong askedAt = OptionalLong.empty();
+    /** When the last one that was answered was sent. */
+    private OptionalLong confirmedAt = OptionalLong.empty();
 
-    private record Over(long began, boolean answered) {}
+    /** Asks the coordinator, on the timer's thread. */
+    interface Confirmer {
+        /** Asks about a thread; again on each new stream only if this is called again. */
+        void confirm(String threadId);
 
-    /** What is known about a question that began at some moment or later. */
-    sealed interface Asked {
-        record Answered() implements Asked {}
+        /** Nobody waits for that any more. */
+        void forget(String threadId);
 
-        record Failed() implements Asked {}
-
-        /** It is not over; {@code failed}: one before it failed. */
-        record UnderWay(long began, boolean failed) implements Asked {}
-
-        /** None has begun yet. */
-        record NotYet() implements Asked {}
-    }
-
-    /** Those who are to look again. */
-    static final class Waiters {
-        private final Set<Runnable> waiting = new LinkedHashSet<>();
-
-        void add(Runnable waiter) {
-            waiting.add(waiter);
-        }
-
-        void remove(Runnable waiter) {
-            waiting.remove(waiter);
-        }
-
-        private void wake() {
-            // They come and go while they look.
-            List.copyOf(waiting).forEach(Runnable::run);
-        }
+        /** Whether there is a stream on which an answer may come. */
+        boolean hasStream();
     }
 
     /**
@@ -80,11 +60,11 @@ final class ThreadClock {
      */
     record Pause(boolean paused, OptionalLong validUntil) {}
 
-    ThreadClock(String threadId, Timer timer, long grace, Function<String, CompletableFuture<PauseState>> get) {
+    ThreadClock(String threadId, Timer timer, long grace, Confirmer confirmer) {
         this.threadId = threadId;
         this.timer = timer;
         this.grace = grace;
-        this.get = get;
+        this.confirmer = confirmer;
         this.tracker = new PausedTimeTracker(timer.now(), grace);
     }
 
@@ -113,14 +93,22 @@ final class ThreadClock {
         observers.forEach(observer -> observer.accept(now));
     }
 
-    /** Told when waiters must look again. */
-    Waiters changed() {
-        return changed;
+    /** Calls {@code look} when waiters must look again. */
+    void onChange(Runnable look) {
+        changed.add(look);
     }
 
-    /** Told when a question was answered, or failed. */
-    Waiters answered() {
-        return answered;
+    /** Calls {@code look} when a question was answered, or its stream is lost. */
+    void onAnswer(Runnable look) {
+        answered.add(look);
+    }
+
+    /** Calls {@code look} no more. */
+    void leave(Runnable look) {
+        changed.remove(look);
+        if (answered.remove(look) && answered.isEmpty()) {
+            confirmer.forget(threadId);
+        }
     }
 
     /** The paused time so far. */
@@ -149,62 +137,68 @@ final class ThreadClock {
         synchronized (this) {
             wake = tracker.disconnect(now, now - silentFor);
         }
+        askedAt = OptionalLong.empty();
         if (wake) {
-            changed.wake();
+            wake(changed);
         }
+        wake(answered);
     }
 
-    /** Takes a state. */
-    void apply(PauseState state, PausedTimeTracker.Via via) {
+    /** Takes a state; {@code slept}: how long the machine has slept by now. */
+    void apply(PauseState state, long slept) {
         PausedTimeTracker.Seen seen =
                 new PausedTimeTracker.Seen(Version.of(state), state.paused(), Nanos.of(state.pausedTotal()));
-        long slept = Sleep.slept();
         long now;
         boolean wake;
         synchronized (this) {
             now = timer.now();
-            wake = tracker.apply(new PausedTimeTracker.Now(now, slept), seen, via);
+            wake = tracker.apply(new PausedTimeTracker.Now(now, slept), seen);
         }
         settle(now);
         if (wake) {
-            changed.wake();
+            wake(changed);
         }
     }
 
-    /** What became of a question that began at {@code since} or later. */
-    Asked asked(long since) {
-        Optional<Over> late = over.filter(last -> last.began - since >= 0);
-        if (late.isPresent() && late.get().answered) {
-            return new Asked.Answered();
-        }
-        if (underWay.isPresent() && underWay.getAsLong() - since >= 0) {
-            return new Asked.UnderWay(underWay.getAsLong(), late.isPresent());
-        }
-        return late.isPresent() ? new Asked.Failed() : new Asked.NotYet();
+    /** Whether the coordinator has answered a question that was sent at {@code since} or later. */
+    boolean isConfirmed(long since) {
+        return confirmedAt.isPresent() && confirmedAt.getAsLong() - since >= 0;
     }
 
-    /** Asks the coordinator, unless a question is under way; for whom that one began too early asks again when it is over. */
-    void ask() {
-        if (underWay.isPresent()) {
-            return;
+    /** Sees to it that the coordinator is asked, now or as soon as the question under way is answered. */
+    void confirm(long since) {
+        if (askedAt.isEmpty() || askedAt.getAsLong() - since < 0) {
+            confirmer.confirm(threadId);
         }
-        long began = timer.now();
-        underWay = OptionalLong.of(began);
-        PausedTimeTracker.Via via;
-        synchronized (this) {
-            via = new PausedTimeTracker.Via.Ask(tracker.version());
-        }
-        get.apply(threadId).whenCompleteAsync((state, thrown) -> questionOver(began, via, state, thrown), timer);
     }
 
-    private void questionOver(long began, PausedTimeTracker.Via via, PauseState state, Throwable thrown) {
-        if (thrown == null) {
-            apply(state, via);
-        } else {
-            LOG.log(System.Logger.Level.DEBUG, "could not ask for a thread before an expiry", thrown);
+    /**
+     * Until when to wait for the answer about a time that was over at {@code ranOut}: as long as {@code giveUp}; while there is a stream, a question
+     * gets its least time.
+     */
+    long patience(long ranOut, long giveUp) {
+        if (!confirmer.hasStream()) {
+            return giveUp;
         }
-        over = Optional.of(new Over(began, thrown == null));
-        underWay = OptionalLong.empty();
-        answered.wake();
+        boolean asked = askedAt.isPresent() && askedAt.getAsLong() - ranOut > 0;
+        long least = (asked ? askedAt.getAsLong() : ranOut) + SHORTEST_ASK;
+        return giveUp - least >= 0 ? giveUp : least;
+    }
+
+    /** A question was sent. */
+    void asked(long at) {
+        askedAt = OptionalLong.of(at);
+    }
+
+    /** The question that was sent at that moment is answered, and its state was applied. */
+    void confirmed(long at) {
+        askedAt = OptionalLong.empty();
+        confirmedAt = OptionalLong.of(at);
+        wake(answered);
+    }
+
+    private static void wake(Set<Runnable> waiters) {
+        // They come and go while they look.
+        List.copyOf(waiters).forEach(Runnable::run);
     }
 }

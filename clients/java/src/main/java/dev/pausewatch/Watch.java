@@ -17,12 +17,12 @@ import java.util.Optional;
  */
 public final class Watch implements Iterable<WatchEvent>, AutoCloseable {
     private final Outbox outbox;
-    private final WatchSet set;
+    private final WatchLink link;
     private final Runnable onClose;
 
-    Watch(Outbox outbox, WatchSet set, Runnable onClose) {
+    Watch(Outbox outbox, WatchLink link, Runnable onClose) {
         this.outbox = outbox;
-        this.set = set;
+        this.link = link;
         this.onClose = onClose;
     }
 
@@ -47,12 +47,12 @@ public final class Watch implements Iterable<WatchEvent>, AutoCloseable {
      * @throws InvalidFieldException no thread can have this id
      */
     public void add(String threadId) {
-        set.add(ThreadIds.checked(threadId));
+        link.add(ThreadIds.checked(threadId));
     }
 
     /** Watches one thread less; what was not told of it yet is dropped. Nothing happens if all are watched. */
     public void remove(String threadId) {
-        set.remove(threadId);
+        link.remove(threadId);
     }
 
     /** The events to come. {@code hasNext} waits for the next one, and is false when the watch is closed. */
@@ -83,7 +83,7 @@ public final class Watch implements Iterable<WatchEvent>, AutoCloseable {
     @Override
     public void close() {
         outbox.close();
-        set.close();
+        link.close();
         onClose.run();
     }
 

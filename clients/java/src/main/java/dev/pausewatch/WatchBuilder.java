@@ -46,9 +46,10 @@ public final class WatchBuilder {
     }
 
     private Watch open(Outbox outbox) {
-        WatchSet set = core.watchSet(outbox, all, includeElicitations, patience);
-        Watch watch = core.opened(closed -> new Watch(outbox, set, closed));
-        threadIds.forEach(set::add);
+        WatchLink link = core.link(outbox, all, includeElicitations, patience);
+        outbox.onRoom(link::readOn);
+        Watch watch = core.opened(closed -> new Watch(outbox, link, closed));
+        threadIds.forEach(link::add);
         return watch;
     }
 }

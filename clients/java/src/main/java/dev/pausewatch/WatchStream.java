@@ -1,16 +1,19 @@
 package dev.pausewatch;
 
+import dev.pausewatch.v1.Confirmation;
 import dev.pausewatch.v1.ElicitationServiceGrpc;
-import dev.pausewatch.v1.WatchPauseStateRequest;
-import dev.pausewatch.v1.WatchPauseStateResponse;
+import dev.pausewatch.v1.Refusal;
+import dev.pausewatch.v1.WatchRequest;
+import dev.pausewatch.v1.WatchResponse;
 import io.grpc.CallOptions;
 import io.grpc.ClientCall;
 import io.grpc.Status;
-import io.grpc.StatusRuntimeException;
 import io.grpc.stub.ClientCallStreamObserver;
 import io.grpc.stub.ClientCalls;
 import io.grpc.stub.ClientResponseObserver;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -18,12 +21,14 @@ import java.util.concurrent.TimeUnit;
  *
  * <p>1. A stream without a message for two heartbeats counts as dead, even if TCP reports no error; before its first message, one deadline of a call is enough.
  *
- * <p>2. It breaks once, and says nothing afterwards; cancelled, it says nothing at all.
+ * <p>2. While it owes an answer that a timeout waits for, it is dead after a shorter silence.
  *
- * <p>3. While its reader has no room, it stands: it asks for no message, and is not silent but unheard. That its connection lives is seen by the
+ * <p>3. It breaks once, and says nothing afterwards; cancelled, it says nothing at all.
+ *
+ * <p>4. While its reader has no room, it stands: it asks for no message, and is not silent but unheard. That its connection lives is seen by the
  * pings meanwhile.
  */
-final class WatchStream implements ClientResponseObserver<WatchPauseStateRequest, WatchPauseStateResponse> {
+final class WatchStream implements ClientResponseObserver<WatchRequest, WatchResponse> {
     /**
      * The time within which the server promises a heartbeat. A connection that ends after a longer silence was dead during it: its end is what a
      * ping without an answer, or this library, has made of the silence.
@@ -36,23 +41,39 @@ final class WatchStream implements ClientResponseObserver<WatchPauseStateRequest
     private final Connection connection;
     private final Timer timer;
     private final Reader reader;
-    private ClientCall<WatchPauseStateRequest, WatchPauseStateResponse> call;
-    private ClientCallStreamObserver<WatchPauseStateRequest> messages;
+    private ClientCall<WatchRequest, WatchResponse> call;
+    private ClientCallStreamObserver<WatchRequest> messages;
     private boolean stands;
     private long heard;
     private long patience;
+    /** Since when it owes an answer, and how long it may be silent then. */
+    private long owedSince;
+
+    private long owedPatience = Nanos.MAX;
+    private boolean lastChance;
     private Timer.Alarm silence = Timer.Alarm.NONE;
     private boolean over;
 
     /** Who is told. */
     interface Reader {
-        void state(WatchStream stream, PauseState state);
+        void state(PauseState state);
 
-        /** Each thread was told once since the stream was opened. */
-        void complete(WatchStream stream);
+        /** Some of the states that the request asks for. */
+        void confirmed(List<PauseState> states);
 
-        /** The stream broke, or could not be opened; {@code silentFor}: nanoseconds since its last message, if it died in silence. */
-        void broken(WatchStream stream, PausewatchException error, long silentFor);
+        /** The request is answered. */
+        void answered();
+
+        /** The request was refused. */
+        void refused(Refusal refusal);
+
+        /**
+         * The stream broke, or could not be opened.
+         *
+         * @param silentFor nanoseconds since its last message, if it died in silence
+         * @param owesAnswer it was given up because it owed an answer
+         */
+        void broken(PausewatchException error, long silentFor, boolean owesAnswer);
 
         /** Whether more should come now; if not, {@link WatchStream#readOn} is called when there is. */
         boolean hasRoom();
@@ -65,14 +86,33 @@ final class WatchStream implements ClientResponseObserver<WatchPauseStateRequest
     }
 
     /** Opens it; {@code firstAnswer} is how long that may take. */
-    void open(WatchPauseStateRequest request, Duration firstAnswer) {
+    void open(Duration firstAnswer) {
         patience = Nanos.of(firstAnswer);
         heard = timer.now();
         listen();
         call = connection
                 .channel()
-                .newCall(ElicitationServiceGrpc.getWatchPauseStateMethod(), CallOptions.DEFAULT.withExecutor(timer));
-        ClientCalls.asyncServerStreamingCall(call, request, this);
+                .newCall(ElicitationServiceGrpc.getWatchMethod(), CallOptions.DEFAULT.withExecutor(timer));
+        ClientCalls.asyncBidiStreamingCall(call, this);
+    }
+
+    void send(WatchRequest request) {
+        messages.onNext(request);
+    }
+
+    /** It owes an answer: from now on a silence of {@code nanos} is too long. Does nothing if it owes one already. */
+    void hurry(long nanos) {
+        if (owedPatience == Nanos.MAX) {
+            owedSince = timer.now();
+            owedPatience = nanos;
+            silence.cancel();
+            listen();
+        }
+    }
+
+    /** It owes no answer any more. */
+    void calm() {
+        owedPatience = Nanos.MAX;
     }
 
     /** There is room again. */
@@ -92,21 +132,23 @@ final class WatchStream implements ClientResponseObserver<WatchPauseStateRequest
     }
 
     @Override
-    public void beforeStart(ClientCallStreamObserver<WatchPauseStateRequest> messages) {
+    public void beforeStart(ClientCallStreamObserver<WatchRequest> messages) {
         this.messages = messages;
         messages.disableAutoRequestWithInitial(1);
     }
 
     @Override
-    public void onNext(WatchPauseStateResponse message) {
+    public void onNext(WatchResponse message) {
         if (over) {
             return;
         }
         heard = timer.now();
         patience = SILENCE_NANOS;
         switch (message.getEventCase()) {
-            case PAUSE_STATE -> reader.state(this, Wire.state(message.getPauseState()));
-            case SNAPSHOT_COMPLETE -> reader.complete(this);
+            case PAUSE_STATE -> reader.state(Wire.state(message.getPauseState()));
+            case SNAPSHOT_COMPLETE -> reader.answered();
+            case CONFIRMATION -> reader.confirmed(confirmed(message.getConfirmation()));
+            case REFUSAL -> reader.refused(message.getRefusal());
             // An event of a newer server is a sign of life.
             case HEARTBEAT, EVENT_NOT_SET -> {}
         }
@@ -123,32 +165,50 @@ final class WatchStream implements ClientResponseObserver<WatchPauseStateRequest
 
     @Override
     public void onError(Throwable thrown) {
-        broken(thrown);
+        fail(Failure.of(thrown));
     }
 
     @Override
     public void onCompleted() {
-        broken(unavailable("the watch ended"));
+        fail(Failure.made(Status.UNAVAILABLE, "the watch ended", null));
+    }
+
+    /** It is of no use any more. */
+    void fail(PausewatchException error) {
+        broken(error, false);
     }
 
     private void listen() {
-        long left = heard + patience - timer.now();
+        long owedLeft = Math.max(heard - timer.now(), owedSince - timer.now()) + owedPatience;
+        long left = Math.min(heard + patience - timer.now(), owedLeft);
         if (left > 0) {
+            lastChance = false;
             silence = timer.in(left, this::listen);
+        } else if (!lastChance) {
+            // This process may have been late itself: what has come by now is heard first.
+            lastChance = true;
+            silence = timer.in(0, this::listen);
         } else {
-            broken(unavailable("the watch was silent for " + Nanos.text(Duration.ofNanos(patience))));
+            boolean owes = owedLeft <= 0;
+            String silent = Nanos.text(Duration.ofNanos(owes ? owedPatience : patience));
+            connection.leave();
+            broken(Failure.made(Status.UNAVAILABLE, "the watch was silent for " + silent, null), owes);
         }
     }
 
-    private void broken(Throwable thrown) {
+    private void broken(PausewatchException error, boolean owesAnswer) {
         if (!over) {
             cancel();
             long silentFor = stands ? 0 : timer.now() - heard;
-            reader.broken(this, Failure.of(thrown), silentFor >= HEARTBEAT_NANOS ? silentFor : 0);
+            reader.broken(error, silentFor >= HEARTBEAT_NANOS ? silentFor : 0, owesAnswer);
         }
     }
 
-    private static StatusRuntimeException unavailable(String text) {
-        return new StatusRuntimeException(Status.UNAVAILABLE.withDescription(text));
+    private static List<PauseState> confirmed(Confirmation confirmation) {
+        List<PauseState> states = new ArrayList<>(confirmation.getPauseStatesCount());
+        for (dev.pausewatch.v1.PauseState state : confirmation.getPauseStatesList()) {
+            states.add(Wire.state(state));
+        }
+        return states;
     }
 }

@@ -1,19 +1,16 @@
 package dev.pausewatch;
 
-import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
-import static org.junit.jupiter.api.Assertions.fail;
 
+import com.google.gson.JsonObject;
 import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.util.stream.Stream;
+import java.util.function.Consumer;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.CsvSource;
-import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 class AddressTest {
@@ -65,24 +62,35 @@ class AddressTest {
         assertTrue(error.startsWith("address \"" + given + "\": "), error);
     }
 
-    /** The cases that all clients read: what is expected, one space, the value. */
-    static Stream<Arguments> cases() throws IOException {
-        return Files.readAllLines(Path.of("../scenarios/addresses.txt")).stream()
-                .filter(line -> !line.startsWith("#") && !line.isEmpty())
-                .map(line -> line.split(" ", 2))
-                .map(line -> Arguments.of(line[0], line[1]));
+    @Test
+    void theSharedVectors() throws IOException {
+        JsonObject vectors = Vectors.known(
+                Vectors.file("addresses.json"),
+                "about",
+                "addresses_taken",
+                "addresses_refused",
+                "tokens_taken",
+                "tokens_refused");
+        each(
+                vectors,
+                "addresses_taken",
+                address -> Config.builder().address(address).build());
+        each(vectors, "tokens_taken", token -> Config.builder().token(token).build());
+        each(vectors, "addresses_refused", address -> {
+            Config.Builder config = Config.builder().address(address);
+            assertThrows(ConfigException.class, config::build, address);
+        });
+        each(vectors, "tokens_refused", token -> {
+            Config.Builder config = Config.builder().token(token);
+            String error =
+                    assertThrows(ConfigException.class, config::build, token).getMessage();
+            assertFalse(!token.isEmpty() && error.contains(token), error);
+        });
     }
 
-    @ParameterizedTest
-    @MethodSource("cases")
-    void addressesAndTokensAreTakenAsByEveryClient(String expected, String value) {
-        Config.Builder config = Config.builder();
-        Config.Builder given = expected.startsWith("token-") ? config.token(value) : config.address(value);
-        switch (expected) {
-            case "accept", "token-accept" -> assertDoesNotThrow(given::build);
-            case "refuse", "token-refuse" -> assertThrows(ConfigException.class, given::build);
-            default -> fail("what is " + expected + "?");
-        }
+    private static void each(JsonObject vectors, String key, Consumer<String> test) {
+        assertFalse(vectors.getAsJsonArray(key).isEmpty());
+        vectors.getAsJsonArray(key).forEach(value -> test.accept(value.getAsString()));
     }
 
     @ParameterizedTest

@@ -4,15 +4,12 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.grpc.Status;
 import java.time.Duration;
 import java.util.HashMap;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
 
 /** A stopwatch of thread "t", with a limit of 10 s, that awaits "child". */
@@ -20,8 +17,7 @@ class AwaitThreadTest {
     /** Threads that are heard from the beginning. */
     private static final class Family {
         final ManualTimer timer = new ManualTimer();
-        /** Questions that wait for their answer. */
-        final Map<String, CompletableFuture<PauseState>> questions = new LinkedHashMap<>();
+        final Questions questions = new Questions(timer);
 
         final long grace;
         final Map<String, ThreadClock> threads = new HashMap<>();
@@ -32,18 +28,13 @@ class AwaitThreadTest {
         }
 
         ThreadClock silent(String threadId) {
-            return threads.computeIfAbsent(
-                    threadId,
-                    id -> new ThreadClock(id, timer, grace, asked -> {
-                        questions.put(asked, new CompletableFuture<>());
-                        return questions.get(asked);
-                    }));
+            return threads.computeIfAbsent(threadId, id -> new ThreadClock(id, timer, grace, questions));
         }
 
         ThreadClock thread(String threadId) {
             if (!threads.containsKey(threadId)) {
                 silent(threadId);
-                told(threadId, false, 0, true);
+                told(threadId, false, 0);
             }
             return threads.get(threadId);
         }
@@ -71,13 +62,9 @@ class AwaitThreadTest {
                     1);
         }
 
-        void told(String threadId, boolean paused, double total, boolean gap) {
-            silent(threadId).apply(state(threadId, paused, total), new PausedTimeTracker.Via.Watch(gap));
-            timer.settle();
-        }
-
         void told(String threadId, boolean paused, double total) {
-            told(threadId, paused, total, false);
+            silent(threadId).apply(state(threadId, paused, total), 0);
+            timer.settle();
         }
 
         void disconnect() {
@@ -86,11 +73,19 @@ class AwaitThreadTest {
         }
 
         void answer(Set<String> paused) {
-            List<String> asked = List.copyOf(questions.keySet());
-            for (String threadId : asked) {
-                questions.remove(threadId).complete(state(threadId, paused.contains(threadId), 0));
-                timer.settle();
+            for (String threadId : List.copyOf(questions.waiting())) {
+                // A pause of the one before may have settled it.
+                if (questions.waiting().contains(threadId)) {
+                    answer(threadId, paused.contains(threadId));
+                }
             }
+        }
+
+        void answer(String threadId, boolean paused) {
+            long asked = questions.send(threads.get(threadId));
+            threads.get(threadId).apply(state(threadId, paused, 0), 0);
+            threads.get(threadId).confirmed(asked);
+            timer.settle();
         }
 
         void advance(double seconds) {
@@ -137,7 +132,7 @@ class AwaitThreadTest {
         Family family = new Family(30);
         Stopwatch stopwatch = family.start("t", "child", "other");
         family.advance(10);
-        assertEquals(Set.of("t", "child", "other"), family.questions.keySet());
+        assertEquals(Set.of("t", "child", "other"), family.questions.waiting());
         family.answer(Set.of("child"));
         assertFalse(hasExpired(stopwatch));
         assertTrue(stopwatch.read().paused());
@@ -161,7 +156,7 @@ class AwaitThreadTest {
         assertTrue(stopwatch.unawaitThread("child"));
         family.advance(9);
         assertRead(stopwatch, false, 10);
-        assertEquals(Set.of("t"), family.questions.keySet());
+        assertEquals(Set.of("t"), family.questions.waiting());
         family.answer(Set.of());
         assertTrue(hasExpired(stopwatch));
     }
@@ -189,8 +184,8 @@ class AwaitThreadTest {
             family.told("child", false, 2);
             family.disconnect();
             family.advance(60);
-            family.told("t", false, each[0], true);
-            family.told("child", false, 2 + each[1], true);
+            family.told("t", false, each[0]);
+            family.told("child", false, 2 + each[1]);
             assertRead(stopwatch, false, 1 + 60 - each[2]);
         }
     }
@@ -205,8 +200,8 @@ class AwaitThreadTest {
         family.advance(30);
         family.disconnect();
         family.advance(2);
-        family.told("t", false, 30, true);
-        family.told("child", false, 30, true);
+        family.told("t", false, 30);
+        family.told("child", false, 30);
         assertRead(stopwatch, false, 3);
     }
 
@@ -222,8 +217,8 @@ class AwaitThreadTest {
         stopwatch.awaitThread(family.silent("child"));
         family.disconnect();
         family.advance(15);
-        family.told("t", false, 30, true);
-        family.told("child", false, 10, true);
+        family.told("t", false, 30);
+        family.told("child", false, 10);
         assertRead(stopwatch, false, 5);
     }
 
@@ -251,12 +246,9 @@ class AwaitThreadTest {
         family.advance(10);
         for (double waited = 0; waited < 5; waited += 0.25) {
             assertFalse(hasExpired(stopwatch));
-            CompletableFuture<PauseState> question = family.questions.remove("child");
-            if (question != null) {
-                question.completeExceptionally(Failure.made(Status.UNAVAILABLE, "away", null));
+            if (family.questions.waiting().contains("t")) {
+                family.answer("t", false);
             }
-            family.timer.settle();
-            family.answer(Set.of());
             family.advance(0.25);
         }
         assertTrue(hasExpired(stopwatch));

@@ -8,11 +8,14 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
 import dev.pausewatch.v1.IncrementElicitationRequest;
 import dev.pausewatch.v1.IncrementElicitationResponse;
 import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -128,6 +131,30 @@ class CallsTest {
     }
 
     @Test
+    void theSharedVectors() throws IOException, InterruptedException {
+        for (JsonObject each : Vectors.cases("retries.json")) {
+            Vectors.known(each, "name", "code", "reason", "limit", "retry_after_ms", "repeated", "pauses_ms");
+            String name = each.get("name").getAsString();
+            StatusRuntimeException error = FailureTest.error(each);
+            server.onIncrement = (number, answer) -> answer.onError(error);
+            WaitingTimer timer = new WaitingTimer();
+            CompletableFuture<IncrementResult> call = call(timer, Integer.MAX_VALUE);
+            if (each.get("repeated").getAsBoolean()) {
+                for (JsonElement pause : each.getAsJsonArray("pauses_ms")) {
+                    double least = pause.getAsJsonArray().get(0).getAsDouble();
+                    double most = pause.getAsJsonArray().get(1).getAsDouble();
+                    double passed = timer.pass();
+                    assertTrue(passed >= least && passed <= most, name + ": " + passed + " ms");
+                }
+                call.cancel(false);
+            } else {
+                assertThrows(CompletionException.class, call::join, name);
+                assertTrue(timer.waits.isEmpty(), name);
+            }
+        }
+    }
+
+    @Test
     void g4WhoCallsTooOftenWaitsAsToldAndTriesAgainWithTheSameRequestId() throws InterruptedException {
         server.onIncrement = (number, answer) -> {
             if (number < 3) {
@@ -170,17 +197,6 @@ class CallsTest {
         timer.pass();
         assertEquals("calls-per-second", limitExceeded(call).limit());
         assertEquals(2, server.increments.size());
-    }
-
-    @Test
-    void aLimitThatIsMetUntilSomethingClosesIsNotTriedAgain() {
-        server.onIncrement = (number, answer) ->
-                answer.onError(FailureTest.exceeded("open-elicitations-per-caller", Duration.ofSeconds(1)));
-        WaitingTimer timer = new WaitingTimer();
-        assertEquals(
-                "open-elicitations-per-caller", limitExceeded(call(timer, 10)).limit());
-        assertTrue(timer.waits.isEmpty());
-        assertEquals(1, server.increments.size());
     }
 
     /** A refusal with details that nobody can read. */

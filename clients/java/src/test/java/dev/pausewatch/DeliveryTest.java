@@ -27,7 +27,7 @@ class DeliveryTest {
                 },
                 executor::add);
         outbox.onReady(delivery::ready);
-        outbox.add("t");
+        outbox.added("t");
     }
 
     private void state(long revision) {
@@ -104,7 +104,7 @@ class DeliveryTest {
             task.run();
         });
         outbox.onReady(delivery::ready);
-        outbox.add("t");
+        outbox.added("t");
         state(1);
         refuses.set(false);
         state(2);

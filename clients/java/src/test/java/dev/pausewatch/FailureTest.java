@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.gson.JsonObject;
 import com.google.protobuf.Any;
 import com.google.rpc.ErrorInfo;
 import com.google.rpc.RetryInfo;
@@ -49,6 +50,29 @@ class FailureTest {
             com.google.protobuf.Duration delay = com.google.protobuf.Duration.newBuilder()
                     .setSeconds(retryDelay.getSeconds())
                     .setNanos(retryDelay.getNano())
+                    .build();
+            status.addDetails(
+                    Any.pack(RetryInfo.newBuilder().setRetryDelay(delay).build()));
+        }
+        return StatusProto.toStatusRuntimeException(status.build());
+    }
+
+    /** What a call of the shared vectors ends with. */
+    static StatusRuntimeException error(JsonObject vector) {
+        com.google.rpc.Status.Builder status = com.google.rpc.Status.newBuilder()
+                .setCode(Status.Code.valueOf(vector.get("code").getAsString()).value());
+        if (vector.has("reason")) {
+            ErrorInfo.Builder info = ErrorInfo.newBuilder()
+                    .setReason(vector.get("reason").getAsString())
+                    .setDomain("pausewatch");
+            if (vector.has("limit")) {
+                info.putMetadata("limit", vector.get("limit").getAsString());
+            }
+            status.addDetails(Any.pack(info.build()));
+        }
+        if (vector.has("retry_after_ms")) {
+            com.google.protobuf.Duration delay = com.google.protobuf.Duration.newBuilder()
+                    .setSeconds(vector.get("retry_after_ms").getAsLong() / 1_000)
                     .build();
             status.addDetails(
                     Any.pack(RetryInfo.newBuilder().setRetryDelay(delay).build()));

@@ -1,13 +1,15 @@
 package dev.pausewatch;
 
+import dev.pausewatch.v1.Confirmation;
 import dev.pausewatch.v1.ElicitationServiceGrpc;
 import dev.pausewatch.v1.GetPauseStateRequest;
 import dev.pausewatch.v1.GetPauseStateResponse;
 import dev.pausewatch.v1.IncrementElicitationRequest;
 import dev.pausewatch.v1.IncrementElicitationResponse;
+import dev.pausewatch.v1.Refusal;
 import dev.pausewatch.v1.SnapshotComplete;
-import dev.pausewatch.v1.WatchPauseStateRequest;
-import dev.pausewatch.v1.WatchPauseStateResponse;
+import dev.pausewatch.v1.WatchRequest;
+import dev.pausewatch.v1.WatchResponse;
 import io.grpc.InsecureServerCredentials;
 import io.grpc.Metadata;
 import io.grpc.Server;
@@ -15,6 +17,7 @@ import io.grpc.ServerCall;
 import io.grpc.ServerCallHandler;
 import io.grpc.ServerCredentials;
 import io.grpc.ServerInterceptor;
+import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.grpc.netty.shaded.io.grpc.netty.NettyServerBuilder;
 import io.grpc.stub.ServerCallStreamObserver;
@@ -22,6 +25,7 @@ import io.grpc.stub.StreamObserver;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.InetSocketAddress;
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -46,21 +50,74 @@ final class FakeServer implements AutoCloseable {
     private int port;
 
     /** A stream that a client has opened. */
-    record WatchCall(WatchPauseStateRequest request, ServerCallStreamObserver<WatchPauseStateResponse> observer) {
+    static final class WatchCall {
+        private final BlockingQueue<WatchRequest> requests = new LinkedBlockingQueue<>();
+        private final ServerCallStreamObserver<WatchResponse> observer;
+        private int answered;
+
+        WatchCall(ServerCallStreamObserver<WatchResponse> observer) {
+            this.observer = observer;
+        }
+
+        ServerCallStreamObserver<WatchResponse> observer() {
+            return observer;
+        }
+
+        /** The next request. */
+        WatchRequest request() throws InterruptedException {
+            WatchRequest request = requests.poll(10, TimeUnit.SECONDS);
+            if (request == null) {
+                throw new AssertionError("nothing was requested");
+            }
+            return request;
+        }
+
+        /** Whether there was no further request. */
+        boolean isQuiet() {
+            return requests.isEmpty();
+        }
+
         void state(String threadId, long revision) {
             state(threadId, revision, false);
         }
 
         void state(String threadId, long revision, boolean paused) {
-            observer.onNext(WatchPauseStateResponse.newBuilder()
+            observer.onNext(WatchResponse.newBuilder()
                     .setPauseState(FakeServer.state(threadId, revision, paused))
                     .build());
         }
 
+        /** The request is answered. */
         void complete() {
-            observer.onNext(WatchPauseStateResponse.newBuilder()
-                    .setSnapshotComplete(SnapshotComplete.getDefaultInstance())
+            answered++;
+            observer.onNext(WatchResponse.newBuilder()
+                    .setSnapshotComplete(SnapshotComplete.newBuilder().setRequests(answered))
                     .build());
+        }
+
+        /** Answers the next request, which is to confirm threads: they are as {@code confirmed} says. */
+        List<String> confirm(Function<String, dev.pausewatch.v1.PauseState> confirmed) throws InterruptedException {
+            List<String> threadIds = request().getConfirmList();
+            Confirmation.Builder confirmation = Confirmation.newBuilder();
+            threadIds.forEach(threadId -> confirmation.addPauseStates(confirmed.apply(threadId)));
+            observer.onNext(
+                    WatchResponse.newBuilder().setConfirmation(confirmation).build());
+            complete();
+            return threadIds;
+        }
+
+        void refuse(Status.Code code, String reason, Duration retryAfter, String... threadIds) {
+            answered++;
+            Refusal refusal = Refusal.newBuilder()
+                    .setRequest(answered)
+                    .setCode(code.value())
+                    .setReason(reason)
+                    .addAllThreadIds(List.of(threadIds))
+                    .setRetryAfter(com.google.protobuf.Duration.newBuilder()
+                            .setSeconds(retryAfter.getSeconds())
+                            .setNanos(retryAfter.getNano()))
+                    .build();
+            observer.onNext(WatchResponse.newBuilder().setRefusal(refusal).build());
         }
     }
 
@@ -170,11 +227,23 @@ final class FakeServer implements AutoCloseable {
         }
 
         @Override
-        public void watchPauseState(WatchPauseStateRequest request, StreamObserver<WatchPauseStateResponse> observer) {
-            ServerCallStreamObserver<WatchPauseStateResponse> stream =
-                    (ServerCallStreamObserver<WatchPauseStateResponse>) observer;
+        public StreamObserver<WatchRequest> watch(StreamObserver<WatchResponse> observer) {
+            ServerCallStreamObserver<WatchResponse> stream = (ServerCallStreamObserver<WatchResponse>) observer;
             stream.setOnCancelHandler(() -> {});
-            watches.add(new WatchCall(request, stream));
+            WatchCall call = new WatchCall(stream);
+            watches.add(call);
+            return new StreamObserver<>() {
+                @Override
+                public void onNext(WatchRequest request) {
+                    call.requests.add(request);
+                }
+
+                @Override
+                public void onError(Throwable cancelled) {}
+
+                @Override
+                public void onCompleted() {}
+            };
         }
     }
 }

@@ -6,7 +6,6 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
 
 /** A stopwatch with a limit of 10 s that joins a thread which is assumed to have been paused for 50 s, cut off. */
@@ -15,7 +14,7 @@ class FollowTest {
     private static final class Joining {
         final ManualTimer timer = new ManualTimer();
         final ThreadClock thread =
-                new ThreadClock("t", timer, Duration.ofHours(1).toNanos(), threadId -> new CompletableFuture<>());
+                new ThreadClock("t", timer, Duration.ofHours(1).toNanos(), new Questions(timer));
         final Follows.Follow follow;
         final Meter meter;
 
@@ -38,7 +37,7 @@ class FollowTest {
                     Optional.empty(),
                     List.of(),
                     1);
-            thread.apply(state, new PausedTimeTracker.Via.Watch(true));
+            thread.apply(state, 0);
         }
 
         void advance(long seconds) {

@@ -2,14 +2,11 @@ package dev.pausewatch;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import io.grpc.Status;
 import java.time.Duration;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Deque;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.CompletableFuture;
+import java.util.Set;
 import org.junit.jupiter.api.Test;
 
 /** The limit on wall time, which no pause and no question extends. */
@@ -17,12 +14,8 @@ class MaxWallTest {
     private static final Optional<EndedBy> BY_MAX_WALL = Optional.of(EndedBy.MAX_WALL);
 
     private final ManualTimer timer = new ManualTimer();
-    private final Deque<CompletableFuture<PauseState>> questions = new ArrayDeque<>();
-    private final ThreadClock thread = new ThreadClock("t", timer, s(30).toNanos(), threadId -> {
-        CompletableFuture<PauseState> question = new CompletableFuture<>();
-        questions.add(question);
-        return question;
-    });
+    private final Questions questions = new Questions(timer);
+    private final ThreadClock thread = new ThreadClock("t", timer, s(30).toNanos(), questions);
     private final List<EndedBy> ended = new ArrayList<>();
 
     private static Duration s(double seconds) {
@@ -48,7 +41,7 @@ class MaxWallTest {
     }
 
     private void watched(long revision, boolean paused, double total) {
-        thread.apply(state(revision, paused, total), new PausedTimeTracker.Via.Watch(false));
+        thread.apply(state(revision, paused, total), 0);
     }
 
     @Test
@@ -65,7 +58,7 @@ class MaxWallTest {
         assertEquals(BY_MAX_WALL, paused.read().endedBy());
         assertEquals(BY_MAX_WALL, own.read().endedBy());
         assertEquals(s(4), Duration.ofNanos(paused.read().elapsed()));
-        assertEquals(0, questions.size());
+        assertEquals(Set.of(), questions.waiting());
         assertEquals(0, timer.alarms());
     }
 
@@ -76,16 +69,14 @@ class MaxWallTest {
             Stopwatch stopwatch = started(10, 12);
             timer.advance(s(10));
             if (failed) {
-                questions.remove().completeExceptionally(Failure.made(Status.UNAVAILABLE, "away", null));
-                timer.settle();
+                questions.send(thread);
+                thread.disconnect(0);
             }
             timer.advance(s(1.999));
             assertEquals(Optional.empty(), stopwatch.read().endedBy());
             timer.advance(s(0.001));
             assertEquals(BY_MAX_WALL, stopwatch.read().endedBy());
-            questions.forEach(question -> question.complete(state(1, false, 0)));
-            questions.clear();
-            timer.settle();
+            thread.confirmed(timer.now());
         }
     }
 
@@ -96,8 +87,7 @@ class MaxWallTest {
         Stopwatch stopped = started(10, 60);
         stopped.stop();
         timer.advance(s(10));
-        questions.remove().complete(state(1, false, 0));
-        timer.settle();
+        thread.confirmed(questions.send(thread));
         timer.advance(s(100));
         assertEquals(Optional.of(EndedBy.LIMIT), limited.read().endedBy());
         assertEquals(Optional.empty(), stopped.read().endedBy());

@@ -1,9 +1,10 @@
 package dev.pausewatch;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.gson.JsonObject;
+import java.io.IOException;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
@@ -25,45 +26,40 @@ class MeterTest {
         meter.pause(START + s(at), s(pausedTime));
     }
 
-    private boolean resume(long at, long pausedTime) {
-        return meter.resume(START + s(at), s(pausedTime));
+    @Test
+    void theSharedVectors() throws IOException {
+        for (JsonObject each : Vectors.cases("meter.json")) {
+            Vectors.known(each, "name", "start", "steps");
+            JsonObject start = Vectors.known(each.getAsJsonObject("start"), "at_ms", "paused_ms", "limit_ms");
+            long began = START + Vectors.nanos(start, "at_ms");
+            Meter shared = new Meter(Vectors.nanos(start, "limit_ms"), began);
+            for (JsonObject step : Vectors.list(each, "steps")) {
+                String name = each.get("name").getAsString() + ": " + step;
+                play(shared, step, Vectors.nanos(start, "paused_ms"), Vectors.nanos(start, "limit_ms"), name);
+            }
+        }
     }
 
-    @Test
-    void g3ChargedIsWallTimeLessTheThreadsPausedTime() {
-        assertCharged(3, 5, 2);
-        assertEquals(0, meter.left(START + s(12), s(2)));
-        assertEquals(s(1), meter.left(START + s(11), s(2)));
-    }
-
-    @Test
-    void pausesNest() {
-        pause(1, 0);
-        pause(2, 0);
-        assertFalse(resume(3, 0));
-        assertCharged(1, 4, 0);
-        assertTrue(meter.isPaused());
-        assertTrue(resume(5, 0));
-        assertCharged(2, 6, 0);
-    }
-
-    @Test
-    void g3OverlappingPausesCountOnceAndNeverBelowZero() {
-        // Its own from 0 to 10, the thread's from 5 to 15.
-        pause(0, 0);
-        resume(10, 5);
-        assertCharged(0, 15, 10);
-        assertCharged(1, 16, 10);
-    }
-
-    @Test
-    void aCreditForTheTimeBeforeItsOwnPauseIsNotLost() {
-        // Cut off: 4 s were charged, of which 3 were paused; that is learnt 1 s into a pause of its own, and 1 s of the
-        // 3 may be the last one.
-        pause(4, 0);
-        assertCharged(2, 5, 3);
-        resume(5, 3);
-        assertCharged(3, 6, 3);
+    private static void play(Meter meter, JsonObject step, long pausedBefore, long limit, String name) {
+        Vectors.known(step, "at_ms", "paused_ms", "do", "expect");
+        long at = START + Vectors.nanos(step, "at_ms");
+        long paused = Vectors.nanos(step, "paused_ms") - pausedBefore;
+        switch (step.has("do") ? step.get("do").getAsString() : "nothing") {
+            case "pause" -> meter.pause(at, paused);
+            case "resume" -> meter.resume(at, paused);
+            default -> assertTrue(step.has("expect"), name);
+        }
+        JsonObject expected = step.has("expect") ? step.getAsJsonObject("expect") : new JsonObject();
+        for (String key : expected.keySet()) {
+            long figure = switch (key) {
+                case "charged_ms" -> meter.charged(at, paused);
+                case "left_ms" -> meter.left(at, paused);
+                case "shown_ms" -> meter.elapsed(at, paused);
+                case "remaining_ms" -> Math.max(0, limit - meter.elapsed(at, paused));
+                default -> throw new AssertionError("unknown: " + key);
+            };
+            assertEquals(Vectors.nanos(expected, key), figure, name);
+        }
     }
 
     @Test
@@ -73,20 +69,6 @@ class MeterTest {
         assertCharged(4, 5, 1);
         pause(5, 4);
         assertCharged(4, 6, 1);
-    }
-
-    @Test
-    void whatIsShownNeverGoesBackwards() {
-        assertEquals(s(5), meter.elapsed(START + s(5), 0));
-        assertEquals(s(5), meter.elapsed(START + s(6), s(4)), "late paused time of 4 s is a standstill");
-        assertEquals(s(6), meter.elapsed(START + s(10), s(4)));
-        assertEquals(0, meter.left(START + s(14), s(4)), "what decides follows the paused time at once");
-    }
-
-    @Test
-    void moreCreditThanTimeIsNotSpentLater() {
-        assertCharged(0, 2, 3_600);
-        assertCharged(3, 5, 3_600);
     }
 
     @Test

@@ -53,7 +53,7 @@ class OutboxTest {
 
     @Test
     void aFirstStateHasAGapAndAChangeHasNone() {
-        outbox.add("t");
+        outbox.added("t");
         outbox.state(state("t", 5, false), false);
         assertEquals(List.of("t5g"), told(outbox));
         outbox.state(state("t", 6, true), false);
@@ -62,8 +62,8 @@ class OutboxTest {
 
     @Test
     void aSlowReaderGetsTheLatestStateOfEachThread() {
-        outbox.add("t");
-        outbox.add("u");
+        outbox.added("t");
+        outbox.added("u");
         for (int revision = 1; revision <= 1_000; revision++) {
             outbox.state(state("t", revision, true), false);
             outbox.state(state("u", revision, true), false);
@@ -73,7 +73,7 @@ class OutboxTest {
 
     @Test
     void aStateThatWasOvertakenIsNotTold() {
-        outbox.add("t");
+        outbox.added("t");
         outbox.state(state("t", 5, false), false);
         outbox.state(state("t", 4, true), false);
         assertEquals(List.of("t5g"), told(outbox));
@@ -81,61 +81,9 @@ class OutboxTest {
         assertEquals(List.of(), told(outbox));
     }
 
-    /** What a watch of all threads has not told yet, after a break in which the paused thread "t" was resumed. */
-    private static Outbox brokenOutboxOfAll() {
-        Outbox all = new Outbox(true);
-        all.state(state("t", 1, true), true);
-        told(all);
-        all.disconnected(List.of("t"), LOST, 0);
-        told(all);
-        assertEquals(List.of("t"), all.unknown());
-        return all;
-    }
-
-    @Test
-    void g6WhatWasAskedForIsNotFollowedByOlderStates() {
-        for (long answer : List.of(6L, 7L)) {
-            Outbox all = brokenOutboxOfAll();
-            all.answer(state("t", answer, answer % 2 == 1));
-            assertEquals(List.of("t" + answer + "g"), told(all));
-            // The stream was behind the answer.
-            for (long revision = 2; revision <= answer; revision++) {
-                all.state(state("t", revision, revision % 2 == 1), false);
-                assertEquals(List.of(), told(all));
-            }
-            all.state(state("t", answer + 1, answer % 2 == 0), false);
-            assertEquals(List.of("t" + (answer + 1)), told(all));
-        }
-    }
-
-    @Test
-    void g6AfterTheNextBreakWhatWasAskedForHoldsNothingBack() {
-        Outbox all = brokenOutboxOfAll();
-        all.answer(state("t", 6, false));
-        told(all);
-        all.disconnected(List.of(), LOST, 0);
-        all.state(state("t", 3, true), true);
-        assertEquals(List.of("!", "t3g"), told(all), "the server has lost its state");
-    }
-
-    @Test
-    void whatTheStreamTellsFirstNeedsNoAnswer() {
-        Outbox all = brokenOutboxOfAll();
-        all.state(state("t", 3, true), false);
-        all.answer(state("t", 2, false));
-        assertEquals(List.of("t3g"), told(all));
-        assertEquals(List.of("t"), all.threadIds(), "it is still known as paused");
-        all.state(state("t", 4, false), false);
-        assertEquals(List.of("t4"), told(all));
-        all.answer(state("t", 6, false));
-        assertEquals(List.of(), told(all));
-        all.state(state("t", 5, true), false);
-        assertEquals(List.of("t5"), told(all), "the stream goes on by itself");
-    }
-
     @Test
     void afterABreakAnyRevisionIsToldWithAGap() {
-        outbox.add("t");
+        outbox.added("t");
         outbox.state(state("t", 5, false), false);
         told(outbox);
         outbox.disconnected(List.of("t"), LOST, 0);
@@ -148,8 +96,8 @@ class OutboxTest {
 
     @Test
     void aBreakTakesBackWhatWasNotToldYetAndManyAreToldAsOne() {
-        outbox.add("t");
-        outbox.add("u");
+        outbox.added("t");
+        outbox.added("u");
         for (int revision = 1; revision <= 100; revision++) {
             outbox.state(state("t", revision, true), false);
             outbox.state(state("u", revision, true), false);
@@ -164,20 +112,20 @@ class OutboxTest {
 
     @Test
     void theEndOfASnapshotIsToldOnceAndAgainAfterAThreadWasAdded() {
-        outbox.add("t");
+        outbox.added("t");
         outbox.snapshotComplete();
         outbox.snapshotComplete();
         assertEquals(List.of("."), told(outbox));
-        outbox.add("u");
+        outbox.added("u");
         outbox.snapshotComplete();
         assertEquals(List.of("."), told(outbox));
     }
 
     @Test
     void aThreadThatWasRemovedIsNotToldAnyMore() {
-        outbox.add("t");
+        outbox.added("t");
         outbox.state(state("t", 1, true), false);
-        outbox.remove("t");
+        outbox.removed("t");
         outbox.state(state("t", 2, true), false);
         assertEquals(List.of(), told(outbox));
     }
@@ -190,7 +138,8 @@ class OutboxTest {
         assertEquals(List.of("t1g", "u2"), told(all));
         all.state(state("t", 3, false), false);
         assertEquals(List.of("t3"), told(all));
-        assertEquals(List.of("u"), all.threadIds());
+        all.disconnected(List.of(), LOST, 0);
+        assertEquals(List.of("u"), all.unknown());
     }
 
     @Test
@@ -199,7 +148,7 @@ class OutboxTest {
         all.state(state("t", 1, true), true);
         all.state(state("u", 2, true), true);
         told(all);
-        all.disconnected(all.threadIds(), LOST, 0);
+        all.disconnected(List.of(), LOST, 0);
         all.state(state("u", 2, true), true);
         assertEquals(List.of("t"), all.unknown());
         assertEquals(List.of("!", "u2g="), told(all));
@@ -227,7 +176,7 @@ class OutboxTest {
     @Test
     void g7AnOutboxOfNamedThreadsIsNeverFull() {
         for (int thread = 0; thread <= Outbox.BACKLOG; thread++) {
-            outbox.add("t" + thread);
+            outbox.added("t" + thread);
             outbox.state(state("t" + thread, 1, true), true);
         }
         assertFalse(outbox.isFull());
@@ -241,7 +190,7 @@ class OutboxTest {
         all.state(state("told", 2, false), false);
         all.state(state("ran", 2, false), false);
         all.state(state("paused", 1, true), false);
-        all.disconnected(all.threadIds(), LOST, 0);
+        all.disconnected(List.of(), LOST, 0);
         assertEquals(List.of("told"), all.unknown());
         all.state(state("paused", 1, true), true);
         assertEquals(List.of("!", "paused1g"), told(all), "the snapshot names it");
@@ -250,7 +199,7 @@ class OutboxTest {
     @Test
     void whoWaitsIsWokenByAnEventAndByTheEnd() throws InterruptedException {
         assertFalse(outbox.await(1), "nothing to tell");
-        outbox.add("t");
+        outbox.added("t");
         outbox.state(state("t", 1, true), false);
         assertTrue(outbox.await(0x7fff_ffff_ffff_ffffL));
         outbox.close();
@@ -259,7 +208,7 @@ class OutboxTest {
 
     @Test
     void aStateOfAnotherEpochIsAChangeWhateverItsRevision() {
-        outbox.add("t");
+        outbox.added("t");
         outbox.state(state("t", 5, false), false);
         assertEquals(List.of("t5g"), told(outbox));
         outbox.disconnected(List.of("t"), LOST, 0);

@@ -4,10 +4,15 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.gson.JsonObject;
 import io.grpc.Status;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Deque;
+import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
 
@@ -49,16 +54,57 @@ class RenewalTest {
     }
 
     @Test
-    void aLeaseIsRenewedEveryThirdOfItsTtl() {
-        renewal.start();
-        for (int third = 0; third < 10; third++) {
-            timer.advance(THIRD.minusMillis(1));
-            assertEquals(0, calls.size());
-            timer.advance(Duration.ofMillis(1));
-            assertEquals(1, calls.size());
-            answer();
+    void theSharedVectors() throws IOException {
+        for (JsonObject each : Vectors.cases("renewal.json")) {
+            Vectors.known(each, "name", "ttl_ms", "steps");
+            ManualTimer clock = new ManualTimer();
+            List<CompletableFuture<Elicitation>> sent = new ArrayList<>();
+            Deque<CompletableFuture<Elicitation>> underWay = new ArrayDeque<>();
+            Renewal shared = new Renewal(
+                    clock,
+                    Duration.ofMillis(each.get("ttl_ms").getAsLong()),
+                    clock.now(),
+                    most -> {
+                        sent.add(new CompletableFuture<>());
+                        underWay.add(sent.get(sent.size() - 1));
+                        return underWay.getLast();
+                    },
+                    () -> {});
+            shared.start();
+            clock.settle();
+            long at = 0;
+            for (JsonObject step : Vectors.list(each, "steps")) {
+                String name = each.get("name").getAsString() + ": " + step;
+                Vectors.known(step, "at_ms", "answer", "expect");
+                clock.advance(Duration.ofMillis(step.get("at_ms").getAsLong() - at));
+                at = step.get("at_ms").getAsLong();
+                if (step.has("answer")) {
+                    end(underWay.remove(), step.get("answer").getAsString());
+                    clock.settle();
+                }
+                if (step.has("expect")) {
+                    JsonObject expected = Vectors.known(step.getAsJsonObject("expect"), "sent", "lease");
+                    if (expected.has("sent")) {
+                        assertEquals(expected.get("sent").getAsInt(), sent.size(), name);
+                    }
+                    if (expected.has("lease")) {
+                        Lease lease = Lease.valueOf(
+                                expected.get("lease").getAsString().toUpperCase(Locale.ROOT));
+                        assertEquals(lease, shared.lease(), name);
+                    }
+                }
+            }
         }
-        assertEquals(Lease.HELD, renewal.lease());
+    }
+
+    private static void end(CompletableFuture<Elicitation> call, String answer) {
+        if (answer.equals("ok")) {
+            call.complete(null);
+        } else if (answer.startsWith("ELICITATION_")) {
+            call.completeExceptionally(refusal(answer));
+        } else {
+            call.completeExceptionally(Failure.made(Status.fromCode(Status.Code.valueOf(answer)), "so it ended", null));
+        }
     }
 
     @Test

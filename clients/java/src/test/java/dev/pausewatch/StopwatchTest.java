@@ -4,29 +4,18 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.grpc.Status;
 import java.time.Duration;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Deque;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
 
 class StopwatchTest {
     private static final Duration GRACE = Duration.ofSeconds(30);
-    private static final PausewatchException UNAVAILABLE = Failure.made(Status.UNAVAILABLE, "away", null);
 
     private final ManualTimer timer = new ManualTimer();
-    /** Questions that wait for their answer. */
-    private final Deque<CompletableFuture<PauseState>> questions = new ArrayDeque<>();
-
-    private final ThreadClock thread = new ThreadClock("t", timer, GRACE.toNanos(), threadId -> {
-        CompletableFuture<PauseState> question = new CompletableFuture<>();
-        questions.add(question);
-        return question;
-    });
+    private final Questions questions = new Questions(timer);
+    private final ThreadClock thread = new ThreadClock("t", timer, GRACE.toNanos(), questions);
 
     private final List<Stopwatch> expired = new ArrayList<>();
     private long revision;
@@ -50,17 +39,28 @@ class StopwatchTest {
     }
 
     private void watched(boolean paused, double total) {
-        thread.apply(state(paused, total), new PausedTimeTracker.Via.Watch(false));
+        thread.apply(state(paused, total), 0);
     }
 
     private void answer(boolean paused, double total) {
-        questions.remove().complete(state(paused, total));
+        answer(questions.send(thread), paused, total);
+    }
+
+    private void answer(long asked, boolean paused, double total) {
+        thread.apply(state(paused, total), 0);
+        thread.confirmed(asked);
         timer.settle();
     }
 
+    /** The question was sent, and its stream is lost. */
     private void fail() {
-        questions.remove().completeExceptionally(UNAVAILABLE);
+        questions.send(thread);
+        thread.disconnect(0);
         timer.settle();
+    }
+
+    private int asked() {
+        return questions.waiting().size();
     }
 
     private static Duration elapsed(Stopwatch stopwatch) {
@@ -72,9 +72,9 @@ class StopwatchTest {
         watched(false, 0);
         Stopwatch stopwatch = started(10);
         timer.advance(s(9.999));
-        assertEquals(0, questions.size());
+        assertEquals(0, asked());
         timer.advance(s(0.001));
-        assertEquals(1, questions.size());
+        assertEquals(1, asked());
         assertFalse(stopwatch.read().endedBy().isPresent());
         answer(false, 0);
         assertEquals(List.of(stopwatch), expired);
@@ -92,7 +92,7 @@ class StopwatchTest {
         // 1,001 s paused in all: 1 s of the 10 is left.
         watched(false, 1_001);
         timer.advance(s(0.999));
-        assertEquals(0, questions.size());
+        assertEquals(0, asked());
         timer.advance(s(0.001));
         answer(false, 1_001);
         assertEquals(List.of(stopwatch), expired);
@@ -118,11 +118,12 @@ class StopwatchTest {
         watched(false, 0);
         Stopwatch early = started(10);
         Stopwatch late = started(10.1);
-        timer.advance(s(10.1));
-        assertEquals(1, questions.size(), "one question is under way at a time");
-        answer(false, 0);
+        timer.advance(s(10));
+        long asked = questions.send(thread);
+        timer.advance(s(0.1));
+        answer(asked, false, 0);
         assertEquals(List.of(early), expired);
-        assertEquals(1, questions.size());
+        assertEquals(1, asked());
         answer(false, 0);
         assertEquals(List.of(early, late), expired);
     }
@@ -134,10 +135,10 @@ class StopwatchTest {
             started(10);
         }
         timer.advance(s(10));
-        assertEquals(1, questions.size());
+        assertEquals(1, asked());
         answer(false, 0);
         assertEquals(1_000, expired.size());
-        assertEquals(0, questions.size());
+        assertEquals(0, asked());
     }
 
     @Test
@@ -180,9 +181,9 @@ class StopwatchTest {
         assertEquals(s(0), elapsed(stopwatch));
         watched(false, 607);
         timer.advance(s(9.999));
-        assertEquals(0, questions.size());
+        assertEquals(0, asked());
         timer.advance(s(0.001));
-        assertEquals(1, questions.size());
+        assertEquals(1, asked());
     }
 
     @Test
@@ -207,11 +208,11 @@ class StopwatchTest {
         timer.advance(s(19));
         Stopwatch stopwatch = started(10);
         timer.advance(s(1));
-        thread.apply(state(false, 1), new PausedTimeTracker.Via.Watch(true));
+        thread.apply(state(false, 1), 0);
         timer.settle();
         assertEquals(s(1), elapsed(stopwatch));
         timer.advance(s(8.999));
-        assertEquals(0, questions.size());
+        assertEquals(0, asked());
         timer.advance(s(0.001));
         answer(false, 1);
         assertEquals(List.of(stopwatch), expired);
@@ -225,7 +226,7 @@ class StopwatchTest {
         Stopwatch stopwatch = started(5);
         timer.advance(s(1));
         thread.disconnect(0);
-        thread.apply(state(false, 1), new PausedTimeTracker.Via.Watch(true));
+        thread.apply(state(false, 1), 0);
         timer.settle();
         assertEquals(s(1), elapsed(stopwatch));
         timer.advance(s(4));
@@ -274,7 +275,7 @@ class StopwatchTest {
         thread.disconnect(0);
         timer.advance(s(10));
         for (int tenth = 0; tenth < 1_000 && expired.isEmpty(); tenth++) {
-            if (!questions.isEmpty()) {
+            if (asked() > 0) {
                 fail();
             }
             timer.advance(s(0.1));
@@ -292,7 +293,7 @@ class StopwatchTest {
         timer.advance(s(10));
         fail();
         timer.advance(s(5));
-        thread.apply(state(true, 9), new PausedTimeTracker.Via.Watch(true));
+        thread.apply(state(true, 9), 0);
         timer.advance(s(1_000));
         assertEquals(List.of(), expired);
         assertTrue(stopwatch.read().paused());
@@ -329,7 +330,7 @@ class StopwatchTest {
         timer.advance(s(100));
         assertEquals(List.of(), expired);
         assertEquals(0, timer.alarms());
-        assertEquals(0, questions.size());
+        assertEquals(0, asked());
     }
 
     @Test

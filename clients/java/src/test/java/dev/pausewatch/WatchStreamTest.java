@@ -4,15 +4,10 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.pausewatch.v1.WatchPauseStateRequest;
-import dev.pausewatch.v1.WatchPauseStateResponse;
-import io.grpc.CallOptions;
-import io.grpc.ClientCall;
-import io.grpc.ConnectivityState;
-import io.grpc.ManagedChannel;
-import io.grpc.Metadata;
-import io.grpc.MethodDescriptor;
+import dev.pausewatch.v1.Refusal;
+import dev.pausewatch.v1.WatchResponse;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
@@ -22,26 +17,31 @@ class WatchStreamTest {
 
     private final ManualTimer timer = new ManualTimer();
     private final Reader reader = new Reader();
-    private final WatchStream stream = new WatchStream(new Connection(new Channel()), timer, reader);
-
-    /** How many messages the stream has asked for. */
-    private int requested;
-
-    private boolean cancelled;
+    private final FakeChannel channel = new FakeChannel();
+    private final WatchStream stream = new WatchStream(new Connection(channel), timer, reader);
 
     private static final class Reader implements WatchStream.Reader {
         private boolean room = true;
         private int breaks;
 
-        @Override
-        public void state(WatchStream stream, PauseState state) {}
+        private int owing;
 
         @Override
-        public void complete(WatchStream stream) {}
+        public void state(PauseState state) {}
 
         @Override
-        public void broken(WatchStream stream, PausewatchException error, long silentFor) {
+        public void confirmed(List<PauseState> states) {}
+
+        @Override
+        public void answered() {}
+
+        @Override
+        public void refused(Refusal refusal) {}
+
+        @Override
+        public void broken(PausewatchException error, long silentFor, boolean owesAnswer) {
             breaks++;
+            owing += owesAnswer ? 1 : 0;
         }
 
         @Override
@@ -50,84 +50,22 @@ class WatchStreamTest {
         }
     }
 
-    /** Opens calls that only note what they are asked for. */
-    private final class Channel extends ManagedChannel {
-        @Override
-        public <Q, R> ClientCall<Q, R> newCall(MethodDescriptor<Q, R> method, CallOptions options) {
-            return new ClientCall<>() {
-                @Override
-                public void start(Listener<R> answers, Metadata headers) {}
-
-                @Override
-                public void request(int messages) {
-                    requested += messages;
-                }
-
-                @Override
-                public void cancel(String message, Throwable cause) {
-                    cancelled = true;
-                }
-
-                @Override
-                public void halfClose() {}
-
-                @Override
-                public void sendMessage(Q message) {}
-            };
-        }
-
-        @Override
-        public ConnectivityState getState(boolean connect) {
-            return ConnectivityState.READY;
-        }
-
-        @Override
-        public String authority() {
-            return "";
-        }
-
-        @Override
-        public ManagedChannel shutdown() {
-            return this;
-        }
-
-        @Override
-        public ManagedChannel shutdownNow() {
-            return this;
-        }
-
-        @Override
-        public boolean isShutdown() {
-            return false;
-        }
-
-        @Override
-        public boolean isTerminated() {
-            return false;
-        }
-
-        @Override
-        public boolean awaitTermination(long timeout, TimeUnit unit) {
-            return true;
-        }
-    }
-
     private void open() {
-        stream.open(WatchPauseStateRequest.getDefaultInstance(), FIRST_ANSWER);
+        stream.open(FIRST_ANSWER);
     }
 
     private void hear() {
-        stream.onNext(WatchPauseStateResponse.getDefaultInstance());
+        stream.onNext(WatchResponse.getDefaultInstance());
     }
 
     @Test
     void itAsksForOneMessageAfterTheOther() {
         open();
-        assertEquals(1, requested);
+        assertEquals(1, channel.last().requested);
         hear();
-        assertEquals(2, requested);
+        assertEquals(2, channel.last().requested);
         stream.readOn();
-        assertEquals(2, requested, "it did not stand");
+        assertEquals(2, channel.last().requested, "it did not stand");
     }
 
     @Test
@@ -135,19 +73,19 @@ class WatchStreamTest {
         open();
         reader.room = false;
         hear();
-        assertEquals(1, requested);
+        assertEquals(1, channel.last().requested);
         timer.advance(SILENCE.multipliedBy(100));
         assertEquals(0, reader.breaks);
         reader.room = true;
         stream.readOn();
-        assertEquals(2, requested);
+        assertEquals(2, channel.last().requested);
         stream.readOn();
-        assertEquals(2, requested);
+        assertEquals(2, channel.last().requested);
         timer.advance(SILENCE.minusMillis(1));
         assertEquals(0, reader.breaks);
         timer.advance(Duration.ofMillis(1));
         assertEquals(1, reader.breaks);
-        assertTrue(cancelled);
+        assertTrue(channel.last().cancelled);
     }
 
     @Test
@@ -155,11 +93,40 @@ class WatchStreamTest {
         open();
         reader.room = false;
         hear();
-        assertFalse(cancelled);
+        assertFalse(channel.last().cancelled);
         stream.onCompleted();
         assertEquals(1, reader.breaks);
         stream.readOn();
-        assertEquals(1, requested);
+        assertEquals(1, channel.last().requested);
         assertEquals(0, timer.alarms());
+    }
+
+    @Test
+    void whileItOwesAnAnswerAShortSilenceBreaksIt() {
+        open();
+        hear();
+        timer.advance(Duration.ofSeconds(20));
+        stream.hurry(TimeUnit.MILLISECONDS.toNanos(250));
+        timer.advance(Duration.ofMillis(200));
+        hear();
+        timer.advance(Duration.ofMillis(249));
+        assertEquals(0, reader.breaks, "it was heard meanwhile");
+        timer.advance(Duration.ofMillis(1));
+        assertEquals(1, reader.breaks);
+        assertEquals(1, reader.owing);
+    }
+
+    @Test
+    void whenItHasAnsweredItMayBeSilentAgain() {
+        open();
+        hear();
+        stream.hurry(TimeUnit.MILLISECONDS.toNanos(250));
+        hear();
+        stream.calm();
+        timer.advance(SILENCE.minusMillis(1));
+        assertEquals(0, reader.breaks);
+        timer.advance(Duration.ofMillis(1));
+        assertEquals(1, reader.breaks);
+        assertEquals(0, reader.owing);
     }
 }

@@ -6,8 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.pausewatch.v1.WatchRequest;
 import io.grpc.Status;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.NoSuchElementException;
@@ -17,7 +19,6 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -57,58 +58,92 @@ class WatchTest {
     }
 
     @Test
-    void threadsThatAreAddedWhileAStreamOpensShareTheNextWhichReplacesIt() throws InterruptedException {
+    void whatChangesBeforeAnAnswerGoesWithTheNextRequest() throws InterruptedException {
         try (Watch watch = client.watch("a").open()) {
-            FakeServer.WatchCall first = server.nextWatch();
+            FakeServer.WatchCall stream = server.nextWatch();
+            assertEquals(List.of("a"), stream.request().getAddList());
             List.of("b", "c", "d").forEach(watch::add);
-            first.state("a", 1);
+            watch.remove("c");
+            stream.state("a", 1);
             assertState(watch.next(), "a", 1, true, true);
-            first.complete();
-            FakeServer.WatchCall second = server.nextWatch();
-            assertEquals(
-                    Set.of("a", "b", "c", "d"), new HashSet<>(second.request().getThreadIdsList()));
             assertNothing(watch);
-
-            // The old stream serves until the new one has told everything.
-            second.state("a", 2);
-            second.state("b", 7);
+            assertTrue(stream.isQuiet());
+            stream.complete();
+            WatchRequest second = stream.request();
+            assertEquals(List.of("b", "d"), second.getAddList());
+            stream.state("b", 7);
+            stream.state("a", 3);
+            stream.state("d", 9);
             assertState(watch.next(), "b", 7, true, true);
-            first.state("a", 3);
             assertState(watch.next(), "a", 3, false, true);
-            second.state("a", 4);
-            second.state("c", 8);
-            second.state("d", 9);
-            assertState(watch.next(), "c", 8, true, true);
             assertState(watch.next(), "d", 9, true, true);
             assertNothing(watch);
-            second.complete();
-            assertState(watch.next(), "a", 4, false, true);
+            stream.complete();
             assertComplete(watch.next());
-            assertEnds(first);
+            watch.remove("b");
+            assertEquals(List.of("b"), stream.request().getRemoveList());
+            stream.state("b", 8);
+            stream.complete();
             assertNothing(watch);
+            assertTrue(server.watches.isEmpty(), "one stream does for all");
         }
     }
 
     @Test
-    void aStreamThatBreaksWhileItsSuccessorOpensLosesNothing() throws InterruptedException {
-        try (Watch watch = client.watch("a").open()) {
+    void aNewStreamGetsTheWholeSet() throws InterruptedException {
+        try (Watch watch = client.watch("a", "b").open()) {
             FakeServer.WatchCall first = server.nextWatch();
-            first.state("a", 1);
-            first.complete();
-            watch.add("b");
-            FakeServer.WatchCall second = server.nextWatch();
-            assertState(watch.next(), "a", 1, true, true);
-            second.state("a", 2);
-            second.state("b", 5);
-            assertState(watch.next(), "b", 5, true, true);
-            first.observer().onCompleted();
-            WatchEvent.Disconnected broken = assertInstanceOf(WatchEvent.Disconnected.class, watch.next());
-            assertEquals(List.of("a"), broken.threadIds());
-            assertState(watch.next(), "a", 2, true, true);
-            second.complete();
+            List<String> asked = new ArrayList<>();
+            while (asked.size() < 2) {
+                asked.addAll(first.request().getAddList());
+                first.complete();
+            }
             assertComplete(watch.next());
-            second.state("a", 3);
-            assertState(watch.next(), "a", 3, false, true);
+            first.observer().onCompleted();
+            assertInstanceOf(WatchEvent.Disconnected.class, watch.next());
+            assertEquals(List.of("a", "b"), server.nextWatch().request().getAddList());
+        }
+    }
+
+    @Test
+    void aForbiddenThreadIsToldAndLeftOut() throws InterruptedException {
+        try (Watch watch = client.watch().open()) {
+            watch.add("a");
+            FakeServer.WatchCall stream = server.nextWatch();
+            stream.request();
+            List.of("b", "c").forEach(watch::add);
+            stream.state("a", 1);
+            assertState(watch.next(), "a", 1, true, true);
+            stream.complete();
+            assertEquals(List.of("b", "c"), stream.request().getAddList());
+            stream.refuse(Status.Code.PERMISSION_DENIED, "THREAD_FORBIDDEN", Duration.ZERO, "b");
+            WatchEvent.Disconnected refused = assertInstanceOf(WatchEvent.Disconnected.class, watch.next());
+            assertEquals(List.of("b"), refused.threadIds());
+            assertInstanceOf(PermissionDeniedException.class, refused.error());
+            assertEquals(List.of("c"), stream.request().getAddList());
+            stream.state("c", 2);
+            assertState(watch.next(), "c", 2, true, true);
+            stream.complete();
+            assertComplete(watch.next());
+            assertTrue(stream.isQuiet());
+        }
+    }
+
+    @Test
+    void whatALimitRefusesIsRequestedAgain() throws InterruptedException {
+        try (Watch watch = client.watch("a").open()) {
+            FakeServer.WatchCall stream = server.nextWatch();
+            for (int refusal = 0; refusal < 2; refusal++) {
+                assertEquals(List.of("a"), stream.request().getAddList());
+                stream.refuse(Status.Code.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED", Duration.ofMillis(20));
+            }
+            WatchEvent.Disconnected refused = assertInstanceOf(WatchEvent.Disconnected.class, watch.next());
+            assertInstanceOf(LimitExceededException.class, refused.error());
+            assertEquals(List.of("a"), stream.request().getAddList());
+            stream.state("a", 1);
+            stream.complete();
+            assertState(watch.next(), "a", 1, true, true);
+            assertComplete(watch.next());
         }
     }
 
@@ -133,56 +168,46 @@ class WatchTest {
     }
 
     @Test
-    void moreIdsThanAStreamMayNameAreSpreadOverStreams() throws InterruptedException {
+    void manyIdsAreRequestedBitByBit() throws InterruptedException {
         List<String> threadIds =
                 IntStream.range(0, 10_001).mapToObj(number -> "t" + number).toList();
         try (Watch watch = client.watch(threadIds).open()) {
             Set<String> watched = new HashSet<>();
+            FakeServer.WatchCall stream = server.nextWatch();
             while (watched.size() < threadIds.size()) {
-                FakeServer.WatchCall stream = server.nextWatch();
-                assertTrue(stream.request().getThreadIdsCount() <= 10_000);
-                watched.addAll(stream.request().getThreadIdsList());
+                List<String> added = stream.request().getAddList();
+                assertTrue(added.size() <= 500);
+                assertTrue(stream.isQuiet());
+                watched.addAll(added);
                 stream.complete();
             }
             assertComplete(watch.next());
-        }
-    }
-
-    @Test
-    void aStreamOfMostlyRemovedThreadsIsOpenedAnew() throws InterruptedException {
-        List<String> threadIds =
-                IntStream.range(0, 100).mapToObj(number -> "t" + number).toList();
-        try (Watch watch = client.watch(threadIds).open()) {
-            FakeServer.WatchCall stream = server.nextWatch();
-            while (stream.request().getThreadIdsCount() < threadIds.size()) {
-                stream.complete();
-                stream = server.nextWatch();
-            }
-            stream.complete();
-            threadIds.subList(0, 60).forEach(watch::remove);
-            assertTrue(server.nextWatch().request().getThreadIdsCount() < 50);
         }
     }
 
     @Test
     void aThreadThatIsRemovedAndAddedAgainIsToldAgain() throws InterruptedException {
-        try (Watch watch = client.watch("b").open()) {
-            FakeServer.WatchCall first = server.nextWatch();
-            first.state("b", 1);
-            first.complete();
-            assertState(watch.next(), "b", 1, true, true);
-            assertComplete(watch.next());
-            watch.add("a");
-            FakeServer.WatchCall second = server.nextWatch();
-            second.state("a", 1);
-            second.complete();
+        try (Watch watch = client.watch("a").open()) {
+            FakeServer.WatchCall stream = server.nextWatch();
+            stream.request();
+            watch.add("b");
+            stream.state("a", 1);
+            stream.complete();
+            stream.request();
+            stream.complete();
             assertState(watch.next(), "a", 1, true, true);
             assertComplete(watch.next());
             watch.remove("a");
             watch.add("a");
-            FakeServer.WatchCall next = server.nextWatch();
-            next.state("a", 1);
-            next.complete();
+            WatchRequest both = stream.request();
+            if (both.getAddCount() == 0) {
+                assertEquals(List.of("a"), both.getRemoveList());
+                stream.complete();
+                both = stream.request();
+            }
+            assertEquals(List.of("a"), both.getAddList());
+            stream.state("a", 1);
+            stream.complete();
             assertState(watch.next(), "a", 1, true, true);
             assertComplete(watch.next());
         }
@@ -214,52 +239,34 @@ class WatchTest {
         }
     }
 
-    private void tellsOfAAndBreaks(Watch watch) throws InterruptedException {
-        FakeServer.WatchCall first = server.nextWatch();
-        first.state("a", 1, true);
-        first.complete();
-        assertState(watch.next(), "a", 1, true, true);
-        assertComplete(watch.next());
-        first.observer().onCompleted();
-        assertInstanceOf(WatchEvent.Disconnected.class, watch.next());
-    }
-
     @Test
-    void g6WhatWasAskedForAfterABreakIsNotFollowedByOlderStates() throws InterruptedException {
-        server.onGet = threadId -> FakeServer.state(threadId, 6, false);
-        try (Watch watch = client.watchAll().open()) {
-            tellsOfAAndBreaks(watch);
+    void aNewStreamOfAllAsksForThoseThatWerePaused() throws InterruptedException {
+        try (Watch watch = client.watchAll().includeElicitations().open()) {
+            FakeServer.WatchCall first = server.nextWatch();
+            WatchRequest opening = first.request();
+            assertTrue(opening.getAllThreads() && opening.getIncludeElicitations());
+            first.state("a", 1, true);
+            first.state("b", 2, true);
+            first.complete();
+            assertState(watch.next(), "a", 1, true, true);
+            assertState(watch.next(), "b", 2, true, true);
+            assertComplete(watch.next());
+            first.state("b", 3);
+            assertState(watch.next(), "b", 3, false, true);
+            first.observer().onCompleted();
+            assertInstanceOf(WatchEvent.Disconnected.class, watch.next());
+
             FakeServer.WatchCall second = server.nextWatch();
+            assertTrue(second.request().getAllThreads());
+            second.state("c", 4, true);
+            second.complete();
+            assertEquals(List.of("a"), second.request().getAddList());
+            assertState(watch.next(), "c", 4, true, true);
+            assertNothing(watch);
+            second.state("a", 6);
             second.complete();
             assertState(watch.next(), "a", 6, true, true);
             assertComplete(watch.next());
-            // The stream was behind the answer.
-            for (int revision = 2; revision <= 6; revision++) {
-                second.state("a", revision, revision % 2 == 1);
-            }
-            second.state("b", 1, true);
-            assertState(watch.next(), "b", 1, false, true);
-            second.state("a", 7, true);
-            assertState(watch.next(), "a", 7, false, true);
-        }
-    }
-
-    @Test
-    void aQuestionOfAllThatComesTooOftenIsAskedAgain() throws InterruptedException {
-        AtomicInteger asked = new AtomicInteger();
-        server.onGet = threadId -> {
-            if (asked.incrementAndGet() == 1) {
-                // Longer than a call may take: the call ends with the refusal.
-                throw FailureTest.exceeded("calls-per-second-per-caller", Duration.ofMinutes(1));
-            }
-            return FakeServer.state(threadId, 2, false);
-        };
-        try (Watch watch = client.watchAll().open()) {
-            tellsOfAAndBreaks(watch);
-            server.nextWatch().complete();
-            assertState(watch.next(), "a", 2, true, true);
-            assertComplete(watch.next());
-            assertEquals(2, asked.get());
         }
     }
 
@@ -268,7 +275,7 @@ class WatchTest {
         try (Core core = new Core(Config.builder().address(server.address()).build())) {
             Outbox outbox = new Outbox(true);
             Calls.Patience patience = new Calls.Patience(Duration.ofSeconds(10), 0);
-            core.watchSet(outbox, true, false, patience);
+            outbox.onRoom(core.link(outbox, true, false, patience)::readOn);
             FakeServer.WatchCall stream = server.nextWatch();
             stream.complete();
             int threads = 3 * Outbox.BACKLOG;

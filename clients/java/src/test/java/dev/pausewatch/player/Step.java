@@ -31,6 +31,7 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicLong;
 
 /** One step of a case. */
 final class Step {
@@ -81,6 +82,7 @@ final class Step {
             case "await_thread" -> awaitThread();
             case "unawait_thread" -> unawaitThread();
             case "stop" -> stop();
+            case "expire_together" -> expireTogether();
             case "timeout_block" -> timeoutBlock();
             default -> throw new IllegalArgumentException("unknown: " + text("do"));
         };
@@ -254,6 +256,24 @@ final class Step {
         PausableDeadline.Reading last = deadline().read();
         deadline().close();
         return Answers.reading(last);
+    }
+
+    private Map<String, Object> expireTogether() throws Exception {
+        long end = System.nanoTime() + duration("limit_ms").orElseThrow().toNanos();
+        AtomicLong last = new AtomicLong(Long.MIN_VALUE);
+        List<PausableDeadline> deadlines = new ArrayList<>();
+        List<CompletableFuture<Void>> told = new ArrayList<>();
+        for (int number = 0; number < step.get("count").getAsInt(); number++) {
+            Duration limit = Duration.ofNanos(end - System.nanoTime());
+            PausableDeadline deadline = client().deadline("together-" + number, limit);
+            deadlines.add(deadline);
+            told.add(deadline.expired().thenRun(() -> last.accumulateAndGet(System.nanoTime() - end, Math::max)));
+        }
+        for (CompletableFuture<Void> each : told) {
+            each.get();
+        }
+        deadlines.forEach(PausableDeadline::close);
+        return Map.of("late_ms", Answers.ms(Duration.ofNanos(last.get())));
     }
 
     private Map<String, Object> timeoutBlock() {

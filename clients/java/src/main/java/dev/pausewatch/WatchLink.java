@@ -1,0 +1,396 @@
+package dev.pausewatch;
+
+import dev.pausewatch.v1.Refusal;
+import dev.pausewatch.v1.WatchRequest;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * The one stream of a watch, or of the deadlines of a client, across breaks and while threads come and go. Everything happens on the timer's
+ * thread; {@link #add}, {@link #remove} and {@link #close} may be called on any.
+ *
+ * <p>1. One request is unanswered at a time. What changes meanwhile is collected, and goes with the next one.
+ *
+ * <p>2. A refusal concerns its request only. So confirmations and changes go in separate requests, in turns; and options, which only the first request
+ * may have, go without ids.
+ *
+ * <p>3. Each new stream gets the whole set. Of all threads, that is those that were known: they may have resumed meanwhile.
+ *
+ * <p>4. Every disconnection is reported once, until something is heard again.
+ */
+final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
+    /** The most ids of one request. */
+    private static final int MOST_IDS = 500;
+
+    private static final int FIRST_PAUSE_MS = 50;
+    private static final int LONGEST_PAUSE_MS = 3_000;
+    /** The pause while a confirmation waits; up to twice as long, at random. */
+    private static final long HURRIED_PAUSE = TimeUnit.MILLISECONDS.toNanos(100);
+    /** How long the stream may be silent while it owes a confirmation; twice as long each next time. */
+    private static final long FIRST_PATIENCE = TimeUnit.MILLISECONDS.toNanos(250);
+
+    private static final long LONGEST_PATIENCE = TimeUnit.SECONDS.toNanos(30);
+    /** The least patience before the first answer of a stream: it may have to connect. */
+    private static final long CONNECT_PATIENCE = TimeUnit.SECONDS.toNanos(2);
+
+    /** Before a request that was refused is sent again, if the server does not say. */
+    private static final Duration TRY_AGAIN = Duration.ofSeconds(1);
+
+    private final Environment environment;
+    private final Timer timer;
+    private final WatchListener listener;
+    private final boolean all;
+    private final boolean includeElicitations;
+    private final Set<String> members = new LinkedHashSet<>();
+    private final Set<String> toAdd = new LinkedHashSet<>();
+    private final Set<String> toRemove = new LinkedHashSet<>();
+    private final Set<String> toConfirm = new LinkedHashSet<>();
+    /** Those that this stream may not have. */
+    private final Set<String> forbidden = new HashSet<>();
+
+    private final Backoff pauses = Backoff.ofMillis(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
+    private long patience = FIRST_PATIENCE;
+
+    private WatchStream stream;
+    /** The request that is unanswered. */
+    private WatchRequest request;
+
+    private long sentAt;
+    /** Whether the stream has answered its first request. */
+    private boolean answered;
+    /** Whether the whole set has been told by this stream. */
+    private boolean complete;
+
+    /** Before then no more is added: a limit was exceeded. */
+    private long addFrom;
+
+    private boolean limitTold;
+
+    private Timer.Alarm next = Timer.Alarm.NONE;
+    private long notBefore;
+    private boolean flushing;
+    private boolean confirmedLast;
+    private boolean breakTold;
+    private boolean closed;
+
+    /**
+     * What the links of a client share.
+     *
+     * @param firstAnswer how long the opening of a stream may take
+     */
+    record Environment(Connection connection, Timer timer, Duration firstAnswer) {}
+
+    /** {@code all}: of every thread; add and remove do nothing then. */
+    WatchLink(Environment environment, WatchListener listener, boolean all, boolean includeElicitations) {
+        this.environment = environment;
+        this.timer = environment.timer;
+        this.listener = listener;
+        this.all = all;
+        this.includeElicitations = includeElicitations;
+        this.notBefore = timer.now();
+        if (all) {
+            timer.execute(this::connect);
+        }
+    }
+
+    void add(String threadId) {
+        timer.execute(() -> addNow(threadId));
+    }
+
+    void remove(String threadId) {
+        timer.execute(() -> removeNow(threadId));
+    }
+
+    void close() {
+        timer.execute(() -> {
+            closed = true;
+            drop();
+        });
+    }
+
+    /** The listener has room again. */
+    void readOn() {
+        timer.execute(() -> {
+            if (stream != null && !listener.isFull()) {
+                stream.readOn();
+            }
+        });
+    }
+
+    @Override
+    public void confirm(String threadId) {
+        if (closed || forbidden.contains(threadId) || !toConfirm.add(threadId)) {
+            return;
+        }
+        if (stream == null) {
+            connect();
+        } else {
+            hurry();
+            flushSoon();
+        }
+    }
+
+    @Override
+    public void forget(String threadId) {
+        toConfirm.remove(threadId);
+        calm();
+    }
+
+    @Override
+    public boolean hasStream() {
+        return stream != null;
+    }
+
+    @Override
+    public void state(PauseState state) {
+        breakTold = false;
+        listener.state(state, !complete);
+    }
+
+    @Override
+    public void confirmed(List<PauseState> states) {
+        listener.confirmed(
+                states,
+                sentAt,
+                threadId -> members.contains(threadId) && !toAdd.contains(threadId) && !forbidden.contains(threadId));
+    }
+
+    @Override
+    public void answered() {
+        limitTold = limitTold && request.getAddCount() == 0;
+        request = null;
+        answered = true;
+        breakTold = false;
+        pauses.reset();
+        patience = FIRST_PATIENCE;
+        calm();
+        flush();
+    }
+
+    @Override
+    public void refused(Refusal refusal) {
+        WatchRequest refused = request;
+        PausewatchException error = Failure.refused(refusal);
+        if (refused.getAllThreads() || refused.getIncludeElicitations()) {
+            stream.fail(error);
+            return;
+        }
+        request = null;
+        answered = true;
+        forbidden.addAll(refusal.getThreadIdsList());
+        toRemove.addAll(refused.getRemoveList());
+        again(refused.getAddList(), toAdd);
+        if (refusal.getThreadIdsCount() > 0) {
+            again(refused.getConfirmList(), toConfirm);
+            listener.refused(refusal.getThreadIdsList(), error);
+        } else {
+            limited(refused, error);
+        }
+        calm();
+        flush();
+    }
+
+    private void limited(WatchRequest refused, PausewatchException error) {
+        long wait = error instanceof LimitExceededException limit
+                ? Nanos.of(limit.retryAfter().orElse(TRY_AGAIN))
+                : Nanos.of(TRY_AGAIN);
+        timer.in(wait, () -> {
+            refused.getConfirmList().forEach(this::confirm);
+            flush();
+        });
+        if (refused.getAddCount() > 0) {
+            addFrom = timer.now() + wait;
+            if (!all && !limitTold) {
+                limitTold = true;
+                listener.disconnected(refused.getAddList(), error, 0);
+            }
+        }
+    }
+
+    private void again(List<String> ids, Set<String> waiting) {
+        for (String id : ids) {
+            if (!forbidden.contains(id) && (all || members.contains(id))) {
+                waiting.add(id);
+            }
+        }
+    }
+
+    @Override
+    public void broken(PausewatchException error, long silentFor, boolean owesAnswer) {
+        if (owesAnswer) {
+            patience = Math.min(2 * patience, LONGEST_PATIENCE);
+        }
+        stream = null;
+        request = null;
+        // Also after a stream that worked: the clients of a restarted server must not all come back at once.
+        notBefore = timer.now() + pauses.next();
+        forbidden.clear();
+        List<String> lost = List.copyOf(members);
+        if (breakTold) {
+            listener.disconnectedAgain(lost);
+        } else {
+            breakTold = true;
+            listener.disconnected(lost, error, silentFor);
+        }
+        connect();
+    }
+
+    @Override
+    public boolean hasRoom() {
+        return !listener.isFull();
+    }
+
+    private void addNow(String threadId) {
+        if (closed || all || !members.add(threadId)) {
+            return;
+        }
+        listener.added(threadId);
+        toAdd.add(threadId);
+        if (stream == null) {
+            connect();
+        } else {
+            flushSoon();
+        }
+    }
+
+    private void removeNow(String threadId) {
+        if (!members.remove(threadId)) {
+            return;
+        }
+        listener.removed(threadId);
+        forbidden.remove(threadId);
+        toConfirm.remove(threadId);
+        if (!toAdd.remove(threadId)) {
+            toRemove.add(threadId);
+        }
+        if (members.isEmpty()) {
+            drop();
+        } else {
+            flushSoon();
+        }
+    }
+
+    /** Opens a stream when it is time. */
+    private void connect() {
+        next.cancel();
+        if (closed || stream != null || (!all && members.isEmpty())) {
+            return;
+        }
+        long wait = Math.max(0, notBefore - timer.now());
+        if (!toConfirm.isEmpty() && wait > 2 * HURRIED_PAUSE) {
+            wait = Backoff.jittered(HURRIED_PAUSE);
+            notBefore = timer.now() + wait;
+        }
+        next = timer.in(wait, this::open);
+    }
+
+    private void open() {
+        toRemove.clear();
+        toAdd.clear();
+        toAdd.addAll(all ? listener.unknown() : members);
+        answered = false;
+        complete = false;
+        addFrom = timer.now();
+        confirmedLast = true;
+        stream = new WatchStream(environment.connection, timer, this);
+        stream.open(environment.firstAnswer);
+        if (!toConfirm.isEmpty()) {
+            hurry();
+        }
+        if (all || includeElicitations) {
+            send(WatchRequest.newBuilder()
+                    .setAllThreads(all)
+                    .setIncludeElicitations(includeElicitations)
+                    .build());
+        } else {
+            flush();
+        }
+    }
+
+    /** An answer that a timeout waits for is due. */
+    private void hurry() {
+        stream.hurry(answered ? patience : Math.max(patience, CONNECT_PATIENCE));
+    }
+
+    private void calm() {
+        if (stream != null && toConfirm.isEmpty() && (request == null || request.getConfirmCount() == 0)) {
+            stream.calm();
+        }
+    }
+
+    private void drop() {
+        next.cancel();
+        breakTold = false;
+        toConfirm.clear();
+        forbidden.clear();
+        if (stream != null) {
+            stream.cancel();
+            stream = null;
+            request = null;
+        }
+    }
+
+    /** Together with what else is due now. */
+    private void flushSoon() {
+        if (!flushing && request == null) {
+            flushing = true;
+            timer.execute(() -> {
+                flushing = false;
+                flush();
+            });
+        }
+    }
+
+    private void flush() {
+        if (stream == null || request != null) {
+            return;
+        }
+        if (answered && toAdd.isEmpty()) {
+            complete = true;
+            listener.snapshotComplete();
+        }
+        boolean mayAdd = !toAdd.isEmpty() && timer.now() - addFrom >= 0;
+        boolean mayConfirm = !toConfirm.isEmpty() && answered;
+        boolean mayChange = mayAdd || !toRemove.isEmpty();
+        WatchRequest.Builder changes = WatchRequest.newBuilder();
+        if (mayConfirm && !(mayChange && confirmedLast)) {
+            confirmedLast = true;
+            take(toConfirm, MOST_IDS).forEach(changes::addConfirm);
+        } else if (mayChange) {
+            confirmedLast = false;
+            take(toRemove, MOST_IDS).forEach(changes::addRemove);
+            if (mayAdd) {
+                take(toAdd, MOST_IDS - changes.getRemoveCount()).forEach(changes::addAdd);
+            }
+        } else {
+            return;
+        }
+        send(changes.build());
+    }
+
+    private void send(WatchRequest sent) {
+        request = sent;
+        sentAt = timer.now();
+        if (sent.getConfirmCount() > 0) {
+            listener.asked(sent.getConfirmList(), sentAt);
+            stream.calm();
+            hurry();
+        }
+        stream.send(sent);
+    }
+
+    private static List<String> take(Set<String> from, int most) {
+        List<String> taken = new ArrayList<>(Math.min(from.size(), most));
+        for (Iterator<String> ids = from.iterator(); ids.hasNext() && taken.size() < most; ) {
+            taken.add(ids.next());
+            ids.remove();
+        }
+        return taken;
+    }
+}
