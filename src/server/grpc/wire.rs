@@ -80,7 +80,11 @@ pub(crate) fn watch_change(request: v1::WatchRequest, is_first: bool) -> Parsed<
     let v1::WatchRequest { add, remove, confirm, all_threads, include_elicitations, token } = request;
     for (field, value) in [("all_threads", all_threads), ("include_elicitations", include_elicitations)] {
         if value && !is_first {
-            return Err(InvalidField::new(field, "set in a later request", "set in the first request of a stream that is not refused"));
+            return Err(InvalidField::new(
+                field,
+                "set in a later request",
+                "set in the first request of a stream that is not refused",
+            ));
         }
     }
     let mut named = 0;

@@ -103,7 +103,7 @@ fn answer(thread_id: Option<&str>, max_limit: Duration) -> Result<(), String> {
 
 /// An event of another form is most likely one of another version.
 fn unexpected(why: String) -> String {
-    let installed = version::installed().map_or_else(|| "of an unknown version".to_owned(), |version| version);
+    let installed = version::installed().unwrap_or_else(|| "of an unknown version".to_owned());
     format!(
         "{why}; nothing was changed, so the command runs without this clock (Claude Code {installed}; tested with {})",
         version::TESTED
