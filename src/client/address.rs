@@ -150,7 +150,7 @@ fn split(bare: &str) -> Option<(&str, Option<&str>)> {
     }
 }
 
-/// The rule of all clients (clients/scenarios/addresses.txt). An IPv6 zone is refused: it has no meaning on other machines.
+/// The rule of all clients (clients/vectors/addresses.json). An IPv6 zone is refused: it has no meaning on other machines.
 fn is_host(host: &str) -> bool {
     match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
         Some(ip) => ip.parse::<Ipv6Addr>().is_ok(),

@@ -1,22 +1,34 @@
-//! What every client takes for an address and for a token, and what none does: the same lines in each language.
+//! What every client takes for an address and for a token, and what none does: the same vectors in each language.
 use pausewatch::client::{Address, Token};
+use serde::Deserialize;
+
+/// `clients/vectors/addresses.json`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Vectors {
+    #[serde(rename = "about")]
+    _about: String,
+    addresses_taken: Vec<String>,
+    addresses_refused: Vec<String>,
+    tokens_taken: Vec<String>,
+    tokens_refused: Vec<String>,
+}
 
 #[test]
-fn addresses_and_tokens_follow_the_rules_of_all_clients() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/clients/scenarios/addresses.txt");
-    let cases = std::fs::read_to_string(path).expect(path);
-    let cases: Vec<_> = cases.lines().filter(|line| !line.starts_with('#')).collect();
-    assert!(cases.len() > 30, "{cases:?}");
-    for case in cases {
-        let (expected, value) = case.split_once(' ').expect(case);
-        let (address, token) = (value.parse::<Address>(), Token::new(value));
-        let is_right = match expected {
-            "accept" => address.is_ok(),
-            "refuse" => address.is_err(),
-            "token-accept" => token.is_ok(),
-            "token-refuse" => token.is_err(),
-            _ => panic!("{case}"),
-        };
-        assert!(is_right, "{case}: {address:?}, {token:?}");
+fn addresses_and_tokens_are_taken_and_refused_as_the_vectors_say() {
+    let text = include_str!("../../clients/vectors/addresses.json");
+    let vectors: Vectors = serde_json::from_str(text).unwrap();
+    assert!(vectors.addresses_refused.len() > 20);
+    for taken in &vectors.addresses_taken {
+        assert!(taken.parse::<Address>().is_ok(), "{taken:?}");
+    }
+    for refused in &vectors.addresses_refused {
+        assert!(refused.parse::<Address>().is_err(), "{refused:?}");
+    }
+    for taken in &vectors.tokens_taken {
+        assert!(Token::new(taken).is_ok(), "{taken:?}");
+    }
+    for refused in &vectors.tokens_refused {
+        assert!(Token::new(refused).is_err(), "{refused:?}");
     }
 }
