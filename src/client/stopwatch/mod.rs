@@ -58,6 +58,8 @@ mod paused_union;
 mod stopwatch;
 mod thread;
 mod threads;
+#[cfg(all(test, feature = "cli"))]
+mod vectors;
 
 pub use builder::StopwatchBuilder;
 pub use controller::{AwaitedThread, Registration, StopwatchController};
