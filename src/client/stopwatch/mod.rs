@@ -60,6 +60,8 @@ mod run;
 mod stopwatch;
 mod thread;
 mod threads;
+#[cfg(all(test, feature = "cli"))]
+mod vectors;
 
 pub use builder::StopwatchBuilder;
 pub use controller::{AwaitedThread, Registration, StopwatchController};

@@ -148,6 +148,7 @@ impl Stopwatch {
                 return;
             }
             tokio::select! {
+                biased;
                 () = pause_changed => {}
                 () = changed => {}
                 // An unconfirmed pause ends without notice.

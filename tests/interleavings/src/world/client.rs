@@ -15,8 +15,8 @@ pub(crate) mod stopwatch;
 pub(crate) use super::watch::{Event, Message, Watch};
 use super::{s, server::Server};
 pub(crate) use crate::proto::v1::{
-    DecrementElicitationRequest, DecrementElicitationResponse, Elicitation, IncrementElicitationRequest, IncrementElicitationResponse, PauseState,
-    RenewElicitationRequest, RenewElicitationResponse,
+    DecrementElicitationRequest, DecrementElicitationResponse, Elicitation, IncrementElicitationRequest,
+    IncrementElicitationResponse, PauseState, RenewElicitationRequest, RenewElicitationResponse,
 };
 use crate::trace::Parent;
 pub(crate) use error::Error;
