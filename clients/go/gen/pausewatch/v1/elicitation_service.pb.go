@@ -993,10 +993,10 @@ type WatchRequest struct {
 	// The threads, watched or not, whose present state is asked for. It comes as a `confirmation`. For a client whose time
 	// for a command is over: it asks whether the thread is paused before it ends the command.
 	Confirm []string `protobuf:"bytes,3,rep,name=confirm,proto3" json:"confirm,omitempty"`
-	// Only in the first request: watch every thread that the caller may see, now and later. The snapshot has the paused
-	// ones, and those in `add`.
+	// Only up to the first request that is not refused: watch every thread that the caller may see, now and later. The
+	// snapshot has the paused ones, and those in `add`.
 	AllThreads bool `protobuf:"varint,4,opt,name=all_threads,json=allThreads,proto3" json:"all_threads,omitempty"`
-	// Only in the first request: fill `elicitations` of each state.
+	// Only up to the first request that is not refused: fill `elicitations` of each state.
 	IncludeElicitations bool `protobuf:"varint,5,opt,name=include_elicitations,json=includeElicitations,proto3" json:"include_elicitations,omitempty"`
 	// Replaces the token of the stream, so that the stream outlives the token that opened it; without `Bearer`. It must have
 	// the subject and the threads of the token before, and may read. Up to 16,384 bytes. A server without tokens ignores it.

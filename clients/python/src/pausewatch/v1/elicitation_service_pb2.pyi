@@ -522,11 +522,11 @@ class WatchRequest(_message.Message):
     INCLUDE_ELICITATIONS_FIELD_NUMBER: _builtins.int
     TOKEN_FIELD_NUMBER: _builtins.int
     all_threads: _builtins.bool
-    """Only in the first request: watch every thread that the caller may see, now and later. The snapshot has the paused
-    ones, and those in `add`.
+    """Only up to the first request that is not refused: watch every thread that the caller may see, now and later. The
+    snapshot has the paused ones, and those in `add`.
     """
     include_elicitations: _builtins.bool
-    """Only in the first request: fill `elicitations` of each state."""
+    """Only up to the first request that is not refused: fill `elicitations` of each state."""
     token: _builtins.str
     """Replaces the token of the stream, so that the stream outlives the token that opened it; without `Bearer`. It must have
     the subject and the threads of the token before, and may read. Up to 16,384 bytes. A server without tokens ignores it.

@@ -525,15 +525,15 @@ export type WatchRequest = Message<"pausewatch.v1.WatchRequest"> & {
   confirm: string[];
 
   /**
-   * Only in the first request: watch every thread that the caller may see, now and later. The snapshot has the paused
-   * ones, and those in `add`.
+   * Only up to the first request that is not refused: watch every thread that the caller may see, now and later. The
+   * snapshot has the paused ones, and those in `add`.
    *
    * @generated from field: bool all_threads = 4;
    */
   allThreads: boolean;
 
   /**
-   * Only in the first request: fill `elicitations` of each state.
+   * Only up to the first request that is not refused: fill `elicitations` of each state.
    *
    * @generated from field: bool include_elicitations = 5;
    */
