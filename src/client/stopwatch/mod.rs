@@ -58,7 +58,8 @@ mod paused_union;
 mod stopwatch;
 mod thread;
 mod threads;
-#[cfg(all(test, feature = "cli"))]
+#[cfg(test)]
+#[cfg(feature = "cli")]
 mod vectors;
 
 pub use builder::StopwatchBuilder;
