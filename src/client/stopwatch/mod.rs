@@ -60,7 +60,8 @@ mod run;
 mod stopwatch;
 mod thread;
 mod threads;
-#[cfg(all(test, feature = "cli"))]
+#[cfg(test)]
+#[cfg(feature = "cli")]
 mod vectors;
 
 pub use builder::StopwatchBuilder;
