@@ -119,6 +119,10 @@ struct Server {
 
 impl Server {
     fn handle(&mut self, line: &[u8]) {
+        // An id is free again with the last line of its timeout.
+        while let Some(ended) = self.tasks.try_join_next_with_id() {
+            self.remove(ended.map_or_else(|error| error.id(), |(task, ())| task));
+        }
         let refused = match Command::parse(line) {
             Err((id, why)) => Some((id, why)),
             Ok(Command::Stop { id }) => match self.open.get(&id) {
