@@ -24,7 +24,7 @@ const (
 	// The pauses before a stream is opened again, and the longest one while a confirmation is waited for.
 	firstReopen = 50 * time.Millisecond
 	mostReopen  = 3 * time.Second
-	askedReopen = 200 * time.Millisecond
+	askedReopen = 100 * time.Millisecond
 )
 
 var errSilent = errors.New("silent")

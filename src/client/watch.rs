@@ -31,7 +31,7 @@ const MAX_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(50);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(3);
 /// The longest delay while a confirmation waits; plus up to 100 % at random.
-const MAX_CONFIRMATION_DELAY: Duration = Duration::from_millis(200);
+const MAX_CONFIRMATION_DELAY: Duration = Duration::from_millis(100);
 /// How long a stream may be silent while a confirmation waits: the first time, and without an answer to its first request.
 const CONFIRMATION_TIMEOUT: Duration = Duration::from_millis(250);
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);

@@ -83,7 +83,7 @@ class PausableTimeouts
       delay = 0.05 if !@closed && watch
       synchronize do
         ended, factor, left = now, 1 + rand, 0
-        wait(left) until @closed || (left = ended + ((confirming? ? [delay, 0.2].min : delay) * factor) - now) <= 0
+        wait(left) until @closed || (left = ended + ((confirming? ? [delay, 0.1].min : delay) * factor) - now) <= 0
       end
       delay = [delay * 2, 3].min
     end

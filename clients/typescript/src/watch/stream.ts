@@ -31,7 +31,7 @@ const HELD_UP_MS = 20;
 /** Before a stream is opened again: at first, at most, and at most while a confirmation waits; each with up to as much again at random. */
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 3_000;
-const CONFIRMING_PAUSE_MS = 200;
+const CONFIRMING_PAUSE_MS = 100;
 /** After a refusal that does not say when to try again. */
 const TRY_AGAIN_MS = 1_000;
 
