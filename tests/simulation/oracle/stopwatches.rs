@@ -175,8 +175,8 @@ impl State {
             return self.violation("G3", what);
         }
         let lag = Duration::from_millis(200) + 8 * self.latency;
-        let running = running_since.is_some_and(|since| now - since > lag);
-        let is_paused = paused_since.is_some_and(|since| now - since > lag);
+        let running = running_since.is_some_and(|since| now.saturating_sub(since) > lag);
+        let is_paused = paused_since.is_some_and(|since| now.saturating_sub(since) > lag);
         if (paused && running) || (!paused && is_paused) {
             let what = format!("stopwatch {number} of {name} is paused: {paused}, its threads are not so");
             self.violation(if paused { "G2" } else { "G1" }, what);
@@ -222,7 +222,7 @@ impl State {
             self.course.count("stopwatches of several threads that expired");
         }
         let paused_since = self.paused_since(&self.stopwatches[number]);
-        if paused_since.is_some_and(|since| now - since > Duration::from_millis(50) + 4 * self.latency) {
+        if paused_since.is_some_and(|since| now.saturating_sub(since) > Duration::from_millis(50) + 4 * self.latency) {
             let what = format!("stopwatch {number} of {thread} expired, paused since {paused_since:?}");
             self.violation("G1", what);
         }
