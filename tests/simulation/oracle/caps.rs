@@ -6,7 +6,7 @@ use crate::run::TICK;
 impl State {
     /// The server says that the pause was as long as it allows.
     pub(super) fn closed_at_the_cap(&mut self, thread: &str, number: usize) {
-        let lasted = self.threads.get(thread).and_then(|books| books.open_pause(self.now())).unwrap_or_default();
+        let lasted = self.threads.get(thread).and_then(|books| books.last_pause(self.now())).unwrap_or_default();
         self.course.count("elicitations that the maximum pause ended");
         if self.is_awaited(thread) {
             self.course.count("elicitations of an awaited thread that the maximum pause ended");

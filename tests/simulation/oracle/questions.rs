@@ -148,11 +148,12 @@ impl State {
 
     /// A batch is durable.
     pub(super) fn committed(&mut self, batch: &[Write<'_>]) {
+        let now = self.now();
         for write in batch {
             match write {
                 Write::PutElicitation(thread, open) => self.elicitation_opened(thread, open),
                 Write::DeleteElicitation(row) => {
-                    self.threads.values_mut().for_each(|thread| _ = thread.open.remove(row));
+                    self.threads.values_mut().for_each(|thread| thread.closed(*row, now));
                 }
                 Write::PutClosing(thread, closing) => self.elicitation_closed(thread, closing),
                 Write::PutRequest(thread, request) => self.request_counted(thread, request),

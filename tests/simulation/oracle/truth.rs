@@ -54,6 +54,16 @@ impl Thread {
         self.states.iter().rev().find(|state| state.revision == revision).copied()
     }
 
+    /// An elicitation was closed. If it was the last one, the pause has ended, even if the same batch begins another.
+    pub(super) fn closed(&mut self, row: u64, now: Duration) {
+        let was_open = self.open.remove(&row).is_some();
+        if let (true, true, Some(pause @ Pause { to: None, .. })) =
+            (was_open, self.open.is_empty(), self.pauses.last_mut())
+        {
+            pause.to = Some(now);
+        }
+    }
+
     /// A change was committed: `open` says what is open now.
     pub(super) fn changed(&mut self, revision: u64, now: Duration) {
         let count = self.open.len();
@@ -98,6 +108,11 @@ impl Thread {
     /// How long the open pause has lasted, sleep of the machine included.
     pub(super) fn open_pause(&self, now: Duration) -> Option<Duration> {
         self.pauses.last().filter(|pause| pause.to.is_none()).map(|pause| pause.total(now))
+    }
+
+    /// How long the last pause has lasted or did last, sleep of the machine included.
+    pub(super) fn last_pause(&self, now: Duration) -> Option<Duration> {
+        self.pauses.last().map(|pause| pause.total(now))
     }
 
     /// What the server should say for `paused_total` at a moment: with sleep of the machine.
