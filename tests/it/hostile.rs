@@ -285,6 +285,30 @@ async fn unread_watches_of_all_threads_take_bounded_memory() {
     assert_bounded(&report, 64 * MIB);
 }
 
+/// A request of `Watch` names a thousand threads, and its answer is not read.
+#[tokio::test]
+async fn unread_confirmations_take_bounded_memory() {
+    let server = serve();
+    let id = [&b"\x1a\x80\x02"[..], &[b'x'; 256]].concat();
+    let ask = message(1_000 * id.len(), &id.repeat(1_000));
+    let attack = async {
+        let mut raw = Raw::open(&server.address, &[(INITIAL_WINDOW_SIZE, 0)]).await.unwrap();
+        let mut sent = 0;
+        'streams: for stream in streams().take(700) {
+            let _ = raw.send(&frame(HEADERS, END_HEADERS, stream, &call("Watch"))).await;
+            for part in ask.chunks(LONGEST) {
+                if raw.send_data(stream, part).await.is_err() {
+                    break 'streams;
+                }
+            }
+            sent += 1;
+        }
+        assert!(sent < 700, "700 confirmations of 272 kB each were taken and not read");
+    };
+    let (report, ()) = beside("700 confirmations of 1,000 threads that are not read", &server, attack).await;
+    assert_bounded(&report, 256 * MIB);
+}
+
 /// A server with few file descriptors, as a large one with many.
 #[tokio::test]
 async fn silent_connections_are_closed_for_active_ones() {

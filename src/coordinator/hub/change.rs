@@ -2,13 +2,16 @@
 //!
 //! A thread that is added is queued like one that has changed, so its state comes with the changes. `snapshot_complete` is
 //! given after everything that was due when [`Subscription::mark`] was called.
+//!
+//! The places of removed threads are used again. When most places are vacant, they are freed (H3: memory is bounded by the
+//! threads that are watched now, which count against a limit, not by those that once were).
 use super::Hub;
 use super::state::{State, small};
 use super::subscription::Subscription;
 use super::topic::Subscriber;
-use super::watcher::{Changed, Interest, Many, Places, Sink, Watched, Watcher};
+use super::watcher::{Changed, Interest, KEPT, Many, Places, Sink, Watched, Watcher};
 use crate::core::types::ThreadId;
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Up to so many threads are searched one by one: most streams have few, and a table would double their memory.
@@ -17,8 +20,7 @@ const SEARCHED: usize = 16;
 impl Hub {
     /// Starts a watch of no thread, without a snapshot.
     pub fn watch_none(self: &Arc<Self>) -> Subscription {
-        let many = Many { threads: vec![], queued: vec![], queue: VecDeque::new(), places: None };
-        let key = small(self.lock().watchers.insert(Watcher::new(Changed::Many(Box::new(many)))));
+        let key = small(self.lock().watchers.insert(Watcher::new(Changed::Many(Box::default()))));
         Subscription { hub: self.clone(), key }
     }
 }
@@ -54,6 +56,7 @@ impl Subscription {
         let mut state = self.hub.lock();
         remove.iter().for_each(|thread| state.remove_thread(self.key, thread));
         add.iter().for_each(|thread| state.add_thread(self.key, thread));
+        state.free_places(self.key);
         // The stream polls next, and sees what is due.
     }
 
@@ -102,9 +105,33 @@ impl State {
         let watched = self.changing(key).and_then(|many| many.remove(topic));
         watched.into_iter().for_each(|watched| self.unsubscribe(watched));
     }
+
+    /// Frees the vacant places of a watcher if they are most of its places.
+    fn free_places(&mut self, key: u32) {
+        let Some(many) = self.changing(key).filter(|many| many.threads.len() > 4 * many.watched().max(KEPT)) else {
+            return;
+        };
+        many.free_places();
+        for (place, watched) in many.threads.clone().into_iter().enumerate() {
+            self.topics[watched.topic as usize].subscribers[watched.place as usize].place = small(place);
+        }
+    }
 }
 
 impl Many {
+    /// Moves the threads together. The order of the queue stays, without the removed threads.
+    fn free_places(&mut self) {
+        let old = std::mem::take(self);
+        let mut moved = vec![None; old.threads.len()];
+        for (place, thread) in old.threads.iter().enumerate().filter(|(_, thread)| !thread.is_vacant()) {
+            moved[place] = Some(small(self.threads.len()));
+            self.threads.push(*thread);
+            self.queued.push(old.queued[place]);
+        }
+        self.queue = old.queue.into_iter().filter_map(|place| moved[place as usize]).collect();
+        self.places = (self.threads.len() > SEARCHED).then(|| Box::new(Places::of(&self.threads)));
+    }
+
     /// How many threads it watches.
     fn watched(&self) -> usize {
         let vacant = || self.threads.iter().filter(|thread| thread.is_vacant()).count();

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::task::Waker;
 
 /// Changed threads that a watcher which has caught up keeps room for.
-const KEPT: usize = 64;
+pub(super) const KEPT: usize = 64;
 
 /// The threads to watch.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ pub(super) enum Changed {
     All(Box<All>),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Many {
     pub(super) threads: Vec<Watched>,
     pub(super) queued: Vec<bool>,

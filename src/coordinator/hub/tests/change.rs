@@ -1,4 +1,5 @@
 //! Watches whose threads change.
+use super::watcher::KEPT;
 use super::*;
 
 fn ids(threads: &[&str]) -> Vec<ThreadId> {
@@ -86,6 +87,37 @@ fn present_states_are_given_until_the_sink_is_full() {
     assert_eq!(watching.subscription.give(&ids(&["b", "a", "c"]), &mut notes), 2);
     assert_eq!(notes.given, [state("b", 0, 0), state("a", 7, 1)]);
     assert_eq!(topics(&hub), 1, "a question leaves nothing behind");
+}
+
+#[test]
+fn h3_g7_memory_is_bounded_by_the_threads_that_are_watched_now() {
+    let hub = Arc::<Hub>::default();
+    let mut watching = watch_none(&hub);
+    let places = |watching: &Watching| match &hub.lock().watchers[watching.subscription.key as usize].changed {
+        Changed::Many(many) => many.threads.capacity().max(many.queued.capacity()),
+        other => panic!("{other:?}"),
+    };
+    let names: Vec<_> = (0..5_000).map(|i| numbered(i).to_string()).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    watching.change(&[], &names);
+    assert_eq!(watching.take().len(), 5_001);
+    // Some of them are queued meanwhile, those that stay too.
+    hub.publish(names.iter().rev().step_by(7).map(|name| opened(name, 1)));
+    let (gone, kept) = names.split_at(4_980);
+    for (part, removed) in gone.chunks(500).enumerate() {
+        assert_eq!(watching.change(removed, &[]), 5_000 - (500 * (part + 1)).min(gone.len()));
+        check(&hub);
+    }
+    assert!(places(&watching) <= 8 * KEPT, "{} places for 20 threads", places(&watching));
+    let due: Vec<_> = kept.iter().rev().filter(|name| hub.get(&id(name)).header.is_some()).collect();
+    let expected: Vec<_> = due.into_iter().map(|name| state(name, 1, 1)).chain([Given::Complete]).collect();
+    assert_eq!(watching.take(), expected, "in their order");
+    hub.publish([opened(kept[0], 1), opened(kept[1], 2), opened(gone[0], 2)]);
+    let given = watching.take();
+    assert_eq!(given.len(), 2, "{given:?}");
+    assert_eq!(watching.change(kept, &["a"]), 1);
+    assert_eq!(watching.take(), [state("a", 0, 0), Given::Complete]);
+    check(&hub);
 }
 
 /// H1 and H3 against a simple model: what is watched, and what was seen last.

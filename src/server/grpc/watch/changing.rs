@@ -11,7 +11,7 @@ use crate::coordinator::hub::{Interest, Subscription};
 use crate::core::types::ThreadId;
 use crate::proto::v1;
 use crate::server::access::Access;
-use crate::server::admission::Rights;
+use crate::server::admission::{ConnectionContext, MemoryReservation, Rights};
 use crate::server::status;
 use bytes::Bytes;
 use http_body::Frame;
@@ -35,6 +35,9 @@ pub(super) struct Changing {
     answer: Option<Box<Answer>>,
 }
 
+/// The ids of an answer that take more memory than this count as memory of their connection until they are sent.
+const LARGE: usize = 2 << 10;
+
 /// What is left of the answer to a request.
 struct Answer {
     /// Whether everything that was due at the request was sent.
@@ -43,6 +46,7 @@ struct Answer {
     states: VecDeque<ThreadId>,
     /// Threads whose state is confirmed.
     confirm: VecDeque<ThreadId>,
+    _held: Option<MemoryReservation>,
 }
 
 /// Why a request does nothing.
@@ -97,17 +101,14 @@ impl Changing {
             self.rights = rights;
         }
         self.is_of_all = is_of_all;
-        let mut answer = Answer { is_due: false, states: VecDeque::new(), confirm: change.confirm.into() };
         match interest {
             Some(interest) => subscription.begin(interest),
             None if is_of_all => {}
             None => subscription.change(&change.remove, &change.add),
         }
-        if is_of_all {
-            answer.states = change.add.into();
-        }
         subscription.mark();
-        self.answer = Some(Box::new(answer));
+        let states = if is_of_all { change.add } else { Vec::new() };
+        self.answer = Some(Box::new(Answer::new(states, change.confirm, self.stream.connection.as_ref())));
         Ok(())
     }
 
@@ -164,6 +165,13 @@ impl Changing {
 }
 
 impl Answer {
+    fn new(states: Vec<ThreadId>, confirm: Vec<ThreadId>, connection: Option<&Arc<ConnectionContext>>) -> Self {
+        let size = |thread: &ThreadId| size_of::<ThreadId>() + thread.as_str().len();
+        let size = states.iter().chain(&confirm).map(size).sum();
+        let held = connection.filter(|_| size > LARGE).map(|connection| connection.hold(size));
+        Answer { is_due: false, states: states.into(), confirm: confirm.into(), _held: held }
+    }
+
     /// Whether nothing is left but its number.
     fn is_sent(&self) -> bool {
         self.states.is_empty() && self.confirm.is_empty()
