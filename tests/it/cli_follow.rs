@@ -125,9 +125,9 @@ fn a_wrong_line_is_answered_by_an_error_and_changes_nothing_else() {
     follow.expect("started", "1");
     let long = format!("{{\"do\": \"{}\"}}", "x".repeat(70_000));
     for (wrong, id, part) in [
-        ("garbage", Value::Null, "no JSON"),
-        ("", Value::Null, "no JSON"),
-        ("[1]", Value::Null, ""),
+        ("garbage", Value::Null, "not a JSON object"),
+        ("", Value::Null, "not a JSON object"),
+        ("[1]", Value::Null, "not a JSON object"),
         (&long, Value::Null, "longer than 65536 bytes"),
         (r#"{"do": "dance", "id": "2"}"#, json!("2"), "dance"),
         (r#"{"do": "start", "id": "2"}"#, json!("2"), "thread_id"),
@@ -170,6 +170,26 @@ fn a_thousand_timeouts_expire_each_once() {
             assert_eq!(line["event"], "started", "{line}");
         }
     }
+    assert_eq!(follow.ended(), Some(0));
+}
+
+#[test]
+fn g7_only_graces_of_open_timeouts_count() {
+    let coordinator = Coordinator::start();
+    let mut follow = Follow::start(&coordinator);
+    let start = |follow: &mut Follow, number: u32| {
+        let (id, grace) = (number.to_string(), format!("{number}s"));
+        follow.say(&json!({"do": "start", "id": id, "thread_id": "t", "limit": "1h", "grace": grace}).to_string());
+        follow.line()
+    };
+    for number in 1..=16 {
+        assert_eq!(start(&mut follow, number)["event"], "started");
+    }
+    let refused = start(&mut follow, 17);
+    assert_eq!((&refused["event"], &refused["id"]), (&json!("error"), &json!("17")), "{refused}");
+    follow.say(r#"{"do": "stop", "id": "3"}"#);
+    follow.expect("stopped", "3");
+    assert_eq!(start(&mut follow, 17)["event"], "started");
     assert_eq!(follow.ended(), Some(0));
 }
 

@@ -23,7 +23,10 @@ impl Command {
     /// Parses a line; otherwise says what is wrong with it, with the id if it has one.
     pub(super) fn parse(line: &[u8]) -> Result<Self, (Option<String>, String)> {
         let value: serde_json::Value =
-            serde_json::from_slice(line).map_err(|error| (None, format!("no JSON: {error}")))?;
+            serde_json::from_slice(line).map_err(|error| (None, format!("not a JSON object: {error}")))?;
+        if !value.is_object() {
+            return Err((None, "not a JSON object: the line begins with `{` and ends with `}`".to_owned()));
+        }
         let id = value.get("id").and_then(|id| id.as_str()).map(str::to_owned);
         let line = Line::deserialize(value).map_err(|error| error.to_string());
         line.and_then(Self::of).map_err(|why| (id, why))

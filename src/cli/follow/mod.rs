@@ -109,11 +109,18 @@ async fn write(mut lines: mpsc::Receiver<String>) {
     }
 }
 
+/// An open timeout.
+struct Open {
+    task: Id,
+    stop: Arc<Notify>,
+    grace: Duration,
+}
+
 struct Server {
     client: Client,
     output: mpsc::Sender<String>,
     controllers: HashMap<Duration, StopwatchController>,
-    open: HashMap<String, (Id, Arc<Notify>)>,
+    open: HashMap<String, Open>,
     tasks: JoinSet<()>,
 }
 
@@ -126,8 +133,8 @@ impl Server {
         let refused = match Command::parse(line) {
             Err((id, why)) => Some((id, why)),
             Ok(Command::Stop { id }) => match self.open.get(&id) {
-                Some((_, stop)) => {
-                    stop.notify_one();
+                Some(open) => {
+                    open.stop.notify_one();
                     None
                 }
                 None => Some((Some(id), "no timeout with this id is open".to_owned())),
@@ -146,7 +153,7 @@ impl Server {
                     Ok(timeout) => {
                         let stop = timeout.stop.clone();
                         let task = self.tasks.spawn(follow(timeout, self.output.clone())).id();
-                        self.open.insert(id, (task, stop));
+                        self.open.insert(id, Open { task, stop, grace });
                         None
                     }
                     Err(why) => Some((Some(id), why)),
@@ -165,6 +172,10 @@ impl Server {
 
     fn controller(&mut self, grace: Duration) -> Result<StopwatchController, String> {
         if !self.controllers.contains_key(&grace) && self.controllers.len() >= MAX_GRACES {
+            // Those without open timeouts make room.
+            self.controllers.retain(|grace, _| self.open.values().any(|open| open.grace == *grace));
+        }
+        if !self.controllers.contains_key(&grace) && self.controllers.len() >= MAX_GRACES {
             return Err(format!("{MAX_GRACES} different graces are in use"));
         }
         let make = || StopwatchController::with_disconnect_grace(self.client.clone(), grace);
@@ -172,6 +183,6 @@ impl Server {
     }
 
     fn remove(&mut self, ended: Id) {
-        self.open.retain(|_, (task, _)| *task != ended);
+        self.open.retain(|_, open| open.task != ended);
     }
 }
