@@ -39,17 +39,24 @@ impl Config {
     /// Refuses a token that would be sent to another machine in plain text, and TLS settings that would not be used.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let Self { address, .. } = self;
-        let encrypted = address.is_encrypted();
-        if self.tls.is_some() && !encrypted {
-            return Err(ConfigError::new(format!(
-                "tls_ca, tls_cert and tls_key need an address that begins with https://, not {address}"
-            )));
+        if self.tls.is_some() {
+            check_tls(address)?;
         }
-        if self.token.is_some() && !encrypted && !address.is_local() {
+        if self.token.is_some() && !address.is_encrypted() && !address.is_local() {
             return Err(ConfigError::new(format!(
                 "the token would be sent to {address} in plain text: use https://, a Unix socket or loopback"
             )));
         }
         Ok(())
+    }
+}
+
+/// Refuses TLS settings for an address in plain text.
+pub(super) fn check_tls(address: &Address) -> Result<(), ConfigError> {
+    match address.is_encrypted() {
+        true => Ok(()),
+        false => Err(ConfigError::new(format!(
+            "tls_ca, tls_cert and tls_key need an address that begins with https://; {address} is plain text"
+        ))),
     }
 }

@@ -39,6 +39,8 @@ mod retry;
 mod serial_executor;
 mod settings;
 pub mod stopwatch;
+#[cfg(all(test, feature = "cli"))]
+mod vectors;
 mod watch;
 
 pub use address::{Address, AddressError};

@@ -67,3 +67,39 @@ where
 pub(crate) fn deadline_after(start: Instant, duration: Duration) -> Instant {
     start.checked_add(duration).unwrap_or_else(|| start + Duration::from_secs(86_400 * 365 * 30))
 }
+
+#[cfg(all(test, feature = "cli"))]
+mod tests {
+    use super::*;
+    use crate::client::vectors;
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_are_repeated_as_in_all_libraries() {
+        for case in vectors::cases("retries.json") {
+            let keys = ["name", "code", "reason", "limit", "retry_after_ms", "repeated", "pauses_ms"];
+            vectors::check_keys(&case, &keys);
+            let text = |key: &str| case.get(key).map(|value| value.as_str().unwrap());
+            let retry_after = vectors::duration(&case, "retry_after_ms");
+            let status = vectors::status(text("code").unwrap(), text("reason"), text("limit"), retry_after);
+            let pauses = case.get("pauses_ms").map_or(&[][..], |pauses| pauses.as_array().unwrap());
+            let is_repeated = case["repeated"].as_bool().unwrap();
+            assert_eq!(is_repeated, !pauses.is_empty(), "{case}");
+            let policy = RetryPolicy { deadline: Duration::from_secs(86_400), retries: usize::MAX };
+            let mut attempts = Vec::new();
+            let result = unary(policy, (), |_: Request<()>| {
+                attempts.push(Instant::now());
+                let is_last = attempts.len() > pauses.len().max(1);
+                let answer = if is_last { Ok(Response::new(())) } else { Err(status.clone()) };
+                async move { answer }
+            });
+            assert_eq!(result.await.is_ok(), is_repeated, "{case}");
+            assert_eq!(attempts.len(), pauses.len() + 1, "{case}");
+            for (pause, between) in pauses.iter().zip(attempts.windows(2)) {
+                let bound = |i: usize| u128::try_from(pause[i].as_i64().unwrap()).unwrap();
+                let actual = (between[1] - between[0]).as_millis();
+                // Timers have a resolution of 1 ms.
+                assert!(actual >= bound(0) && actual <= bound(1) + 1, "{case}: {actual} ms, not {pause}");
+            }
+        }
+    }
+}

@@ -1,16 +1,16 @@
 //! The settings of a client: the coordinator's address, the thread and the credentials, from the environment and the
 //! config file. The environment wins; the flags of the program win over both.
 //!
-//! 1. An empty variable counts as not set, and so does an empty address in the file. The thread has several variables: our
-//!    own, then those of agents ([`THREAD_VARIABLES`]).
+//! 1. An empty value counts as not set, in a variable and in the file. The thread has several variables: our own, then those
+//!    of agents ([`THREAD_VARIABLES`]).
 //! 2. An explicitly named config file must exist; the one at the default path may be missing.
 //! 3. An unknown key is an error with its name and line: a misspelled key must not silently select the default.
 //! 4. A plaintext address overrides and ignores inherited TLS settings (an `https://` address or certificate files) and
 //!    their token: they belong to another coordinator.
-use super::{Address, Config, ConfigError, Tls, Token};
+use super::{Address, Config, ConfigError, Tls, Token, config::check_tls};
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
-use std::{env, fmt::Display, fs, io::ErrorKind, path::Path, path::PathBuf};
+use std::{env, ffi::OsString, fmt::Display, fs, io::ErrorKind, path::Path, path::PathBuf};
 
 /// The variables that name the thread; the first one that is set counts. Codex and Claude Code set theirs for the commands
 /// that they run, so that a tool of an agent pauses the agent's thread without any setting.
@@ -18,6 +18,9 @@ const THREAD_VARIABLES: [&str; 3] = ["PAUSEWATCH_THREAD_ID", "CODEX_THREAD_ID", 
 
 /// The source of a thread that the config file names, for people.
 const CONFIG_FILE: &str = "the config file";
+
+/// Reads one environment variable.
+type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// The settings that every program and library of pausewatch shares.
 ///
@@ -69,6 +72,9 @@ struct File {
 
 impl From<File> for Settings {
     fn from(File { address, thread_id, token, tls_ca, tls_cert, tls_key, _serve }: File) -> Self {
+        let thread_id = thread_id.filter(|id| !id.is_empty());
+        let path = |path: Option<PathBuf>| path.filter(|path| !path.as_os_str().is_empty());
+        let (tls_ca, tls_cert, tls_key) = (path(tls_ca), path(tls_cert), path(tls_key));
         let thread_source = thread_id.as_ref().map(|_| CONFIG_FILE);
         Self { address, thread_id, thread_source, token, tls_ca, tls_cert, tls_key }
     }
@@ -82,7 +88,7 @@ fn address<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Address>, D::Er
 fn token<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Token>, D::Error> {
     // serde's own error would print the value.
     let text = String::deserialize(value).map_err(|_| D::Error::custom("token: expected a string"))?;
-    Token::new(&text).map(Some).map_err(D::Error::custom)
+    (!text.is_empty()).then(|| Token::new(&text)).transpose().map_err(D::Error::custom)
 }
 
 impl Config {
@@ -110,8 +116,12 @@ impl Settings {
     /// # Errors
     /// As [`Settings::from_env`].
     pub fn from_env_and(config_file: Option<&Path>) -> Result<Self, ConfigError> {
-        let variables = Self::from_variables()?;
-        let file = match read_config_file(config_file)? {
+        Self::load(config_file, &|name| env::var_os(name))
+    }
+
+    fn load(config_file: Option<&Path>, environment: Environment<'_>) -> Result<Self, ConfigError> {
+        let variables = Self::from_variables(environment)?;
+        let file = match read_config_file_of(config_file, environment)? {
             Some((path, text)) => Self::parse(&text).map_err(|why| in_file(&path, why))?,
             None => Self::default(),
         };
@@ -158,28 +168,32 @@ impl Settings {
             (Some(_), None) => return Err(ConfigError::new("tls_cert needs tls_key, the file with its key")),
             (None, Some(_)) => return Err(ConfigError::new("tls_key needs tls_cert, the file with its certificate")),
         };
+        let (address, token) = (self.address.clone().unwrap_or_default(), self.token.clone());
         let tls = match (&self.tls_ca, identity) {
             (None, None) => None,
-            (ca, identity) => Some(Tls::load(ca.as_deref(), identity)?),
+            (ca, identity) => {
+                // Before the files are read, which may be missing here.
+                check_tls(&address)?;
+                Some(Tls::load(ca.as_deref(), identity)?)
+            }
         };
-        let (address, token) = (self.address.clone().unwrap_or_default(), self.token.clone());
         Ok(Config { address, token, tls, ..Config::default() })
     }
 
-    fn from_variables() -> Result<Self, ConfigError> {
+    fn from_variables(environment: Environment<'_>) -> Result<Self, ConfigError> {
         let mut threads = THREAD_VARIABLES
             .into_iter()
-            .map(|name| (name, variable(name, |text| Ok::<_, ConfigError>(text.to_owned()))));
+            .map(|name| (name, variable(environment, name, |text| Ok::<_, ConfigError>(text.to_owned()))));
         let thread = threads.find(|(_, id)| !matches!(id, Ok(None)));
         let (thread_source, thread_id) = thread.map_or((None, Ok(None)), |(name, id)| (Some(name), id));
         Ok(Self {
-            address: variable("PAUSEWATCH_ADDRESS", str::parse::<Address>)?,
+            address: variable(environment, "PAUSEWATCH_ADDRESS", str::parse::<Address>)?,
             thread_id: thread_id?,
             thread_source,
-            token: variable("PAUSEWATCH_TOKEN", Token::new)?,
-            tls_ca: path_variable("PAUSEWATCH_TLS_CA"),
-            tls_cert: path_variable("PAUSEWATCH_TLS_CERT"),
-            tls_key: path_variable("PAUSEWATCH_TLS_KEY"),
+            token: variable(environment, "PAUSEWATCH_TOKEN", Token::new)?,
+            tls_ca: path_variable(environment, "PAUSEWATCH_TLS_CA"),
+            tls_cert: path_variable(environment, "PAUSEWATCH_TLS_CERT"),
+            tls_key: path_variable(environment, "PAUSEWATCH_TLS_KEY"),
         })
     }
 
@@ -196,21 +210,32 @@ fn in_file(path: &Path, why: impl Display) -> ConfigError {
     ConfigError::new(format!("config file {}: {why}", path.display()))
 }
 
-fn path_variable(name: &str) -> Option<PathBuf> {
-    env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+fn path_variable(environment: Environment<'_>, name: &str) -> Option<PathBuf> {
+    environment(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-fn variable<T, E: Display>(name: &str, parse: impl Fn(&str) -> Result<T, E>) -> Result<Option<T>, ConfigError> {
-    let Some(value) = env::var_os(name).filter(|value| !value.is_empty()) else { return Ok(None) };
+fn variable<T, E: Display>(
+    environment: Environment<'_>,
+    name: &str,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<Option<T>, ConfigError> {
+    let Some(value) = environment(name).filter(|value| !value.is_empty()) else { return Ok(None) };
     let text = value.to_str().ok_or_else(|| ConfigError::new(format!("{name}: not UTF-8")))?;
     parse(text).map(Some).map_err(|why| ConfigError::new(format!("{name}: {why}")))
 }
 
 /// The path and the text of the config file, if there is one.
 pub(crate) fn read_config_file(path: Option<&Path>) -> Result<Option<(PathBuf, String)>, ConfigError> {
-    let named = path.map(Path::to_owned).or_else(|| path_variable("PAUSEWATCH_CONFIG"));
+    read_config_file_of(path, &|name| env::var_os(name))
+}
+
+fn read_config_file_of(
+    path: Option<&Path>,
+    environment: Environment<'_>,
+) -> Result<Option<(PathBuf, String)>, ConfigError> {
+    let named = path.map(Path::to_owned).or_else(|| path_variable(environment, "PAUSEWATCH_CONFIG"));
     let must_exist = named.is_some();
-    let Some(path) = named.or_else(default_path) else { return Ok(None) };
+    let Some(path) = named.or_else(|| default_path(environment)) else { return Ok(None) };
     match fs::read_to_string(&path) {
         Ok(text) => Ok(Some((path, text))),
         Err(error) if error.kind() == ErrorKind::NotFound && !must_exist => Ok(None),
@@ -218,10 +243,10 @@ pub(crate) fn read_config_file(path: Option<&Path>) -> Result<Option<(PathBuf, S
     }
 }
 
-fn default_path() -> Option<PathBuf> {
+fn default_path(environment: Environment<'_>) -> Option<PathBuf> {
     // The XDG base directory specification requires that relative paths are ignored.
-    let config = path_variable("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
-    Some(config.or_else(|| Some(path_variable("HOME")?.join(".config")))?.join("pausewatch/config.toml"))
+    let config = path_variable(environment, "XDG_CONFIG_HOME").filter(|path| path.is_absolute());
+    Some(config.or_else(|| Some(path_variable(environment, "HOME")?.join(".config")))?.join("pausewatch/config.toml"))
 }
 
 #[cfg(test)]
@@ -280,13 +305,6 @@ mod tests {
     }
 
     #[test]
-    fn empty_address_in_the_file_counts_as_not_set() {
-        let file = Settings::parse("address = \"\"\nthread_id = \"t\"\n").unwrap();
-        let thread_source = Some(CONFIG_FILE);
-        assert_eq!(file, Settings { thread_id: Some("t".into()), thread_source, ..Settings::default() });
-    }
-
-    #[test]
     fn plaintext_address_takes_no_tls_settings_from_the_other() {
         let all = all();
         let at = |address: &str| Settings { address: address.parse().ok(), ..Settings::default() };
@@ -326,5 +344,60 @@ mod tests {
         assert!(error.contains("plain text: use https://") && !error.contains("s3cret"), "{error}");
         let unused = Config { tls: Some(Tls::default()), ..Config::default() };
         assert!(unused.check().unwrap_err().to_string().contains("an address that begins with https://"));
+    }
+
+    #[cfg(feature = "cli")]
+    #[test]
+    fn settings_are_found_as_in_all_libraries() {
+        use crate::client::vectors::{cases, check_keys};
+        use serde_json::{Map, Value};
+
+        let object =
+            |value: &Value, key: &str| value.get(key).map_or_else(Map::new, |map| map.as_object().unwrap().clone());
+        for case in cases("settings.json") {
+            check_keys(&case, &["name", "files", "environment", "config_file", "options", "expect", "error"]);
+            let name = &case["name"];
+            let directory = tempfile::tempdir().unwrap();
+            for (file, content) in object(&case, "files") {
+                let path = directory.path().join(file);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, content.as_str().unwrap()).unwrap();
+            }
+            let place = |text: &Value| text.as_str().unwrap().replace("$DIR", directory.path().to_str().unwrap());
+            let environment = object(&case, "environment");
+            let variable = |name: &str| environment.get(name).map(|value| place(value).into());
+            let config_file = case.get("config_file").map(|file| directory.path().join(file.as_str().unwrap()));
+            let options = object(&case, "options");
+            check_keys(&options.clone().into(), &["address", "thread_id", "token"]);
+            let option = |name: &str| options.get(name).map(|value| value.as_str().unwrap());
+            let options = Settings {
+                address: option("address").map(|address| address.parse().unwrap()),
+                thread_id: option("thread_id").map(str::to_owned),
+                token: option("token").map(|token| Token::new(token).unwrap()),
+                ..Settings::default()
+            };
+            let loaded = Settings::load(config_file.as_deref(), &variable).map(|others| options.or(others));
+            if let Some(parts) = case.get("error") {
+                let error = loaded.and_then(|settings| settings.config()?.check()).expect_err(&name.to_string());
+                let text = error.to_string();
+                assert!(!text.contains("s3cret"), "{name}: {text}");
+                for part in parts.as_array().unwrap() {
+                    let part = part.as_str().unwrap().to_lowercase();
+                    assert!(text.to_lowercase().contains(&part), "{name}: {text:?} has no {part:?}");
+                }
+                continue;
+            }
+            let settings = loaded.unwrap_or_else(|error| panic!("{name}: {error}"));
+            check_keys(&case["expect"], &["address", "thread_id", "token", "tls_ca"]);
+            let known = serde_json::json!({
+                "address": settings.address.clone().unwrap_or_default().to_string(),
+                "thread_id": settings.thread_id,
+                "token": settings.token.as_ref().map(Token::secret),
+                "tls_ca": settings.tls_ca,
+            });
+            for (key, expected) in object(&case, "expect") {
+                assert_eq!(known[&key], expected, "{name}: {key}");
+            }
+        }
     }
 }

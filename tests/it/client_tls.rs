@@ -130,7 +130,8 @@ fn conflicting_credentials_are_refused_before_a_connection() {
     let get = |args: &[&str]| ended(program().args(["get", "--thread-id", "t"]).args(args));
     for (args, why) in [
         (&["--address", "example.com:1", "--token", "s3cret"][..], "plain text"),
-        (&["--address", "127.0.0.1:1", "--tls-ca", "Cargo.toml"], "tls_ca Cargo.toml: there is no PEM in it"),
+        (&["--address", "127.0.0.1:1", "--tls-ca", "Cargo.toml"], "need an address that begins with https://"),
+        (&["--address", "https://h:1", "--tls-ca", "Cargo.toml"], "tls_ca Cargo.toml: there is no PEM in it"),
         (&["--address", "https://h:1", "--tls-cert", "x"], "tls_cert needs tls_key"),
         (&["--token", "two words"], "a character that no token has"),
     ] {

@@ -8,22 +8,27 @@
 //! 4. A server with a maximum pause cuts the end of a lease. The holder sees that in the answers: see `last_end.rs`.
 //! 5. Whatever fails here, the lease bounds the pause (G2).
 mod last_end;
+mod lease;
+mod renewal;
 mod risk;
+pub use lease::Lease;
 pub use risk::LeaseRisk;
 
 use super::{
     Client, DecrementElicitationRequest, DecrementElicitationResponse, Elicitation, Error, IncrementElicitationRequest,
-    IncrementElicitationResponse, RenewElicitationRequest, retry,
+    IncrementElicitationResponse, RenewElicitationRequest,
 };
 use crate::trace::WaitSpan;
 use last_end::LastEnd;
+use lease::set_lease;
+use renewal::Renewal;
 use risk::Risk;
 use std::{env, path::Path, process, sync::Arc, time::Duration};
 use tokio::{
     runtime::Handle,
     sync::{OnceCell, oneshot, watch},
     task::AbortHandle,
-    time::{Instant, sleep_until},
+    time::Instant,
 };
 use uuid::Uuid;
 
@@ -106,16 +111,16 @@ impl HoldBuilder {
         };
         let lease = Arc::new(watch::Sender::new(Lease::Held));
         let last_end = LastEnd::new(Instant::now(), &elicitation, ttl);
-        let renewal = Renewal {
-            client: client.with_deadline(client.deadline().min(ttl / 3)),
-            thread_id,
-            elicitation_id: elicitation.elicitation_id.clone(),
-            ttl,
-            last_end: last_end.clone(),
-            risk: Risk::default(),
+        let risk = Risk::default();
+        let renewal = Renewal { ttl, lease: lease.clone(), last_end: last_end.clone(), risk: risk.clone() };
+        let renewing = client.with_deadline(client.deadline().min(ttl / 3));
+        let elicitation_id = elicitation.elicitation_id.clone();
+        let request = RenewElicitationRequest { thread_id, elicitation_id, ttl: Some(ttl_to_wire(ttl)) };
+        let renew = move || {
+            let (client, request) = (renewing.clone(), request.clone());
+            async move { client.renew_elicitation(request).await }
         };
-        let risk = renewal.risk.clone();
-        let renewer = tokio::spawn(renewal.run(sent, lease.clone())).abort_handle();
+        let renewer = tokio::spawn(renewal.run(sent, renew)).abort_handle();
         let runtime = Handle::current();
         let decrement_id = Uuid::new_v4().to_string();
         Ok(Hold {
@@ -132,29 +137,6 @@ impl HoldBuilder {
             runtime,
             span,
         })
-    }
-}
-
-/// The state of the lease of a [`Hold`], as far as it is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lease {
-    /// The elicitation is open.
-    Held,
-    /// No renewal has succeeded for a whole ttl: the lease has expired, or the server is down. Renewals continue; if one
-    /// succeeds, the lease is [`Held`](Self::Held) again.
-    Overdue,
-    /// The lease expired: the elicitation is closed, and its thread runs unless another one is open.
-    Expired,
-    /// The elicitation was closed by a decrement.
-    Released,
-    /// The server does not know the elicitation: it lost its state, or closed it too long ago to remember.
-    Unknown,
-}
-
-impl Lease {
-    /// Whether the elicitation is known to be closed, which is final.
-    fn is_final(self) -> bool {
-        matches!(self, Self::Expired | Self::Released | Self::Unknown)
     }
 }
 
@@ -310,80 +292,6 @@ fn read_result(answer: Result<DecrementElicitationResponse, Error>) -> Result<Re
         Err(Error::ElicitationUnknown(_)) => Ok(Release::Unknown),
         Err(error) => Err(error),
     }
-}
-
-/// The background task of a hold.
-struct Renewal {
-    client: Client,
-    thread_id: String,
-    elicitation_id: String,
-    ttl: Duration,
-    last_end: LastEnd,
-    risk: Risk,
-}
-
-impl Renewal {
-    async fn run(self, opened: Instant, lease: Arc<watch::Sender<Lease>>) {
-        // The server's ttl began before its response arrived: the lease has expired by then.
-        let mut expires = retry::deadline_after(Instant::now(), self.ttl);
-        let mut next = retry::deadline_after(opened, self.ttl / 3);
-        let delays = || retry::backoff((self.ttl / 30).min(Duration::from_millis(100)), Duration::from_secs(2));
-        let mut retry_delays = delays();
-        let mut last_error = None;
-        loop {
-            let attempt = async {
-                sleep_until(next).await;
-                (Instant::now(), self.client.renew_elicitation(self.request()).await)
-            };
-            let (sent, answer) = tokio::select! {
-                answer = attempt => answer,
-                never = self.set_overdue(expires, last_error.as_ref(), &lease) => match never {},
-            };
-            match answer {
-                Ok(answer) => {
-                    self.last_end.learn(sent, answer.elicitation.as_ref(), self.ttl);
-                    expires = retry::deadline_after(Instant::now(), self.ttl);
-                    next = retry::deadline_after(sent, self.ttl / 3);
-                    retry_delays = delays();
-                    last_error = None;
-                    set_lease(&lease, Lease::Held);
-                    self.risk.clear();
-                    continue;
-                }
-                Err(Error::ElicitationExpired(_)) => return set_lease(&lease, Lease::Expired),
-                Err(Error::ElicitationReleased(_)) => return set_lease(&lease, Lease::Released),
-                Err(Error::ElicitationUnknown(_)) => return set_lease(&lease, Lease::Unknown),
-                Err(error) => {
-                    tracing::debug!(%error, "a renewal failed; retrying");
-                    last_error = Some(error);
-                }
-            }
-            next = Instant::now() + retry_delays.next().unwrap_or_default();
-        }
-    }
-
-    /// Reports the risk before `deadline`, sets `Overdue` there, and then waits for ever.
-    async fn set_overdue(
-        &self,
-        deadline: Instant,
-        error: Option<&Error>,
-        lease: &watch::Sender<Lease>,
-    ) -> std::convert::Infallible {
-        self.risk.report(deadline, self.ttl, error).await;
-        sleep_until(deadline).await;
-        set_lease(lease, Lease::Overdue);
-        std::future::pending().await
-    }
-
-    fn request(&self) -> RenewElicitationRequest {
-        let (thread_id, elicitation_id) = (self.thread_id.clone(), self.elicitation_id.clone());
-        RenewElicitationRequest { thread_id, elicitation_id, ttl: Some(ttl_to_wire(self.ttl)) }
-    }
-}
-
-/// Sets the state of the lease, unless it is final: the responses to a renewal and a release may race.
-fn set_lease(lease: &watch::Sender<Lease>, new: Lease) {
-    lease.send_if_modified(|lease| !lease.is_final() && std::mem::replace(lease, new) != new);
 }
 
 /// Saturates: the server refuses a ttl above 24 h with an error that names the field.

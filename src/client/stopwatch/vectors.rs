@@ -3,33 +3,11 @@ use super::{
     meter::{Limit, Meter},
     paused_time::{LocalTime, ObservedState, PausedTimeTracker, Source},
 };
+use crate::client::vectors::{cases, check_keys, duration, milliseconds};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
 const GRACE: Duration = Duration::from_secs(30);
-
-fn cases(file: &str) -> Vec<Value> {
-    let path = format!("{}/clients/vectors/{file}", env!("CARGO_MANIFEST_DIR"));
-    let mut content: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let Value::Array(cases) = content["cases"].take() else { panic!("{file} has cases") };
-    assert!(!cases.is_empty());
-    cases
-}
-
-/// The members of an object, all of which are known.
-#[track_caller]
-fn check_keys(object: &Value, known: &[&str]) {
-    let unknown: Vec<_> = object.as_object().unwrap().keys().filter(|key| !known.contains(&key.as_str())).collect();
-    assert!(unknown.is_empty(), "{unknown:?} in {object}");
-}
-
-fn milliseconds(object: &Value, key: &str) -> Option<i64> {
-    object.get(key).map(|value| value.as_i64().unwrap_or_else(|| panic!("{key} in {object}")))
-}
-
-fn duration(object: &Value, key: &str) -> Option<Duration> {
-    milliseconds(object, key).map(|value| Duration::from_millis(value.try_into().unwrap()))
-}
 
 fn of(duration: Duration) -> Option<i64> {
     Some(duration.as_millis().try_into().unwrap())

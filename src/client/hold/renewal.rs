@@ -1,0 +1,155 @@
+//! The background task of a hold: renews its lease and reports what is known of it.
+use super::{
+    last_end::LastEnd,
+    lease::{Lease, set_lease},
+    risk::Risk,
+};
+use crate::client::{Error, RenewElicitationResponse, retry};
+use std::{convert::Infallible, sync::Arc, time::Duration};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+
+pub(super) struct Renewal {
+    pub(super) ttl: Duration,
+    pub(super) lease: Arc<watch::Sender<Lease>>,
+    pub(super) last_end: LastEnd,
+    pub(super) risk: Risk,
+}
+
+impl Renewal {
+    /// Renews until the server reports that the elicitation is closed. `opened`: when the increment was sent. `renew` sends one
+    /// renewal.
+    pub(super) async fn run<F>(self, opened: Instant, renew: impl Fn() -> F)
+    where
+        F: Future<Output = Result<RenewElicitationResponse, Error>>,
+    {
+        // The server's ttl began before its response arrived: the lease has expired by then.
+        let mut expires = retry::deadline_after(Instant::now(), self.ttl);
+        let mut next = retry::deadline_after(opened, self.ttl / 3);
+        let delays = || retry::backoff((self.ttl / 30).min(Duration::from_millis(100)), Duration::from_secs(2));
+        let mut retry_delays = delays();
+        let mut last_error = None;
+        loop {
+            let attempt = async {
+                sleep_until(next).await;
+                (Instant::now(), renew().await)
+            };
+            let (sent, answer) = tokio::select! {
+                answer = attempt => answer,
+                never = self.set_overdue(expires, last_error.as_ref()) => match never {},
+            };
+            match answer {
+                Ok(answer) => {
+                    self.last_end.learn(sent, answer.elicitation.as_ref(), self.ttl);
+                    expires = retry::deadline_after(Instant::now(), self.ttl);
+                    next = retry::deadline_after(sent, self.ttl / 3);
+                    retry_delays = delays();
+                    last_error = None;
+                    set_lease(&self.lease, Lease::Held);
+                    self.risk.clear();
+                    continue;
+                }
+                Err(Error::ElicitationExpired(_)) => return set_lease(&self.lease, Lease::Expired),
+                Err(Error::ElicitationReleased(_)) => return set_lease(&self.lease, Lease::Released),
+                Err(Error::ElicitationUnknown(_)) => return set_lease(&self.lease, Lease::Unknown),
+                Err(error) => {
+                    tracing::debug!(%error, "a renewal failed; retrying");
+                    last_error = Some(error);
+                }
+            }
+            next = Instant::now() + retry_delays.next().unwrap_or_default();
+        }
+    }
+
+    /// Reports the risk before `deadline`, sets `Overdue` there, and then waits for ever.
+    async fn set_overdue(&self, deadline: Instant, error: Option<&Error>) -> Infallible {
+        self.risk.report(deadline, self.ttl, error).await;
+        sleep_until(deadline).await;
+        set_lease(&self.lease, Lease::Overdue);
+        std::future::pending().await
+    }
+}
+
+#[cfg(all(test, feature = "cli"))]
+mod tests {
+    use super::*;
+    use crate::client::{Elicitation, vectors};
+    use std::{collections::VecDeque, sync::Mutex};
+    use tokio::sync::oneshot;
+
+    type Answer = Result<RenewElicitationResponse, Error>;
+
+    fn name(lease: Lease) -> &'static str {
+        match lease {
+            Lease::Held => "held",
+            Lease::Overdue => "overdue",
+            Lease::Expired => "expired",
+            Lease::Released => "released",
+            Lease::Unknown => "unknown",
+        }
+    }
+
+    fn answer(text: &str) -> Answer {
+        match text {
+            "ok" => Ok(RenewElicitationResponse::default()),
+            reason if reason.starts_with("ELICITATION_") => {
+                Err(Error::from(vectors::status("NOT_FOUND", Some(reason), None, None)))
+            }
+            code => Err(Error::from(vectors::status(code, None, None, None))),
+        }
+    }
+
+    /// Lets the task run: the clock, which is paused, stands still.
+    async fn settle() {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn g2_a_lease_is_renewed_as_in_all_libraries() {
+        for case in vectors::cases("renewal.json") {
+            vectors::check_keys(&case, &["name", "ttl_ms", "steps"]);
+            let (ttl, opened) = (vectors::duration(&case, "ttl_ms").unwrap(), Instant::now());
+            let lease = Arc::new(watch::Sender::new(Lease::Held));
+            let last_end = LastEnd::new(opened, &Elicitation::default(), ttl);
+            let renewal = Renewal { ttl, lease: lease.clone(), last_end, risk: Risk::default() };
+            // The number of renewals, and those that are not answered.
+            let sent = Arc::new(Mutex::new((0, VecDeque::<oneshot::Sender<Answer>>::new())));
+            let renew = {
+                let sent = sent.clone();
+                move || {
+                    let (answer, answered) = oneshot::channel();
+                    let mut sent = sent.lock().unwrap();
+                    sent.0 += 1;
+                    sent.1.push_back(answer);
+                    async move { answered.await.unwrap() }
+                }
+            };
+            let renewing = tokio::spawn(renewal.run(opened, renew));
+            for step in case["steps"].as_array().unwrap() {
+                vectors::check_keys(step, &["at_ms", "answer", "expect"]);
+                settle().await;
+                let at = opened + vectors::duration(step, "at_ms").unwrap();
+                // A renewal that fails is repeated after a random delay: the clock stops at each timer on the way.
+                sleep_until(at).await;
+                settle().await;
+                if let Some(text) = step.get("answer") {
+                    let renewal = sent.lock().unwrap().1.pop_front();
+                    let renewal = renewal.unwrap_or_else(|| panic!("{}: {step}: none is sent", case["name"]));
+                    renewal.send(answer(text.as_str().unwrap())).unwrap();
+                    settle().await;
+                }
+                let Some(expect) = step.get("expect") else { continue };
+                vectors::check_keys(expect, &["sent", "lease"]);
+                let known = serde_json::json!({"sent": sent.lock().unwrap().0, "lease": name(*lease.borrow())});
+                for (key, expected) in expect.as_object().unwrap() {
+                    assert_eq!(&known[key], expected, "{}: {step}", case["name"]);
+                }
+            }
+            renewing.abort();
+        }
+    }
+}
