@@ -273,14 +273,16 @@ impl Watch {
         }
         let Some(stream) = &self.stream else { return Some(self.reopening_at(Instant::now())) };
         let silent_at = self.silent_at(stream);
-        Some(self.requests.due().map_or(silent_at, |due| due.min(silent_at)))
+        Some(self.requests.due(self.all).map_or(silent_at, |due| due.min(silent_at)))
     }
 
-    /// When the stream has been silent for too long.
+    /// When the stream has been silent for too long. A confirmation that the coordinator has delayed is not waited for.
     fn silent_at(&self, stream: &Stream) -> Instant {
         let last_sign = stream.last_sign();
         let silent_at = last_sign + SILENCE_TIMEOUT;
         let Some((since, _)) = self.confirming.filter(|_| self.requests.is_confirming()) else { return silent_at };
+        let asked = self.requests.under_way().map(|request| request.sent).or(self.requests.confirm_not_before());
+        let since = asked.map_or(since, |asked| asked.max(since));
         let patience = if stream.is_answered { self.patience } else { self.patience.max(FIRST_ANSWER_TIMEOUT) };
         silent_at.min(last_sign.max(since) + patience)
     }
@@ -310,7 +312,8 @@ impl Watch {
                 self.on_answered();
             }
             Some(Wire::Confirmation(confirmation)) => {
-                let asked = self.requests.under_way().map_or_else(Instant::now, |request| request.sent);
+                // One that nobody has asked for confirms nothing.
+                let Some(asked) = self.requests.under_way().map(|request| request.sent) else { return };
                 self.ready.push_back(Message::Confirmed { states: confirmation.pause_states, asked });
             }
             Some(Wire::Refusal(refusal)) => {
@@ -325,7 +328,7 @@ impl Watch {
     /// Reports a state, unless it is already known. With `all`, remembers the thread only while it is paused.
     fn report(&mut self, state: PauseState) {
         self.disconnect_reported = false;
-        let is_snapshot = self.stream.as_ref().is_some_and(|stream| !stream.is_answered);
+        let is_snapshot = !self.requests.is_accepted();
         if self.all && !self.threads.contains_key(state.thread_id.as_str()) {
             self.threads.insert(state.thread_id.as_str().into(), Thread { reported: None, gap: is_snapshot });
         }
@@ -345,7 +348,7 @@ impl Watch {
     fn on_answered(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         stream.is_answered = true;
-        if !self.complete_reported && !self.requests.is_adding() && self.refused.is_empty() {
+        if !self.complete_reported && !self.requests.is_adding(self.all) && self.refused.is_empty() {
             (self.complete_reported, self.disconnect_reported) = (true, false);
             self.ready.push_back(Message::Event(Event::SnapshotComplete));
         }
@@ -357,6 +360,10 @@ impl Watch {
         if self.all {
             // What it may not see any more has no state.
             refusal.thread_ids.iter().for_each(|thread_id| _ = self.threads.remove(thread_id.as_str()));
+            if refusal.thread_ids.is_empty() && !std::mem::replace(&mut self.disconnect_reported, true) {
+                let (thread_ids, since, error) = (Vec::new(), Instant::now(), requests::error_of(refusal));
+                self.ready.push_back(Message::Event(Event::Disconnected { thread_ids, since, error }));
+            }
             return;
         }
         let is_news = |id: &Arc<str>| self.threads.contains_key(id) && self.refused.insert(id.clone());

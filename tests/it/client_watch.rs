@@ -234,6 +234,59 @@ async fn a_refused_thread_does_not_prevent_watching_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn elicitations_are_asked_for_again_when_the_first_request_was_refused() {
+    let fake = Fake::start();
+    fake.script().refuse_watch_of = Some("forbidden".to_owned());
+    fake.pause("a");
+    let mut watch = fake.client().watch().with_elicitations();
+    ["a", "forbidden"].iter().for_each(|id| watch.add(id).unwrap());
+    let events = drain(&mut watch).await;
+    let of_a =
+        events.iter().find_map(|event| if let Event::State(update) = event { Some(&update.state) } else { None });
+    assert_eq!(of_a.map(|state| state.elicitations.len()), Some(1), "{events:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn g6_a_watch_of_all_threads_whose_first_request_was_refused_asks_for_all_again() {
+    let fake = Fake::start();
+    fake.script().limit_requests = 2;
+    fake.pause("a");
+    let mut watch = fake.client().watch_all();
+    assert_eq!(said(&mut watch).await, ["disconnected 0"], "it is not complete");
+    assert_eq!(said_after(&mut watch, Duration::from_millis(1_900)).await, [""; 0]);
+    assert_eq!(said_after(&mut watch, Duration::from_millis(200)).await, ["a 1@1 gap", "complete"]);
+    fake.pause("b");
+    assert_eq!(said(&mut watch).await, ["b 1@1"]);
+    // After a disconnection, one of the threads that were paused is forbidden.
+    fake.script().refuse_watch_of = Some("a".to_owned());
+    fake.drop_connections();
+    let healed = said_after(&mut watch, Duration::from_secs(1)).await;
+    assert!(healed.contains(&"b 1@1 gap same".to_owned()), "{healed:?}");
+    fake.pause("new");
+    assert_eq!(said(&mut watch).await, ["new 1@1"], "all threads are watched on");
+    assert_eq!(fake.seen().watches.len(), 2, "on two streams");
+}
+
+#[tokio::test(start_paused = true)]
+async fn g7_a_thread_that_is_removed_is_not_watched_on() {
+    let fake = Fake::start();
+    let mut watch = watching(&fake, &["a", "b", "c"]).await;
+    drain(&mut watch).await;
+    watch.remove("a");
+    watch.add("a").unwrap();
+    watch.remove("a");
+    assert_eq!(said(&mut watch).await, ["complete"]);
+    assert_eq!(fake.seen().watched, ["b", "c"], "added and removed again before the next request");
+    fake.script().limit_requests = 1;
+    watch.remove("b");
+    watch.add("d").unwrap();
+    assert_eq!(said(&mut watch).await, ["disconnected 1"]);
+    assert_eq!(fake.seen().watched, ["c"], "the request with the removal was refused");
+    assert_eq!(said_after(&mut watch, Duration::from_secs(1)).await, ["d 0@0 gap", "complete"]);
+    assert_eq!(fake.seen().watched, ["c", "d"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_invalid_thread_id_is_refused_before_it_is_sent() {
     let fake = Fake::start();
     let mut watch = fake.client().watch();

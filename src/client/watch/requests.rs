@@ -3,7 +3,10 @@
 //!
 //! 1. A request has at most [`MAX_IDS`] ids.
 //! 2. Confirmations have requests of their own and take turns with changes, so that a refused or long change delays none.
-//! 3. Ids are sent in their order, so that a simulation can be replayed.
+//! 3. Removals are sent before additions, so a thread that was removed and added again is watched.
+//! 4. A refused request has done nothing: all of it is sent again, except the threads that are forbidden. What only the first
+//!    request may set is set until a request is accepted.
+//! 5. Ids are sent in their order, so that a simulation can be replayed.
 //!
 //! Pure: no clock is read.
 use super::super::Error;
@@ -31,6 +34,8 @@ pub(super) struct Requests {
     forbidden: Ids,
     /// The number of requests that were sent on the stream.
     sent: u64,
+    /// Whether the stream has accepted one of them.
+    is_accepted: bool,
     under_way: Option<Request>,
     last_was_confirmation: bool,
 }
@@ -40,6 +45,7 @@ pub(super) struct Requests {
 pub(super) struct Request {
     number: u64,
     add: Vec<Arc<str>>,
+    remove: Vec<Arc<str>>,
     confirm: Vec<Arc<str>>,
     pub(super) sent: Instant,
 }
@@ -52,8 +58,12 @@ struct Queue {
 }
 
 impl Queue {
+    fn is_allowed(&self, now: Instant) -> bool {
+        self.not_before.is_none_or(|at| at <= now)
+    }
+
     fn is_due(&self, now: Instant) -> bool {
-        !self.ids.is_empty() && self.not_before.is_none_or(|at| at <= now)
+        !self.ids.is_empty() && self.is_allowed(now)
     }
 
     fn take(&mut self, max: usize) -> Vec<Arc<str>> {
@@ -64,8 +74,6 @@ impl Queue {
 
 impl Requests {
     pub(super) fn add(&mut self, thread_id: Arc<str>) {
-        // A request may be sent in several parts: the later removal must not win.
-        self.remove.ids.remove(&thread_id);
         self.add.ids.insert(thread_id);
     }
 
@@ -82,14 +90,25 @@ impl Requests {
         self.confirm.ids.insert(thread_id);
     }
 
+    /// Whether the stream has accepted a request.
+    pub(super) fn is_accepted(&self) -> bool {
+        self.is_accepted
+    }
+
     /// Whether threads are still to be added.
-    pub(super) fn is_adding(&self) -> bool {
-        !self.add.ids.is_empty() || self.under_way.as_ref().is_some_and(|request| !request.add.is_empty())
+    pub(super) fn is_adding(&self, all: bool) -> bool {
+        let is_added = |request: &Request| !request.add.is_empty();
+        (all && !self.is_accepted) || !self.add.ids.is_empty() || self.under_way.as_ref().is_some_and(is_added)
     }
 
     /// Whether a confirmation is waited for that this stream may bring.
     pub(super) fn is_confirming(&self) -> bool {
         !self.confirm.ids.is_empty() || self.under_way.as_ref().is_some_and(|request| !request.confirm.is_empty())
+    }
+
+    /// When the coordinator wants to be asked for confirmations again at the earliest.
+    pub(super) fn confirm_not_before(&self) -> Option<Instant> {
+        self.confirm.not_before
     }
 
     /// Begins again on a new stream with these threads; what was not confirmed is asked again.
@@ -101,13 +120,14 @@ impl Requests {
         *self = Self { add: queue(thread_ids.collect()), confirm: queue(confirm), ..Self::default() };
     }
 
-    /// The next request, if there is one to send now. `all`: the first one is sent in any case.
+    /// The next request, if there is one to send now. `all`: one is sent in any case, until the stream has accepted one.
     pub(super) fn next(&mut self, now: Instant, all: bool, include_elicitations: bool) -> Option<WatchRequest> {
         if self.under_way.is_some() {
             return None;
         }
-        let first = self.sent == 0;
-        let is_change = !self.remove.ids.is_empty() || self.add.is_due(now) || (first && all);
+        let may_set = !self.is_accepted;
+        let is_begin = all && may_set && self.add.is_allowed(now);
+        let is_change = !self.remove.ids.is_empty() || self.add.is_due(now) || is_begin;
         let is_confirmation = self.confirm.is_due(now) && !(is_change && self.last_was_confirmation);
         if !is_change && !is_confirmation {
             return None;
@@ -117,7 +137,7 @@ impl Requests {
             confirm = self.confirm.take(MAX_IDS);
         } else {
             remove = self.remove.take(MAX_IDS);
-            if self.add.is_due(now) {
+            if self.add.is_allowed(now) {
                 add = self.add.take(MAX_IDS - remove.len());
             }
         }
@@ -128,18 +148,20 @@ impl Requests {
             add: owned(&add),
             remove: owned(&remove),
             confirm: owned(&confirm),
-            all_threads: first && all,
-            include_elicitations: first && include_elicitations,
+            all_threads: may_set && all,
+            include_elicitations: may_set && include_elicitations,
             token: String::new(),
         };
-        self.under_way = Some(Request { number: self.sent, add, confirm, sent: now });
+        self.under_way = Some(Request { number: self.sent, add, remove, confirm, sent: now });
         Some(request)
     }
 
-    /// When a request that a refusal has delayed is due.
-    pub(super) fn due(&self) -> Option<Instant> {
-        let delayed = |queue: &Queue| queue.not_before.filter(|_| !queue.ids.is_empty());
-        [delayed(&self.add), delayed(&self.confirm)].into_iter().flatten().min()
+    /// When a request that a refusal has delayed is due; `None` while another one is under way, since its answer comes before.
+    pub(super) fn due(&self, all: bool) -> Option<Instant> {
+        let is_begin = all && !self.is_accepted;
+        let add = self.add.not_before.filter(|_| is_begin || !self.add.ids.is_empty());
+        let confirm = self.confirm.not_before.filter(|_| !self.confirm.ids.is_empty());
+        [add, confirm].into_iter().flatten().min().filter(|_| self.under_way.is_none())
     }
 
     /// The request that is under way.
@@ -150,15 +172,15 @@ impl Requests {
     /// Notes the answer to a request. Returns whether it was a confirmation; `None`: no request has the number.
     pub(super) fn on_answer(&mut self, number: u64) -> Option<bool> {
         let request = self.under_way.take_if(|request| request.number == number)?;
+        self.is_accepted = true;
         Some(!request.confirm.is_empty())
     }
 
     /// Notes the refusal of a request. Returns the threads that are not watched because of it.
     pub(super) fn on_refusal(&mut self, refusal: &Refusal, now: Instant) -> Vec<Arc<str>> {
-        let Some(Request { add, confirm, .. }) = self.under_way.take_if(|request| request.number == refusal.request)
-        else {
-            return Vec::new();
-        };
+        let refused = self.under_way.take_if(|request| request.number == refusal.request);
+        let Some(Request { add, remove, confirm, .. }) = refused else { return Vec::new() };
+        self.remove.ids.extend(remove);
         let refused: BTreeSet<&str> = refusal.thread_ids.iter().map(String::as_str).collect();
         if refused.is_empty() {
             let delay = refusal.retry_after.and_then(|delay| Duration::try_from(delay).ok());
@@ -188,4 +210,27 @@ pub(super) fn error_of(refusal: Refusal) -> Error {
     let mut details = ErrorDetails::with_error_info(refusal.reason, "pausewatch", HashMap::new());
     details.set_retry_info(refusal.retry_after.and_then(|delay| delay.try_into().ok()));
     Status::with_error_details(Code::from(refusal.code), refusal.message, details).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn nothing_is_due_while_a_request_is_under_way() {
+        let (mut requests, start) = (Requests::default(), Instant::now());
+        requests.add("a".into());
+        assert!(requests.next(start, false, false).is_some());
+        let retry_after = SECOND.try_into().ok();
+        requests.on_refusal(&Refusal { request: 1, retry_after, ..Refusal::default() }, start);
+        assert_eq!(requests.due(false), Some(start + SECOND));
+        requests.confirm("b".into());
+        assert_eq!(requests.next(start, false, false).map(|request| request.confirm), Some(vec!["b".to_owned()]));
+        assert_eq!(requests.due(false), None, "its answer comes first: a timer would fire again and again");
+        requests.on_answer(2);
+        assert_eq!(requests.due(false), Some(start + SECOND));
+        assert_eq!(requests.next(start + SECOND, false, false).map(|request| request.add), Some(vec!["a".to_owned()]));
+    }
 }

@@ -19,6 +19,9 @@ pub(super) struct Feed {
     stream: usize,
     to: mpsc::Sender<Result<WatchResponse, Status>>,
     all: bool,
+    include_elicitations: bool,
+    /// Whether a request was accepted.
+    accepted: bool,
     threads: BTreeSet<String>,
     /// The revisions that were sent.
     sent: HashMap<String, u64>,
@@ -27,8 +30,8 @@ pub(super) struct Feed {
 
 impl Feed {
     pub(super) fn new(fake: Fake, stream: usize, to: mpsc::Sender<Result<WatchResponse, Status>>) -> Self {
-        let (threads, sent) = Default::default();
-        Self { fake, stream, to, all: false, threads, sent, requests: 0 }
+        let (all, include_elicitations, accepted, threads, sent, requests) = Default::default();
+        Self { fake, stream, to, all, include_elicitations, accepted, threads, sent, requests }
     }
 
     async fn send(&self, event: Event) -> Option<()> {
@@ -76,7 +79,8 @@ impl Feed {
         let permit = self.to.reserve().await.ok()?;
         let state = self.fake.0.world.lock().unwrap().state(&id);
         self.sent.insert(id, state.revision);
-        let event = Some(Event::PauseState(PauseState { elicitations: Vec::new(), ..state }));
+        let elicitations = if self.include_elicitations { state.elicitations.clone() } else { Vec::new() };
+        let event = Some(Event::PauseState(PauseState { elicitations, ..state }));
         permit.send(Ok(WatchResponse { event }));
         Some(())
     }
@@ -94,7 +98,29 @@ impl Feed {
                 .send(Event::Refusal(Refusal { request, code, reason, message, thread_ids, retry_after: None }))
                 .await;
         }
+        let limited = {
+            let mut script = self.fake.script();
+            let limited = script.limit_requests > 0;
+            script.limit_requests -= u32::from(limited);
+            limited
+        };
+        if limited {
+            let (reason, message) = ("LIMIT_EXCEEDED".to_owned(), "too many".to_owned());
+            let (request, code) = (self.requests, Code::ResourceExhausted as i32);
+            let retry_after = Some(prost_types::Duration { seconds: 1, nanos: 0 });
+            return self
+                .send(Event::Refusal(Refusal { request, code, reason, message, thread_ids: vec![], retry_after }))
+                .await;
+        }
+        if std::mem::replace(&mut self.accepted, true) && (request.all_threads || request.include_elicitations) {
+            let late = Status::invalid_argument("set in a later request than the first that is not refused");
+            self.to.send(Err(late)).await.ok()?;
+            return None;
+        }
+        self.include_elicitations |= request.include_elicitations;
         request.remove.iter().for_each(|id| _ = self.threads.remove(id));
+        self.threads.extend(request.add.iter().cloned());
+        self.fake.seen().watched = self.threads.iter().cloned().collect();
         if request.all_threads {
             self.all = true;
             let world = self.fake.0.world.lock().unwrap();
@@ -103,7 +129,6 @@ impl Feed {
             self.sent = known.map(|id| (id.clone(), world.revision(&id))).collect();
         }
         for id in request.add {
-            self.threads.insert(id.clone());
             self.send_state(id).await?;
         }
         if request.all_threads {

@@ -46,6 +46,8 @@ pub(crate) struct Script {
     pub(crate) refuse: Vec<Status>,
     /// Refuse every request of a watch that names this thread.
     pub(crate) refuse_watch_of: Option<String>,
+    /// Refuse the next requests of watches, this many, because of a limit; they may be sent again after 1 s.
+    pub(crate) limit_requests: u32,
     /// Send no heartbeats and no changes, only answers: a stream that is far behind.
     pub(crate) mute: bool,
 }
@@ -61,6 +63,8 @@ pub(crate) struct Seen {
     /// The most ids in one request.
     pub(crate) largest_request: usize,
     pub(crate) open_watches: usize,
+    /// The threads that the last watch with a request watches.
+    pub(crate) watched: Vec<String>,
 }
 
 struct Network {

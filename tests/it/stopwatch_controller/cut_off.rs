@@ -228,3 +228,14 @@ async fn g1_without_any_grace_a_question_still_has_time_for_its_answer() {
     commands[0].until(s(9)).await;
     assert!(commands.iter().all(|command| !command.expired.is_finished()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_confirmation_that_a_limit_delays_is_not_a_silent_stream() {
+    let fake = Fake::start();
+    let command = Command::start(&connected(&fake).await, s(3));
+    command.until(s(2)).await;
+    fake.script().limit_requests = 1;
+    assert_close(command.lasted().await, s(4));
+    assert_eq!(fake.seen().watches.len(), 1, "the stream stands");
+    assert_eq!(fake.calls("confirm").len(), 2);
+}
