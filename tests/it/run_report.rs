@@ -1,7 +1,16 @@
 //! `pausewatch run --report` and `--max-wall`.
 use crate::program::{Coordinator, Ended, ended, program};
 use serde_json::Value;
-use std::{fs, os::unix::process::ExitStatusExt, path::Path, process::Command};
+use std::{
+    fs,
+    io::Read,
+    os::{
+        fd::OwnedFd,
+        unix::{net::UnixStream, process::ExitStatusExt},
+    },
+    path::Path,
+    process::{Command, Stdio},
+};
 use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pausewatch");
@@ -47,17 +56,23 @@ fn the_report_says_how_the_command_ended() {
         (&["--max-wall", "60", ".1", "sleep", "60"], 124, "timed_out"),
         (&["60", "sh", "-c", "kill -TERM $$"], 143, "signal"),
         (&["-s", "KILL", ".1", "sleep", "60"], 137, "timed_out"),
+        // Without it, the report of the run before would be taken for that of this one.
+        (&["60", "no-such-command"], 127, "exited"),
+        (&["60", "/"], 126, "exited"),
     ] {
-        let (ended, report) = site.reported(args);
+        let ended = ended(&mut site.run(args));
+        assert_eq!(ended.err.is_empty(), code < 126 || code > 127, "{args:?}: {ended:?}");
+        let report = site.report();
         let status = ended.code.unwrap_or_else(|| 128 + ended.status.signal().unwrap());
         assert_eq!((status, &report["exit_code"]), (code, &Value::from(code)), "{args:?}: {report}");
         assert_eq!(report["why"], why, "{args:?}");
         assert_eq!(report["signal"], if why == "signal" { Value::from("TERM") } else { Value::Null });
         let [wall, active, paused] = ["wall_ms", "active_ms", "paused_ms"].map(|key| report[key].as_u64().unwrap());
         assert_eq!((wall, paused, &report["pauses"]), (active, 0, &Value::Array(Vec::new())), "{args:?}: {report}");
+        fs::remove_file(site.0.path().join("report")).unwrap();
         assert!(wall >= if why == "exited" || why == "signal" { 0 } else { 100 }, "{args:?}: {report}");
     }
-    assert_eq!(fs::read_dir(site.0.path()).unwrap().count(), 1, "no temporary file is left");
+    assert_eq!(fs::read_dir(site.0.path()).unwrap().count(), 0, "no temporary file is left");
 }
 
 #[test]
@@ -164,6 +179,24 @@ fn a_report_goes_to_a_descriptor_a_pipe_or_the_file_behind_a_link() {
     assert_eq!(read(&at("file"))["why"], "exited");
     assert!(at("link").is_symlink());
     assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
+}
+
+/// The pipes of a Node.js program to its children are sockets.
+#[test]
+fn a_report_goes_to_a_socket() {
+    let site = Site::new();
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    let shell = "\"$PAUSEWATCH\" run --private --report 0 60 sh -c 'exit 3'";
+    let mut command = Command::new("sh");
+    command.args(["-c", shell]).env("PAUSEWATCH", PROGRAM).env("HOME", "/nonexistent").current_dir(site.0.path());
+    let process = command.stdin(OwnedFd::from(theirs)).stderr(Stdio::piped()).spawn().unwrap();
+    // It holds the other end.
+    drop(command);
+    let ended = process.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), ended.stderr.as_slice()), (Some(3), &[][..]), "{ended:?}");
+    let mut text = String::new();
+    ours.read_to_string(&mut text).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["exit_code"], 3);
 }
 
 /// A sub-agent with a thread of its own asks. Removed (the wait for its thread), that time counts.

@@ -1,5 +1,6 @@
 //! `pausewatch watch --exec`: a command per change.
 use crate::program::{Coordinator, Process, ended, program};
+use rustix::process::{Pid, Signal, test_kill_process};
 use std::{
     fs,
     path::Path,
@@ -103,9 +104,92 @@ fn a_command_that_hangs_or_fails_neither_blocks_the_watch_nor_is_reported_twice(
     while calls(at, 3).last().is_none_or(|last| !last.starts_with("resumed")) {
         std::thread::sleep(Duration::from_millis(10));
     }
-    watching.signal(rustix::process::Signal::TERM);
+    watching.signal(Signal::TERM);
     let ended = watching.end();
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "reported once");
+}
+
+/// A command that waits for the file `go` after it was called.
+const SLOW: &str = "; while [ ! -e go ]; do sleep 0.02; done";
+
+/// Without the comparison of the pauses, nobody hears of the second question.
+#[test]
+fn a_question_that_is_asked_while_the_command_for_an_earlier_one_runs_is_reported_too() {
+    let (coordinator, directory) = (Coordinator::start(), tempfile::tempdir().unwrap());
+    let at = directory.path();
+    let watching =
+        watch(&coordinator, at, &["--exec", &format!("{CALL}{SLOW}"), "--after", "1ms", "--exec-timeout", "600s"]);
+    coordinator.answer(["increment", "--holder", "git", "--reason", "First?"]);
+    assert_eq!(calls(at, 1), ["waiting t git First? 1"]);
+    assert!(watching.line().contains("\"count\":1"));
+    coordinator.answer(["decrement"]);
+    assert!(!watching.line().contains("\"paused\":true"));
+    coordinator.answer(["increment", "--holder", "git", "--reason", "Second?"]);
+    assert!(watching.line().contains("\"count\":1"));
+    fs::write(at.join("go"), "").unwrap();
+    assert_eq!(calls(at, 2)[1], "waiting t git Second? 1");
+    coordinator.answer(["decrement"]);
+    assert_eq!(calls(at, 3)[2], "resumed t git Second? 1 decremented");
+}
+
+/// A command that waits for its turn is about the thread as it is then.
+#[test]
+fn a_thread_that_resumes_before_it_is_its_turn_is_not_reported() {
+    let (coordinator, directory) = (Coordinator::start(), tempfile::tempdir().unwrap());
+    let at = directory.path();
+    let mut command: Command = coordinator.command(["watch", "--output", "json", "--exec"]);
+    command.arg(format!("{CALL}{SLOW}")).arg("--exec-timeout=600s").env_remove("PAUSEWATCH_THREAD_ID").current_dir(at);
+    let watching = Process::start(command);
+    while !watching.line().contains("snapshotComplete") {}
+    let ask = |thread: &str| coordinator.answer(["increment", "--thread-id", thread, "--holder", "h", "--reason", "r"]);
+    for thread in 0..16 {
+        ask(&thread.to_string());
+    }
+    calls(at, 16);
+    ask("late");
+    while !watching.line().contains("\"late\"") {}
+    coordinator.answer(["decrement", "--thread-id", "late"]);
+    while !watching.line().contains("\"late\"") {}
+    ask("last");
+    fs::write(at.join("go"), "").unwrap();
+    let all = calls(at, 17);
+    assert!(all[16].starts_with("waiting last "), "{all:?}");
+}
+
+/// A process that nobody has waited for yet has ended too.
+fn is_running(process: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
+    test_kill_process(process).is_ok() && !stat.contains(") Z ")
+}
+
+/// Removed (its process group), the children of a command that hangs run on, one more for each change.
+#[test]
+fn a_command_that_is_killed_takes_its_children_along() {
+    let (coordinator, directory) = (Coordinator::start(), tempfile::tempdir().unwrap());
+    let at = directory.path();
+    let start = |limit: &str| {
+        let hang = "sleep 600 & echo $! >>calls; wait";
+        watch(&coordinator, at, &["--exec", hang, "--exec-timeout", limit])
+    };
+    let has_ended = |child: &str| {
+        let end = Instant::now() + Duration::from_secs(60);
+        let child = Pid::from_raw(child.parse().unwrap()).unwrap();
+        while is_running(child) {
+            assert!(Instant::now() < end, "{child:?} runs on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let watching = start("1s");
+    coordinator.answer(["increment"]);
+    has_ended(&calls(at, 1)[0]);
+    drop(watching);
+    coordinator.answer(["decrement"]);
+    let watching = start("600s");
+    coordinator.answer(["increment"]);
+    let child = calls(at, 2)[1].clone();
+    watching.signal(Signal::TERM);
+    assert_eq!(watching.end().code, Some(0));
+    has_ended(&child);
 }
 
 #[test]

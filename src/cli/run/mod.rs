@@ -127,10 +127,17 @@ impl Plan {
             }
             self.program.env = coordinator.environment(self.thread_id());
         }
-        let job =
-            supervisor.start(&self.program).map_err(|error| failure::cannot_run("run", &self.program.name, &error))?;
-        let (stopwatch, started) = (self.stopwatch(), Instant::now());
         let pauses = Pauses::default();
+        let job = match supervisor.start(&self.program) {
+            Ok(job) => job,
+            Err(error) => {
+                let code = failure::cannot_run("run", &self.program.name, &error);
+                let ended = Ended { action: ExitAction::Exit(error.exit_code()), timed_out: false };
+                self.write_report(&ended, Clocks::default(), &pauses, None).await;
+                return Err(code);
+            }
+        };
+        let (stopwatch, started) = (self.stopwatch(), Instant::now());
         let follows = !self.limit.is_zero() || self.report.is_some();
         let _registered = coordinator.as_ref().filter(|_| follows).map(|coordinator| {
             let controller = StopwatchController::with_disconnect_grace(coordinator.client(), self.disconnect_grace);

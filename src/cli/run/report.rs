@@ -1,17 +1,20 @@
 //! `run --report`: one JSON object about the end of the command, on one line.
 //!
-//! 1. It is written when COMMAND has ended, or when it is about to be killed; none is written if COMMAND was not started.
+//! 1. It is written when COMMAND has ended, when it is about to be killed, and when it cannot be started: a report in the same
+//!    file from an earlier run would be taken for that of this one.
 //! 2. A regular file is replaced at once, so that a reader finds the old report or the whole new one. Anything else (a pipe, a
-//!    device, the file of a descriptor) is written to.
+//!    socket, a device, the file of a descriptor) is written to.
 //! 3. A report that cannot be written within [`PATIENCE`] is only a warning.
 use super::pauses::Pauses;
 use crate::client::stopwatch::EndedBy;
 use crate::exec::supervise::Ended;
+use nix::sys::socket::{MsgFlags, send};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 use std::{
     fs::{self, OpenOptions, Permissions},
     io::{self, Write},
-    os::unix::fs::PermissionsExt,
+    os::{fd::RawFd, unix::fs::PermissionsExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -28,6 +31,7 @@ const DESCRIPTORS: [&str; 4] = ["/dev/fd", "/dev/stdout", "/dev/stderr", "/proc"
 pub(super) struct Target {
     text: String,
     path: PathBuf,
+    descriptor: Option<RawFd>,
 }
 
 impl Target {
@@ -38,7 +42,8 @@ impl Target {
             _ if is_number => format!("/dev/fd/{text}").into(),
             _ => text.into(),
         };
-        Ok(Self { text: text.into(), path })
+        let descriptor = text.parse().ok().filter(|_| is_number);
+        Ok(Self { text: text.into(), path, descriptor })
     }
 
     /// Writes the report.
@@ -46,11 +51,34 @@ impl Target {
     /// # Errors
     /// The text says why it was not written, or not in time.
     pub(super) async fn write(&self, report: &Value) -> Result<(), String> {
-        let (path, line) = (self.path.clone(), format!("{report}\n"));
-        let written = timeout(PATIENCE, spawn_blocking(move || write(&path, line.as_bytes()))).await;
+        let (target, line) = (self.clone(), format!("{report}\n"));
+        let written = timeout(PATIENCE, spawn_blocking(move || target.write_line(line.as_bytes()))).await;
         let result = written.unwrap_or_else(|_| Ok(Err(io::Error::other("nobody reads it"))));
         let result = result.unwrap_or_else(|panic| Err(io::Error::other(panic)));
         result.map_err(|error| format!("{}: {error}", self.text))
+    }
+
+    fn write_line(&self, line: &[u8]) -> io::Result<()> {
+        match (write(&self.path, line), self.descriptor) {
+            // A socket, such as the pipes of Node.js: it cannot be opened by its path.
+            (Err(error), Some(descriptor)) if Errno::from_io_error(&error) == Some(Errno::NXIO) => {
+                Socket(descriptor).write_all(line)
+            }
+            (result, _) => result,
+        }
+    }
+}
+
+/// An open socket by its number.
+struct Socket(RawFd);
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(send(self.0, bytes, MsgFlags::empty())?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -73,7 +101,7 @@ fn write(path: &Path, line: &[u8]) -> io::Result<()> {
 }
 
 /// What the clocks of a run showed at its end.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Clocks {
     pub(super) wall: Duration,
     /// The time that counted.

@@ -1,13 +1,16 @@
 //! `watch --exec`: runs a command for each change of a thread, such as one that notifies a person.
 //!
 //! 1. The watch never waits for a command: each thread that waits for a person has a task, which sees its latest state only.
-//! 2. One command runs at a time for each thread, and at most [`MAX_RUNNING`] in all. Changes meanwhile count as one.
-//! 3. With a delay, a command runs only if its thread still waits then, and a second one when that wait ends.
-//! 4. A command that does not end is killed at its time limit. The first problem is reported, the others are not.
+//! 2. One command runs at a time for each thread, and at most [`MAX_RUNNING`] in all. Changes meanwhile count as one, and the
+//!    command that comes next gets the state as it is then.
+//! 3. With a delay, a command runs only if its thread still waits then, once in each pause, and another one when the thread resumes.
+//! 4. A command that does not end is killed at its time limit, with its children. The first problem is reported, the others are not.
 use super::super::{failure, format, output::Json};
 use crate::client::PauseState;
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
     collections::HashMap,
+    convert::Infallible,
     io,
     process::Stdio,
     sync::{
@@ -73,50 +76,67 @@ impl Notifier {
 
 /// Runs the commands of one thread until it resumes.
 async fn follow(shared: Arc<Shared>, mut states: watch::Receiver<PauseState>) {
+    let mut pause = None;
     let mut due = Instant::now() + shared.after;
-    let (mut notified, mut question) = (false, Question::default());
+    // Whether a command ran in this pause, and whether the latest one of all was not about the end of a pause.
+    let (mut has_run, mut is_waiting) = (false, false);
+    let mut question = Question::default();
+    let mut permit = None;
     loop {
         let state = states.borrow_and_update().clone();
         if let Some(latest) = state.elicitations.last() {
             question = Question { reason: latest.reason.clone(), holder: latest.holder.clone() };
         }
-        match state.paused {
-            true if shared.after.is_zero() => {
-                shared.run("waiting", &state, &question).await;
-                notified = true;
-            }
-            true if !notified => tokio::select! {
-                biased;
-                changed = states.changed() => match changed {
-                    Ok(()) => continue,
-                    Err(_) => return,
-                },
-                () = sleep_until(due) => {
-                    shared.run("waiting", &state, &question).await;
-                    notified = true;
-                }
-            },
-            true => {}
-            false => {
-                if notified {
-                    shared.run("resumed", &state, &question).await;
-                }
-                // The next pause has a task of its own, unless it began meanwhile.
-                if !states.has_changed().unwrap_or(false) {
-                    return;
-                }
-                (notified, due) = (false, Instant::now() + shared.after);
-            }
+        if state.paused && pause.replace(state.pause_start_time) != Some(state.pause_start_time) {
+            (has_run, due) = (false, Instant::now() + shared.after);
         }
-        if states.changed().await.is_err() {
+        let is_early = state.paused && Instant::now() < due;
+        let event = match state.paused {
+            true if is_early || (has_run && !shared.after.is_zero()) => None,
+            true => Some("waiting"),
+            false => is_waiting.then_some("resumed"),
+        };
+        match event {
+            // The state may change while others run.
+            Some(_) if permit.is_none() => {
+                permit = shared.permits.acquire().await.ok();
+                continue;
+            }
+            Some(event) => {
+                shared.run(event, &state, &question).await;
+                (has_run, is_waiting) = (true, state.paused);
+            }
+            None => {}
+        }
+        permit = None;
+        if !state.paused && !states.has_changed().unwrap_or(false) {
+            // The next pause has a task of its own.
             return;
+        }
+        tokio::select! {
+            biased;
+            changed = states.changed() => if changed.is_err() {
+                return;
+            },
+            () = sleep_until(due), if is_early => {}
+        }
+    }
+}
+
+/// Kills a command and its children, unless it has ended.
+struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(leader) = self.0 {
+            // Fails if all have ended.
+            let _ = kill_process_group(leader, Signal::KILL);
         }
     }
 }
 
 impl Shared {
     async fn run(&self, event: &str, state: &PauseState, question: &Question) {
-        let _permit = self.permits.acquire().await;
         match timeout(self.limit, self.try_to_run(event, state, question)).await {
             Ok(Ok(())) => {}
             Ok(Err(why)) => self.report(&why),
@@ -137,18 +157,26 @@ impl Shared {
             .stdin(Stdio::piped())
             // Standard output belongs to the watch.
             .stdout(Stdio::from(io::stderr()))
-            // At the time limit, and when the watch ends.
+            .process_group(0)
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| format!("start: {error}"))?;
+        // At the time limit, and when the watch ends.
+        let mut group = Group(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
         let stdin = child.stdin.take();
         let write = async {
             if let Some(mut stdin) = stdin {
                 // A command need not read it.
                 let _ = stdin.write_all(json.as_bytes()).await;
             }
+            std::future::pending::<Infallible>().await
         };
-        let ((), ended) = tokio::join!(write, child.wait());
+        let ended = tokio::select! {
+            ended = child.wait() => ended,
+            never = write => match never {},
+        };
+        // What it left running is meant to.
+        group.0 = None;
         match ended {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => Err(status.to_string()),
