@@ -160,6 +160,23 @@ test('directory, exit codes and output are those of Claude Code without the hook
   assert.match(told[0][1].text, /HOME\/work\/sub/)
 })
 
+test('without a rule, the same commands need a permission as without the hook', async () => {
+  const inputs = [
+    { command: 'ls' },
+    { command: '# comment\npwd && echo x' },
+    { command: 'echo a > f' },
+    { command: '(ls)' },
+    { command: 'ln -s a b' },
+    { command: 'cat /etc/hostname' },
+  ]
+  const [withHook, without] = await Promise.all([place(), place({ hook: false })].map(async here => {
+    const results = await converse(here, inputs, { allowed: [] })
+    return results.map(({ text, isError }) => isError || text.replaceAll(here.home, 'HOME'))
+  }))
+  assert.deepEqual(withHook, without)
+  assert.deepEqual(without.map(result => result === true), [false, false, true, true, true, true])
+})
+
 test('permission rules see the command itself', async () => {
   const here = place()
   const inputs = [{ command: 'git --version' }, { command: 'git --version && ln -s a b' }, { command: 'npm root' }]
