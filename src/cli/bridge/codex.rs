@@ -3,7 +3,10 @@ use super::follow::{Bridge, End, Input, Plan, inputs};
 use super::guard::Guard;
 use super::message::Ids;
 use super::report::{NAME, say};
-use super::{connection, socket, wrapper};
+use super::{
+    connection::{Connection as AppServer, Problem},
+    socket, wrapper,
+};
 use crate::cli::{connection::Connection, coordinator::Coordinator, duration, exit, usage};
 use crate::core::types::ThreadId;
 use crate::exec::supervise::{Program, Signal};
@@ -122,9 +125,12 @@ async fn beside(path: &Path, mut plan: Plan) -> Result<(), String> {
     let (mut interrupt, mut terminate) = (handler(SignalKind::interrupt())?, handler(SignalKind::terminate())?);
     let mut hangup = handler(SignalKind::hangup())?;
     let ids = Ids::new();
-    let connection = connection::Connection::open(path, &ids).await.map_err(|why| {
-        let path = path.display();
-        format!("no app-server at {path}: {why}; start one with `codex app-server --listen unix://{path}`")
+    let connection = AppServer::open(path, &ids).await.map_err(|problem| match problem {
+        Problem::Lost(why) => {
+            let path = path.display();
+            format!("no app-server at {path}: {why}; start one with `codex app-server --listen unix://{path}`")
+        }
+        Problem::Differs(why) => format!("{why}. Use a version that does"),
     })?;
     plan.guard = Some(Guard::start(path).map_err(|error| format!("start the guard: {error}"))?);
     let (sender, receiver) = inputs();

@@ -1,5 +1,5 @@
 //! A connection to an app-server that listens on a Unix socket: WebSocket, a message per text frame.
-use super::message::{Ids, Message, News, Outcome};
+use super::message::{Ids, Message, News, Outcome, differs};
 use futures_util::SinkExt;
 use serde_json::{Value, json, value::RawValue};
 use std::{path::Path, time::Duration};
@@ -13,9 +13,26 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const INITIALIZE: u64 = u64::MAX;
 const LIST: u64 = u64::MAX - 1;
 
+/// Why there is no connection that can be used.
+#[derive(Debug)]
+pub(super) enum Problem {
+    /// There is none, or none any more; later there may be one.
+    Lost(String),
+    /// The app-server speaks another protocol. The message names both versions.
+    Differs(String),
+}
+
+impl From<String> for Problem {
+    fn from(why: String) -> Self {
+        Self::Lost(why)
+    }
+}
+
 /// An initialized connection.
 pub(super) struct Connection {
     frames: WebSocketStream<UnixStream>,
+    /// The `userAgent` of the app-server.
+    server: Option<String>,
     /// News that arrived while an answer was awaited.
     pub(super) news: Vec<News>,
 }
@@ -25,20 +42,21 @@ impl Connection {
     ///
     /// # Errors
     /// The message says what failed.
-    pub(super) async fn open(socket: &Path, ids: &Ids) -> Result<Self, String> {
+    pub(super) async fn open(socket: &Path, ids: &Ids) -> Result<Self, Problem> {
         let opened = timeout(PATIENCE, async {
             let stream = UnixStream::connect(socket).await.map_err(|error| error.to_string())?;
             let (frames, _) = client_async("ws://localhost/", stream).await.map_err(|error| error.to_string())?;
-            let mut connection = Self { frames, news: Vec::new() };
+            let mut connection = Self { frames, server: None, news: Vec::new() };
             let client = json!({"name": "pausewatch", "title": "pausewatch", "version": env!("CARGO_PKG_VERSION")});
             let params = json!({"clientInfo": client, "capabilities": {"experimentalApi": true}});
             let answer = connection.request(ids, INITIALIZE, "initialize", &params).await?;
-            let answer = answer.map_err(|why| format!("initialize: {why:?}"))?;
-            connection.news.extend(answer["userAgent"].as_str().map(|server| News::Server(server.to_owned())));
+            let answer = answer.map_err(|why| connection.problem("initialize", &why))?;
+            connection.server = answer["userAgent"].as_str().map(str::to_owned);
+            connection.news.extend(connection.server.clone().map(News::Server));
             connection.send(json!({"method": "initialized"}).to_string()).await?;
             Ok(connection)
         });
-        opened.await.unwrap_or_else(|_| Err(format!("no answer within {PATIENCE:?}")))
+        opened.await.unwrap_or_else(|_| Err(format!("no answer within {PATIENCE:?}").into()))
     }
 
     /// Calls a method that takes a thread.
@@ -53,13 +71,27 @@ impl Connection {
     }
 
     /// Adds the threads that are loaded to the news.
-    pub(super) async fn list(&mut self, ids: &Ids) -> Result<(), String> {
-        let answer = timeout(PATIENCE, self.request(ids, LIST, "thread/loaded/list", &json!({}))).await;
+    ///
+    /// # Errors
+    /// The message says what failed.
+    pub(super) async fn list(&mut self, ids: &Ids) -> Result<(), Problem> {
+        const METHOD: &str = "thread/loaded/list";
+        let answer = timeout(PATIENCE, self.request(ids, LIST, METHOD, &json!({}))).await;
         let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {PATIENCE:?}")))?;
-        let loaded = answer.map_err(|why| format!("thread/loaded/list: {why:?}"))?;
-        let loaded = loaded["data"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        self.news.extend(loaded.map(|thread_id| News::Loaded(thread_id.to_owned())));
+        let loaded = answer.map_err(|why| self.problem(METHOD, &why))?;
+        let Some(loaded) = loaded["data"].as_array() else {
+            return Err(self.problem(METHOD, &Outcome::Failed("the answer has no list `data`".to_owned())));
+        };
+        self.news.extend(loaded.iter().filter_map(Value::as_str).map(|thread_id| News::Loaded(thread_id.to_owned())));
         Ok(())
+    }
+
+    /// What the answer to one of the first requests means if it is no success.
+    fn problem(&self, method: &str, why: &Outcome) -> Problem {
+        match why {
+            Outcome::Busy => Problem::Lost(why.to_string()),
+            _ => Problem::Differs(differs(self.server.as_deref(), method, why)),
+        }
     }
 
     /// Sends a request and waits for its answer.

@@ -6,7 +6,7 @@
 //! 3. At the end everything that is ours is decremented, and the answers are awaited for [`END_PATIENCE`].
 //! 4. A problem is reported once, not once per thread.
 use super::guard::Guard;
-use super::message::{Ids, News, Outcome, TESTED_VERSION, Waiting, version};
+use super::message::{Ids, News, Op, Outcome, TESTED_VERSION, Waiting, differs, version};
 use super::publish::Publisher;
 use super::reconcile::{Reconciler, Verdict};
 use super::report::say;
@@ -22,6 +22,8 @@ use tokio::{
 const END_PATIENCE: Duration = Duration::from_secs(2);
 /// The delay after which an overloaded app-server is asked again.
 const BUSY_DELAY: Duration = Duration::from_millis(200);
+/// The delay after which a count that could not be undone is tried again.
+const UNDO_DELAY: Duration = Duration::from_secs(1);
 /// The maximum number of threads that are followed. An app-server unloads a thread after half an hour without use.
 const MAX_THREADS: usize = 10_000;
 /// Messages between the connection and the bridge: more than the bridge can be behind, so that no client waits for it.
@@ -35,6 +37,8 @@ pub(super) enum Input {
     Disconnected,
     News(News),
     Answer(u64, Outcome),
+    /// The app-server speaks another protocol, as the message says.
+    Unusable(String),
     /// Ends the bridge.
     Stop,
 }
@@ -99,6 +103,7 @@ struct Link {
 #[derive(Default)]
 struct Reported {
     refusal: bool,
+    not_undone: bool,
     too_many: bool,
 }
 
@@ -177,6 +182,14 @@ impl Bridge {
             Input::Disconnected => {
                 self.requests = None;
                 self.counts.disconnect();
+                // An app-server that is gone waits for nobody, and would not say so.
+                if let Some(publisher) = &mut self.publisher {
+                    publisher.clear();
+                }
+            }
+            Input::Unusable(why) => {
+                say(&format!("{why}. Use a version that does; the commands of Codex are not paused"));
+                return false;
             }
             Input::News(News::Server(server)) => self.server = Some(server),
             Input::News(News::Loaded(thread_id)) => self.add(&thread_id),
@@ -233,7 +246,15 @@ impl Bridge {
             }
             Verdict::Refused(why) => {
                 if !std::mem::replace(&mut self.reported.refusal, true) {
-                    say(&format!("the app-server refused to count a question: {why}"));
+                    let differs = differs(self.server.as_deref(), Op::Increment.method(), &Outcome::Failed(why));
+                    say(&format!("{differs}; its commands may not be paused"));
+                }
+            }
+            Verdict::NotUndone(why) => {
+                self.retry_at.get_or_insert(Instant::now() + UNDO_DELAY);
+                if !std::mem::replace(&mut self.reported.not_undone, true) {
+                    let differs = differs(self.server.as_deref(), Op::Decrement.method(), &Outcome::Failed(why));
+                    say(&format!("{differs}; trying again, because its commands stay paused until it is done"));
                 }
             }
         }

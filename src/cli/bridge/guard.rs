@@ -110,7 +110,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
 
 async fn undo(socket: &Path, thread_ids: &[String]) -> Result<(), String> {
     let ids = Ids::new();
-    let mut connection = Connection::open(socket, &ids).await?;
+    let mut connection = Connection::open(socket, &ids).await.map_err(|problem| format!("{problem:?}"))?;
     for (number, thread_id) in (1..).zip(thread_ids) {
         // An error means that there is nothing to undo.
         let _ = connection.call(&ids, number, Op::Decrement.method(), thread_id).await?;

@@ -245,6 +245,25 @@ impl fmt::Display for Waiting {
     }
 }
 
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Done => "done",
+            Self::Busy => "the app-server is overloaded",
+            Self::NotLoaded => "it does not have the thread",
+            Self::UnknownMethod => "it does not know the method",
+            Self::NotExperimental => "it needs capabilities.experimentalApi",
+            Self::Failed(why) => why,
+        })
+    }
+}
+
+/// The message about an app-server that does not answer `method` as the tested version does, with both versions.
+pub(super) fn differs(server: Option<&str>, method: &str, why: &Outcome) -> String {
+    let found = server.map_or("of an unknown version", |server| version(server).unwrap_or(server));
+    format!("Codex {found} does not answer {method} as Codex {TESTED_VERSION} (the tested version) does: {why}")
+}
+
 /// Whether a message of the app-server is passed on to its client, as every message is that does not answer this new `Ids`.
 pub fn is_for_client(message: &[u8]) -> bool {
     matches!(Ids::new().read(message), Message::Theirs(_))

@@ -1,16 +1,23 @@
 //! `--publish`: while Codex itself waits for a person, the thread is paused at the coordinator too, so that every exec server
 //! sees it.
 //!
-//! 1. A thread has at most one hold here. It is opened when Codex starts to wait, and released when Codex stops.
+//! 1. A thread has at most one hold here. It is opened when Codex starts to wait, as soon as there is a coordinator, and released
+//!    when Codex stops, or is gone.
 //! 2. If this process is killed, the lease ends the hold.
 use super::message::Waiting;
 use super::report::say;
-use crate::client::Client;
+use crate::client::{Client, Hold};
 use std::{collections::HashMap, time::Duration};
-use tokio::{sync::oneshot, task::JoinSet, time::timeout};
+use tokio::{
+    sync::oneshot,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 
 /// The lease of a hold, which is renewed while Codex waits.
 const TTL: Duration = Duration::from_secs(30);
+/// The interval between two attempts to reach the coordinator.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The maximum time that the end of the bridge waits for the last releases.
 const END_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -41,9 +48,14 @@ impl Publisher {
         }
     }
 
+    /// Codex waits for nobody any more.
+    pub(super) fn clear(&mut self) {
+        self.open.clear();
+    }
+
     /// Releases everything.
     pub(super) async fn end(mut self) {
-        self.open.clear();
+        self.clear();
         let all = async { while self.tasks.join_next().await.is_some() {} };
         if timeout(END_PATIENCE, all).await.is_err() {
             say("the coordinator does not respond: what was published ends with its lease, within 30s");
@@ -51,16 +63,35 @@ impl Publisher {
     }
 }
 
-async fn hold(client: Client, thread_id: String, waiting: Waiting, released: oneshot::Receiver<()>) {
-    let hold = client.hold(thread_id.as_str()).reason(waiting.to_string()).holder("codex").ttl(TTL);
-    match hold.open().await {
-        Ok(hold) => {
-            // The sender is dropped, never used.
-            let _ = released.await;
-            if let Err(error) = hold.release().await {
-                say(&format!("a published wait of thread {thread_id} ends with its lease: {error}"));
-            }
+async fn hold(client: Client, thread_id: String, waiting: Waiting, mut released: oneshot::Receiver<()>) {
+    // The sender is dropped, never used.
+    let hold = tokio::select! {
+        _ = &mut released => return,
+        hold = open(&client, &thread_id, waiting) => hold,
+    };
+    let Some(hold) = hold else { return };
+    let _ = released.await;
+    if let Err(error) = hold.release().await {
+        say(&format!("a published wait of thread {thread_id} ends with its lease: {error}"));
+    }
+}
+
+/// Opens the hold, as soon as there is a coordinator.
+async fn open(client: &Client, thread_id: &str, waiting: Waiting) -> Option<Hold> {
+    let mut is_reported = false;
+    loop {
+        let hold = client.hold(thread_id).reason(waiting.to_string()).holder("codex").ttl(TTL);
+        let error = match hold.open().await {
+            Ok(hold) => return Some(hold),
+            Err(error) => error,
+        };
+        if !std::mem::replace(&mut is_reported, true) {
+            let then = if error.is_transient() { "; trying again" } else { "" };
+            say(&format!("cannot publish that {waiting} in thread {thread_id}: {error}{then}"));
         }
-        Err(error) => say(&format!("cannot publish that {waiting} in thread {thread_id}: {error}")),
+        if !error.is_transient() {
+            return None;
+        }
+        sleep(RETRY_INTERVAL).await;
     }
 }

@@ -59,8 +59,10 @@ pub(super) enum Verdict {
     NotLoaded(String),
     /// The app-server cannot do it at all; nothing more is sent.
     Unusable(Outcome),
-    /// The app-server refused it; nothing more is sent until the thread's pause changes.
+    /// The app-server refused an increment; nothing more is sent until the thread's pause changes.
     Refused(String),
+    /// The app-server refused a decrement: the count is still ours. Call [`Reconciler::retry`] in a moment.
+    NotUndone(String),
 }
 
 /// The counts of all threads that the app-server has.
@@ -174,7 +176,12 @@ impl Reconciler {
                 self.is_unusable = true;
                 return Verdict::Unusable(outcome);
             }
-            (Outcome::Failed(why), _) => {
+            (Outcome::Failed(why), Op::Decrement) => {
+                self.changed.remove(&thread_id);
+                self.busy.insert(thread_id);
+                return Verdict::NotUndone(why);
+            }
+            (Outcome::Failed(why), Op::Increment) => {
                 (thread.count, thread.paused) = (Count::Zero, false);
                 return Verdict::Refused(why);
             }
@@ -182,7 +189,7 @@ impl Reconciler {
         Verdict::Fine
     }
 
-    /// Makes the requests due again that the app-server was too busy for.
+    /// Makes the requests due again that the app-server was too busy for, or failed to undo.
     pub(super) fn retry(&mut self) {
         self.changed.append(&mut self.busy);
     }
@@ -316,6 +323,20 @@ mod tests {
         assert_eq!(counts.answer(1, Outcome::UnknownMethod), Verdict::Unusable(Outcome::UnknownMethod));
         counts.set_paused("b", true);
         assert_eq!((due(&mut counts), counts.ours()), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_decrement_that_fails_is_repeated() {
+        let mut counts = with_a();
+        counts.set_paused("a", true);
+        counts.requests();
+        counts.answer(1, Outcome::Done);
+        counts.set_paused("a", false);
+        counts.requests();
+        assert_eq!(counts.answer(2, Outcome::Failed("no".to_owned())), Verdict::NotUndone("no".to_owned()));
+        assert_eq!((due(&mut counts), counts.ours()), (vec![], vec!["a"]));
+        counts.retry();
+        assert_eq!(due(&mut counts), of_a(Decrement));
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //!
 //! 1. A lost connection is opened again, for as long as it takes: people restart an app-server.
 //! 2. Each connection begins with the list of the threads that are loaded already.
-use super::connection::Connection;
+//! 3. An app-server that speaks another protocol, also after a restart, ends the bridge.
+use super::connection::{Connection, Problem};
 use super::follow::{Input, Inputs};
 use super::message::{Ids, Message, Outcome};
 use super::report::say;
@@ -17,7 +18,11 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Keeps the bridge connected until it ends. `connection`: the first one.
 pub(super) async fn keep_connected(mut connection: Connection, socket: &Path, ids: &Ids, inputs: Inputs) {
     loop {
-        let Err(why) = relay(&mut connection, ids, &inputs).await else { return };
+        let why = match relay(&mut connection, ids, &inputs).await {
+            Ok(()) => return,
+            Err(Problem::Lost(why)) => why,
+            Err(Problem::Differs(why)) => return give_up(&inputs, why).await,
+        };
         if inputs.send(Input::Disconnected).await.is_err() {
             return;
         }
@@ -27,16 +32,23 @@ pub(super) async fn keep_connected(mut connection: Connection, socket: &Path, id
                 () = inputs.closed() => return,
                 () = sleep(RETRY_INTERVAL) => {}
             }
-            if let Ok(connection) = Connection::open(socket, ids).await {
-                break connection;
+            match Connection::open(socket, ids).await {
+                Ok(connection) => break connection,
+                Err(Problem::Lost(_)) => {}
+                Err(Problem::Differs(why)) => return give_up(&inputs, why).await,
             }
         };
         say("connected to the app-server again");
     }
 }
 
+async fn give_up(inputs: &Inputs, why: String) {
+    // If the bridge has ended by itself, that decides.
+    let _ = inputs.send(Input::Unusable(why)).await;
+}
+
 /// Passes messages on until the connection is lost, or, with `Ok`, until the bridge has ended.
-async fn relay(connection: &mut Connection, ids: &Ids, inputs: &Inputs) -> Result<(), String> {
+async fn relay(connection: &mut Connection, ids: &Ids, inputs: &Inputs) -> Result<(), Problem> {
     let (requests, mut queue) = mpsc::unbounded_channel();
     connection.list(ids).await?;
     let known = connection.news.drain(..).map(Input::News);

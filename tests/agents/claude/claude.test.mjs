@@ -1,7 +1,7 @@
 // The hook with the real Claude Code: install writes the settings, Claude Code calls the hook, and the limit waits for people.
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -60,8 +60,27 @@ async function converse({ work, env }, inputs, { allowed = ['Bash'], settings, d
 /** A person who answers when the file `answer` is there, in a hold. `asked` is there while the person is asked. */
 const question = `${pausewatch} hold --reason 'Push?' -- sh -c 'touch asked; until [ -e answer ]; do sleep 0.1; done'`
 
+/** The processes that have the clocks of this home. */
+function clocksOf(home) {
+  const read = (id, name) => {
+    try {
+      return readFileSync(`/proc/${id}/${name}`, 'utf8')
+    } catch {
+      return '' // It has ended, or is another user's.
+    }
+  }
+  const ids = readdirSync('/proc').filter(name => /^\d+$/.test(name))
+  const clocks = ids.filter(id => read(id, 'cmdline').includes('\0hook\0claude\0clock-watch\0'))
+  return clocks.filter(id => read(id, 'environ').includes(`HOME=${home}\0`)).map(Number)
+}
+
+/** Waits. The bound is for a machine that is stuck, not for a slow one. */
 async function until(found) {
-  while (!found()) await new Promise(resolve => setTimeout(resolve, 50))
+  const end = performance.now() + 180_000
+  while (!found()) {
+    assert.ok(performance.now() < end, `180 s without this: ${found}`)
+    await new Promise(resolve => setTimeout(resolve, 50))
+  }
 }
 
 test('this is the version of Claude Code that the documentation names', () => {
@@ -69,18 +88,53 @@ test('this is the version of Claude Code that the documentation names', () => {
   assert.match(version, /^2\.1\.330 /)
 })
 
-test('a question that outlasts the limit does not end the command', async () => {
-  const here = place()
-  const limit = 8000
-  const results = await converse(here, [{ command: `${question}; echo finished`, timeout: limit }], {
+/** A coordinator, and its commands about the thread of a place. */
+async function startCoordinator(here) {
+  const serve = ['serve', '--listen', '127.0.0.1:0', '--store', 'memory']
+  const coordinator = spawn(pausewatch, serve, { stdio: ['ignore', 'pipe', 'ignore'] })
+  const line = await new Promise(resolve => coordinator.stdout.once('data', text => resolve(String(text))))
+  here.env.PAUSEWATCH_ADDRESS = line.replace('listening ', '').trim()
+  here.env.PAUSEWATCH_THREAD_ID = 't'
+  const call = (...args) => execFileSync(pausewatch, args, { env: here.env, encoding: 'utf8' })
+  return { call, stop: () => coordinator.kill('SIGKILL') }
+}
+
+/** Lets a question outlast the limit of a command that then goes on with `then`, and returns the result. */
+async function outlast(here, limit, then, whenAsked) {
+  const results = await converse(here, [{ command: `${question}; ${then}`, timeout: limit }], {
     during: async () => {
       await until(() => existsSync(join(here.work, 'asked')))
+      whenAsked()
       // The time itself is what is tested.
       await new Promise(resolve => setTimeout(resolve, limit + 1000))
       writeFileSync(join(here.work, 'answer'), '')
     },
   })
-  assert.deepEqual(results[0], { text: 'finished', isError: false })
+  return results[0]
+}
+
+// The thread is paused by the test until the command asks, so that a slow start uses up no limit.
+for (const [what, limit, then, expected] of [
+  ['finishes with what was left', 12_000, 'echo finished', { text: /^finished$/, isError: false }],
+  ['is ended if it hangs then', 2000, 'exec sleep 1000', { text: /the command timed out after 2\.0s/, isError: true }],
+]) {
+  test(`a command whose question outlasts its limit ${what}`, async () => {
+    const here = place()
+    const coordinator = await startCoordinator(here)
+    try {
+      const pause = coordinator.call('increment', '--ttl', '1h').trim()
+      const result = await outlast(here, limit, then, () => coordinator.call('decrement', pause))
+      assert.match(result.text, expected.text)
+      assert.equal(result.isError, expected.isError)
+    } finally {
+      coordinator.stop()
+    }
+  })
+}
+
+test('without a configured coordinator, a question that outlasts the limit does not end the command', async () => {
+  const result = await outlast(place(), 20_000, 'echo finished', () => {})
+  assert.deepEqual(result, { text: 'finished', isError: false })
 })
 
 test('a command that hangs is ended at its limit', async () => {
@@ -106,6 +160,23 @@ test('directory, exit codes and output are those of Claude Code without the hook
   assert.match(told[0][1].text, /HOME\/work\/sub/)
 })
 
+test('without a rule, the same commands need a permission as without the hook', async () => {
+  const inputs = [
+    { command: 'ls' },
+    { command: '# comment\npwd && echo x' },
+    { command: 'echo a > f' },
+    { command: '(ls)' },
+    { command: 'ln -s a b' },
+    { command: 'cat /etc/hostname' },
+  ]
+  const [withHook, without] = await Promise.all([place(), place({ hook: false })].map(async here => {
+    const results = await converse(here, inputs, { allowed: [] })
+    return results.map(({ text, isError }) => isError || text.replaceAll(here.home, 'HOME'))
+  }))
+  assert.deepEqual(withHook, without)
+  assert.deepEqual(without.map(result => result === true), [false, false, true, true, true, true])
+})
+
 test('permission rules see the command itself', async () => {
   const here = place()
   const inputs = [{ command: 'git --version' }, { command: 'git --version && ln -s a b' }, { command: 'npm root' }]
@@ -127,26 +198,22 @@ test('permission rules see the command itself', async () => {
 })
 
 test('a killed clock ends its command and leaves nothing paused', async () => {
-  const coordinator = spawn(pausewatch, ['serve', '--listen', '127.0.0.1:0', '--store', 'memory'], { stdio: ['ignore', 'pipe', 'ignore'] })
+  const here = place()
+  const coordinator = await startCoordinator(here)
   try {
-    const line = await new Promise(resolve => coordinator.stdout.once('data', text => resolve(String(text))))
-    const here = place()
-    here.env.PAUSEWATCH_ADDRESS = line.replace('listening ', '').trim()
-    here.env.PAUSEWATCH_THREAD_ID = 't'
-    const results = await converse(here, [{ command: `${question.replace('hold', 'hold --ttl 1s')}; echo never` }], {
+    const command = `${question.replace('hold', 'hold --ttl 1s')}; echo never`
+    const results = await converse(here, [{ command, timeout: 600_000 }], {
       during: async () => {
         await until(() => existsSync(join(here.work, 'asked')))
-        const clocks = execFileSync('pgrep', ['-f', `^${pausewatch} hook claude clock-watch`], { encoding: 'utf8' })
-        const ours = clocks.trim().split('\n').filter(id => readFileSync(`/proc/${id}/environ`, 'utf8').includes(`HOME=${here.home}\0`))
-        assert.equal(ours.length, 1)
-        process.kill(Number(ours[0]), 'SIGKILL')
+        const clocks = clocksOf(here.home)
+        assert.equal(clocks.length, 1)
+        process.kill(clocks[0], 'SIGKILL')
       },
     })
     assert.match(results[0].text, /the clock was killed, so the command is ended too/)
-    const get = () => execFileSync(pausewatch, ['get'], { env: here.env, encoding: 'utf8' })
-    await until(() => get().startsWith('t: running'))
+    await until(() => coordinator.call('get').startsWith('t: running'))
   } finally {
-    coordinator.kill('SIGKILL')
+    coordinator.stop()
   }
 })
 

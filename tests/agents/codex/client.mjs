@@ -4,6 +4,15 @@ import { createInterface } from "node:readline";
 
 const { WebSocket } = await import(process.env.PAUSEWATCH_WS);
 
+/** Waits. The bound is for a machine that is stuck, not for a slow one. */
+export async function until(found, what) {
+  const end = performance.now() + 180_000;
+  while (!(await found())) {
+    if (performance.now() > end) throw new Error(`180 s without this: ${what}`);
+    await new Promise((retry) => setTimeout(retry, 50));
+  }
+}
+
 export class Client {
   /** Answers the app-server's requests; by default, they stay open. */
   onRequest = () => {};
@@ -87,7 +96,7 @@ export class Client {
 
   /** Waits until Codex counts so many questions. */
   async countBecomes(threadId, expected) {
-    while ((await this.count(threadId)) !== expected) await new Promise((retry) => setTimeout(retry, 50));
+    await until(async () => (await this.count(threadId)) === expected, `a count of ${expected}`);
   }
 
   #receive(text) {

@@ -1,7 +1,8 @@
 // `pausewatch bridge codex` between a client and the real Codex 0.169.0.
 //
-// The limit is the time after which Codex's `exec_command` reports that its command still runs. A question ends when the test
-// says so. Counts are awaited, not timed; a hang is ended by the time limit of the whole test.
+// The limit is the time after which Codex's `exec_command` reports that its command still runs. A thread is paused by the test until
+// its command asks, so that a slow start uses up no limit. A question ends when the test says so. Counts are awaited, not timed; a
+// hang is ended by the time limit of the whole test.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -9,11 +10,17 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Client } from "./client.mjs";
-import { Model, YIELD_MS } from "./mock.mjs";
+import { Client, until } from "./client.mjs";
+import { Model } from "./mock.mjs";
 
 const program = process.env.PAUSEWATCH_PROGRAM;
 const codex = process.env.PAUSEWATCH_CODEX;
+/** The limit of a command that finishes: what it does after its answer takes a fraction of it. */
+const LIMIT_MS = 12_000;
+/** The limit of a command that hangs. */
+const SHORT_LIMIT_MS = 2_000;
+/** The limit, which Codex caps at 30 s, of a command that no test waits for. */
+const LONG_LIMIT_MS = 30_000;
 /** By how much a question outlasts the limit. */
 const BEYOND_MS = 1_500;
 
@@ -76,22 +83,36 @@ class Stage {
     return client;
   }
 
+  /** An app-server that listens on the socket, and its client. */
+  async listening() {
+    const stdio = ["ignore", "ignore", "inherit"];
+    this.appServer = this.#spawn(codex, ["app-server", "--listen", `unix://${this.socket}`], stdio);
+    const client = await Client.ofSocket(this.socket);
+    await client.initialize({ experimentalApi: true });
+    return client;
+  }
+
+  /** Kills the app-server that listens, with its launcher. */
+  async killAppServer() {
+    const ended = new Promise((closed) => this.appServer.once("close", closed));
+    process.kill(-this.appServer.pid, "SIGKILL");
+    await ended;
+  }
+
   /** The client of an app-server that listens on a socket, and a bridge beside it. */
   async beside(options = []) {
     const stdio = ["ignore", "ignore", "inherit"];
-    this.#spawn(codex, ["app-server", "--listen", `unix://${this.socket}`], stdio);
-    const client = await Client.ofSocket(this.socket);
-    await client.initialize({ experimentalApi: true });
+    const client = await this.listening();
     this.bridge = this.#spawn(program, ["bridge", "codex", "--socket", this.socket, ...options], stdio);
     this.bridgeEnded = new Promise((ended) => this.bridge.once("exit", (code, signal) => ended({ code, signal })));
     return client;
   }
 
-  /** A command that asks a person and then goes on with `then`. */
-  asking(then) {
+  /** A message whose command asks a person and then goes on with `then`. */
+  asking(limitMs, then) {
     const waits = `[ -d ${this.directory} ] && [ ! -e ${this.#file("answered")} ]`;
     const question = `touch ${this.#file("asked")}; while ${waits}; do sleep 0.05; done`;
-    return `run ${program} hold --thread-id "$CODEX_THREAD_ID" --reason "Push?" -- sh -c '${question}'; ${then}`;
+    return `run ${limitMs} ${program} hold --thread-id "$CODEX_THREAD_ID" --reason "Push?" -- sh -c '${question}'; ${then}`;
   }
 
   #file(name) {
@@ -99,7 +120,7 @@ class Stage {
   }
 
   async asked() {
-    while (!existsSync(this.#file("asked"))) await sleep(20);
+    await until(() => existsSync(this.#file("asked")), "a question");
   }
 
   answer() {
@@ -129,12 +150,22 @@ class Stage {
   }
 }
 
-/** Lets a question outlast the limit, and returns what Codex reports of the command. */
-async function outlast(stage, client, then) {
+/** Starts a command that asks in a new thread, and returns when its question is what pauses the thread. */
+async function ask(stage, client, limitMs, then) {
   const threadId = await client.startThread(stage.directory);
-  await client.say(threadId, stage.asking(then));
+  const pause = (await stage.pausewatch("increment", "--ttl", "1h", "--thread-id", threadId)).trim();
+  await client.countBecomes(threadId, 1);
+  await client.say(threadId, stage.asking(limitMs, then));
   await stage.asked();
-  await sleep(YIELD_MS + BEYOND_MS);
+  await stage.pausewatch("decrement", "--thread-id", threadId, pause);
+  return threadId;
+}
+
+/** Lets a question outlast the limit, and returns what Codex reports of the command. */
+async function outlast(stage, client, limitMs, then) {
+  await ask(stage, client, limitMs, then);
+  // The time itself is what is tested.
+  await sleep(limitMs + BEYOND_MS);
   assert.deepEqual(stage.model.outputs, [], "nothing is reported during the question");
   stage.answer();
   await client.notification("turn/completed");
@@ -142,36 +173,59 @@ async function outlast(stage, client, then) {
   return stage.model.outputs[0];
 }
 
-test("in the wrapper, a question outlasts the limit, and the command answers once", async (t) => {
-  const stage = await Stage.prepare(t);
-  const client = await stage.wrapped();
-  const text = await outlast(stage, client, "echo finished");
-  assert.match(text, /Process exited with code 0[^]*finished/);
-  client.process.stdin.end();
-  assert.deepEqual(await client.ended, { code: 0, signal: null });
-});
+for (const how of ["wrapped", "beside"]) {
+  test(`${how}: a question outlasts the limit, and the command answers once`, async (t) => {
+    const stage = await Stage.prepare(t);
+    const client = await stage[how]();
+    const text = await outlast(stage, client, LIMIT_MS, "echo finished");
+    assert.match(text, /Process exited with code 0[^]*finished/);
+    if (how === "beside") return;
+    client.process.stdin.end();
+    assert.deepEqual(await client.ended, { code: 0, signal: null });
+  });
 
-test("in the wrapper, a hang after the question is still reported", async (t) => {
-  const stage = await Stage.prepare(t);
-  const client = await stage.wrapped();
-  const text = await outlast(stage, client, "sleep 60");
-  assert.match(text, /Process running with session ID/);
-});
+  test(`${how}: a hang after the question is still reported`, async (t) => {
+    const stage = await Stage.prepare(t);
+    const client = await stage[how]();
+    const text = await outlast(stage, client, SHORT_LIMIT_MS, "exec sleep 1000");
+    assert.match(text, /Process running with session ID/);
+  });
 
-test("beside a listening app-server, a question outlasts the limit, and the command answers once", async (t) => {
-  const stage = await Stage.prepare(t);
-  const client = await stage.beside();
-  const text = await outlast(stage, client, "echo finished");
-  assert.match(text, /Process exited with code 0[^]*finished/);
-});
+  test(`${how}: a coordinator that is killed during a question freezes a thread for the grace only`, async (t) => {
+    const stage = await Stage.prepare(t);
+    const client = await stage[how](["--disconnect-grace", "500ms"], { experimentalApi: true });
+    const threadId = await ask(stage, client, LONG_LIMIT_MS, "echo finished");
+    await client.countBecomes(threadId, 1);
+    stage.coordinator.kill("SIGKILL");
+    await client.countBecomes(threadId, 0);
+    await stage.startCoordinator();
+    await client.countBecomes(threadId, 1);
+    stage.answer();
+    await client.countBecomes(threadId, 0);
+  });
+
+  test(`${how}: Codex's own approvals are published`, async (t) => {
+    const stage = await Stage.prepare(t, { approvals: "on-request", sandbox: "workspace-write" });
+    const client = await stage[how](["--publish"]);
+    const asked = new Promise((request) => (client.onRequest = request));
+    const threadId = await client.startThread(stage.directory);
+    await client.say(threadId, `escalate ${LONG_LIMIT_MS} echo finished`);
+    const { id } = await asked;
+    await client.countBecomes(threadId, 1);
+    assert.match(await stage.pausewatch("list"), new RegExp(`${threadId} .* codex +Codex waits for an approval`));
+    client.answer(id, { decision: "accept" });
+    await client.countBecomes(threadId, 0);
+    await client.notification("turn/completed");
+    assert.match(stage.model.outputs[0], /finished/);
+    assert.match(await stage.pausewatch("get", "--thread-id", threadId), /running/);
+  });
+}
 
 test("a wrapper that is terminated or killed during a question leaves no app-server", async (t) => {
   for (const signal of ["SIGTERM", "SIGKILL"]) {
     const stage = await Stage.prepare(t);
     const client = await stage.wrapped();
-    const threadId = await client.startThread(stage.directory);
-    await client.say(threadId, stage.asking("echo finished"));
-    await stage.asked();
+    const threadId = await ask(stage, client, LONG_LIMIT_MS, "echo finished");
     await client.countBecomes(threadId, 1);
     client.process.kill(signal);
     // The app-server has the same standard error, which closes when both have ended.
@@ -183,9 +237,7 @@ test("a bridge that is terminated or killed during a question leaves no thread f
   for (const signal of ["SIGTERM", "SIGKILL"]) {
     const stage = await Stage.prepare(t);
     const client = await stage.beside();
-    const threadId = await client.startThread(stage.directory);
-    await client.say(threadId, stage.asking("echo finished"));
-    await stage.asked();
+    const threadId = await ask(stage, client, LONG_LIMIT_MS, "echo finished");
     await client.countBecomes(threadId, 1);
     stage.bridge.kill(signal);
     const ended = await stage.bridgeEnded;
@@ -194,35 +246,19 @@ test("a bridge that is terminated or killed during a question leaves no thread f
   }
 });
 
-test("a coordinator that is killed during a question freezes a thread for the grace only", async (t) => {
-  for (const how of ["wrapped", "beside"]) {
-    const stage = await Stage.prepare(t);
-    const client = await stage[how](["--disconnect-grace", "500ms"], { experimentalApi: true });
-    const threadId = await client.startThread(stage.directory);
-    await client.say(threadId, stage.asking("echo finished"));
-    await stage.asked();
-    await client.countBecomes(threadId, 1);
-    stage.coordinator.kill("SIGKILL");
-    await client.countBecomes(threadId, 0);
-    await stage.startCoordinator();
-    await client.countBecomes(threadId, 1);
-    stage.answer();
-    await client.countBecomes(threadId, 0);
-  }
-});
-
-test("Codex's own approvals are published", async (t) => {
+test("an app-server that is killed while it waits for an approval leaves nothing paused, and the bridge finds the next one", async (t) => {
   const stage = await Stage.prepare(t, { approvals: "on-request", sandbox: "workspace-write" });
-  const client = await stage.wrapped(["--publish"]);
+  const client = await stage.beside(["--publish"]);
   const asked = new Promise((request) => (client.onRequest = request));
   const threadId = await client.startThread(stage.directory);
-  await client.say(threadId, "escalate echo finished");
-  const { id } = await asked;
+  await client.say(threadId, `escalate ${LONG_LIMIT_MS} echo finished`);
+  await asked;
   await client.countBecomes(threadId, 1);
-  assert.match(await stage.pausewatch("list"), new RegExp(`${threadId} .* codex +Codex waits for an approval`));
-  client.answer(id, { decision: "accept" });
-  await client.countBecomes(threadId, 0);
-  await client.notification("turn/completed");
-  assert.match(stage.model.outputs[0], /finished/);
-  assert.match(await stage.pausewatch("get", "--thread-id", threadId), /running/);
+  await stage.killAppServer();
+  const get = () => stage.pausewatch("get", "--thread-id", threadId);
+  await until(async () => (await get()).includes("running"), "the end of what was published");
+  const next = await stage.listening();
+  const nextId = await next.startThread(stage.directory);
+  await stage.pausewatch("increment", "--thread-id", nextId);
+  await next.countBecomes(nextId, 1);
 });

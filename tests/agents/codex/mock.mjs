@@ -1,11 +1,9 @@
 // A model behind OpenAI's Responses API, as far as Codex needs one: it runs the command of the last message, and says "done"
 // when it has the command's output.
 //
-// A message is `run COMMAND`, or `escalate COMMAND` for a command that needs an approval.
+// A message is `run LIMIT COMMAND`, or `escalate LIMIT COMMAND` for a command that needs an approval. LIMIT is the time after which
+// Codex reports that the command still runs, in milliseconds.
 import http from "node:http";
-
-/** The time after which Codex reports that a command still runs, in milliseconds. */
-export const YIELD_MS = 6_000;
 
 export class Model {
   /** The reports of Codex about its commands. */
@@ -44,9 +42,9 @@ export class Model {
       this.outputs.push(last.output);
       return { type: "message", role: "assistant", id: "message", content: [{ type: "output_text", text: "done" }] };
     }
-    const [, how, cmd] = /^(run|escalate) (.*)$/s.exec(last.content.map((part) => part.text).join(""));
+    const [, how, limit, cmd] = /^(run|escalate) (\d+) (.*)$/s.exec(last.content.map((part) => part.text).join(""));
     const approval = how === "escalate" ? { sandbox_permissions: "require_escalated", justification: "May I?" } : {};
-    const args = JSON.stringify({ cmd, yield_time_ms: YIELD_MS, ...approval });
+    const args = JSON.stringify({ cmd, yield_time_ms: Number(limit), ...approval });
     return { type: "function_call", call_id: "call", name: "exec_command", arguments: args };
   }
 }

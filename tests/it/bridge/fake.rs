@@ -82,7 +82,8 @@ impl AppServer {
                 loop {
                     tokio::select! {
                         message = queue.recv() => match message {
-                            Some(Some(text)) => frames.send(Message::text(text)).await.unwrap(),
+                            // A peer that was killed does not get it.
+                            Some(Some(text)) => if frames.send(Message::text(text)).await.is_err() { break },
                             Some(None) => break,
                             None => return,
                         },

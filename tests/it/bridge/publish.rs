@@ -1,5 +1,5 @@
 //! `pausewatch bridge codex --publish`.
-use super::fake::AppServer;
+use super::{fake::AppServer, lasting};
 use crate::program::{Coordinator, Process};
 use serde_json::json;
 use tempfile::TempDir;
@@ -60,4 +60,35 @@ fn nothing_is_published_without_the_option() {
     coordinator.answer(["increment"]);
     server.increment("t");
     assert_eq!(coordinator.count(), 1);
+}
+
+/// An app-server that is gone does not say that it waits no more.
+#[test]
+fn what_was_published_ends_with_the_connection_to_the_app_server() {
+    let coordinator = Coordinator::start();
+    let watching = coordinator.watch();
+    let (mut server, _bridge, _directory) = start(&coordinator, &["--publish"]);
+    waits(&mut server, &["waitingOnApproval"]);
+    watching.wait_for(1);
+    server.increment("t");
+    server.close();
+    watching.wait_for(0);
+}
+
+#[test]
+fn a_wait_that_began_without_a_coordinator_is_published_when_there_is_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = lasting(directory.path());
+    let (mut server, bridge, _directory) = start(&coordinator, &["--publish"]);
+    drop(coordinator);
+    assert!(bridge.error_line().contains("no coordinator at"), "the connection is lost");
+    waits(&mut server, &["waitingOnApproval"]);
+    let failed = bridge.error_line();
+    assert!(failed.contains("cannot publish that Codex waits for an approval in thread t"), "{failed}");
+    let coordinator = lasting(directory.path());
+    let watching = coordinator.watch();
+    watching.wait_for(1);
+    server.increment("t");
+    waits(&mut server, &[]);
+    watching.wait_for(0);
 }

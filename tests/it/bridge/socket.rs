@@ -3,7 +3,7 @@ use super::fake::AppServer;
 use super::{lasting, pause, resume};
 use crate::program::{Coordinator, Process};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const VERSION: &str = "0.169.0";
@@ -156,4 +156,61 @@ fn an_app_server_without_the_methods_ends_it_with_both_versions() {
     let ended = bridge.end();
     assert_eq!(ended.code, Some(1));
     assert!(ended.err.contains("Codex 0.42.1 does not know") && ended.err.contains("Codex 0.169.0"), "{}", ended.err);
+}
+
+/// Starts a bridge to an app-server that a test answers from the first message on.
+fn start_unaccepted(coordinator: &Coordinator, directory: &TempDir) -> (AppServer, Process) {
+    let socket = directory.path().join("socket");
+    let server = AppServer::listen(&socket);
+    let mut command = coordinator.command(["bridge", "codex", "--socket"]);
+    command.arg(&socket);
+    (server, Process::start(command))
+}
+
+/// The next call, which must be of `method`, is answered with `rest`.
+fn answer(server: &mut AppServer, method: &str, rest: &Value) {
+    let mut answer = json!({"id": server.call(method)["id"]});
+    answer.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+    server.say(&answer);
+}
+
+#[test]
+fn an_app_server_that_begins_otherwise_ends_it_with_both_versions() {
+    let coordinator = Coordinator::start();
+    let unknown = json!({"error": {"code": -32600, "message": "Invalid request: unknown variant"}});
+    for list in [&unknown, &json!({"result": {"threads": ["a"]}})] {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut server, bridge) = start_unaccepted(&coordinator, &directory);
+        answer(&mut server, "initialize", &json!({"result": {"userAgent": "fake/0.42.1 (test)"}}));
+        server.call("initialized");
+        answer(&mut server, "thread/loaded/list", list);
+        let ended = bridge.end();
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        for part in ["Codex 0.42.1", "thread/loaded/list", "Codex 0.169.0"] {
+            assert!(ended.err.contains(part), "{part}: {ended:?}");
+        }
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (mut server, bridge) = start_unaccepted(&coordinator, &directory);
+    answer(&mut server, "initialize", &unknown);
+    let ended = bridge.end();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    for part in ["an unknown version", "initialize", "Codex 0.169.0"] {
+        assert!(ended.err.contains(part), "{part}: {ended:?}");
+    }
+}
+
+#[test]
+fn another_version_after_a_restart_ends_it_with_both_versions() {
+    let coordinator = Coordinator::start();
+    let mut beside = Beside::paused(&coordinator);
+    beside.server.close();
+    assert_eq!(beside.server.next(), None);
+    answer(&mut beside.server, "initialize", &json!({"result": {"userAgent": "fake/0.42.1 (test)"}}));
+    beside.server.call("initialized");
+    let error = json!({"error": {"code": -32601, "message": "Method not found"}});
+    answer(&mut beside.server, "thread/loaded/list", &error);
+    let ended = beside.bridge.end();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("Codex 0.42.1") && ended.err.contains("Codex 0.169.0"), "{ended:?}");
 }

@@ -304,6 +304,40 @@ fn a_busy_app_server_is_asked_again() {
 }
 
 #[test]
+fn a_refused_increment_is_reported_once_with_both_versions() {
+    let coordinator = Coordinator::start();
+    let mut wrapped = Wrapped::start(&coordinator, &[]);
+    wrapped.server.say(&json!({"id": 0, "result": {"userAgent": "tui/0.200.3 (Debian)"}}));
+    let error = json!({"error": {"code": -32600, "message": "Invalid request: missing field `elicitationId`"}});
+    for thread in ["a", "b"] {
+        pause(&coordinator, thread);
+        wrapped.server.start_thread(thread);
+        wrapped.server.answer_with("thread/increment_elicitation", thread, &error);
+    }
+    let ended = wrapped.finish();
+    assert_eq!((ended.code, ended.err.lines().count()), (Some(0), 1), "{ended:?}");
+    for part in ["Codex 0.200.3", "missing field `elicitationId`", "Codex 0.169.0"] {
+        assert!(ended.err.contains(part), "{part}: {ended:?}");
+    }
+}
+
+/// Codex's count has no lease: a thread whose decrement failed would stay frozen.
+#[test]
+fn a_decrement_that_fails_is_tried_again() {
+    let coordinator = Coordinator::start();
+    let mut wrapped = Wrapped::paused(&coordinator, &[]);
+    resume(&coordinator, "a");
+    let error = json!({"error": {"code": -32603, "message": "internal error"}});
+    for _ in 0..2 {
+        wrapped.server.answer_with("thread/decrement_elicitation", "a", &error);
+    }
+    wrapped.server.decrement("a");
+    let ended = wrapped.finish();
+    assert_eq!((ended.code, ended.err.lines().count()), (Some(0), 1), "{ended:?}");
+    assert!(ended.err.contains("internal error") && ended.err.contains("Codex 0.169.0"), "{ended:?}");
+}
+
+#[test]
 fn without_a_coordinator_the_traffic_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let pipes = Pipes::new(directory.path());

@@ -1,0 +1,63 @@
+# Shell functions that every tests/agents/NAME/test uses. `name` is the test's name.
+
+# The test cannot run here: a failure in CI, else a printed reason.
+cannot_run() {
+    [ "${CI:-}" = true ] || { echo "skipped: $1"; exit 0; }
+    echo "tests/agents/$name: $1" >&2
+    exit 1
+}
+
+# Downloads something: `download WHAT COMMAND [ARG]...`. A command that fails or hangs is tried once more. Its output is shown only if
+# it fails again.
+download() {
+    local what=$1 log
+    shift
+    log=$(mktemp)
+    for attempt in 1 2; do
+        if timeout --kill-after=10s 5m "$@" >"$log" 2>&1 </dev/null; then
+            rm -f "$log"
+            return
+        fi
+    done
+    {
+        echo "tests/agents/$name: cannot download $what: tried $attempt times: $*"
+        echo "Check the network and the settings of the registry. The last lines of the output:"
+        tail -n 15 "$log" | sed 's/^/    /'
+    } >&2
+    rm -f "$log"
+    exit 1
+}
+
+# Installs packages of Debian in CI: `install_missing PROBE PACKAGE...`, if the shell command PROBE fails.
+install_missing() {
+    local probe=$1 as_root=()
+    shift
+    [ "${CI:-}" = true ] && command -v apt-get >/dev/null && ! bash -c "$probe" >/dev/null 2>&1 || return 0
+    [ "$(id -u)" = 0 ] || as_root=(sudo -n)
+    download "the package lists of Debian" "${as_root[@]}" apt-get update -qq
+    download "$* (Debian)" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends "$@"
+}
+
+# Node.js 20 or later, with npm.
+need_node() {
+    install_missing 'command -v node && command -v npm' nodejs npm
+    command -v npm >/dev/null && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null ||
+        cannot_run "Node.js 20 or later with npm is missing: install it"
+}
+
+# Installs what package.json and package-lock.json of this directory pin, in a directory that keeps it: `npm_install DIRECTORY
+# [OPTION]...`. The file `complete` in it is the lock file that was installed.
+npm_install() {
+    local directory=$1
+    shift
+    ! cmp -s package-lock.json "$directory/complete" || return 0
+    mkdir -p "$directory"
+    rm -f "$directory/complete"
+    cp package.json package-lock.json "$directory"
+    download "the npm packages of package-lock.json" npm ci --no-audit --no-fund --no-progress --prefix "$directory" "$@"
+}
+
+# What npm_install has installed is complete.
+npm_installed() {
+    cp package-lock.json "$1/complete"
+}
