@@ -120,6 +120,13 @@ impl ElicitationService for Limit {
         Err(Status::unimplemented("not measured"))
     }
 
+    async fn list_pauses(
+        &self,
+        _request: Request<v1::ListPausesRequest>,
+    ) -> std::result::Result<Response<v1::ListPausesResponse>, Status> {
+        Err(Status::unimplemented("not measured"))
+    }
+
     type WatchPauseStateStream = Map<
         WatchStream<v1::WatchPauseStateResponse>,
         fn(v1::WatchPauseStateResponse) -> std::result::Result<v1::WatchPauseStateResponse, Status>,

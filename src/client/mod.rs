@@ -56,10 +56,10 @@ pub use watch::{Event, Update, Watch};
 
 /// The messages of the calls, as generated from the proto.
 pub use crate::proto::v1::{
-    DecrementElicitationRequest, DecrementElicitationResponse, Elicitation, GetPauseStateRequest,
+    ClosedElicitation, DecrementElicitationRequest, DecrementElicitationResponse, Elicitation, GetPauseStateRequest,
     GetPauseStateResponse, IncrementElicitationRequest, IncrementElicitationResponse, ListPauseStatesRequest,
-    ListPauseStatesResponse, PauseEnd, PauseState, RenewElicitationRequest, RenewElicitationResponse,
-    WatchPauseStateRequest, WatchPauseStateResponse,
+    ListPauseStatesResponse, ListPausesRequest, ListPausesResponse, Pause, PauseEnd, PauseState, RenewElicitationRequest,
+    RenewElicitationResponse, WatchPauseStateRequest, WatchPauseStateResponse,
 };
 
 #[cfg(feature = "cli")]

@@ -192,6 +192,13 @@ impl ElicitationService for Calls {
         Ok(sized(page.read(self.coordinator.hub(), rights.scope(), self.moment())))
     }
 
+    async fn list_pauses(
+        &self,
+        _request: Request<v1::ListPausesRequest>,
+    ) -> Result<Response<v1::ListPausesResponse>, Status> {
+        Err(Status::unimplemented("this server keeps no history"))
+    }
+
     type WatchPauseStateStream = tokio_stream::Empty<Result<v1::WatchPauseStateResponse, Status>>;
 
     async fn watch_pause_state(

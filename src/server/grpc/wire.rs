@@ -198,6 +198,7 @@ pub(crate) fn pause_state(
         store_epoch: epoch,
         longest_lease: longest_lease(open, now).map(duration),
         last_pause_end: last_pause_end(pause_end).into(),
+        watchers: 0,
     }
 }
 

@@ -117,6 +117,13 @@ impl ElicitationService for Fake {
         self.answer(ListPauseStatesResponse::default()).await
     }
 
+    async fn list_pauses(
+        &self,
+        _request: Request<ListPausesRequest>,
+    ) -> Result<Response<ListPausesResponse>, Status> {
+        Err(Status::unimplemented("the fake keeps no history"))
+    }
+
     type WatchPauseStateStream = tokio_stream::Empty<Result<WatchPauseStateResponse, Status>>;
 
     async fn watch_pause_state(

@@ -115,6 +115,7 @@ impl World {
             elicitations: elicitations.collect(),
             longest_lease: None,
             last_pause_end: 0,
+            watchers: 0,
         }
     }
 

@@ -54,7 +54,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// How a pause ended: how the last open elicitation of the thread was closed.
+// How a pause ended: how the last open elicitation of the thread was closed. Also how any elicitation was closed.
 type PauseEnd int32
 
 const (
@@ -736,6 +736,349 @@ func (x *ListPauseStatesResponse) GetNextPageToken() string {
 	return ""
 }
 
+// Lists pauses that have ended.
+type ListPausesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Pauses a page: 0 means 100; above 1,000 is cut to 1,000; negative is refused. A page may hold fewer.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// `next_page_token` of the page before; empty for the first page. A token works with the `thread_id`, the `start_time` and
+	// the `end_time` that it came from, until the server restarts; otherwise: INVALID_FIELD.
+	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only pauses of this thread: 1 to 256 bytes of UTF-8 without control characters (Unicode Cc). Empty: of every thread that
+	// the caller may see. One that it may not see: THREAD_FORBIDDEN.
+	ThreadId string `protobuf:"bytes,3,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// Only pauses that ended at this time or later, by the server's wall clock. Unset: no bound.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// Only pauses that ended before this time, by the server's wall clock. Unset: no bound. The same as `start_time` matches
+	// none; before `start_time` is refused.
+	EndTime       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPausesRequest) Reset() {
+	*x = ListPausesRequest{}
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPausesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPausesRequest) ProtoMessage() {}
+
+func (x *ListPausesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPausesRequest.ProtoReflect.Descriptor instead.
+func (*ListPausesRequest) Descriptor() ([]byte, []int) {
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListPausesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListPausesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListPausesRequest) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+func (x *ListPausesRequest) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *ListPausesRequest) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
+// One page of ended pauses.
+type ListPausesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order in which they ended, the last one first.
+	Pauses []*Pause `protobuf:"bytes,1,rep,name=pauses,proto3" json:"pauses,omitempty"`
+	// For the next page; empty: this was the last.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Every pause that ended at this time or later is kept, by the server's wall clock: the start of the server, or the end of
+	// the latest pause that no longer fitted into its memory.
+	HistoryStartTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=history_start_time,json=historyStartTime,proto3" json:"history_start_time,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ListPausesResponse) Reset() {
+	*x = ListPausesResponse{}
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPausesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPausesResponse) ProtoMessage() {}
+
+func (x *ListPausesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPausesResponse.ProtoReflect.Descriptor instead.
+func (*ListPausesResponse) Descriptor() ([]byte, []int) {
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListPausesResponse) GetPauses() []*Pause {
+	if x != nil {
+		return x.Pauses
+	}
+	return nil
+}
+
+func (x *ListPausesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListPausesResponse) GetHistoryStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HistoryStartTime
+	}
+	return nil
+}
+
+// One pause of a thread, from the increment that made `count` 1 to the change that made it 0.
+type Pause struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The thread.
+	ThreadId string `protobuf:"bytes,1,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// When it began, by the server's wall clock.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// When it ended, by the server's wall clock.
+	EndTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	// How long it was: what it added to `paused_total`. Measured by the server's clock, which nobody sets, so it may differ from
+	// `end_time` less `start_time`.
+	Duration *durationpb.Duration `protobuf:"bytes,4,opt,name=duration,proto3" json:"duration,omitempty"`
+	// How it ended: how the last open elicitation was closed.
+	EndedBy PauseEnd `protobuf:"varint,5,opt,name=ended_by,json=endedBy,proto3,enum=pausewatch.v1.PauseEnd" json:"ended_by,omitempty"`
+	// Its elicitations, in the order in which they were closed, the last one included: at most 16.
+	Elicitations []*ClosedElicitation `protobuf:"bytes,6,rep,name=elicitations,proto3" json:"elicitations,omitempty"`
+	// The number of its further elicitations: those beyond 16, and those for which the server had no memory. Those that were
+	// closed before the server started are not counted.
+	OmittedElicitations uint32 `protobuf:"varint,7,opt,name=omitted_elicitations,json=omittedElicitations,proto3" json:"omitted_elicitations,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *Pause) Reset() {
+	*x = Pause{}
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pause) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pause) ProtoMessage() {}
+
+func (x *Pause) ProtoReflect() protoreflect.Message {
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pause.ProtoReflect.Descriptor instead.
+func (*Pause) Descriptor() ([]byte, []int) {
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Pause) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+func (x *Pause) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *Pause) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
+func (x *Pause) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+func (x *Pause) GetEndedBy() PauseEnd {
+	if x != nil {
+		return x.EndedBy
+	}
+	return PauseEnd_PAUSE_END_UNSPECIFIED
+}
+
+func (x *Pause) GetElicitations() []*ClosedElicitation {
+	if x != nil {
+		return x.Elicitations
+	}
+	return nil
+}
+
+func (x *Pause) GetOmittedElicitations() uint32 {
+	if x != nil {
+		return x.OmittedElicitations
+	}
+	return 0
+}
+
+// One question to a person that is no longer open.
+type ClosedElicitation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id.
+	ElicitationId string `protobuf:"bytes,1,opt,name=elicitation_id,json=elicitationId,proto3" json:"elicitation_id,omitempty"`
+	// What the person was asked, as the increment said.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Who asked, as the increment said.
+	Holder string `protobuf:"bytes,3,opt,name=holder,proto3" json:"holder,omitempty"`
+	// When it was opened, by the server's wall clock.
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// When it was closed, by the server's wall clock.
+	EndTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	// How it was closed.
+	EndedBy       PauseEnd `protobuf:"varint,6,opt,name=ended_by,json=endedBy,proto3,enum=pausewatch.v1.PauseEnd" json:"ended_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClosedElicitation) Reset() {
+	*x = ClosedElicitation{}
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClosedElicitation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClosedElicitation) ProtoMessage() {}
+
+func (x *ClosedElicitation) ProtoReflect() protoreflect.Message {
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClosedElicitation.ProtoReflect.Descriptor instead.
+func (*ClosedElicitation) Descriptor() ([]byte, []int) {
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ClosedElicitation) GetElicitationId() string {
+	if x != nil {
+		return x.ElicitationId
+	}
+	return ""
+}
+
+func (x *ClosedElicitation) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ClosedElicitation) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
+}
+
+func (x *ClosedElicitation) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
+func (x *ClosedElicitation) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
+func (x *ClosedElicitation) GetEndedBy() PauseEnd {
+	if x != nil {
+		return x.EndedBy
+	}
+	return PauseEnd_PAUSE_END_UNSPECIFIED
+}
+
 // Opens a watch.
 type WatchPauseStateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -751,7 +1094,7 @@ type WatchPauseStateRequest struct {
 
 func (x *WatchPauseStateRequest) Reset() {
 	*x = WatchPauseStateRequest{}
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[10]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -763,7 +1106,7 @@ func (x *WatchPauseStateRequest) String() string {
 func (*WatchPauseStateRequest) ProtoMessage() {}
 
 func (x *WatchPauseStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[10]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -776,7 +1119,7 @@ func (x *WatchPauseStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPauseStateRequest.ProtoReflect.Descriptor instead.
 func (*WatchPauseStateRequest) Descriptor() ([]byte, []int) {
-	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{10}
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WatchPauseStateRequest) GetThreadIds() []string {
@@ -810,7 +1153,7 @@ type WatchPauseStateResponse struct {
 
 func (x *WatchPauseStateResponse) Reset() {
 	*x = WatchPauseStateResponse{}
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[11]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -822,7 +1165,7 @@ func (x *WatchPauseStateResponse) String() string {
 func (*WatchPauseStateResponse) ProtoMessage() {}
 
 func (x *WatchPauseStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[11]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -835,7 +1178,7 @@ func (x *WatchPauseStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPauseStateResponse.ProtoReflect.Descriptor instead.
 func (*WatchPauseStateResponse) Descriptor() ([]byte, []int) {
-	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{11}
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WatchPauseStateResponse) GetEvent() isWatchPauseStateResponse_Event {
@@ -909,7 +1252,7 @@ type SnapshotComplete struct {
 
 func (x *SnapshotComplete) Reset() {
 	*x = SnapshotComplete{}
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[12]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -921,7 +1264,7 @@ func (x *SnapshotComplete) String() string {
 func (*SnapshotComplete) ProtoMessage() {}
 
 func (x *SnapshotComplete) ProtoReflect() protoreflect.Message {
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[12]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -934,7 +1277,7 @@ func (x *SnapshotComplete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotComplete.ProtoReflect.Descriptor instead.
 func (*SnapshotComplete) Descriptor() ([]byte, []int) {
-	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{12}
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SnapshotComplete) GetRequests() uint64 {
@@ -953,7 +1296,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[13]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -965,7 +1308,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[13]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -978,7 +1321,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{13}
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{17}
 }
 
 // Changes a watch. Up to 1,000 ids in `add`, `remove` and `confirm` together.
@@ -1007,7 +1350,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[14]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1019,7 +1362,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[14]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1032,7 +1375,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{14}
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WatchRequest) GetAdd() []string {
@@ -1096,7 +1439,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[15]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1451,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[15]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1464,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{15}
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WatchResponse) GetEvent() isWatchResponse_Event {
@@ -1226,7 +1569,7 @@ type Confirmation struct {
 
 func (x *Confirmation) Reset() {
 	*x = Confirmation{}
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[16]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1581,7 @@ func (x *Confirmation) String() string {
 func (*Confirmation) ProtoMessage() {}
 
 func (x *Confirmation) ProtoReflect() protoreflect.Message {
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[16]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1594,7 @@ func (x *Confirmation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Confirmation.ProtoReflect.Descriptor instead.
 func (*Confirmation) Descriptor() ([]byte, []int) {
-	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{16}
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Confirmation) GetPauseStates() []*PauseState {
@@ -1283,7 +1626,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[17]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1295,7 +1638,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[17]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1308,7 +1651,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{17}
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Refusal) GetRequest() uint64 {
@@ -1386,14 +1729,17 @@ type PauseState struct {
 	LongestLease *durationpb.Duration `protobuf:"bytes,10,opt,name=longest_lease,json=longestLease,proto3" json:"longest_lease,omitempty"`
 	// How the last pause of the thread ended. Unspecified: the thread is paused, was not paused since the server started, or
 	// the server is older than this field.
-	LastPauseEnd  PauseEnd `protobuf:"varint,11,opt,name=last_pause_end,json=lastPauseEnd,proto3,enum=pausewatch.v1.PauseEnd" json:"last_pause_end,omitempty"`
+	LastPauseEnd PauseEnd `protobuf:"varint,11,opt,name=last_pause_end,json=lastPauseEnd,proto3,enum=pausewatch.v1.PauseEnd" json:"last_pause_end,omitempty"`
+	// Streams of this server that watch the thread now, those that watch every thread included. In Get and List only: 0 in
+	// watches, whose states are shared by all streams. 0 of a paused thread hints that no exec server notices the pause.
+	Watchers      uint32 `protobuf:"varint,12,opt,name=watchers,proto3" json:"watchers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PauseState) Reset() {
 	*x = PauseState{}
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[18]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1405,7 +1751,7 @@ func (x *PauseState) String() string {
 func (*PauseState) ProtoMessage() {}
 
 func (x *PauseState) ProtoReflect() protoreflect.Message {
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[18]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1418,7 +1764,7 @@ func (x *PauseState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseState.ProtoReflect.Descriptor instead.
 func (*PauseState) Descriptor() ([]byte, []int) {
-	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{18}
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PauseState) GetThreadId() string {
@@ -1498,6 +1844,13 @@ func (x *PauseState) GetLastPauseEnd() PauseEnd {
 	return PauseEnd_PAUSE_END_UNSPECIFIED
 }
 
+func (x *PauseState) GetWatchers() uint32 {
+	if x != nil {
+		return x.Watchers
+	}
+	return 0
+}
+
 // One open question to a person.
 type Elicitation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1519,7 +1872,7 @@ type Elicitation struct {
 
 func (x *Elicitation) Reset() {
 	*x = Elicitation{}
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[19]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1531,7 +1884,7 @@ func (x *Elicitation) String() string {
 func (*Elicitation) ProtoMessage() {}
 
 func (x *Elicitation) ProtoReflect() protoreflect.Message {
-	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[19]
+	mi := &file_pausewatch_v1_elicitation_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1544,7 +1897,7 @@ func (x *Elicitation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Elicitation.ProtoReflect.Descriptor instead.
 func (*Elicitation) Descriptor() ([]byte, []int) {
-	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{19}
+	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Elicitation) GetElicitationId() string {
@@ -1635,7 +1988,36 @@ const file_pausewatch_v1_elicitation_service_proto_rawDesc = "" +
 	"\x0finclude_running\x18\x03 \x01(\bR\x0eincludeRunning\"\x7f\n" +
 	"\x17ListPauseStatesResponse\x12<\n" +
 	"\fpause_states\x18\x01 \x03(\v2\x19.pausewatch.v1.PauseStateR\vpauseStates\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"j\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xde\x01\n" +
+	"\x11ListPausesRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\x12\x1b\n" +
+	"\tthread_id\x18\x03 \x01(\tR\bthreadId\x129\n" +
+	"\n" +
+	"start_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
+	"\bend_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\"\xb4\x01\n" +
+	"\x12ListPausesResponse\x12,\n" +
+	"\x06pauses\x18\x01 \x03(\v2\x14.pausewatch.v1.PauseR\x06pauses\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12H\n" +
+	"\x12history_start_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x10historyStartTime\"\xfa\x02\n" +
+	"\x05Pause\x12\x1b\n" +
+	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x129\n" +
+	"\n" +
+	"start_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
+	"\bend_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x125\n" +
+	"\bduration\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bduration\x122\n" +
+	"\bended_by\x18\x05 \x01(\x0e2\x17.pausewatch.v1.PauseEndR\aendedBy\x12D\n" +
+	"\felicitations\x18\x06 \x03(\v2 .pausewatch.v1.ClosedElicitationR\felicitations\x121\n" +
+	"\x14omitted_elicitations\x18\a \x01(\rR\x13omittedElicitations\"\x92\x02\n" +
+	"\x11ClosedElicitation\x12%\n" +
+	"\x0eelicitation_id\x18\x01 \x01(\tR\relicitationId\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06holder\x18\x03 \x01(\tR\x06holder\x12;\n" +
+	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\x125\n" +
+	"\bend_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x122\n" +
+	"\bended_by\x18\x06 \x01(\x0e2\x17.pausewatch.v1.PauseEndR\aendedBy\"j\n" +
 	"\x16WatchPauseStateRequest\x12\x1d\n" +
 	"\n" +
 	"thread_ids\x18\x01 \x03(\tR\tthreadIds\x121\n" +
@@ -1675,7 +2057,7 @@ const file_pausewatch_v1_elicitation_service_proto_rawDesc = "" +
 	"\n" +
 	"thread_ids\x18\x05 \x03(\tR\tthreadIds\x12:\n" +
 	"\vretry_after\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"retryAfter\"\x91\x04\n" +
+	"retryAfter\"\xad\x04\n" +
 	"\n" +
 	"PauseState\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x14\n" +
@@ -1691,7 +2073,8 @@ const file_pausewatch_v1_elicitation_service_proto_rawDesc = "" +
 	"storeEpoch\x12>\n" +
 	"\rlongest_lease\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationR\flongestLease\x12=\n" +
-	"\x0elast_pause_end\x18\v \x01(\x0e2\x17.pausewatch.v1.PauseEndR\flastPauseEnd\"\xfb\x01\n" +
+	"\x0elast_pause_end\x18\v \x01(\x0e2\x17.pausewatch.v1.PauseEndR\flastPauseEnd\x12\x1a\n" +
+	"\bwatchers\x18\f \x01(\rR\bwatchers\"\xfb\x01\n" +
 	"\vElicitation\x12%\n" +
 	"\x0eelicitation_id\x18\x01 \x01(\tR\relicitationId\x12\x1b\n" +
 	"\tthread_id\x18\x02 \x01(\tR\bthreadId\x12\x16\n" +
@@ -1706,13 +2089,15 @@ const file_pausewatch_v1_elicitation_service_proto_rawDesc = "" +
 	"\x15PAUSE_END_DECREMENTED\x10\x01\x12\x16\n" +
 	"\x12PAUSE_END_RELEASED\x10\x02\x12\x15\n" +
 	"\x11PAUSE_END_EXPIRED\x10\x03\x12\x17\n" +
-	"\x13PAUSE_END_MAX_PAUSE\x10\x042\xc5\x05\n" +
+	"\x13PAUSE_END_MAX_PAUSE\x10\x042\xa7\x06\n" +
 	"\x12ElicitationService\x12o\n" +
 	"\x14IncrementElicitation\x12*.pausewatch.v1.IncrementElicitationRequest\x1a+.pausewatch.v1.IncrementElicitationResponse\x12o\n" +
 	"\x14DecrementElicitation\x12*.pausewatch.v1.DecrementElicitationRequest\x1a+.pausewatch.v1.DecrementElicitationResponse\x12c\n" +
-	"\x10RenewElicitation\x12&.pausewatch.v1.RenewElicitationRequest\x1a'.pausewatch.v1.RenewElicitationResponse\x12Z\n" +
-	"\rGetPauseState\x12#.pausewatch.v1.GetPauseStateRequest\x1a$.pausewatch.v1.GetPauseStateResponse\x12`\n" +
-	"\x0fListPauseStates\x12%.pausewatch.v1.ListPauseStatesRequest\x1a&.pausewatch.v1.ListPauseStatesResponse\x12b\n" +
+	"\x10RenewElicitation\x12&.pausewatch.v1.RenewElicitationRequest\x1a'.pausewatch.v1.RenewElicitationResponse\x12_\n" +
+	"\rGetPauseState\x12#.pausewatch.v1.GetPauseStateRequest\x1a$.pausewatch.v1.GetPauseStateResponse\"\x03\x90\x02\x01\x12e\n" +
+	"\x0fListPauseStates\x12%.pausewatch.v1.ListPauseStatesRequest\x1a&.pausewatch.v1.ListPauseStatesResponse\"\x03\x90\x02\x01\x12V\n" +
+	"\n" +
+	"ListPauses\x12 .pausewatch.v1.ListPausesRequest\x1a!.pausewatch.v1.ListPausesResponse\"\x03\x90\x02\x01\x12b\n" +
 	"\x0fWatchPauseState\x12%.pausewatch.v1.WatchPauseStateRequest\x1a&.pausewatch.v1.WatchPauseStateResponse0\x01\x12F\n" +
 	"\x05Watch\x12\x1b.pausewatch.v1.WatchRequest\x1a\x1c.pausewatch.v1.WatchResponse(\x010\x01Bh\n" +
 	"\x11dev.pausewatch.v1B\x17ElicitationServiceProtoP\x01Z8pausewatch.dev/clients/go/gen/pausewatch/v1;pausewatchv1b\x06proto3"
@@ -1730,7 +2115,7 @@ func file_pausewatch_v1_elicitation_service_proto_rawDescGZIP() []byte {
 }
 
 var file_pausewatch_v1_elicitation_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pausewatch_v1_elicitation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_pausewatch_v1_elicitation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_pausewatch_v1_elicitation_service_proto_goTypes = []any{
 	(PauseEnd)(0),                        // 0: pausewatch.v1.PauseEnd
 	(*IncrementElicitationRequest)(nil),  // 1: pausewatch.v1.IncrementElicitationRequest
@@ -1743,63 +2128,81 @@ var file_pausewatch_v1_elicitation_service_proto_goTypes = []any{
 	(*GetPauseStateResponse)(nil),        // 8: pausewatch.v1.GetPauseStateResponse
 	(*ListPauseStatesRequest)(nil),       // 9: pausewatch.v1.ListPauseStatesRequest
 	(*ListPauseStatesResponse)(nil),      // 10: pausewatch.v1.ListPauseStatesResponse
-	(*WatchPauseStateRequest)(nil),       // 11: pausewatch.v1.WatchPauseStateRequest
-	(*WatchPauseStateResponse)(nil),      // 12: pausewatch.v1.WatchPauseStateResponse
-	(*SnapshotComplete)(nil),             // 13: pausewatch.v1.SnapshotComplete
-	(*Heartbeat)(nil),                    // 14: pausewatch.v1.Heartbeat
-	(*WatchRequest)(nil),                 // 15: pausewatch.v1.WatchRequest
-	(*WatchResponse)(nil),                // 16: pausewatch.v1.WatchResponse
-	(*Confirmation)(nil),                 // 17: pausewatch.v1.Confirmation
-	(*Refusal)(nil),                      // 18: pausewatch.v1.Refusal
-	(*PauseState)(nil),                   // 19: pausewatch.v1.PauseState
-	(*Elicitation)(nil),                  // 20: pausewatch.v1.Elicitation
-	(*durationpb.Duration)(nil),          // 21: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),        // 22: google.protobuf.Timestamp
+	(*ListPausesRequest)(nil),            // 11: pausewatch.v1.ListPausesRequest
+	(*ListPausesResponse)(nil),           // 12: pausewatch.v1.ListPausesResponse
+	(*Pause)(nil),                        // 13: pausewatch.v1.Pause
+	(*ClosedElicitation)(nil),            // 14: pausewatch.v1.ClosedElicitation
+	(*WatchPauseStateRequest)(nil),       // 15: pausewatch.v1.WatchPauseStateRequest
+	(*WatchPauseStateResponse)(nil),      // 16: pausewatch.v1.WatchPauseStateResponse
+	(*SnapshotComplete)(nil),             // 17: pausewatch.v1.SnapshotComplete
+	(*Heartbeat)(nil),                    // 18: pausewatch.v1.Heartbeat
+	(*WatchRequest)(nil),                 // 19: pausewatch.v1.WatchRequest
+	(*WatchResponse)(nil),                // 20: pausewatch.v1.WatchResponse
+	(*Confirmation)(nil),                 // 21: pausewatch.v1.Confirmation
+	(*Refusal)(nil),                      // 22: pausewatch.v1.Refusal
+	(*PauseState)(nil),                   // 23: pausewatch.v1.PauseState
+	(*Elicitation)(nil),                  // 24: pausewatch.v1.Elicitation
+	(*durationpb.Duration)(nil),          // 25: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),        // 26: google.protobuf.Timestamp
 }
 var file_pausewatch_v1_elicitation_service_proto_depIdxs = []int32{
-	21, // 0: pausewatch.v1.IncrementElicitationRequest.ttl:type_name -> google.protobuf.Duration
-	20, // 1: pausewatch.v1.IncrementElicitationResponse.elicitation:type_name -> pausewatch.v1.Elicitation
-	21, // 2: pausewatch.v1.RenewElicitationRequest.ttl:type_name -> google.protobuf.Duration
-	20, // 3: pausewatch.v1.RenewElicitationResponse.elicitation:type_name -> pausewatch.v1.Elicitation
-	19, // 4: pausewatch.v1.GetPauseStateResponse.pause_state:type_name -> pausewatch.v1.PauseState
-	19, // 5: pausewatch.v1.ListPauseStatesResponse.pause_states:type_name -> pausewatch.v1.PauseState
-	19, // 6: pausewatch.v1.WatchPauseStateResponse.pause_state:type_name -> pausewatch.v1.PauseState
-	13, // 7: pausewatch.v1.WatchPauseStateResponse.snapshot_complete:type_name -> pausewatch.v1.SnapshotComplete
-	14, // 8: pausewatch.v1.WatchPauseStateResponse.heartbeat:type_name -> pausewatch.v1.Heartbeat
-	19, // 9: pausewatch.v1.WatchResponse.pause_state:type_name -> pausewatch.v1.PauseState
-	13, // 10: pausewatch.v1.WatchResponse.snapshot_complete:type_name -> pausewatch.v1.SnapshotComplete
-	14, // 11: pausewatch.v1.WatchResponse.heartbeat:type_name -> pausewatch.v1.Heartbeat
-	17, // 12: pausewatch.v1.WatchResponse.confirmation:type_name -> pausewatch.v1.Confirmation
-	18, // 13: pausewatch.v1.WatchResponse.refusal:type_name -> pausewatch.v1.Refusal
-	19, // 14: pausewatch.v1.Confirmation.pause_states:type_name -> pausewatch.v1.PauseState
-	21, // 15: pausewatch.v1.Refusal.retry_after:type_name -> google.protobuf.Duration
-	21, // 16: pausewatch.v1.PauseState.paused_total:type_name -> google.protobuf.Duration
-	21, // 17: pausewatch.v1.PauseState.paused_for:type_name -> google.protobuf.Duration
-	22, // 18: pausewatch.v1.PauseState.pause_start_time:type_name -> google.protobuf.Timestamp
-	20, // 19: pausewatch.v1.PauseState.elicitations:type_name -> pausewatch.v1.Elicitation
-	21, // 20: pausewatch.v1.PauseState.longest_lease:type_name -> google.protobuf.Duration
-	0,  // 21: pausewatch.v1.PauseState.last_pause_end:type_name -> pausewatch.v1.PauseEnd
-	22, // 22: pausewatch.v1.Elicitation.create_time:type_name -> google.protobuf.Timestamp
-	22, // 23: pausewatch.v1.Elicitation.expire_time:type_name -> google.protobuf.Timestamp
-	1,  // 24: pausewatch.v1.ElicitationService.IncrementElicitation:input_type -> pausewatch.v1.IncrementElicitationRequest
-	3,  // 25: pausewatch.v1.ElicitationService.DecrementElicitation:input_type -> pausewatch.v1.DecrementElicitationRequest
-	5,  // 26: pausewatch.v1.ElicitationService.RenewElicitation:input_type -> pausewatch.v1.RenewElicitationRequest
-	7,  // 27: pausewatch.v1.ElicitationService.GetPauseState:input_type -> pausewatch.v1.GetPauseStateRequest
-	9,  // 28: pausewatch.v1.ElicitationService.ListPauseStates:input_type -> pausewatch.v1.ListPauseStatesRequest
-	11, // 29: pausewatch.v1.ElicitationService.WatchPauseState:input_type -> pausewatch.v1.WatchPauseStateRequest
-	15, // 30: pausewatch.v1.ElicitationService.Watch:input_type -> pausewatch.v1.WatchRequest
-	2,  // 31: pausewatch.v1.ElicitationService.IncrementElicitation:output_type -> pausewatch.v1.IncrementElicitationResponse
-	4,  // 32: pausewatch.v1.ElicitationService.DecrementElicitation:output_type -> pausewatch.v1.DecrementElicitationResponse
-	6,  // 33: pausewatch.v1.ElicitationService.RenewElicitation:output_type -> pausewatch.v1.RenewElicitationResponse
-	8,  // 34: pausewatch.v1.ElicitationService.GetPauseState:output_type -> pausewatch.v1.GetPauseStateResponse
-	10, // 35: pausewatch.v1.ElicitationService.ListPauseStates:output_type -> pausewatch.v1.ListPauseStatesResponse
-	12, // 36: pausewatch.v1.ElicitationService.WatchPauseState:output_type -> pausewatch.v1.WatchPauseStateResponse
-	16, // 37: pausewatch.v1.ElicitationService.Watch:output_type -> pausewatch.v1.WatchResponse
-	31, // [31:38] is the sub-list for method output_type
-	24, // [24:31] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	25, // 0: pausewatch.v1.IncrementElicitationRequest.ttl:type_name -> google.protobuf.Duration
+	24, // 1: pausewatch.v1.IncrementElicitationResponse.elicitation:type_name -> pausewatch.v1.Elicitation
+	25, // 2: pausewatch.v1.RenewElicitationRequest.ttl:type_name -> google.protobuf.Duration
+	24, // 3: pausewatch.v1.RenewElicitationResponse.elicitation:type_name -> pausewatch.v1.Elicitation
+	23, // 4: pausewatch.v1.GetPauseStateResponse.pause_state:type_name -> pausewatch.v1.PauseState
+	23, // 5: pausewatch.v1.ListPauseStatesResponse.pause_states:type_name -> pausewatch.v1.PauseState
+	26, // 6: pausewatch.v1.ListPausesRequest.start_time:type_name -> google.protobuf.Timestamp
+	26, // 7: pausewatch.v1.ListPausesRequest.end_time:type_name -> google.protobuf.Timestamp
+	13, // 8: pausewatch.v1.ListPausesResponse.pauses:type_name -> pausewatch.v1.Pause
+	26, // 9: pausewatch.v1.ListPausesResponse.history_start_time:type_name -> google.protobuf.Timestamp
+	26, // 10: pausewatch.v1.Pause.start_time:type_name -> google.protobuf.Timestamp
+	26, // 11: pausewatch.v1.Pause.end_time:type_name -> google.protobuf.Timestamp
+	25, // 12: pausewatch.v1.Pause.duration:type_name -> google.protobuf.Duration
+	0,  // 13: pausewatch.v1.Pause.ended_by:type_name -> pausewatch.v1.PauseEnd
+	14, // 14: pausewatch.v1.Pause.elicitations:type_name -> pausewatch.v1.ClosedElicitation
+	26, // 15: pausewatch.v1.ClosedElicitation.create_time:type_name -> google.protobuf.Timestamp
+	26, // 16: pausewatch.v1.ClosedElicitation.end_time:type_name -> google.protobuf.Timestamp
+	0,  // 17: pausewatch.v1.ClosedElicitation.ended_by:type_name -> pausewatch.v1.PauseEnd
+	23, // 18: pausewatch.v1.WatchPauseStateResponse.pause_state:type_name -> pausewatch.v1.PauseState
+	17, // 19: pausewatch.v1.WatchPauseStateResponse.snapshot_complete:type_name -> pausewatch.v1.SnapshotComplete
+	18, // 20: pausewatch.v1.WatchPauseStateResponse.heartbeat:type_name -> pausewatch.v1.Heartbeat
+	23, // 21: pausewatch.v1.WatchResponse.pause_state:type_name -> pausewatch.v1.PauseState
+	17, // 22: pausewatch.v1.WatchResponse.snapshot_complete:type_name -> pausewatch.v1.SnapshotComplete
+	18, // 23: pausewatch.v1.WatchResponse.heartbeat:type_name -> pausewatch.v1.Heartbeat
+	21, // 24: pausewatch.v1.WatchResponse.confirmation:type_name -> pausewatch.v1.Confirmation
+	22, // 25: pausewatch.v1.WatchResponse.refusal:type_name -> pausewatch.v1.Refusal
+	23, // 26: pausewatch.v1.Confirmation.pause_states:type_name -> pausewatch.v1.PauseState
+	25, // 27: pausewatch.v1.Refusal.retry_after:type_name -> google.protobuf.Duration
+	25, // 28: pausewatch.v1.PauseState.paused_total:type_name -> google.protobuf.Duration
+	25, // 29: pausewatch.v1.PauseState.paused_for:type_name -> google.protobuf.Duration
+	26, // 30: pausewatch.v1.PauseState.pause_start_time:type_name -> google.protobuf.Timestamp
+	24, // 31: pausewatch.v1.PauseState.elicitations:type_name -> pausewatch.v1.Elicitation
+	25, // 32: pausewatch.v1.PauseState.longest_lease:type_name -> google.protobuf.Duration
+	0,  // 33: pausewatch.v1.PauseState.last_pause_end:type_name -> pausewatch.v1.PauseEnd
+	26, // 34: pausewatch.v1.Elicitation.create_time:type_name -> google.protobuf.Timestamp
+	26, // 35: pausewatch.v1.Elicitation.expire_time:type_name -> google.protobuf.Timestamp
+	1,  // 36: pausewatch.v1.ElicitationService.IncrementElicitation:input_type -> pausewatch.v1.IncrementElicitationRequest
+	3,  // 37: pausewatch.v1.ElicitationService.DecrementElicitation:input_type -> pausewatch.v1.DecrementElicitationRequest
+	5,  // 38: pausewatch.v1.ElicitationService.RenewElicitation:input_type -> pausewatch.v1.RenewElicitationRequest
+	7,  // 39: pausewatch.v1.ElicitationService.GetPauseState:input_type -> pausewatch.v1.GetPauseStateRequest
+	9,  // 40: pausewatch.v1.ElicitationService.ListPauseStates:input_type -> pausewatch.v1.ListPauseStatesRequest
+	11, // 41: pausewatch.v1.ElicitationService.ListPauses:input_type -> pausewatch.v1.ListPausesRequest
+	15, // 42: pausewatch.v1.ElicitationService.WatchPauseState:input_type -> pausewatch.v1.WatchPauseStateRequest
+	19, // 43: pausewatch.v1.ElicitationService.Watch:input_type -> pausewatch.v1.WatchRequest
+	2,  // 44: pausewatch.v1.ElicitationService.IncrementElicitation:output_type -> pausewatch.v1.IncrementElicitationResponse
+	4,  // 45: pausewatch.v1.ElicitationService.DecrementElicitation:output_type -> pausewatch.v1.DecrementElicitationResponse
+	6,  // 46: pausewatch.v1.ElicitationService.RenewElicitation:output_type -> pausewatch.v1.RenewElicitationResponse
+	8,  // 47: pausewatch.v1.ElicitationService.GetPauseState:output_type -> pausewatch.v1.GetPauseStateResponse
+	10, // 48: pausewatch.v1.ElicitationService.ListPauseStates:output_type -> pausewatch.v1.ListPauseStatesResponse
+	12, // 49: pausewatch.v1.ElicitationService.ListPauses:output_type -> pausewatch.v1.ListPausesResponse
+	16, // 50: pausewatch.v1.ElicitationService.WatchPauseState:output_type -> pausewatch.v1.WatchPauseStateResponse
+	20, // 51: pausewatch.v1.ElicitationService.Watch:output_type -> pausewatch.v1.WatchResponse
+	44, // [44:52] is the sub-list for method output_type
+	36, // [36:44] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_pausewatch_v1_elicitation_service_proto_init() }
@@ -1808,12 +2211,12 @@ func file_pausewatch_v1_elicitation_service_proto_init() {
 		return
 	}
 	file_pausewatch_v1_elicitation_service_proto_msgTypes[2].OneofWrappers = []any{}
-	file_pausewatch_v1_elicitation_service_proto_msgTypes[11].OneofWrappers = []any{
+	file_pausewatch_v1_elicitation_service_proto_msgTypes[15].OneofWrappers = []any{
 		(*WatchPauseStateResponse_PauseState)(nil),
 		(*WatchPauseStateResponse_SnapshotComplete)(nil),
 		(*WatchPauseStateResponse_Heartbeat)(nil),
 	}
-	file_pausewatch_v1_elicitation_service_proto_msgTypes[15].OneofWrappers = []any{
+	file_pausewatch_v1_elicitation_service_proto_msgTypes[19].OneofWrappers = []any{
 		(*WatchResponse_PauseState)(nil),
 		(*WatchResponse_SnapshotComplete)(nil),
 		(*WatchResponse_Heartbeat)(nil),
@@ -1826,7 +2229,7 @@ func file_pausewatch_v1_elicitation_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pausewatch_v1_elicitation_service_proto_rawDesc), len(file_pausewatch_v1_elicitation_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   20,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

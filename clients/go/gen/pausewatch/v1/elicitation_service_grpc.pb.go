@@ -55,6 +55,7 @@ const (
 	ElicitationService_RenewElicitation_FullMethodName     = "/pausewatch.v1.ElicitationService/RenewElicitation"
 	ElicitationService_GetPauseState_FullMethodName        = "/pausewatch.v1.ElicitationService/GetPauseState"
 	ElicitationService_ListPauseStates_FullMethodName      = "/pausewatch.v1.ElicitationService/ListPauseStates"
+	ElicitationService_ListPauses_FullMethodName           = "/pausewatch.v1.ElicitationService/ListPauses"
 	ElicitationService_WatchPauseState_FullMethodName      = "/pausewatch.v1.ElicitationService/WatchPauseState"
 	ElicitationService_Watch_FullMethodName                = "/pausewatch.v1.ElicitationService/Watch"
 )
@@ -101,6 +102,15 @@ type ElicitationServiceClient interface {
 	//
 	// Errors: INVALID_FIELD, LIMIT_EXCEEDED.
 	ListPauseStates(ctx context.Context, in *ListPauseStatesRequest, opts ...grpc.CallOption) (*ListPauseStatesResponse, error)
+	// Lists pauses that have ended, the last one to end first, a page at a time (AIP-158). With a token, only those of the
+	// threads that it opens.
+	//
+	// The server keeps the latest 4,096 in at most 1 MiB of memory, and forgets them when it stops: `history_start_time` says
+	// since when none is missing. The server's audit trail has the older ones. A pause that ends while the pages are read is
+	// on none of the later ones, so each pause is listed at most once.
+	//
+	// Errors: INVALID_FIELD, LIMIT_EXCEEDED.
+	ListPauses(ctx context.Context, in *ListPausesRequest, opts ...grpc.CallOption) (*ListPausesResponse, error)
 	// Streams the state of threads: a snapshot, then every later state.
 	//
 	// First one `pause_state` for each watched thread (each id once; asked-for threads that are idle or unknown included;
@@ -195,6 +205,16 @@ func (c *elicitationServiceClient) ListPauseStates(ctx context.Context, in *List
 	return out, nil
 }
 
+func (c *elicitationServiceClient) ListPauses(ctx context.Context, in *ListPausesRequest, opts ...grpc.CallOption) (*ListPausesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListPausesResponse)
+	err := c.cc.Invoke(ctx, ElicitationService_ListPauses_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *elicitationServiceClient) WatchPauseState(ctx context.Context, in *WatchPauseStateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchPauseStateResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &ElicitationService_ServiceDesc.Streams[0], ElicitationService_WatchPauseState_FullMethodName, cOpts...)
@@ -269,6 +289,15 @@ type ElicitationServiceServer interface {
 	//
 	// Errors: INVALID_FIELD, LIMIT_EXCEEDED.
 	ListPauseStates(context.Context, *ListPauseStatesRequest) (*ListPauseStatesResponse, error)
+	// Lists pauses that have ended, the last one to end first, a page at a time (AIP-158). With a token, only those of the
+	// threads that it opens.
+	//
+	// The server keeps the latest 4,096 in at most 1 MiB of memory, and forgets them when it stops: `history_start_time` says
+	// since when none is missing. The server's audit trail has the older ones. A pause that ends while the pages are read is
+	// on none of the later ones, so each pause is listed at most once.
+	//
+	// Errors: INVALID_FIELD, LIMIT_EXCEEDED.
+	ListPauses(context.Context, *ListPausesRequest) (*ListPausesResponse, error)
 	// Streams the state of threads: a snapshot, then every later state.
 	//
 	// First one `pause_state` for each watched thread (each id once; asked-for threads that are idle or unknown included;
@@ -327,6 +356,9 @@ func (UnimplementedElicitationServiceServer) GetPauseState(context.Context, *Get
 }
 func (UnimplementedElicitationServiceServer) ListPauseStates(context.Context, *ListPauseStatesRequest) (*ListPauseStatesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListPauseStates not implemented")
+}
+func (UnimplementedElicitationServiceServer) ListPauses(context.Context, *ListPausesRequest) (*ListPausesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListPauses not implemented")
 }
 func (UnimplementedElicitationServiceServer) WatchPauseState(*WatchPauseStateRequest, grpc.ServerStreamingServer[WatchPauseStateResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchPauseState not implemented")
@@ -445,6 +477,24 @@ func _ElicitationService_ListPauseStates_Handler(srv interface{}, ctx context.Co
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ElicitationService_ListPauses_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListPausesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ElicitationServiceServer).ListPauses(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ElicitationService_ListPauses_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ElicitationServiceServer).ListPauses(ctx, req.(*ListPausesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ElicitationService_WatchPauseState_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchPauseStateRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -489,6 +539,10 @@ var ElicitationService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListPauseStates",
 			Handler:    _ElicitationService_ListPauseStates_Handler,
+		},
+		{
+			MethodName: "ListPauses",
+			Handler:    _ElicitationService_ListPauses_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

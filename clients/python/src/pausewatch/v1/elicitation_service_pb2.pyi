@@ -69,7 +69,7 @@ class _PauseEndEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PauseEnd.Val
     """By the server's --max-pause."""
 
 class PauseEnd(_PauseEnd, metaclass=_PauseEndEnumTypeWrapper):
-    """How a pause ended: how the last open elicitation of the thread was closed."""
+    """How a pause ended: how the last open elicitation of the thread was closed. Also how any elicitation was closed."""
 
 PAUSE_END_UNSPECIFIED: PauseEnd.ValueType  # 0
 """Not known, or the pause goes on."""
@@ -400,6 +400,194 @@ class ListPauseStatesResponse(_message.Message):
 Global___ListPauseStatesResponse: _TypeAlias = ListPauseStatesResponse  # noqa: Y015
 
 @_typing.final
+class ListPausesRequest(_message.Message):
+    """Lists pauses that have ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    THREAD_ID_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """Pauses a page: 0 means 100; above 1,000 is cut to 1,000; negative is refused. A page may hold fewer."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before; empty for the first page. A token works with the `thread_id`, the `start_time` and
+    the `end_time` that it came from, until the server restarts; otherwise: INVALID_FIELD.
+    """
+    thread_id: _builtins.str
+    """Only pauses of this thread: 1 to 256 bytes of UTF-8 without control characters (Unicode Cc). Empty: of every thread that
+    the caller may see. One that it may not see: THREAD_FORBIDDEN.
+    """
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """Only pauses that ended at this time or later, by the server's wall clock. Unset: no bound."""
+
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp:
+        """Only pauses that ended before this time, by the server's wall clock. Unset: no bound. The same as `start_time` matches
+        none; before `start_time` is refused.
+        """
+
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        thread_id: _builtins.str = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "page_size", b"page_size", "page_token", b"page_token", "start_time", b"start_time", "thread_id", b"thread_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPausesRequest: _TypeAlias = ListPausesRequest  # noqa: Y015
+
+@_typing.final
+class ListPausesResponse(_message.Message):
+    """One page of ended pauses."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAUSES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    HISTORY_START_TIME_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """For the next page; empty: this was the last."""
+    @_builtins.property
+    def pauses(self) -> _containers.RepeatedCompositeFieldContainer[Global___Pause]:
+        """In the order in which they ended, the last one first."""
+
+    @_builtins.property
+    def history_start_time(self) -> _timestamp_pb2.Timestamp:
+        """Every pause that ended at this time or later is kept, by the server's wall clock: the start of the server, or the end of
+        the latest pause that no longer fitted into its memory.
+        """
+
+    def __init__(
+        self,
+        *,
+        pauses: _abc.Iterable[Global___Pause] | None = ...,
+        next_page_token: _builtins.str = ...,
+        history_start_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["history_start_time", b"history_start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["history_start_time", b"history_start_time", "next_page_token", b"next_page_token", "pauses", b"pauses"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPausesResponse: _TypeAlias = ListPausesResponse  # noqa: Y015
+
+@_typing.final
+class Pause(_message.Message):
+    """One pause of a thread, from the increment that made `count` 1 to the change that made it 0."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    THREAD_ID_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
+    DURATION_FIELD_NUMBER: _builtins.int
+    ENDED_BY_FIELD_NUMBER: _builtins.int
+    ELICITATIONS_FIELD_NUMBER: _builtins.int
+    OMITTED_ELICITATIONS_FIELD_NUMBER: _builtins.int
+    thread_id: _builtins.str
+    """The thread."""
+    ended_by: Global___PauseEnd.ValueType
+    """How it ended: how the last open elicitation was closed."""
+    omitted_elicitations: _builtins.int
+    """The number of its further elicitations: those beyond 16, and those for which the server had no memory. Those that were
+    closed before the server started are not counted.
+    """
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """When it began, by the server's wall clock."""
+
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp:
+        """When it ended, by the server's wall clock."""
+
+    @_builtins.property
+    def duration(self) -> _duration_pb2.Duration:
+        """How long it was: what it added to `paused_total`. Measured by the server's clock, which nobody sets, so it may differ from
+        `end_time` less `start_time`.
+        """
+
+    @_builtins.property
+    def elicitations(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClosedElicitation]:
+        """Its elicitations, in the order in which they were closed, the last one included: at most 16."""
+
+    def __init__(
+        self,
+        *,
+        thread_id: _builtins.str = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
+        duration: _duration_pb2.Duration | None = ...,
+        ended_by: Global___PauseEnd.ValueType = ...,
+        elicitations: _abc.Iterable[Global___ClosedElicitation] | None = ...,
+        omitted_elicitations: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "end_time", b"end_time", "start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "elicitations", b"elicitations", "end_time", b"end_time", "ended_by", b"ended_by", "omitted_elicitations", b"omitted_elicitations", "start_time", b"start_time", "thread_id", b"thread_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Pause: _TypeAlias = Pause  # noqa: Y015
+
+@_typing.final
+class ClosedElicitation(_message.Message):
+    """One question to a person that is no longer open."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ELICITATION_ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    HOLDER_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
+    ENDED_BY_FIELD_NUMBER: _builtins.int
+    elicitation_id: _builtins.str
+    """Its id."""
+    reason: _builtins.str
+    """What the person was asked, as the increment said."""
+    holder: _builtins.str
+    """Who asked, as the increment said."""
+    ended_by: Global___PauseEnd.ValueType
+    """How it was closed."""
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was opened, by the server's wall clock."""
+
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was closed, by the server's wall clock."""
+
+    def __init__(
+        self,
+        *,
+        elicitation_id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        holder: _builtins.str = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
+        ended_by: Global___PauseEnd.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "elicitation_id", b"elicitation_id", "end_time", b"end_time", "ended_by", b"ended_by", "holder", b"holder", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClosedElicitation: _TypeAlias = ClosedElicitation  # noqa: Y015
+
+@_typing.final
 class WatchPauseStateRequest(_message.Message):
     """Opens a watch."""
 
@@ -706,6 +894,7 @@ class PauseState(_message.Message):
     STORE_EPOCH_FIELD_NUMBER: _builtins.int
     LONGEST_LEASE_FIELD_NUMBER: _builtins.int
     LAST_PAUSE_END_FIELD_NUMBER: _builtins.int
+    WATCHERS_FIELD_NUMBER: _builtins.int
     thread_id: _builtins.str
     """The thread."""
     count: _builtins.int
@@ -725,6 +914,10 @@ class PauseState(_message.Message):
     last_pause_end: Global___PauseEnd.ValueType
     """How the last pause of the thread ended. Unspecified: the thread is paused, was not paused since the server started, or
     the server is older than this field.
+    """
+    watchers: _builtins.int
+    """Streams of this server that watch the thread now, those that watch every thread included. In Get and List only: 0 in
+    watches, whose states are shared by all streams. 0 of a paused thread hints that no exec server notices the pause.
     """
     @_builtins.property
     def paused_total(self) -> _duration_pb2.Duration:
@@ -766,10 +959,11 @@ class PauseState(_message.Message):
         store_epoch: _builtins.int = ...,
         longest_lease: _duration_pb2.Duration | None = ...,
         last_pause_end: Global___PauseEnd.ValueType = ...,
+        watchers: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["longest_lease", b"longest_lease", "pause_start_time", b"pause_start_time", "paused_for", b"paused_for", "paused_total", b"paused_total"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "elicitations", b"elicitations", "last_pause_end", b"last_pause_end", "longest_lease", b"longest_lease", "pause_start_time", b"pause_start_time", "paused", b"paused", "paused_for", b"paused_for", "paused_total", b"paused_total", "revision", b"revision", "store_epoch", b"store_epoch", "thread_id", b"thread_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "elicitations", b"elicitations", "last_pause_end", b"last_pause_end", "longest_lease", b"longest_lease", "pause_start_time", b"pause_start_time", "paused", b"paused", "paused_for", b"paused_for", "paused_total", b"paused_total", "revision", b"revision", "store_epoch", b"store_epoch", "thread_id", b"thread_id", "watchers", b"watchers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

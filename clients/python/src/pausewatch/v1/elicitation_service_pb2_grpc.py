@@ -63,6 +63,11 @@ class ElicitationServiceStub(object):
                 request_serializer=pausewatch_dot_v1_dot_elicitation__service__pb2.ListPauseStatesRequest.SerializeToString,
                 response_deserializer=pausewatch_dot_v1_dot_elicitation__service__pb2.ListPauseStatesResponse.FromString,
                 _registered_method=True)
+        self.ListPauses = channel.unary_unary(
+                '/pausewatch.v1.ElicitationService/ListPauses',
+                request_serializer=pausewatch_dot_v1_dot_elicitation__service__pb2.ListPausesRequest.SerializeToString,
+                response_deserializer=pausewatch_dot_v1_dot_elicitation__service__pb2.ListPausesResponse.FromString,
+                _registered_method=True)
         self.WatchPauseState = channel.unary_stream(
                 '/pausewatch.v1.ElicitationService/WatchPauseState',
                 request_serializer=pausewatch_dot_v1_dot_elicitation__service__pb2.WatchPauseStateRequest.SerializeToString,
@@ -133,6 +138,20 @@ class ElicitationServiceServicer(object):
         """Lists threads by `thread_id` in byte order, with their open elicitations, a page at a time (AIP-158): the paused
         ones, or with `include_running` all that are known. A thread that stays as it is while the pages are read is listed
         exactly once. With a token, only the threads that it opens are listed.
+
+        Errors: INVALID_FIELD, LIMIT_EXCEEDED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListPauses(self, request, context):
+        """Lists pauses that have ended, the last one to end first, a page at a time (AIP-158). With a token, only those of the
+        threads that it opens.
+
+        The server keeps the latest 4,096 in at most 1 MiB of memory, and forgets them when it stops: `history_start_time` says
+        since when none is missing. The server's audit trail has the older ones. A pause that ends while the pages are read is
+        on none of the later ones, so each pause is listed at most once.
 
         Errors: INVALID_FIELD, LIMIT_EXCEEDED.
         """
@@ -211,6 +230,11 @@ def add_ElicitationServiceServicer_to_server(servicer, server):
                     servicer.ListPauseStates,
                     request_deserializer=pausewatch_dot_v1_dot_elicitation__service__pb2.ListPauseStatesRequest.FromString,
                     response_serializer=pausewatch_dot_v1_dot_elicitation__service__pb2.ListPauseStatesResponse.SerializeToString,
+            ),
+            'ListPauses': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPauses,
+                    request_deserializer=pausewatch_dot_v1_dot_elicitation__service__pb2.ListPausesRequest.FromString,
+                    response_serializer=pausewatch_dot_v1_dot_elicitation__service__pb2.ListPausesResponse.SerializeToString,
             ),
             'WatchPauseState': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchPauseState,
@@ -362,6 +386,33 @@ class ElicitationService(object):
             '/pausewatch.v1.ElicitationService/ListPauseStates',
             pausewatch_dot_v1_dot_elicitation__service__pb2.ListPauseStatesRequest.SerializeToString,
             pausewatch_dot_v1_dot_elicitation__service__pb2.ListPauseStatesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPauses(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pausewatch.v1.ElicitationService/ListPauses',
+            pausewatch_dot_v1_dot_elicitation__service__pb2.ListPausesRequest.SerializeToString,
+            pausewatch_dot_v1_dot_elicitation__service__pb2.ListPausesResponse.FromString,
             options,
             channel_credentials,
             insecure,

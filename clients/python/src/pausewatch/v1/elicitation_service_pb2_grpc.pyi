@@ -105,6 +105,16 @@ class ElicitationServiceStub:
 
     Errors: INVALID_FIELD, LIMIT_EXCEEDED.
     """
+    ListPauses: _grpc.UnaryUnaryMultiCallable[_elicitation_service_pb2.ListPausesRequest, _elicitation_service_pb2.ListPausesResponse]
+    """Lists pauses that have ended, the last one to end first, a page at a time (AIP-158). With a token, only those of the
+    threads that it opens.
+
+    The server keeps the latest 4,096 in at most 1 MiB of memory, and forgets them when it stops: `history_start_time` says
+    since when none is missing. The server's audit trail has the older ones. A pause that ends while the pages are read is
+    on none of the later ones, so each pause is listed at most once.
+
+    Errors: INVALID_FIELD, LIMIT_EXCEEDED.
+    """
     WatchPauseState: _grpc.UnaryStreamMultiCallable[_elicitation_service_pb2.WatchPauseStateRequest, _elicitation_service_pb2.WatchPauseStateResponse]
     """Streams the state of threads: a snapshot, then every later state.
 
@@ -186,6 +196,16 @@ class ElicitationServiceAsyncStub(ElicitationServiceStub):
     """Lists threads by `thread_id` in byte order, with their open elicitations, a page at a time (AIP-158): the paused
     ones, or with `include_running` all that are known. A thread that stays as it is while the pages are read is listed
     exactly once. With a token, only the threads that it opens are listed.
+
+    Errors: INVALID_FIELD, LIMIT_EXCEEDED.
+    """
+    ListPauses: _aio.UnaryUnaryMultiCallable[_elicitation_service_pb2.ListPausesRequest, _elicitation_service_pb2.ListPausesResponse]  # type: ignore[assignment]
+    """Lists pauses that have ended, the last one to end first, a page at a time (AIP-158). With a token, only those of the
+    threads that it opens.
+
+    The server keeps the latest 4,096 in at most 1 MiB of memory, and forgets them when it stops: `history_start_time` says
+    since when none is missing. The server's audit trail has the older ones. A pause that ends while the pages are read is
+    on none of the later ones, so each pause is listed at most once.
 
     Errors: INVALID_FIELD, LIMIT_EXCEEDED.
     """
@@ -297,6 +317,22 @@ class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
         """Lists threads by `thread_id` in byte order, with their open elicitations, a page at a time (AIP-158): the paused
         ones, or with `include_running` all that are known. A thread that stays as it is while the pages are read is listed
         exactly once. With a token, only the threads that it opens are listed.
+
+        Errors: INVALID_FIELD, LIMIT_EXCEEDED.
+        """
+
+    @_abc_1.abstractmethod
+    def ListPauses(
+        self,
+        request: _elicitation_service_pb2.ListPausesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_elicitation_service_pb2.ListPausesResponse, _abc.Awaitable[_elicitation_service_pb2.ListPausesResponse]]:
+        """Lists pauses that have ended, the last one to end first, a page at a time (AIP-158). With a token, only those of the
+        threads that it opens.
+
+        The server keeps the latest 4,096 in at most 1 MiB of memory, and forgets them when it stops: `history_start_time` says
+        since when none is missing. The server's audit trail has the older ones. A pause that ends while the pages are read is
+        on none of the later ones, so each pause is listed at most once.
 
         Errors: INVALID_FIELD, LIMIT_EXCEEDED.
         """

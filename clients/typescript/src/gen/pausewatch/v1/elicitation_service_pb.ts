@@ -43,7 +43,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file pausewatch/v1/elicitation_service.proto.
  */
 export const file_pausewatch_v1_elicitation_service: GenFile = /*@__PURE__*/
-  fileDesc("CidwYXVzZXdhdGNoL3YxL2VsaWNpdGF0aW9uX3NlcnZpY2UucHJvdG8SDXBhdXNld2F0Y2gudjEijAEKG0luY3JlbWVudEVsaWNpdGF0aW9uUmVxdWVzdBIRCgl0aHJlYWRfaWQYASABKAkSEgoKcmVxdWVzdF9pZBgCIAEoCRIOCgZyZWFzb24YAyABKAkSDgoGaG9sZGVyGAQgASgJEiYKA3R0bBgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiKSAQocSW5jcmVtZW50RWxpY2l0YXRpb25SZXNwb25zZRINCgVjb3VudBgBIAEoDRIOCgZwYXVzZWQYAiABKAgSEAoIcmV2aXNpb24YAyABKAQSLwoLZWxpY2l0YXRpb24YBCABKAsyGi5wYXVzZXdhdGNoLnYxLkVsaWNpdGF0aW9uEhAKCHdhdGNoZXJzGAUgASgNInQKG0RlY3JlbWVudEVsaWNpdGF0aW9uUmVxdWVzdBIRCgl0aHJlYWRfaWQYASABKAkSGwoOZWxpY2l0YXRpb25faWQYAiABKAlIAIgBARISCgpyZXF1ZXN0X2lkGAMgASgJQhEKD19lbGljaXRhdGlvbl9pZCJPChxEZWNyZW1lbnRFbGljaXRhdGlvblJlc3BvbnNlEg0KBWNvdW50GAEgASgNEg4KBnBhdXNlZBgCIAEoCBIQCghyZXZpc2lvbhgDIAEoBCJsChdSZW5ld0VsaWNpdGF0aW9uUmVxdWVzdBIRCgl0aHJlYWRfaWQYASABKAkSFgoOZWxpY2l0YXRpb25faWQYAiABKAkSJgoDdHRsGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIksKGFJlbmV3RWxpY2l0YXRpb25SZXNwb25zZRIvCgtlbGljaXRhdGlvbhgBIAEoCzIaLnBhdXNld2F0Y2gudjEuRWxpY2l0YXRpb24iKQoUR2V0UGF1c2VTdGF0ZVJlcXVlc3QSEQoJdGhyZWFkX2lkGAEgASgJIkcKFUdldFBhdXNlU3RhdGVSZXNwb25zZRIuCgtwYXVzZV9zdGF0ZRgBIAEoCzIZLnBhdXNld2F0Y2gudjEuUGF1c2VTdGF0ZSJYChZMaXN0UGF1c2VTdGF0ZXNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoBRISCgpwYWdlX3Rva2VuGAIgASgJEhcKD2luY2x1ZGVfcnVubmluZxgDIAEoCCJjChdMaXN0UGF1c2VTdGF0ZXNSZXNwb25zZRIvCgxwYXVzZV9zdGF0ZXMYASADKAsyGS5wYXVzZXdhdGNoLnYxLlBhdXNlU3RhdGUSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkoKFldhdGNoUGF1c2VTdGF0ZVJlcXVlc3QSEgoKdGhyZWFkX2lkcxgBIAMoCRIcChRpbmNsdWRlX2VsaWNpdGF0aW9ucxgCIAEoCCLBAQoXV2F0Y2hQYXVzZVN0YXRlUmVzcG9uc2USMAoLcGF1c2Vfc3RhdGUYASABKAsyGS5wYXVzZXdhdGNoLnYxLlBhdXNlU3RhdGVIABI8ChFzbmFwc2hvdF9jb21wbGV0ZRgCIAEoCzIfLnBhdXNld2F0Y2gudjEuU25hcHNob3RDb21wbGV0ZUgAEi0KCWhlYXJ0YmVhdBgDIAEoCzIYLnBhdXNld2F0Y2gudjEuSGVhcnRiZWF0SABCBwoFZXZlbnQiJAoQU25hcHNob3RDb21wbGV0ZRIQCghyZXF1ZXN0cxgBIAEoBCILCglIZWFydGJlYXQifgoMV2F0Y2hSZXF1ZXN0EgsKA2FkZBgBIAMoCRIOCgZyZW1vdmUYAiADKAkSDwoHY29uZmlybRgDIAMoCRITCgthbGxfdGhyZWFkcxgEIAEoCBIcChRpbmNsdWRlX2VsaWNpdGF0aW9ucxgFIAEoCBINCgV0b2tlbhgGIAEoCSKXAgoNV2F0Y2hSZXNwb25zZRIwCgtwYXVzZV9zdGF0ZRgBIAEoCzIZLnBhdXNld2F0Y2gudjEuUGF1c2VTdGF0ZUgAEjwKEXNuYXBzaG90X2NvbXBsZXRlGAIgASgLMh8ucGF1c2V3YXRjaC52MS5TbmFwc2hvdENvbXBsZXRlSAASLQoJaGVhcnRiZWF0GAMgASgLMhgucGF1c2V3YXRjaC52MS5IZWFydGJlYXRIABIzCgxjb25maXJtYXRpb24YBCABKAsyGy5wYXVzZXdhdGNoLnYxLkNvbmZpcm1hdGlvbkgAEikKB3JlZnVzYWwYBSABKAsyFi5wYXVzZXdhdGNoLnYxLlJlZnVzYWxIAEIHCgVldmVudCI/CgxDb25maXJtYXRpb24SLwoMcGF1c2Vfc3RhdGVzGAEgAygLMhkucGF1c2V3YXRjaC52MS5QYXVzZVN0YXRlIo0BCgdSZWZ1c2FsEg8KB3JlcXVlc3QYASABKAQSDAoEY29kZRgCIAEoBRIOCgZyZWFzb24YAyABKAkSDwoHbWVzc2FnZRgEIAEoCRISCgp0aHJlYWRfaWRzGAUgAygJEi4KC3JldHJ5X2FmdGVyGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIpADCgpQYXVzZVN0YXRlEhEKCXRocmVhZF9pZBgBIAEoCRINCgVjb3VudBgCIAEoDRIOCgZwYXVzZWQYAyABKAgSEAoIcmV2aXNpb24YBCABKAQSLwoMcGF1c2VkX3RvdGFsGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEi0KCnBhdXNlZF9mb3IYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SNAoQcGF1c2Vfc3RhcnRfdGltZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMZWxpY2l0YXRpb25zGAggAygLMhoucGF1c2V3YXRjaC52MS5FbGljaXRhdGlvbhITCgtzdG9yZV9lcG9jaBgJIAEoBhIwCg1sb25nZXN0X2xlYXNlGAogASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEi8KDmxhc3RfcGF1c2VfZW5kGAsgASgOMhcucGF1c2V3YXRjaC52MS5QYXVzZUVuZCK6AQoLRWxpY2l0YXRpb24SFgoOZWxpY2l0YXRpb25faWQYASABKAkSEQoJdGhyZWFkX2lkGAIgASgJEg4KBnJlYXNvbhgDIAEoCRIOCgZob2xkZXIYBCABKAkSLwoLY3JlYXRlX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2V4cGlyZV90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCqIAQoIUGF1c2VFbmQSGQoVUEFVU0VfRU5EX1VOU1BFQ0lGSUVEEAASGQoVUEFVU0VfRU5EX0RFQ1JFTUVOVEVEEAESFgoSUEFVU0VfRU5EX1JFTEVBU0VEEAISFQoRUEFVU0VfRU5EX0VYUElSRUQQAxIXChNQQVVTRV9FTkRfTUFYX1BBVVNFEAQyxQUKEkVsaWNpdGF0aW9uU2VydmljZRJvChRJbmNyZW1lbnRFbGljaXRhdGlvbhIqLnBhdXNld2F0Y2gudjEuSW5jcmVtZW50RWxpY2l0YXRpb25SZXF1ZXN0GisucGF1c2V3YXRjaC52MS5JbmNyZW1lbnRFbGljaXRhdGlvblJlc3BvbnNlEm8KFERlY3JlbWVudEVsaWNpdGF0aW9uEioucGF1c2V3YXRjaC52MS5EZWNyZW1lbnRFbGljaXRhdGlvblJlcXVlc3QaKy5wYXVzZXdhdGNoLnYxLkRlY3JlbWVudEVsaWNpdGF0aW9uUmVzcG9uc2USYwoQUmVuZXdFbGljaXRhdGlvbhImLnBhdXNld2F0Y2gudjEuUmVuZXdFbGljaXRhdGlvblJlcXVlc3QaJy5wYXVzZXdhdGNoLnYxLlJlbmV3RWxpY2l0YXRpb25SZXNwb25zZRJaCg1HZXRQYXVzZVN0YXRlEiMucGF1c2V3YXRjaC52MS5HZXRQYXVzZVN0YXRlUmVxdWVzdBokLnBhdXNld2F0Y2gudjEuR2V0UGF1c2VTdGF0ZVJlc3BvbnNlEmAKD0xpc3RQYXVzZVN0YXRlcxIlLnBhdXNld2F0Y2gudjEuTGlzdFBhdXNlU3RhdGVzUmVxdWVzdBomLnBhdXNld2F0Y2gudjEuTGlzdFBhdXNlU3RhdGVzUmVzcG9uc2USYgoPV2F0Y2hQYXVzZVN0YXRlEiUucGF1c2V3YXRjaC52MS5XYXRjaFBhdXNlU3RhdGVSZXF1ZXN0GiYucGF1c2V3YXRjaC52MS5XYXRjaFBhdXNlU3RhdGVSZXNwb25zZTABEkYKBVdhdGNoEhsucGF1c2V3YXRjaC52MS5XYXRjaFJlcXVlc3QaHC5wYXVzZXdhdGNoLnYxLldhdGNoUmVzcG9uc2UoATABQmgKEWRldi5wYXVzZXdhdGNoLnYxQhdFbGljaXRhdGlvblNlcnZpY2VQcm90b1ABWjhwYXVzZXdhdGNoLmRldi9jbGllbnRzL2dvL2dlbi9wYXVzZXdhdGNoL3YxO3BhdXNld2F0Y2h2MWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("CidwYXVzZXdhdGNoL3YxL2VsaWNpdGF0aW9uX3NlcnZpY2UucHJvdG8SDXBhdXNld2F0Y2gudjEijAEKG0luY3JlbWVudEVsaWNpdGF0aW9uUmVxdWVzdBIRCgl0aHJlYWRfaWQYASABKAkSEgoKcmVxdWVzdF9pZBgCIAEoCRIOCgZyZWFzb24YAyABKAkSDgoGaG9sZGVyGAQgASgJEiYKA3R0bBgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiKSAQocSW5jcmVtZW50RWxpY2l0YXRpb25SZXNwb25zZRINCgVjb3VudBgBIAEoDRIOCgZwYXVzZWQYAiABKAgSEAoIcmV2aXNpb24YAyABKAQSLwoLZWxpY2l0YXRpb24YBCABKAsyGi5wYXVzZXdhdGNoLnYxLkVsaWNpdGF0aW9uEhAKCHdhdGNoZXJzGAUgASgNInQKG0RlY3JlbWVudEVsaWNpdGF0aW9uUmVxdWVzdBIRCgl0aHJlYWRfaWQYASABKAkSGwoOZWxpY2l0YXRpb25faWQYAiABKAlIAIgBARISCgpyZXF1ZXN0X2lkGAMgASgJQhEKD19lbGljaXRhdGlvbl9pZCJPChxEZWNyZW1lbnRFbGljaXRhdGlvblJlc3BvbnNlEg0KBWNvdW50GAEgASgNEg4KBnBhdXNlZBgCIAEoCBIQCghyZXZpc2lvbhgDIAEoBCJsChdSZW5ld0VsaWNpdGF0aW9uUmVxdWVzdBIRCgl0aHJlYWRfaWQYASABKAkSFgoOZWxpY2l0YXRpb25faWQYAiABKAkSJgoDdHRsGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIksKGFJlbmV3RWxpY2l0YXRpb25SZXNwb25zZRIvCgtlbGljaXRhdGlvbhgBIAEoCzIaLnBhdXNld2F0Y2gudjEuRWxpY2l0YXRpb24iKQoUR2V0UGF1c2VTdGF0ZVJlcXVlc3QSEQoJdGhyZWFkX2lkGAEgASgJIkcKFUdldFBhdXNlU3RhdGVSZXNwb25zZRIuCgtwYXVzZV9zdGF0ZRgBIAEoCzIZLnBhdXNld2F0Y2gudjEuUGF1c2VTdGF0ZSJYChZMaXN0UGF1c2VTdGF0ZXNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoBRISCgpwYWdlX3Rva2VuGAIgASgJEhcKD2luY2x1ZGVfcnVubmluZxgDIAEoCCJjChdMaXN0UGF1c2VTdGF0ZXNSZXNwb25zZRIvCgxwYXVzZV9zdGF0ZXMYASADKAsyGS5wYXVzZXdhdGNoLnYxLlBhdXNlU3RhdGUSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIqsBChFMaXN0UGF1c2VzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCRIRCgl0aHJlYWRfaWQYAyABKAkSLgoKc3RhcnRfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIosBChJMaXN0UGF1c2VzUmVzcG9uc2USJAoGcGF1c2VzGAEgAygLMhQucGF1c2V3YXRjaC52MS5QYXVzZRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSNgoSaGlzdG9yeV9zdGFydF90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKmAgoFUGF1c2USEQoJdGhyZWFkX2lkGAEgASgJEi4KCnN0YXJ0X3RpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCghkdXJhdGlvbhgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIpCghlbmRlZF9ieRgFIAEoDjIXLnBhdXNld2F0Y2gudjEuUGF1c2VFbmQSNgoMZWxpY2l0YXRpb25zGAYgAygLMiAucGF1c2V3YXRjaC52MS5DbG9zZWRFbGljaXRhdGlvbhIcChRvbWl0dGVkX2VsaWNpdGF0aW9ucxgHIAEoDSLVAQoRQ2xvc2VkRWxpY2l0YXRpb24SFgoOZWxpY2l0YXRpb25faWQYASABKAkSDgoGcmVhc29uGAIgASgJEg4KBmhvbGRlchgDIAEoCRIvCgtjcmVhdGVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKCGVuZGVkX2J5GAYgASgOMhcucGF1c2V3YXRjaC52MS5QYXVzZUVuZCJKChZXYXRjaFBhdXNlU3RhdGVSZXF1ZXN0EhIKCnRocmVhZF9pZHMYASADKAkSHAoUaW5jbHVkZV9lbGljaXRhdGlvbnMYAiABKAgiwQEKF1dhdGNoUGF1c2VTdGF0ZVJlc3BvbnNlEjAKC3BhdXNlX3N0YXRlGAEgASgLMhkucGF1c2V3YXRjaC52MS5QYXVzZVN0YXRlSAASPAoRc25hcHNob3RfY29tcGxldGUYAiABKAsyHy5wYXVzZXdhdGNoLnYxLlNuYXBzaG90Q29tcGxldGVIABItCgloZWFydGJlYXQYAyABKAsyGC5wYXVzZXdhdGNoLnYxLkhlYXJ0YmVhdEgAQgcKBWV2ZW50IiQKEFNuYXBzaG90Q29tcGxldGUSEAoIcmVxdWVzdHMYASABKAQiCwoJSGVhcnRiZWF0In4KDFdhdGNoUmVxdWVzdBILCgNhZGQYASADKAkSDgoGcmVtb3ZlGAIgAygJEg8KB2NvbmZpcm0YAyADKAkSEwoLYWxsX3RocmVhZHMYBCABKAgSHAoUaW5jbHVkZV9lbGljaXRhdGlvbnMYBSABKAgSDQoFdG9rZW4YBiABKAkilwIKDVdhdGNoUmVzcG9uc2USMAoLcGF1c2Vfc3RhdGUYASABKAsyGS5wYXVzZXdhdGNoLnYxLlBhdXNlU3RhdGVIABI8ChFzbmFwc2hvdF9jb21wbGV0ZRgCIAEoCzIfLnBhdXNld2F0Y2gudjEuU25hcHNob3RDb21wbGV0ZUgAEi0KCWhlYXJ0YmVhdBgDIAEoCzIYLnBhdXNld2F0Y2gudjEuSGVhcnRiZWF0SAASMwoMY29uZmlybWF0aW9uGAQgASgLMhsucGF1c2V3YXRjaC52MS5Db25maXJtYXRpb25IABIpCgdyZWZ1c2FsGAUgASgLMhYucGF1c2V3YXRjaC52MS5SZWZ1c2FsSABCBwoFZXZlbnQiPwoMQ29uZmlybWF0aW9uEi8KDHBhdXNlX3N0YXRlcxgBIAMoCzIZLnBhdXNld2F0Y2gudjEuUGF1c2VTdGF0ZSKNAQoHUmVmdXNhbBIPCgdyZXF1ZXN0GAEgASgEEgwKBGNvZGUYAiABKAUSDgoGcmVhc29uGAMgASgJEg8KB21lc3NhZ2UYBCABKAkSEgoKdGhyZWFkX2lkcxgFIAMoCRIuCgtyZXRyeV9hZnRlchgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiKiAwoKUGF1c2VTdGF0ZRIRCgl0aHJlYWRfaWQYASABKAkSDQoFY291bnQYAiABKA0SDgoGcGF1c2VkGAMgASgIEhAKCHJldmlzaW9uGAQgASgEEi8KDHBhdXNlZF90b3RhbBgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhItCgpwYXVzZWRfZm9yGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjQKEHBhdXNlX3N0YXJ0X3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGVsaWNpdGF0aW9ucxgIIAMoCzIaLnBhdXNld2F0Y2gudjEuRWxpY2l0YXRpb24SEwoLc3RvcmVfZXBvY2gYCSABKAYSMAoNbG9uZ2VzdF9sZWFzZRgKIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIvCg5sYXN0X3BhdXNlX2VuZBgLIAEoDjIXLnBhdXNld2F0Y2gudjEuUGF1c2VFbmQSEAoId2F0Y2hlcnMYDCABKA0iugEKC0VsaWNpdGF0aW9uEhYKDmVsaWNpdGF0aW9uX2lkGAEgASgJEhEKCXRocmVhZF9pZBgCIAEoCRIOCgZyZWFzb24YAyABKAkSDgoGaG9sZGVyGAQgASgJEi8KC2NyZWF0ZV90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtleHBpcmVfdGltZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAqiAEKCFBhdXNlRW5kEhkKFVBBVVNFX0VORF9VTlNQRUNJRklFRBAAEhkKFVBBVVNFX0VORF9ERUNSRU1FTlRFRBABEhYKElBBVVNFX0VORF9SRUxFQVNFRBACEhUKEVBBVVNFX0VORF9FWFBJUkVEEAMSFwoTUEFVU0VfRU5EX01BWF9QQVVTRRAEMqcGChJFbGljaXRhdGlvblNlcnZpY2USbwoUSW5jcmVtZW50RWxpY2l0YXRpb24SKi5wYXVzZXdhdGNoLnYxLkluY3JlbWVudEVsaWNpdGF0aW9uUmVxdWVzdBorLnBhdXNld2F0Y2gudjEuSW5jcmVtZW50RWxpY2l0YXRpb25SZXNwb25zZRJvChREZWNyZW1lbnRFbGljaXRhdGlvbhIqLnBhdXNld2F0Y2gudjEuRGVjcmVtZW50RWxpY2l0YXRpb25SZXF1ZXN0GisucGF1c2V3YXRjaC52MS5EZWNyZW1lbnRFbGljaXRhdGlvblJlc3BvbnNlEmMKEFJlbmV3RWxpY2l0YXRpb24SJi5wYXVzZXdhdGNoLnYxLlJlbmV3RWxpY2l0YXRpb25SZXF1ZXN0GicucGF1c2V3YXRjaC52MS5SZW5ld0VsaWNpdGF0aW9uUmVzcG9uc2USXwoNR2V0UGF1c2VTdGF0ZRIjLnBhdXNld2F0Y2gudjEuR2V0UGF1c2VTdGF0ZVJlcXVlc3QaJC5wYXVzZXdhdGNoLnYxLkdldFBhdXNlU3RhdGVSZXNwb25zZSIDkAIBEmUKD0xpc3RQYXVzZVN0YXRlcxIlLnBhdXNld2F0Y2gudjEuTGlzdFBhdXNlU3RhdGVzUmVxdWVzdBomLnBhdXNld2F0Y2gudjEuTGlzdFBhdXNlU3RhdGVzUmVzcG9uc2UiA5ACARJWCgpMaXN0UGF1c2VzEiAucGF1c2V3YXRjaC52MS5MaXN0UGF1c2VzUmVxdWVzdBohLnBhdXNld2F0Y2gudjEuTGlzdFBhdXNlc1Jlc3BvbnNlIgOQAgESYgoPV2F0Y2hQYXVzZVN0YXRlEiUucGF1c2V3YXRjaC52MS5XYXRjaFBhdXNlU3RhdGVSZXF1ZXN0GiYucGF1c2V3YXRjaC52MS5XYXRjaFBhdXNlU3RhdGVSZXNwb25zZTABEkYKBVdhdGNoEhsucGF1c2V3YXRjaC52MS5XYXRjaFJlcXVlc3QaHC5wYXVzZXdhdGNoLnYxLldhdGNoUmVzcG9uc2UoATABQmgKEWRldi5wYXVzZXdhdGNoLnYxQhdFbGljaXRhdGlvblNlcnZpY2VQcm90b1ABWjhwYXVzZXdhdGNoLmRldi9jbGllbnRzL2dvL2dlbi9wYXVzZXdhdGNoL3YxO3BhdXNld2F0Y2h2MWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * Opens one elicitation.
@@ -383,6 +383,215 @@ export const ListPauseStatesResponseSchema: GenMessage<ListPauseStatesResponse> 
   messageDesc(file_pausewatch_v1_elicitation_service, 9);
 
 /**
+ * Lists pauses that have ended.
+ *
+ * @generated from message pausewatch.v1.ListPausesRequest
+ */
+export type ListPausesRequest = Message<"pausewatch.v1.ListPausesRequest"> & {
+  /**
+   * Pauses a page: 0 means 100; above 1,000 is cut to 1,000; negative is refused. A page may hold fewer.
+   *
+   * @generated from field: int32 page_size = 1;
+   */
+  pageSize: number;
+
+  /**
+   * `next_page_token` of the page before; empty for the first page. A token works with the `thread_id`, the `start_time` and
+   * the `end_time` that it came from, until the server restarts; otherwise: INVALID_FIELD.
+   *
+   * @generated from field: string page_token = 2;
+   */
+  pageToken: string;
+
+  /**
+   * Only pauses of this thread: 1 to 256 bytes of UTF-8 without control characters (Unicode Cc). Empty: of every thread that
+   * the caller may see. One that it may not see: THREAD_FORBIDDEN.
+   *
+   * @generated from field: string thread_id = 3;
+   */
+  threadId: string;
+
+  /**
+   * Only pauses that ended at this time or later, by the server's wall clock. Unset: no bound.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 4;
+   */
+  startTime?: Timestamp | undefined;
+
+  /**
+   * Only pauses that ended before this time, by the server's wall clock. Unset: no bound. The same as `start_time` matches
+   * none; before `start_time` is refused.
+   *
+   * @generated from field: google.protobuf.Timestamp end_time = 5;
+   */
+  endTime?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message pausewatch.v1.ListPausesRequest.
+ * Use `create(ListPausesRequestSchema)` to create a new message.
+ */
+export const ListPausesRequestSchema: GenMessage<ListPausesRequest> = /*@__PURE__*/
+  messageDesc(file_pausewatch_v1_elicitation_service, 10);
+
+/**
+ * One page of ended pauses.
+ *
+ * @generated from message pausewatch.v1.ListPausesResponse
+ */
+export type ListPausesResponse = Message<"pausewatch.v1.ListPausesResponse"> & {
+  /**
+   * In the order in which they ended, the last one first.
+   *
+   * @generated from field: repeated pausewatch.v1.Pause pauses = 1;
+   */
+  pauses: Pause[];
+
+  /**
+   * For the next page; empty: this was the last.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+
+  /**
+   * Every pause that ended at this time or later is kept, by the server's wall clock: the start of the server, or the end of
+   * the latest pause that no longer fitted into its memory.
+   *
+   * @generated from field: google.protobuf.Timestamp history_start_time = 3;
+   */
+  historyStartTime?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message pausewatch.v1.ListPausesResponse.
+ * Use `create(ListPausesResponseSchema)` to create a new message.
+ */
+export const ListPausesResponseSchema: GenMessage<ListPausesResponse> = /*@__PURE__*/
+  messageDesc(file_pausewatch_v1_elicitation_service, 11);
+
+/**
+ * One pause of a thread, from the increment that made `count` 1 to the change that made it 0.
+ *
+ * @generated from message pausewatch.v1.Pause
+ */
+export type Pause = Message<"pausewatch.v1.Pause"> & {
+  /**
+   * The thread.
+   *
+   * @generated from field: string thread_id = 1;
+   */
+  threadId: string;
+
+  /**
+   * When it began, by the server's wall clock.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 2;
+   */
+  startTime?: Timestamp | undefined;
+
+  /**
+   * When it ended, by the server's wall clock.
+   *
+   * @generated from field: google.protobuf.Timestamp end_time = 3;
+   */
+  endTime?: Timestamp | undefined;
+
+  /**
+   * How long it was: what it added to `paused_total`. Measured by the server's clock, which nobody sets, so it may differ from
+   * `end_time` less `start_time`.
+   *
+   * @generated from field: google.protobuf.Duration duration = 4;
+   */
+  duration?: Duration | undefined;
+
+  /**
+   * How it ended: how the last open elicitation was closed.
+   *
+   * @generated from field: pausewatch.v1.PauseEnd ended_by = 5;
+   */
+  endedBy: PauseEnd;
+
+  /**
+   * Its elicitations, in the order in which they were closed, the last one included: at most 16.
+   *
+   * @generated from field: repeated pausewatch.v1.ClosedElicitation elicitations = 6;
+   */
+  elicitations: ClosedElicitation[];
+
+  /**
+   * The number of its further elicitations: those beyond 16, and those for which the server had no memory. Those that were
+   * closed before the server started are not counted.
+   *
+   * @generated from field: uint32 omitted_elicitations = 7;
+   */
+  omittedElicitations: number;
+};
+
+/**
+ * Describes the message pausewatch.v1.Pause.
+ * Use `create(PauseSchema)` to create a new message.
+ */
+export const PauseSchema: GenMessage<Pause> = /*@__PURE__*/
+  messageDesc(file_pausewatch_v1_elicitation_service, 12);
+
+/**
+ * One question to a person that is no longer open.
+ *
+ * @generated from message pausewatch.v1.ClosedElicitation
+ */
+export type ClosedElicitation = Message<"pausewatch.v1.ClosedElicitation"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: string elicitation_id = 1;
+   */
+  elicitationId: string;
+
+  /**
+   * What the person was asked, as the increment said.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+
+  /**
+   * Who asked, as the increment said.
+   *
+   * @generated from field: string holder = 3;
+   */
+  holder: string;
+
+  /**
+   * When it was opened, by the server's wall clock.
+   *
+   * @generated from field: google.protobuf.Timestamp create_time = 4;
+   */
+  createTime?: Timestamp | undefined;
+
+  /**
+   * When it was closed, by the server's wall clock.
+   *
+   * @generated from field: google.protobuf.Timestamp end_time = 5;
+   */
+  endTime?: Timestamp | undefined;
+
+  /**
+   * How it was closed.
+   *
+   * @generated from field: pausewatch.v1.PauseEnd ended_by = 6;
+   */
+  endedBy: PauseEnd;
+};
+
+/**
+ * Describes the message pausewatch.v1.ClosedElicitation.
+ * Use `create(ClosedElicitationSchema)` to create a new message.
+ */
+export const ClosedElicitationSchema: GenMessage<ClosedElicitation> = /*@__PURE__*/
+  messageDesc(file_pausewatch_v1_elicitation_service, 13);
+
+/**
  * Opens a watch.
  *
  * @generated from message pausewatch.v1.WatchPauseStateRequest
@@ -410,7 +619,7 @@ export type WatchPauseStateRequest = Message<"pausewatch.v1.WatchPauseStateReque
  * Use `create(WatchPauseStateRequestSchema)` to create a new message.
  */
 export const WatchPauseStateRequestSchema: GenMessage<WatchPauseStateRequest> = /*@__PURE__*/
-  messageDesc(file_pausewatch_v1_elicitation_service, 10);
+  messageDesc(file_pausewatch_v1_elicitation_service, 14);
 
 /**
  * One event of a watch.
@@ -455,7 +664,7 @@ export type WatchPauseStateResponse = Message<"pausewatch.v1.WatchPauseStateResp
  * Use `create(WatchPauseStateResponseSchema)` to create a new message.
  */
 export const WatchPauseStateResponseSchema: GenMessage<WatchPauseStateResponse> = /*@__PURE__*/
-  messageDesc(file_pausewatch_v1_elicitation_service, 11);
+  messageDesc(file_pausewatch_v1_elicitation_service, 15);
 
 /**
  * Ends the snapshot of a watch.
@@ -477,7 +686,7 @@ export type SnapshotComplete = Message<"pausewatch.v1.SnapshotComplete"> & {
  * Use `create(SnapshotCompleteSchema)` to create a new message.
  */
 export const SnapshotCompleteSchema: GenMessage<SnapshotComplete> = /*@__PURE__*/
-  messageDesc(file_pausewatch_v1_elicitation_service, 12);
+  messageDesc(file_pausewatch_v1_elicitation_service, 16);
 
 /**
  * Fills the silence of a watch.
@@ -492,7 +701,7 @@ export type Heartbeat = Message<"pausewatch.v1.Heartbeat"> & {
  * Use `create(HeartbeatSchema)` to create a new message.
  */
 export const HeartbeatSchema: GenMessage<Heartbeat> = /*@__PURE__*/
-  messageDesc(file_pausewatch_v1_elicitation_service, 13);
+  messageDesc(file_pausewatch_v1_elicitation_service, 17);
 
 /**
  * Changes a watch. Up to 1,000 ids in `add`, `remove` and `confirm` together.
@@ -553,7 +762,7 @@ export type WatchRequest = Message<"pausewatch.v1.WatchRequest"> & {
  * Use `create(WatchRequestSchema)` to create a new message.
  */
 export const WatchRequestSchema: GenMessage<WatchRequest> = /*@__PURE__*/
-  messageDesc(file_pausewatch_v1_elicitation_service, 14);
+  messageDesc(file_pausewatch_v1_elicitation_service, 18);
 
 /**
  * One event of a watch.
@@ -614,7 +823,7 @@ export type WatchResponse = Message<"pausewatch.v1.WatchResponse"> & {
  * Use `create(WatchResponseSchema)` to create a new message.
  */
 export const WatchResponseSchema: GenMessage<WatchResponse> = /*@__PURE__*/
-  messageDesc(file_pausewatch_v1_elicitation_service, 15);
+  messageDesc(file_pausewatch_v1_elicitation_service, 19);
 
 /**
  * The present states of threads. With many threads, or large states, there are several before the `snapshot_complete`.
@@ -635,7 +844,7 @@ export type Confirmation = Message<"pausewatch.v1.Confirmation"> & {
  * Use `create(ConfirmationSchema)` to create a new message.
  */
 export const ConfirmationSchema: GenMessage<Confirmation> = /*@__PURE__*/
-  messageDesc(file_pausewatch_v1_elicitation_service, 16);
+  messageDesc(file_pausewatch_v1_elicitation_service, 20);
 
 /**
  * A request that was refused: it has done nothing, and the stream goes on.
@@ -692,7 +901,7 @@ export type Refusal = Message<"pausewatch.v1.Refusal"> & {
  * Use `create(RefusalSchema)` to create a new message.
  */
 export const RefusalSchema: GenMessage<Refusal> = /*@__PURE__*/
-  messageDesc(file_pausewatch_v1_elicitation_service, 17);
+  messageDesc(file_pausewatch_v1_elicitation_service, 21);
 
 /**
  * The pause state of one thread, at the moment of sending.
@@ -785,6 +994,14 @@ export type PauseState = Message<"pausewatch.v1.PauseState"> & {
    * @generated from field: pausewatch.v1.PauseEnd last_pause_end = 11;
    */
   lastPauseEnd: PauseEnd;
+
+  /**
+   * Streams of this server that watch the thread now, those that watch every thread included. In Get and List only: 0 in
+   * watches, whose states are shared by all streams. 0 of a paused thread hints that no exec server notices the pause.
+   *
+   * @generated from field: uint32 watchers = 12;
+   */
+  watchers: number;
 };
 
 /**
@@ -792,7 +1009,7 @@ export type PauseState = Message<"pausewatch.v1.PauseState"> & {
  * Use `create(PauseStateSchema)` to create a new message.
  */
 export const PauseStateSchema: GenMessage<PauseState> = /*@__PURE__*/
-  messageDesc(file_pausewatch_v1_elicitation_service, 18);
+  messageDesc(file_pausewatch_v1_elicitation_service, 22);
 
 /**
  * One open question to a person.
@@ -848,10 +1065,10 @@ export type Elicitation = Message<"pausewatch.v1.Elicitation"> & {
  * Use `create(ElicitationSchema)` to create a new message.
  */
 export const ElicitationSchema: GenMessage<Elicitation> = /*@__PURE__*/
-  messageDesc(file_pausewatch_v1_elicitation_service, 19);
+  messageDesc(file_pausewatch_v1_elicitation_service, 23);
 
 /**
- * How a pause ended: how the last open elicitation of the thread was closed.
+ * How a pause ended: how the last open elicitation of the thread was closed. Also how any elicitation was closed.
  *
  * @generated from enum pausewatch.v1.PauseEnd
  */
@@ -979,6 +1196,23 @@ export const ElicitationService: GenService<{
     methodKind: "unary";
     input: typeof ListPauseStatesRequestSchema;
     output: typeof ListPauseStatesResponseSchema;
+  },
+  /**
+   * Lists pauses that have ended, the last one to end first, a page at a time (AIP-158). With a token, only those of the
+   * threads that it opens.
+   *
+   * The server keeps the latest 4,096 in at most 1 MiB of memory, and forgets them when it stops: `history_start_time` says
+   * since when none is missing. The server's audit trail has the older ones. A pause that ends while the pages are read is
+   * on none of the later ones, so each pause is listed at most once.
+   *
+   * Errors: INVALID_FIELD, LIMIT_EXCEEDED.
+   *
+   * @generated from rpc pausewatch.v1.ElicitationService.ListPauses
+   */
+  listPauses: {
+    methodKind: "unary";
+    input: typeof ListPausesRequestSchema;
+    output: typeof ListPausesResponseSchema;
   },
   /**
    * Streams the state of threads: a snapshot, then every later state.
