@@ -16,7 +16,8 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         _ => return Err(EXPECTED.into()),
     };
     let number: f64 = number.parse().map_err(|_| EXPECTED)?;
-    Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())
+    let why = if number < 0.0 { "it is negative" } else { "it is too long" };
+    Duration::try_from_secs_f64(number * factor).map_err(|_| format!("{why}; {EXPECTED}"))
 }
 
 /// Parses the length of a lease: 1 s to 24 h.
@@ -71,6 +72,9 @@ mod tests {
         }
         for bad in ["", "s", "-1s", "1w", "1 s", "inf", "NaN", "1e400", "1s1"] {
             assert!(parse(bad).is_err(), "{bad}");
+        }
+        for (text, why) in [("-1s", "it is negative; "), ("999999999999999999999d", "it is too long; ")] {
+            assert!(parse(text).is_err_and(|error| error.starts_with(why)), "{text}");
         }
     }
 

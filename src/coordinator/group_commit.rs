@@ -9,7 +9,7 @@
 //! - C2: the engine is locked from the taking of a batch to the handing out of its results, and who commits on the
 //!   runtime first hands out what the thread has left: so of one thread, revisions reach the hub in their order.
 //!
-//! Locks are taken in the order engine, inbox or outbox.
+//! Locks are taken in the order engine, queue or outbox.
 use super::engine::{Call, Engine, Fatal, Outcome, STOPPING};
 use super::nap::{LONGEST_NAP, nap};
 use super::slow_disk::SlowDiskDetector;
@@ -39,11 +39,11 @@ pub(super) struct Group {
 struct Shared {
     /// `None`: the store is closed.
     engine: Mutex<Option<Engine>>,
-    inbox: Mutex<RequestQueue>,
+    queue: Mutex<RequestQueue>,
     /// The thread has something to do.
     go: Condvar,
     outbox: Mutex<Results>,
-    /// There are calls in the inbox or results in the outbox.
+    /// There are calls in the queue or results in the outbox.
     filled: Notify,
     hub: Arc<Hub>,
     clock: Arc<dyn Clock>,
@@ -84,7 +84,7 @@ impl Group {
         let shared = Arc::new(Shared {
             next_due: AtomicI64::new(engine.next_due()),
             engine: Mutex::new(Some(engine)),
-            inbox: Mutex::default(),
+            queue: Mutex::default(),
             go: Condvar::new(),
             outbox: Mutex::default(),
             filled: Notify::new(),
@@ -104,15 +104,15 @@ impl Group {
     pub(super) async fn call(&self, mut call: Call) -> Result<Answer, Refusal> {
         let (caller, outcome) = oneshot::channel();
         {
-            let mut inbox = self.shared.inbox();
-            if inbox.calls.len() >= MAX_WAITING {
+            let mut queue = self.shared.queue();
+            if queue.calls.len() >= MAX_WAITING {
                 return Err(Refusal::StoreUnavailable { why: "too many calls wait for its disk" });
             }
             // Under the lock, so that they come in the order of these.
             call.came = self.shared.clock.boot();
-            inbox.calls.push(call);
-            inbox.callers.push(caller);
-            if inbox.calls.len() == 1 {
+            queue.calls.push(call);
+            queue.callers.push(caller);
+            if queue.calls.len() == 1 {
                 self.shared.filled.notify_one();
             }
         }
@@ -123,7 +123,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.task.abort();
-        self.shared.inbox().stopping = true;
+        self.shared.queue().stopping = true;
         self.shared.go.notify_one();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -133,8 +133,8 @@ impl Drop for Group {
 }
 
 impl Shared {
-    fn inbox(&self) -> MutexGuard<'_, RequestQueue> {
-        self.inbox.lock().expect("nothing panics while it holds the inbox")
+    fn queue(&self) -> MutexGuard<'_, RequestQueue> {
+        self.queue.lock().expect("nothing panics while it holds the queue")
     }
 
     /// When the engine has something to do without a call. Asked anew, since a sleep of the machine makes it sooner; unless
@@ -171,11 +171,11 @@ impl Shared {
     }
 
     fn take_batch(&self) -> (Vec<Call>, Vec<Caller>) {
-        let mut inbox = self.inbox();
-        if inbox.calls.len() <= MAX_BATCH {
-            return (std::mem::take(&mut inbox.calls), std::mem::take(&mut inbox.callers));
+        let mut queue = self.queue();
+        if queue.calls.len() <= MAX_BATCH {
+            return (std::mem::take(&mut queue.calls), std::mem::take(&mut queue.callers));
         }
-        (inbox.calls.drain(..MAX_BATCH).collect(), inbox.callers.drain(..MAX_BATCH).collect())
+        (queue.calls.drain(..MAX_BATCH).collect(), queue.callers.drain(..MAX_BATCH).collect())
     }
 
     /// Publishes, then answers.
@@ -202,13 +202,13 @@ impl Shared {
         self.stall_detector.beat(self.clock.boot());
         self.hand_out_what_is_left();
         let nap = nap(self.next_due(), &*self.clock);
-        if self.inbox().calls.is_empty() && !nap.is_zero() {
+        if self.queue().calls.is_empty() && !nap.is_zero() {
             return Next::Nap(nap);
         }
         let may_wait = |engine: &Option<Engine>| engine.as_ref().is_some_and(Engine::may_wait);
         let free = (!self.is_slow()).then(|| self.engine.try_lock().ok()).flatten();
         let Some(mut engine) = free.filter(|engine| !may_wait(engine)) else {
-            self.inbox().go = true;
+            self.queue().go = true;
             self.go.notify_one();
             return Next::Thread;
         };
@@ -223,14 +223,14 @@ impl Shared {
     fn commit_when_slow(&self) {
         let _guard = AbortOnPanic;
         loop {
-            let mut inbox = self.inbox();
-            while !inbox.go && !inbox.stopping {
-                inbox = self.go.wait(inbox).expect("nothing panics while it holds the inbox");
+            let mut queue = self.queue();
+            while !queue.go && !queue.stopping {
+                queue = self.go.wait(queue).expect("nothing panics while it holds the queue");
             }
-            if inbox.stopping && inbox.calls.is_empty() {
+            if queue.stopping && queue.calls.is_empty() {
                 return;
             }
-            drop(inbox);
+            drop(queue);
             let mut engine = self.engine.lock().expect("a panic ends the process");
             let Some(mut results) = self.commit(&mut engine) else { return };
             {
@@ -239,8 +239,8 @@ impl Shared {
                 outbox.outcomes.append(&mut results.outcomes);
                 outbox.callers.append(&mut results.callers);
                 self.hub.safe_time().wait();
-                let mut inbox = self.inbox();
-                inbox.go = !inbox.calls.is_empty() && self.is_slow();
+                let mut queue = self.queue();
+                queue.go = !queue.calls.is_empty() && self.is_slow();
             }
             drop(engine);
             self.filled.notify_one();

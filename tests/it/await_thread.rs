@@ -185,6 +185,30 @@ async fn g1_pauses_within_a_gap_are_credited_by_their_sum() {
     command.assert_charged(80);
 }
 
+/// Without what its own thread was paused for before the first wait, that would be charged.
+#[tokio::test(start_paused = true)]
+async fn g3_a_pause_within_a_gap_is_credited_from_before_the_first_wait() {
+    let fake = Fake::start();
+    let command = Command::start(&fake, 1_000).await;
+    command.until(10).await;
+    fake.cut();
+    command.until(12).await;
+    fake.pause("t");
+    command.until(38).await;
+    let _awaited = command.registered.await_thread("child").unwrap();
+    command.until(39).await;
+    fake.resume("t");
+    fake.mend();
+    command.until(60).await;
+    command.assert_charged(60 - 27);
+    // Exact again.
+    fake.pause("child");
+    command.until(65).await;
+    fake.pause("t");
+    command.until(70).await;
+    command.assert_charged(60 - 27);
+}
+
 #[tokio::test(start_paused = true)]
 async fn g2_children_that_were_paused_when_the_link_broke_do_not_freeze_for_ever() {
     let fake = Fake::start();

@@ -43,10 +43,10 @@ fn thread_comes_from_our_variable_then_from_those_of_agents() {
 /// Runs a script in a network of its own, where port 7420 is free.
 fn alone(script: &str) -> Option<Ended> {
     let in_network = |script: &str| {
-        let mut command = Command::new("unshare");
+        let mut command = Command::new("sh");
         let directory = tempfile::tempdir().unwrap();
-        command.args(["--map-root-user", "--net", "--pid", "--fork", "--kill-child", "sh", "-euc"]);
-        command.arg(format!("ip link set lo up\n{script}")).current_dir(directory.path());
+        let unshare = "exec unshare --map-root-user --net --pid --fork --kill-child sh -euc \"$1\"";
+        command.args(["-c", unshare, "sh", &format!("ip link set lo up\n{script}")]).current_dir(directory.path());
         let clean = program();
         let removed = clean.get_envs().filter(|(_, value)| value.is_none()).map(|(name, _)| name);
         removed.for_each(|name| _ = command.env_remove(name));
@@ -74,6 +74,7 @@ fn g1_run_with_a_thread_follows_the_coordinator_at_the_default_address() {
         echo unnamed $(env -u CODEX_THREAD_ID "$PAUSEWATCH" run 60 sh -c "$show" 2>&1)
         echo server $("$PAUSEWATCH" exec-server -v </dev/null 2>&1)
         echo server, private $("$PAUSEWATCH" exec-server -v --private </dev/null 2>&1)
+        echo also $(env -u CODEX_THREAD_ID "$PAUSEWATCH" run --also t 60 sh -c "$show" 2>&1)
         "$PAUSEWATCH" hold sh -c 'sleep 1; echo released' >released &
         until "$PAUSEWATCH" list | grep -q '^t '; do sleep .02; done
         # Killed with 124 if the pause is not followed: it outlasts the limit.
@@ -95,7 +96,9 @@ fn g1_run_with_a_thread_follows_the_coordinator_at_the_default_address() {
         "server pausewatch exec-server: thread \"t\" from CODEX_THREAD_ID, coordinator at 127.0.0.1:7420"
     );
     assert!(lines[5].ends_with("from CODEX_THREAD_ID, a private coordinator"), "{ended:?}");
-    assert_eq!(lines[6], "followed");
+    // The thread of COMMAND is a new one; the one that it waits for is not.
+    assert!(lines[6].starts_with("also 127.0.0.1:7420 "), "{ended:?}");
+    assert_eq!(lines[7], "followed");
 }
 
 #[test]

@@ -4,8 +4,8 @@
 //!
 //! 1. Options end at DURATION, the first argument that is not an option; arguments after COMMAND belong to it, also
 //!    `--help`. One `--` may stand before DURATION and one before COMMAND.
-//! 2. The command starts before the coordinator is connected, and its time counts from its start. Only with a thread and
-//!    no configured address is a coordinator looked for first (`default_coordinator.rs`).
+//! 2. The command starts before the coordinator is connected, and its time counts from its start. Only with a thread (its own,
+//!    or of `--also`) and no configured address is a coordinator looked for first (`default_coordinator.rs`).
 //! 3. The environment of the command names its thread and coordinator. A `run` within a `run` uses both, so a pause of the
 //!    inner command pauses the outer one too. The command's token opens its thread only, unless there is no key to sign one:
 //!    then it gets our own token.
@@ -211,7 +211,8 @@ impl Plan {
     }
 
     async fn coordinator(&mut self) -> Result<Option<Coordinator>, ConfigError> {
-        let named = self.thread_ids.first().filter(|_| self.thread_source.is_some());
+        // A thread that COMMAND waits for is named too, even if that of COMMAND is a new one.
+        let named = self.thread_ids.get(usize::from(self.thread_source.is_none()));
         default_coordinator::choose("run", &mut self.settings, named.map(String::as_str), self.private).await;
         if self.settings.address.is_some() {
             return Coordinator::configured(self.settings.clone(), self.token.clone()).map(Some);

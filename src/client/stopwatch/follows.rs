@@ -1,7 +1,8 @@
 //! The threads whose pauses stop one stopwatch: its own, and those that it awaits.
 //!
 //! 1. Without awaited threads, the paused time is that of its own thread.
-//! 2. With the first awaited thread it becomes the union of all ([`PausedUnion`]), from zero at that moment, and stays that.
+//! 2. With the first awaited thread it becomes the union of all ([`PausedUnion`]), and stays that. It begins with what the own
+//!    thread has been paused for since it was joined, which a state that arrives later may correct.
 //! 3. A thread that is awaited several times stays until the last of them ends.
 use super::{meter::Meter, paused_time::JoinBaseline, paused_union::PausedUnion, thread::ThreadClock};
 use std::{sync::Arc, time::Duration};
@@ -9,10 +10,9 @@ use tokio::time::Instant;
 
 #[derive(Debug)]
 pub(super) struct Follows {
-    own: Arc<ThreadClock>,
-    joined: Instant,
-    /// Set by the thread's next state; `None`: the meter has it already.
-    join_baseline: Option<JoinBaseline>,
+    own: Member,
+    /// Whether the thread's first state since it was joined has come, and the meter has it.
+    has_baseline: bool,
     awaited: Option<Awaited>,
 }
 
@@ -23,12 +23,12 @@ struct Awaited {
     members: Vec<Member>,
 }
 
-/// A thread in the union.
-#[derive(Debug)]
+/// A thread, since the stopwatch joined it.
+#[derive(Clone, Debug)]
 struct Member {
     clock: Arc<ThreadClock>,
     joined: Instant,
-    /// The paused time that was assumed when it joined, and what the next state makes of it.
+    /// The paused time that was assumed then, and what the next state makes of it.
     assumed: Duration,
     join_baseline: JoinBaseline,
     /// Its paused time since it joined, when the window of the union began.
@@ -41,6 +41,11 @@ impl Member {
     fn join(clock: Arc<ThreadClock>, now: Instant) -> Self {
         let (assumed, join_baseline) = clock.join(now);
         Self { clock, joined: now, assumed, join_baseline, at_window: Duration::ZERO, count: 1 }
+    }
+
+    /// With a window that begins now.
+    fn marked(&self, now: Instant) -> Self {
+        Self { at_window: self.paused_time(now), ..self.clone() }
     }
 
     /// The paused time since it joined. The difference to what was assumed then may be older than the join, so at most the
@@ -62,15 +67,18 @@ impl Awaited {
     fn end_window(&mut self, now: Instant) {
         if self.union.end_window(now.into_std(), self.members.iter().map(|member| member.growth(now))) {
             for member in &mut self.members {
-                member.at_window = member.paused_time(now);
+                *member = member.marked(now);
             }
         }
     }
 }
 
 impl Follows {
-    pub(super) fn new(own: Arc<ThreadClock>, now: Instant, join_baseline: JoinBaseline) -> Self {
-        Self { own, joined: now, join_baseline: Some(join_baseline), awaited: None }
+    /// Joins the thread. Returns its paused time as well, as far as is known.
+    pub(super) fn new(own: Arc<ThreadClock>, now: Instant) -> (Self, Duration) {
+        let own = Member::join(own, now);
+        let assumed = own.assumed;
+        (Self { own, has_baseline: false, awaited: None }, assumed)
     }
 
     /// The time and the paused time; gives the meter its baseline if that has arrived.
@@ -80,23 +88,24 @@ impl Follows {
             let growths = awaited.members.iter().map(|member| member.growth(now));
             return (now, awaited.union.total(now.into_std(), growths));
         }
-        let paused_time = self.own.paused_time(now);
+        let paused_time = self.own.clock.paused_time(now);
         // In this order: if there is no baseline yet, `paused_time` is from before the state that sets it.
-        let Some(&(at, at_baseline)) = self.join_baseline.as_ref().and_then(|baseline| baseline.get()) else {
+        let Some(&(at, at_baseline)) = self.own.join_baseline.get().filter(|_| !self.has_baseline) else {
             return (now, paused_time);
         };
-        self.join_baseline = None;
+        self.has_baseline = true;
         meter.set_baseline(at, at_baseline);
         let now = Instant::now();
-        (now, self.own.paused_time(now))
+        (now, self.own.clock.paused_time(now))
     }
 
     /// Awaits a thread from `now` on, when the paused time is `paused_time`.
     pub(super) fn add(&mut self, clock: &Arc<ThreadClock>, meter: &mut Meter, now: Instant, paused_time: Duration) {
         let awaited = self.awaited.get_or_insert_with(|| {
-            meter.follow(now.into_std(), paused_time, Duration::ZERO);
-            let own = Member::join(self.own.clone(), now);
-            Awaited { union: PausedUnion::new(now.into_std()), members: vec![own] }
+            let own = self.own.marked(now);
+            meter.follow(now.into_std(), paused_time, own.at_window);
+            let union = PausedUnion::with(own.joined.into_std(), now.into_std(), own.at_window);
+            Awaited { union, members: vec![own] }
         });
         match awaited.members.iter_mut().skip(1).find(|member| Arc::ptr_eq(&member.clock, clock)) {
             Some(member) => member.count += 1,
@@ -130,7 +139,7 @@ impl Follows {
 
     /// The threads, and when each of them joined.
     pub(super) fn all(&self) -> Vec<(Arc<ThreadClock>, Instant)> {
-        let own = (self.own.clone(), self.joined);
+        let own = (self.own.clock.clone(), self.own.joined);
         let awaited = self.awaited.iter().flat_map(|awaited| awaited.members.iter().skip(1));
         [own].into_iter().chain(awaited.map(|member| (member.clock.clone(), member.joined))).collect()
     }
@@ -140,7 +149,7 @@ impl Follows {
     pub(super) fn pause(&self, now: Instant) -> (bool, Option<Instant>, Arc<ThreadClock>) {
         let awaited = self.awaited.iter().flat_map(|awaited| awaited.members.iter().skip(1));
         let mut unconfirmed = None;
-        for clock in [&self.own].into_iter().chain(awaited.map(|member| &member.clock)) {
+        for clock in [&self.own.clock].into_iter().chain(awaited.map(|member| &member.clock)) {
             match clock.pause(now) {
                 (true, valid_until) => return (true, valid_until, clock.clone()),
                 (false, Some(valid_until)) => _ = unconfirmed.get_or_insert((valid_until, clock)),
@@ -149,7 +158,7 @@ impl Follows {
         }
         match unconfirmed {
             Some((valid_until, clock)) => (false, Some(valid_until), clock.clone()),
-            None => (false, None, self.own.clone()),
+            None => (false, None, self.own.clock.clone()),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct Meter {
     limit: Option<Duration>,
-    /// Charged up to `mark`, when the thread's paused time was `paid_at_mark`.
+    /// Charged up to `mark`, when the thread's paused time was `paused_at_mark`.
     charged: Duration,
     mark: Instant,
     paused_at_mark: Duration,

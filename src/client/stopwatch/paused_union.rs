@@ -21,8 +21,9 @@ pub(super) struct PausedUnion {
 }
 
 impl PausedUnion {
-    pub(super) fn new(now: Instant) -> Self {
-        Self { started: now, window: (now, Duration::ZERO) }
+    /// With a window that begins `now`, when its only thread has been paused for so long since it `started`.
+    pub(super) fn with(started: Instant, now: Instant, paused_time: Duration) -> Self {
+        Self { started, window: (now, paused_time) }
     }
 
     /// The union at `now`, if the threads have been paused for so much more since the window began.
@@ -63,7 +64,7 @@ mod tests {
     #[test]
     fn time_counts_once_however_many_threads_are_paused() {
         let start = Instant::now();
-        let mut union = PausedUnion::new(start);
+        let mut union = PausedUnion::with(start, start, s(0));
         // One is paused from 0 to 10, another one from 5 to 15, a third one never.
         for (at, growths, expected) in
             [(5, [5, 0, 0], 5), (10, [5, 5, 0], 10), (15, [0, 5, 0], 15), (20, [0, 0, 0], 15)]
@@ -77,7 +78,7 @@ mod tests {
     #[test]
     fn within_a_gap_the_sum_counts_up_to_its_length() {
         let start = Instant::now();
-        let mut union = PausedUnion::new(start);
+        let mut union = PausedUnion::with(start, start, s(0));
         union.end_window(start + s(100), [s(0), s(0)].into_iter());
         // 60 s without a connection: paused for 20 s and for 30 s, perhaps one after the other.
         assert_eq!(total(&union, start + s(160), &[20, 30]), s(50));
@@ -87,7 +88,7 @@ mod tests {
     #[test]
     fn g1_what_arrives_late_counts_beside_what_is_known() {
         let start = Instant::now();
-        let mut union = PausedUnion::new(start);
+        let mut union = PausedUnion::with(start, start, s(0));
         union.end_window(start + s(10), [s(0), s(0)].into_iter());
         // The second one was paused for 4 s before the window, which is learned now.
         assert_eq!(total(&union, start + s(11), &[0, 5]), s(5));

@@ -281,9 +281,9 @@ impl Stopwatch {
     pub(super) fn follow(&self, clock: Arc<ThreadClock>) -> u64 {
         let mut state = self.state();
         let (now, old) = state.now();
-        let (new, join_baseline) = clock.join(now);
+        let (follows, new) = Follows::new(clock, now);
         state.meter.follow(now.into_std(), old, new);
-        state.follows = Some(Follows::new(clock, now, join_baseline));
+        state.follows = Some(follows);
         state.registrations += 1;
         let registration = state.registrations;
         drop(state);

@@ -55,7 +55,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     pool: Pool,
-    base: Option<Database>,
+    database: Option<Database>,
     writer_waits: bool,
     out_of_space: bool,
     /// There may be space again.
@@ -88,7 +88,7 @@ impl Shared {
 
 impl Checkpoints {
     pub(super) fn start(
-        base: Database,
+        database: Database,
         pool: Pool,
         disk: Arc<dyn Disk>,
         health: Arc<Health>,
@@ -98,7 +98,7 @@ impl Checkpoints {
         {
             let mut state = shared.lock();
             state.pool = pool;
-            state.base = Some(base);
+            state.database = Some(database);
         }
         let thread =
             Checkpointer { shared: shared.clone(), disk: disk.clone(), health: health.clone(), name: name.to_owned() };
@@ -108,8 +108,8 @@ impl Checkpoints {
     }
 
     /// Reads everything that the database has.
-    pub(super) fn read(&self, stamper: RowCodec, name: &str) -> Result<Contents, OpenError> {
-        self.shared.lock().base.as_ref().expect("nothing is written before all is read").read(stamper, name)
+    pub(super) fn read(&self, codec: RowCodec, name: &str) -> Result<Contents, OpenError> {
+        self.shared.lock().database.as_ref().expect("nothing is written before all is read").read(codec, name)
     }
 
     pub(super) fn viewer(&self) -> Viewer {
@@ -195,14 +195,14 @@ impl Viewer {
     pub(super) fn view(&self, name: &str) -> Result<View, OpenError> {
         let unusable = |why: &str| OpenError::Io(format!("{name}: {why}"));
         let busy = |state: &mut State| {
-            state.base.is_none() && !state.is_closed() && !state.out_of_space && self.0.broken.get().is_none()
+            state.database.is_none() && !state.is_closed() && !state.out_of_space && self.0.broken.get().is_none()
         };
         let waited = self.0.changed.wait_timeout_while(self.0.lock(), VIEW_WITHIN, busy);
         let (state, _) = waited.expect("nothing panics while it holds the pool");
-        match (&state.base, self.0.broken.get()) {
+        match (&state.database, self.0.broken.get()) {
             (_, Some(why)) => Err(unusable(why)),
             _ if state.is_closed() => Err(unusable("the store was closed")),
-            (Some(base), _) => base.view(name),
+            (Some(database), _) => database.view(name),
             _ if state.out_of_space => Err(unusable("the disk is full: make room, and try again")),
             _ => Err(unusable("the database has been busy for too long: try again")),
         }
@@ -237,17 +237,17 @@ impl Checkpointer {
             }
             let full: Vec<_> = state.pool.full.drain(..).collect();
             let finishing = state.finishing;
-            let base = state.base.take();
+            let database = state.database.take();
             state.retry = false;
             let nothing_left = finishing && full.is_empty();
             if state.abandoned || nothing_left {
                 drop(state);
-                drop(base);
+                drop(database);
                 return;
             }
             drop(state);
-            let (base, carried) =
-                caught(|| self.carry(base, &full)).unwrap_or_else(|panic| (None, Err(ApplyError::Broken(panic))));
+            let (database, carried) =
+                caught(|| self.carry(database, &full)).unwrap_or_else(|panic| (None, Err(ApplyError::Broken(panic))));
             let full = full.into_iter();
             // Files are cut before the lock is taken, for the sake of the writer.
             let (free, full): (Vec<_>, Vec<_>) = match carried {
@@ -255,7 +255,7 @@ impl Checkpointer {
                 Err(_) => (Vec::new(), full.collect()),
             };
             let mut state = self.shared.lock();
-            state.base = base;
+            state.database = database;
             state.pool.free.extend(free);
             full.into_iter().rev().for_each(|segment| state.pool.full.push_front(segment));
             state.out_of_space = matches!(carried, Err(ApplyError::NoSpace));
@@ -276,11 +276,11 @@ impl Checkpointer {
     }
 
     /// Transfers the files in one transaction. A database without space is closed: it must be reopened.
-    fn carry(&self, base: Option<Database>, full: &[Segment]) -> (Option<Database>, Result<(), ApplyError>) {
-        let base = match base {
-            Some(base) => base,
+    fn carry(&self, database: Option<Database>, full: &[Segment]) -> (Option<Database>, Result<(), ApplyError>) {
+        let database = match database {
+            Some(database) => database,
             None => match Database::open(&self.disk, &self.health, &self.name) {
-                Ok(base) => base,
+                Ok(database) => database,
                 Err(unopened) if unopened.no_space => return (None, Err(ApplyError::NoSpace)),
                 Err(unopened) => return (None, Err(ApplyError::Broken(unopened.error.to_string()))),
             },
@@ -290,15 +290,15 @@ impl Checkpointer {
             ReadError::Damaged(why) => ApplyError::Broken(why),
         };
         let payloads: Result<Vec<_>, _> =
-            full.iter().map(|segment| journal::payloads(segment, base.seed).map_err(damaged)).collect();
+            full.iter().map(|segment| journal::payloads(segment, database.seed).map_err(damaged)).collect();
         let done = payloads.and_then(|payloads| {
             let changes = journal::changes(payloads.iter().flatten().map(Vec::as_slice));
             let changes = changes.ok_or_else(|| ApplyError::Broken("the journal makes no sense".into()))?;
-            base.apply(&changes, full.last().map_or(0, |segment| segment.last))
+            database.apply(&changes, full.last().map_or(0, |segment| segment.last))
         });
         match done {
             Err(ApplyError::NoSpace) => (None, done),
-            done => (Some(base), done),
+            done => (Some(database), done),
         }
     }
 }

@@ -85,13 +85,13 @@ impl Database {
             // redb would make one of it.
             return Err(damaged(name, "the database is empty").into());
         }
-        let mut base = Self::on(file, disk, health, name)?;
-        base.read_format(name)?;
-        base.add_epoch().map_err(|error| match error {
+        let mut database = Self::on(file, disk, health, name)?;
+        database.read_format(name)?;
+        database.add_epoch().map_err(|error| match error {
             redb::Error::Io(error) => io(error),
             error => damaged(name, &error).into(),
         })?;
-        Ok(base)
+        Ok(database)
     }
 
     /// Makes a database, which is there whole or not at all. Its journal comes first: so where there is a database, a
@@ -105,12 +105,12 @@ impl Database {
         if !segments::are_blank(&**disk).map_err(failed)? {
             return Err(damaged(name, "there is a journal, and the database is gone").into());
         }
-        let mut base = Self::on(disk.draft().map_err(failed)?, disk, health, name)?;
-        base.write_format().map_err(|error| match error {
+        let mut database = Self::on(disk.draft().map_err(failed)?, disk, health, name)?;
+        database.write_format().map_err(|error| match error {
             redb::Error::Io(error) => failed(error),
             error => failed(io::Error::other(error)),
         })?;
-        drop(base);
+        drop(database);
         disk.adopt_draft().map_err(failed)
     }
 
@@ -232,20 +232,20 @@ impl Database {
     }
 
     /// Reads everything.
-    pub(super) fn read(&self, stamper: RowCodec, name: &str) -> Result<Contents, OpenError> {
-        let read = caught(|| self.read_rows(stamper).map_err(|error| damaged(name, &*error)));
+    pub(super) fn read(&self, codec: RowCodec, name: &str) -> Result<Contents, OpenError> {
+        let read = caught(|| self.read_rows(codec).map_err(|error| damaged(name, &*error)));
         read.unwrap_or_else(|panic| Err(damaged(name, &panic)))
     }
 
-    fn read_rows(&self, stamper: RowCodec) -> Result<Contents, Box<dyn Error>> {
+    fn read_rows(&self, codec: RowCodec) -> Result<Contents, Box<dyn Error>> {
         let transaction = self.database.begin_read()?;
         let threads = transaction.open_table(THREADS)?;
         let mut records = Vec::with_capacity(usize::try_from(threads.len()?)?);
         for row in threads.iter()? {
             let (thread, value) = row?;
             let thread = ThreadId::parse("thread", thread.value())?;
-            let mut record = Record::new(thread, 0, stamper.now);
-            record.header = stamper.header(&ThreadRow::decode(value.value())?);
+            let mut record = Record::new(thread, 0, codec.now);
+            record.header = codec.header(&ThreadRow::decode(value.value())?);
             records.push(record);
         }
         // They came in the order of their ids.
@@ -258,14 +258,14 @@ impl Database {
             next_row = next_row.max(number.value() + 1);
             let stored = ElicitationRow::decode(value.value())?;
             let place = place(&records, &stored.thread).ok_or("an elicitation of no thread")?;
-            records[place].open.push(stamper.open(number.value(), stored).ok_or("an elicitation makes no sense")?);
+            records[place].open.push(codec.open(number.value(), stored).ok_or("an elicitation makes no sense")?);
         }
         for row in transaction.open_table(MEMORY)?.iter()? {
             let (number, value) = row?;
             next_row = next_row.max(number.value() + 1);
             let stored = MemoryRow::decode(value.value())?;
             let place = place(&records, &stored.thread).ok_or("a memory of no thread")?;
-            match stamper.remembered(number.value(), stored).ok_or("a memory makes no sense")? {
+            match codec.remembered(number.value(), stored).ok_or("a memory makes no sense")? {
                 Remembered::Closing(closing) => records[place].memory.push_closing(closing),
                 Remembered::Request(request) => records[place].memory.push_request(request),
             }

@@ -91,13 +91,13 @@ impl Embedded {
 
     fn on_disk(disk: Arc<dyn Disk>, health: Arc<Health>, name: &str, boot_id: u64) -> Result<Self, OpenError> {
         health.full.store(disk.restore_reserve().is_err() || disk.is_low(), Relaxed);
-        let base = Database::open(&disk, &health, name).map_err(|unopened| unopened.error)?;
-        let found = journal::read(&*disk, base.seed, base.applied);
+        let database = Database::open(&disk, &health, name).map_err(|unopened| unopened.error)?;
+        let found = journal::read(&*disk, database.seed, database.applied);
         let (payloads, last) = found.map_err(|error| error.into_open_error(name))?;
-        if last > base.applied {
+        if last > database.applied {
             let changes = journal::changes(payloads.iter().map(Vec::as_slice));
             let changes = changes.ok_or_else(|| damaged(name, "the journal makes no sense"))?;
-            let applied = caught(|| base.apply(&changes, last));
+            let applied = caught(|| database.apply(&changes, last));
             applied.unwrap_or_else(|panic| Err(database::ApplyError::Broken(panic))).map_err(|error| match error {
                 database::ApplyError::NoSpace => {
                     OpenError::Io(format!("open {name}: no space left to take up the journal"))
@@ -108,9 +108,9 @@ impl Embedded {
         let pool = segments::take(&*disk);
         let mut pool = pool.map_err(|error| OpenError::Io(format!("open the journal in {name}: {error}")))?;
         let active = pool.free.pop().expect("a journal has files");
-        let (seed, durable) = (base.seed, Arc::new(AtomicU64::new(last)));
+        let (seed, durable) = (database.seed, Arc::new(AtomicU64::new(last)));
         let journal = Some(Journal::new(active, seed, last));
-        let checkpoints = Checkpoints::start(base, pool, disk.clone(), health.clone(), name)?;
+        let checkpoints = Checkpoints::start(database, pool, disk.clone(), health.clone(), name)?;
         let (name, payload) = (name.to_owned(), Vec::new());
         let viewer = checkpoints.viewer();
         let snapshots = Snapshots { viewer, disk: disk.clone(), durable, seed, name: name.clone() };

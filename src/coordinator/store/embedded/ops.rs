@@ -25,24 +25,22 @@ pub(super) type Changes<'a> = BTreeMap<(Table, &'a [u8]), Option<&'a [u8]>>;
 /// Appends `batch` to `out`.
 pub(super) fn encode(batch: &[Write<'_>], boot_id: u64, out: &mut Vec<u8>) {
     // Moments are only written here, never put on another clock: what `now` is does not matter.
-    let stamper = RowCodec { boot_id, now: Timestamp { boot: 0, wall: 0 } };
+    let codec = RowCodec { boot_id, now: Timestamp { boot: 0, wall: 0 } };
     for write in batch {
         match *write {
             Write::PutThread(thread, header) => {
-                put(Table::Threads, thread.as_str().as_bytes(), out, |out| stamper.put_thread(header, out));
+                put(Table::Threads, thread.as_str().as_bytes(), out, |out| codec.put_thread(header, out));
             }
             Write::DeleteThread(thread) => key(out, Table::Threads, false, thread.as_str().as_bytes()),
             Write::PutElicitation(thread, open) => {
-                put(Table::Elicitations, &open.row.to_be_bytes(), out, |out| {
-                    stamper.put_elicitation(thread, open, out)
-                });
+                put(Table::Elicitations, &open.row.to_be_bytes(), out, |out| codec.put_elicitation(thread, open, out));
             }
             Write::DeleteElicitation(row) => key(out, Table::Elicitations, false, &row.to_be_bytes()),
             Write::PutClosing(thread, closing) => {
-                put(Table::Memory, &closing.row.to_be_bytes(), out, |out| stamper.put_closing(thread, closing, out));
+                put(Table::Memory, &closing.row.to_be_bytes(), out, |out| codec.put_closing(thread, closing, out));
             }
             Write::PutRequest(thread, request) => {
-                put(Table::Memory, &request.row.to_be_bytes(), out, |out| stamper.put_request(thread, request, out));
+                put(Table::Memory, &request.row.to_be_bytes(), out, |out| codec.put_request(thread, request, out));
             }
             Write::DeleteMemory(row) => key(out, Table::Memory, false, &row.to_be_bytes()),
             Write::PutFloor(floor) => {

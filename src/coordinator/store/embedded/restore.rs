@@ -113,15 +113,15 @@ pub fn restore(
 }
 
 /// Makes a store of `changes`, and reads it as a server would.
-fn make(staging: &Path, changes: &Changes<'_>, stamper: RowCodec, name: &str) -> Result<(), OpenError> {
+fn make(staging: &Path, changes: &Changes<'_>, codec: RowCodec, name: &str) -> Result<(), OpenError> {
     let disk: Arc<dyn Disk> = Arc::new(Directory::new(staging));
-    let base = Database::open(&disk, &Arc::<Health>::default(), name).map_err(|unopened| unopened.error)?;
-    base.apply(changes, 0).map_err(|error| match error {
+    let database = Database::open(&disk, &Arc::<Health>::default(), name).map_err(|unopened| unopened.error)?;
+    database.apply(changes, 0).map_err(|error| match error {
         super::database::ApplyError::NoSpace => OpenError::Io(format!("restore to {name}: no space left")),
         super::database::ApplyError::Broken(why) => damaged(name, &why),
     })?;
-    base.read(stamper, name)?;
-    drop(base);
+    database.read(codec, name)?;
+    drop(database);
     Ok(())
 }
 

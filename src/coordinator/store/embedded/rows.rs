@@ -256,7 +256,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp { boot: 5_000_000_000, wall: 1_800_000_000_000_000_000 };
 
-    fn stamper() -> RowCodec {
+    fn codec() -> RowCodec {
         RowCodec { boot_id: 7, now: NOW }
     }
 
@@ -270,8 +270,8 @@ mod tests {
             let pause = Pause { accrued: Duration::from_nanos(9), since };
             let header = Header { revision: 1 << 40, pause, changed: NOW };
             let mut row = Vec::new();
-            stamper().put_thread(&header, &mut row);
-            assert_eq!(stamper().header(&ThreadRow::decode(&row[..]).unwrap()), header);
+            codec().put_thread(&header, &mut row);
+            assert_eq!(codec().header(&ThreadRow::decode(&row[..]).unwrap()), header);
         }
     }
 
@@ -281,11 +281,11 @@ mod tests {
         for lease in [None, Some((Duration::from_secs(30), NOW))] {
             let open = Open { elicitation: Arc::new(elicitation_copy(&elicitation)), lease, anonymous: true, row: 8 };
             let mut row = Vec::new();
-            stamper().put_elicitation(&thread(), &open, &mut row);
+            codec().put_elicitation(&thread(), &open, &mut row);
             let stored = ElicitationRow::decode(&row[..]).unwrap();
             assert_eq!(stored.thread, "thread/ä");
             let renewed = lease.map(|(length, _)| (length, NOW.after(length)));
-            assert_eq!(stamper().open(8, stored), Some(Open { lease: renewed, ..open }));
+            assert_eq!(codec().open(8, stored), Some(Open { lease: renewed, ..open }));
         }
     }
 
@@ -298,8 +298,8 @@ mod tests {
         for how in [Closing::Released, Closing::Expired, Closing::Capped] {
             let closing = RememberedClosing { id: ElicitationId(1), how, at: NOW, row: 4 };
             let mut row = Vec::new();
-            stamper().put_closing(&thread(), &closing, &mut row);
-            let read = stamper().remembered(4, MemoryRow::decode(&row[..]).unwrap());
+            codec().put_closing(&thread(), &closing, &mut row);
+            let read = codec().remembered(4, MemoryRow::decode(&row[..]).unwrap());
             assert!(matches!(read, Some(Remembered::Closing(read)) if read == closing));
         }
         let opened = Some((ElicitationId(2), Some(NOW.after(Duration::from_secs(9)))));
@@ -307,8 +307,8 @@ mod tests {
             let answer = RememberedAnswer { count: 1, revision: 2, opened };
             let request = RememberedRequest { rpc, request_id: "r".into(), fingerprint: 5, answer, at: NOW, row: 6 };
             let mut row = Vec::new();
-            stamper().put_request(&thread(), &request, &mut row);
-            let read = stamper().remembered(6, MemoryRow::decode(&row[..]).unwrap());
+            codec().put_request(&thread(), &request, &mut row);
+            let read = codec().remembered(6, MemoryRow::decode(&row[..]).unwrap());
             assert!(matches!(read, Some(Remembered::Request(read)) if read == request));
         }
     }
