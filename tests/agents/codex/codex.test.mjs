@@ -35,7 +35,7 @@ class Stage {
   static async prepare(t, { approvals = "never", sandbox = "danger-full-access" } = {}) {
     const stage = new Stage();
     t.after(() => stage.end());
-    stage.environment = { ...process.env, CODEX_HOME: stage.directory, PAUSEWATCH_ADDRESS: stage.address };
+    stage.environment = { ...process.env, CODEX_HOME: stage.directory, PAUSEWATCH_ADDRESS: stage.address, PROGRAM: program };
     delete stage.environment.PAUSEWATCH_THREAD_ID;
     const config = `
       model = "mock"
@@ -112,7 +112,7 @@ class Stage {
   asking(limitMs, then) {
     const waits = `[ -d ${this.directory} ] && [ ! -e ${this.#file("answered")} ]`;
     const question = `touch ${this.#file("asked")}; while ${waits}; do sleep 0.05; done`;
-    return `run ${limitMs} ${program} hold --thread-id "$CODEX_THREAD_ID" --reason "Push?" -- sh -c '${question}'; ${then}`;
+    return `run ${limitMs} "$PROGRAM" hold --thread-id "$CODEX_THREAD_ID" --reason "Push?" -- sh -c '${question}'; ${then}`;
   }
 
   #file(name) {
