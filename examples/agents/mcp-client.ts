@@ -8,6 +8,7 @@
  *
  * Exit codes: the command's; 124 when the call was timed out.
  */
+import { fileURLToPath } from "node:url";
 import { Client as McpClient } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { CallToolResultSchema } from "@modelcontextprotocol/sdk/types.js";
@@ -21,7 +22,7 @@ if (threadId === undefined) throw new Error("usage: mcp-client.js THREAD MILLISE
 
 const environment = Object.entries({ ...process.env, PAUSEWATCH_THREAD_ID: threadId });
 const env = Object.fromEntries(environment.filter((entry): entry is [string, string] => entry[1] !== undefined));
-const server = new URL("./mcp-server.js", import.meta.url).pathname;
+const server = fileURLToPath(new URL("./mcp-server.js", import.meta.url));
 const mcp = new McpClient({ name: "example", version: "1.0.0" });
 await mcp.connect(new StdioClientTransport({ command: process.execPath, args: [server], env }));
 

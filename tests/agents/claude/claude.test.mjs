@@ -57,8 +57,13 @@ async function converse({ work, env }, inputs, { allowed = ['Bash'], settings, d
   return Object.assign(model.results, { seconds: (performance.now() - started) / 1000 })
 }
 
+/** As the hook quotes its own path. */
+function quoted(path) {
+  return /^[\w/.+@%-]*$/.test(path) ? path : `'${path.replaceAll("'", String.raw`'\''`)}'`
+}
+
 /** A person who answers when the file `answer` is there, in a hold. `asked` is there while the person is asked. */
-const question = `${pausewatch} hold --reason 'Push?' -- sh -c 'touch asked; until [ -e answer ]; do sleep 0.1; done'`
+const question = `${quoted(pausewatch)} hold --reason 'Push?' -- sh -c 'touch asked; until [ -e answer ]; do sleep 0.1; done'`
 
 /** The processes that have the clocks of this home. */
 function clocksOf(home) {
@@ -192,7 +197,7 @@ test('permission rules see the command itself', async () => {
   const denied = await converse(here, [{ command: 'git --version' }], { settings: { permissions: { deny: ['Bash(git *)'] } } })
   assert.match(denied[0].text, /denied/)
   // The installed rule allows the clock alone.
-  const clock = `${pausewatch} hook claude clock 5s`
+  const clock = `${quoted(pausewatch)} hook claude clock 5s`
   const more = await converse(here, [{ command: `${clock}; ln -s a b` }, { command: `${clock} $(ln -s a b)` }], { allowed: [] })
   assert.deepEqual(more.map(result => result.isError), [true, true])
 })
@@ -201,7 +206,7 @@ test('a killed clock ends its command and leaves nothing paused', async () => {
   const here = place()
   const coordinator = await startCoordinator(here)
   try {
-    const command = `${question.replace('hold', 'hold --ttl 1s')}; echo never`
+    const command = `${question.replace(' hold ', ' hold --ttl 1s ')}; echo never`
     const results = await converse(here, [{ command, timeout: 600_000 }], {
       during: async () => {
         await until(() => existsSync(join(here.work, 'asked')))

@@ -35,7 +35,7 @@ class Stage {
   static async prepare(t, { approvals = "never", sandbox = "danger-full-access" } = {}) {
     const stage = new Stage();
     t.after(() => stage.end());
-    stage.environment = { ...process.env, CODEX_HOME: stage.directory, PAUSEWATCH_ADDRESS: stage.address };
+    stage.environment = { ...process.env, CODEX_HOME: stage.directory, PAUSEWATCH_ADDRESS: stage.address, PROGRAM: program };
     delete stage.environment.PAUSEWATCH_THREAD_ID;
     const config = `
       model = "mock"
@@ -112,7 +112,7 @@ class Stage {
   asking(limitMs, then) {
     const waits = `[ -d ${this.directory} ] && [ ! -e ${this.#file("answered")} ]`;
     const question = `touch ${this.#file("asked")}; while ${waits}; do sleep 0.05; done`;
-    return `run ${limitMs} ${program} hold --thread-id "$CODEX_THREAD_ID" --reason "Push?" -- sh -c '${question}'; ${then}`;
+    return `run ${limitMs} "$PROGRAM" hold --thread-id "$CODEX_THREAD_ID" --reason "Push?" -- sh -c '${question}'; ${then}`;
   }
 
   #file(name) {
@@ -150,14 +150,32 @@ class Stage {
   }
 }
 
-/** Starts a command that asks in a new thread, and returns when its question is what pauses the thread. */
-async function ask(stage, client, limitMs, then) {
+/** A new thread that the bridge follows, paused by the test: so it is known that the bridge is connected. */
+async function followedThread(stage, client) {
   const threadId = await client.startThread(stage.directory);
   const pause = (await stage.pausewatch("increment", "--ttl", "1h", "--thread-id", threadId)).trim();
   await client.countBecomes(threadId, 1);
+  return { threadId, resume: () => stage.pausewatch("decrement", "--thread-id", threadId, pause) };
+}
+
+/** Starts a command that needs an approval, and returns when Codex waits for it. */
+async function needApproval(stage, client) {
+  const { threadId, resume } = await followedThread(stage, client);
+  await resume();
+  await client.countBecomes(threadId, 0);
+  const asked = new Promise((request) => (client.onRequest = request));
+  await client.say(threadId, `escalate ${LONG_LIMIT_MS} echo finished`);
+  const { id } = await asked;
+  await client.countBecomes(threadId, 1);
+  return { threadId, id };
+}
+
+/** Starts a command that asks in a new thread, and returns when its question is what pauses the thread. */
+async function ask(stage, client, limitMs, then) {
+  const { threadId, resume } = await followedThread(stage, client);
   await client.say(threadId, stage.asking(limitMs, then));
   await stage.asked();
-  await stage.pausewatch("decrement", "--thread-id", threadId, pause);
+  await resume();
   return threadId;
 }
 
@@ -207,11 +225,7 @@ for (const how of ["wrapped", "beside"]) {
   test(`${how}: Codex's own approvals are published`, async (t) => {
     const stage = await Stage.prepare(t, { approvals: "on-request", sandbox: "workspace-write" });
     const client = await stage[how](["--publish"]);
-    const asked = new Promise((request) => (client.onRequest = request));
-    const threadId = await client.startThread(stage.directory);
-    await client.say(threadId, `escalate ${LONG_LIMIT_MS} echo finished`);
-    const { id } = await asked;
-    await client.countBecomes(threadId, 1);
+    const { threadId, id } = await needApproval(stage, client);
     assert.match(await stage.pausewatch("list"), new RegExp(`${threadId} .* codex +Codex waits for an approval`));
     client.answer(id, { decision: "accept" });
     await client.countBecomes(threadId, 0);
@@ -249,11 +263,7 @@ test("a bridge that is terminated or killed during a question leaves no thread f
 test("an app-server that is killed while it waits for an approval leaves nothing paused, and the bridge finds the next one", async (t) => {
   const stage = await Stage.prepare(t, { approvals: "on-request", sandbox: "workspace-write" });
   const client = await stage.beside(["--publish"]);
-  const asked = new Promise((request) => (client.onRequest = request));
-  const threadId = await client.startThread(stage.directory);
-  await client.say(threadId, `escalate ${LONG_LIMIT_MS} echo finished`);
-  await asked;
-  await client.countBecomes(threadId, 1);
+  const { threadId } = await needApproval(stage, client);
   await stage.killAppServer();
   const get = () => stage.pausewatch("get", "--thread-id", threadId);
   await until(async () => (await get()).includes("running"), "the end of what was published");
