@@ -38,6 +38,7 @@ mod quote;
 mod renew;
 pub(crate) mod run;
 mod run_child;
+mod screen;
 mod serve;
 mod stderr;
 mod store;
