@@ -23,7 +23,7 @@ const TICK: Duration = Duration::from_secs(1);
 const LIST_INTERVAL: Duration = Duration::from_secs(3);
 const NEW_THREAD_DELAY: Duration = Duration::from_millis(250);
 /// How long a table without a terminal waits for the watchers of its threads.
-const WATCHERS_PATIENCE: Duration = Duration::from_secs(1);
+const WATCHERS_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn follow(output: Output, client: Client, settings: &Settings) -> Result<(), Failure> {
     let address = settings.address.clone().unwrap_or_default().to_string();
