@@ -8,6 +8,7 @@ use crate::escape::escaped_json;
 use crate::proto;
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
+use serde::Serialize;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
@@ -43,6 +44,15 @@ impl Output {
         print(text.as_bytes())
     }
 
+    /// Prints a value that is no message of the proto, as JSON or as the result of `text`.
+    pub(crate) fn show_value<V: Serialize>(self, value: &V, text: impl FnOnce(&V) -> String) -> Result<(), Failure> {
+        let text = match self.output {
+            Form::Json => escaped_json(&serde_json::to_string_pretty(value).map_err(not_json)?).into_owned() + "\n",
+            Form::Text => text(value),
+        };
+        print(text.as_bytes())
+    }
+
     /// A formatter for messages of one type, if JSON is selected.
     pub(crate) fn json(self, message_name: &str) -> Option<Json> {
         if self.output != Form::Json {
@@ -73,9 +83,13 @@ impl Json {
         let message = message.expect("the name is that of the message's own type");
         match to_json(&message) {
             Ok(json) => Ok(escaped_json(&json).into_owned() + "\n"),
-            Err(error) => Err(Failure::System("format the response as JSON".into(), error.into())),
+            Err(error) => Err(not_json(error)),
         }
     }
+}
+
+fn not_json(error: serde_json::Error) -> Failure {
+    Failure::System("format the response as JSON".into(), error.into())
 }
 
 /// Writes the result of a command to standard output, and returns the exit code.
