@@ -1,12 +1,15 @@
 //! The options that select the coordinator and the thread: a flag wins over the environment, and that over the config
 //! file.
-use crate::client::{Address, Client, Config, ConfigError, Settings, Token};
+use crate::client::{Address, Client, Config, ConfigError, Error, Event, Settings, Token, Watch};
 use crate::trace::Parent;
-use std::{convert::Infallible, fmt, path::PathBuf};
+use std::{convert::Infallible, fmt, path::PathBuf, time::Duration};
 
 /// Retries after a refused connection: enough for a server that restarts within half a second, and a person who forgot to
 /// start one does not wait longer.
 const RETRIES: usize = 4;
+
+/// How long the first connection of a watch is retried.
+const FIRST_CONNECTION: Duration = Duration::from_secs(1);
 
 /// The message for a command that needs a thread and has none.
 pub(crate) const NO_THREAD: &str = "no thread: name one with --thread-id or PAUSEWATCH_THREAD_ID";
@@ -89,4 +92,17 @@ pub(crate) fn client(settings: &Settings) -> Result<Client, ConfigError> {
         Some(parent) => client.within(parent),
         None => client,
     })
+}
+
+/// The first event of a watch. Unlike later ones, it must come: the address may be wrong.
+pub(crate) async fn first_event(watch: &mut Watch) -> Result<Event, Error> {
+    let error = match watch.next().await {
+        Event::Disconnected { error, .. } => error,
+        event => return Ok(event),
+    };
+    if !error.is_transient() {
+        return Err(error);
+    }
+    // A watch reports once that it is disconnected: the next event is from a connection.
+    tokio::time::timeout(FIRST_CONNECTION, watch.next()).await.map_err(|_| error)
 }

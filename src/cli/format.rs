@@ -40,6 +40,18 @@ pub(crate) fn short_local_time(time: &Timestamp) -> String {
     }
 }
 
+/// As [`local_time`], of nanoseconds since 1970, with milliseconds.
+pub(crate) fn local_time_to_the_millisecond(wall: i64) -> String {
+    let time = jiff::Timestamp::from_nanosecond(wall.into()).unwrap_or_default();
+    time.to_zoned(TimeZone::system()).strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string()
+}
+
+/// The time of day of the reader, of nanoseconds since 1970: `22:30:00`.
+pub(crate) fn local_time_of_day(wall: i64) -> String {
+    let time = jiff::Timestamp::from_nanosecond(wall.into()).unwrap_or_default();
+    time.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
+}
+
 /// How the last pause of a running thread ended, in one word; `None`: it is paused, or its last pause is not known.
 pub(crate) fn pause_end(state: &PauseState) -> Option<&'static str> {
     ended_by(state.last_pause_end())

@@ -1,20 +1,34 @@
 //! `pausewatch list`: the threads with their open elicitations.
-use super::{call, connection::Connection, failure::Failure, format, output::Output, table};
-use crate::client::{Client, ListPauseStatesRequest, ListPauseStatesResponse, PauseState};
-use crate::escape::escaped;
-use std::process::ExitCode;
+mod board;
+mod live;
+mod pages;
+mod terminal;
+mod view;
 
-/// The largest page that the server sends.
-const PAGE_SIZE: i32 = 1_000;
+use super::{call, connection::Connection, format, output::Output, table};
+use crate::client::PauseState;
+use crate::escape::escaped;
+use pages::all_pages;
+use std::process::ExitCode;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Text has one line for each open elicitation. On a terminal, long cells are cut to fit; in a file or a pipe they are complete.
-JSON is a single response that contains all pages.")]
+JSON is a single response that contains all pages.
+
+--watch shows the table again when it changes, the longest pause first, until INT or TERM (exit code 0); on a terminal it is redrawn \
+in place, and `q` ends it. LEASE is the time until the coordinator closes the elicitation unless its holder renews it. WATCHERS are the \
+streams that watch the thread, this one aside: 0 means that no exec server is known to stop its clocks. On a screen narrower than 60 \
+columns both the watchers and the holders are left out. Without a terminal, each change prints a table with the time above and an empty \
+line below, or with --output json a ListPauseStatesResponse on a line, at most four per second; the last state is always printed. A lost \
+connection is reconnected: meanwhile the table stays as it was.")]
 pub struct Args {
     /// Include the known threads that are not paused, and how the last pause of each ended.
     #[arg(long)]
     all: bool,
+    /// Show the paused threads again whenever something changes.
+    #[arg(long, conflicts_with = "all")]
+    watch: bool,
     #[command(flatten)]
     output: Output,
     #[command(flatten)]
@@ -22,26 +36,15 @@ pub struct Args {
 }
 
 pub(crate) fn run(args: Args) -> ExitCode {
-    call::run("list", &args.connection, async |client, _| {
+    call::run("list", &args.connection, async |client, settings| {
+        if args.watch {
+            return live::follow(args.output, client, settings).await;
+        }
         let response = all_pages(&client, args.all).await?;
         args.output.show("ListPauseStatesResponse", &response, |response| {
             text(&response.pause_states, args.all, table::terminal_width())
         })
     })
-}
-
-async fn all_pages(client: &Client, include_running: bool) -> Result<ListPauseStatesResponse, Failure> {
-    let mut all = ListPauseStatesResponse::default();
-    let mut page_token = String::new();
-    loop {
-        let request = ListPauseStatesRequest { page_size: PAGE_SIZE, page_token, include_running };
-        let page = client.list_pause_states(request).await?;
-        all.pause_states.extend(page.pause_states);
-        if page.next_page_token.is_empty() {
-            return Ok(all);
-        }
-        page_token = page.next_page_token;
-    }
 }
 
 fn text(states: &[PauseState], all: bool, width: Option<usize>) -> String {

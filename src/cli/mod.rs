@@ -39,6 +39,7 @@ mod quote;
 mod renew;
 pub(crate) mod run;
 mod run_child;
+mod screen;
 mod serve;
 mod stderr;
 mod store;

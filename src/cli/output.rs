@@ -10,8 +10,11 @@ use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 use serde::Serialize;
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use tokio::io::{AsyncWriteExt, Interest};
+use tokio::net::unix::pipe;
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Output {
@@ -124,4 +127,28 @@ pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.map_err(|error| Failure::System("write to standard output".into(), error)),
     }
+}
+
+/// Writes a part of an output that goes on, without blocking the runtime. `false`: the reader has gone away.
+pub(crate) async fn print_part(out: &mut tokio::io::Stdout, text: &str) -> Result<bool, Failure> {
+    let written = async {
+        out.write_all(text.as_bytes()).await?;
+        out.flush().await
+    };
+    match written.await {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::System("write to standard output".into(), error)),
+    }
+}
+
+/// Waits until the other end of standard output is closed, where the system reports that: for a pipe, not for a file.
+pub(crate) async fn closed() {
+    // Unchecked, because the checked way sets the pipe, which others may share, to non-blocking.
+    let out = io::stdout().as_fd().try_clone_to_owned().and_then(pipe::Sender::from_owned_fd_unchecked);
+    if let Ok(out) = out {
+        let _ = out.ready(Interest::ERROR).await;
+        return;
+    }
+    std::future::pending().await
 }

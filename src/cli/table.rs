@@ -45,7 +45,8 @@ fn line<const N: usize>(cells: &[String; N], widths: &[usize; N]) -> String {
     padded.collect::<Vec<_>>().join(GAP).trim_end().to_owned() + "\n"
 }
 
-fn cut(cell: &str, width: usize) -> String {
+/// At most so wide; if it was wider, it ends with an ellipsis.
+pub(crate) fn cut(cell: &str, width: usize) -> String {
     if cell.width() <= width {
         return cell.to_owned();
     }

@@ -7,24 +7,19 @@ mod exec;
 
 use super::{
     call,
-    connection::Connection,
+    connection::{self, Connection},
     failure,
     failure::Failure,
     format,
-    output::{Json, Output},
+    output::{self, Json, Output},
 };
 use crate::client::{Client, Event, Settings, Watch, WatchPauseStateResponse};
 use crate::clock::{Clock, System};
 use crate::escape::escaped;
 use crate::proto::v1::{SnapshotComplete, watch_pause_state_response::Event as ResponseEvent};
 use exec::Notifier;
-use std::{io, io::ErrorKind, os::fd::AsFd, process::ExitCode, time::Duration};
-use tokio::io::{AsyncWriteExt, Interest};
-use tokio::net::unix::pipe;
+use std::{process::ExitCode, time::Duration};
 use tokio::signal::unix::{SignalKind, signal};
-
-/// How long the first connection is retried.
-const FIRST_CONNECTION: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -64,7 +59,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         tokio::select! {
             _ = interrupt.recv() => Ok(()),
             _ = terminate.recv() => Ok(()),
-            () = closed_output() => Ok(()),
+            () = output::closed() => Ok(()),
             result = follow(&args, &client, settings) => result,
         }
     })
@@ -72,7 +67,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
 
 async fn follow(args: &Args, client: &Client, settings: &Settings) -> Result<(), Failure> {
     let mut watch = open(args, client, settings)?;
-    let mut first = Some(first_event(&mut watch).await?);
+    let mut first = Some(connection::first_event(&mut watch).await?);
     let json = args.output.json("WatchPauseStateResponse");
     let mut notifier =
         args.exec.clone().map(|command| Notifier::new(command, args.after, args.exec_timeout, Json::of("PauseState")));
@@ -115,13 +110,8 @@ async fn follow(args: &Args, client: &Client, settings: &Settings) -> Result<(),
             Some(json) => json.format(&WatchPauseStateResponse { event: Some(event) }, serde_json::to_string)?,
             None => text(&event, &clock),
         };
-        let written = async {
-            out.write_all(text.as_bytes()).await?;
-            out.flush().await
-        };
-        match written.await {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
-            result => result.map_err(|error| Failure::System("write to standard output".into(), error))?,
+        if !output::print_part(&mut out, &text).await? {
+            return Ok(());
         }
     }
 }
@@ -136,25 +126,11 @@ fn open(args: &Args, client: &Client, settings: &Settings) -> Result<Watch, Fail
     Ok(if args.include_elicitations || args.exec.is_some() { watch.with_elicitations() } else { watch })
 }
 
-/// The first event of a connection.
-async fn first_event(watch: &mut Watch) -> Result<Event, Failure> {
-    let error = match watch.next().await {
-        Event::Disconnected { error, .. } => error,
-        event => return Ok(event),
-    };
-    if !error.is_transient() {
-        return Err(error.into());
-    }
-    // A watch reports once that it is disconnected: the next event is from a connection.
-    tokio::time::timeout(FIRST_CONNECTION, watch.next()).await.map_err(|_| error.into())
-}
-
 /// `2026-11-21T22:30:00.123+01:00  thread-1  count 1  paused  12s in all`, and a line for each elicitation; of a thread whose
 /// last pause has ended also how: `  expired`.
 fn text(event: &ResponseEvent, clock: &System) -> String {
     let ResponseEvent::PauseState(state) = event else { return String::new() };
-    let received = jiff::Timestamp::from_nanosecond(clock.now().wall.into()).unwrap_or_default();
-    let received = received.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%dT%H:%M:%S%.3f%:z");
+    let received = format::local_time_to_the_millisecond(clock.now().wall);
     let paused = if state.paused { "paused" } else { "running" };
     let (thread_id, in_all) = (escaped(&state.thread_id), format::length_text(&state.paused_total));
     let ended_by = format::pause_end(state).map_or(String::new(), |end| format!("  {end}"));
@@ -165,15 +141,4 @@ fn text(event: &ResponseEvent, clock: &System) -> String {
         text += &format!("    {id}  {holder}  {reason}\n");
     }
     text
-}
-
-/// Waits until the other end of standard output is closed, where the system reports that: for a pipe, not for a file.
-async fn closed_output() {
-    // Unchecked, because the checked way sets the pipe, which others may share, to non-blocking.
-    let out = io::stdout().as_fd().try_clone_to_owned().and_then(pipe::Sender::from_owned_fd_unchecked);
-    if let Ok(out) = out {
-        let _ = out.ready(Interest::ERROR).await;
-        return;
-    }
-    std::future::pending().await
 }

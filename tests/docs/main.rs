@@ -21,6 +21,7 @@ mod api_reference;
 mod expect;
 mod links;
 mod mentions;
+mod notifications;
 mod page;
 mod pages;
 mod session;

@@ -76,6 +76,8 @@ mod identity;
 mod leases;
 mod limits;
 #[cfg(feature = "exec-server")]
+mod list_watch;
+#[cfg(feature = "exec-server")]
 mod listeners;
 #[cfg(feature = "exec-server")]
 mod logs;
@@ -90,6 +92,8 @@ mod policy;
 mod power_loss;
 #[cfg(feature = "exec-server")]
 mod program;
+#[cfg(feature = "exec-server")]
+mod pty;
 #[cfg(feature = "exec-server")]
 mod run_job_control;
 #[cfg(feature = "exec-server")]

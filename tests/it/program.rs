@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 /// Far longer than anything takes on a machine that is busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A coordinator that forgets everything when it ends, which it does when this is dropped.
 pub(crate) struct Coordinator {
