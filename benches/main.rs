@@ -12,6 +12,7 @@ mod calls;
 mod client_timeouts;
 mod clients;
 mod grpc;
+mod history;
 mod hostile;
 mod idle;
 mod leases;
@@ -36,8 +37,20 @@ use result::Result;
 use settings::Settings;
 use std::process::ExitCode;
 
-const NAMES: [&str; 11] =
-    ["calls", "hostile", "propagation", "watch", "add", "idle", "leases", "start", "stores", "stopwatch", "clients"];
+const NAMES: [&str; 12] = [
+    "calls",
+    "hostile",
+    "propagation",
+    "watch",
+    "add",
+    "idle",
+    "leases",
+    "start",
+    "stores",
+    "stopwatch",
+    "history",
+    "clients",
+];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -74,6 +87,7 @@ fn run(name: &str) -> Result<()> {
         "start" => start::run(&settings),
         "stores" => stores::run(&settings),
         "stopwatch" => stopwatch::run(),
+        "history" => history::run(),
         _ => clients::run(&settings),
     }?;
     println!("{table}");

@@ -31,7 +31,9 @@ pub mod coordinator {
 
 #[cfg(feature = "server")]
 pub mod hub {
-    pub use crate::coordinator::hub::{Hub, OpenElicitation, View};
+    pub use crate::coordinator::hub::{
+        ClosedElicitation, Committed, EndedPause, Event, History, Hub, OpenElicitation, PauseFilter, View,
+    };
 }
 
 #[cfg(feature = "server")]
@@ -70,6 +72,7 @@ pub mod cli {
     pub use crate::cli::bridge::{ClientLine, complete_initialize, is_for_client};
     pub use crate::cli::duration::{parse as parse_duration, parse_ttl, show as show_duration};
     pub use crate::cli::exit::USAGE;
+    pub use crate::cli::history::{Gaps as AuditGaps, Replay as AuditReplay};
     pub use crate::cli::hook::claude::{BashCall, Event as ClaudeEvent, Timeouts as ClaudeTimeouts};
     pub use crate::cli::run::parse_duration as parse_timeout_duration;
 }

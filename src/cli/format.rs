@@ -32,9 +32,22 @@ pub(crate) fn local_time(time: &Timestamp) -> String {
     }
 }
 
+/// The same without the offset: `2026-11-21 22:30:00`.
+pub(crate) fn short_local_time(time: &Timestamp) -> String {
+    match jiff::Timestamp::new(time.seconds, time.nanos) {
+        Ok(time) => time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        Err(_) => time.to_string(),
+    }
+}
+
 /// How the last pause of a running thread ended, in one word; `None`: it is paused, or its last pause is not known.
 pub(crate) fn pause_end(state: &PauseState) -> Option<&'static str> {
-    match state.last_pause_end() {
+    ended_by(state.last_pause_end())
+}
+
+/// How a pause or an elicitation ended, in one word; `None`: that is not known.
+pub(crate) fn ended_by(end: PauseEnd) -> Option<&'static str> {
+    match end {
         PauseEnd::Unspecified => None,
         PauseEnd::Decremented => Some("decremented"),
         PauseEnd::Released => Some("released"),

@@ -27,6 +27,7 @@ mod follow;
 mod format;
 mod get;
 mod health;
+pub(crate) mod history;
 mod hold;
 pub(crate) mod hook;
 mod increment;
@@ -91,6 +92,8 @@ pub enum Command {
     Get(get::Args),
     /// List the paused threads with their open elicitations.
     List(list::Args),
+    /// List the pauses that have ended: who asked what, and how long it took.
+    History(history::Args),
     /// Print the states of threads as they change.
     Watch(watch::Args),
     /// Run timeouts for a program in any language, by JSON lines.
@@ -162,6 +165,7 @@ fn run_command() -> ExitCode {
         Command::Renew(args) => renew::run(args),
         Command::Get(args) => get::run(args),
         Command::List(args) => list::run(args),
+        Command::History(args) => history::run(args),
         Command::Watch(args) => watch::run(args),
         Command::Follow(args) => follow::run(args),
         Command::Bridge(args) => bridge::run(args),

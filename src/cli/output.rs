@@ -8,6 +8,7 @@ use crate::escape::escaped_json;
 use crate::proto;
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
+use serde::Serialize;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -36,6 +37,15 @@ impl Output {
         let text = match self.json(message_name) {
             Some(json) => json.format(response, serde_json::to_string_pretty)?,
             None => text(response),
+        };
+        print(text.as_bytes())
+    }
+
+    /// Prints a value that is no message of the proto, as JSON or as the result of `text`.
+    pub(crate) fn show_value<V: Serialize>(self, value: &V, text: impl FnOnce(&V) -> String) -> Result<(), Failure> {
+        let text = match self.output {
+            Form::Json => escaped_json(&serde_json::to_string_pretty(value).map_err(not_json)?).into_owned() + "\n",
+            Form::Text => text(value),
         };
         print(text.as_bytes())
     }
@@ -70,9 +80,13 @@ impl Json {
         let message = message.expect("the name is that of the message's own type");
         match to_json(&message) {
             Ok(json) => Ok(escaped_json(&json).into_owned() + "\n"),
-            Err(error) => Err(Failure::System("format the response as JSON".into(), error.into())),
+            Err(error) => Err(not_json(error)),
         }
     }
+}
+
+fn not_json(error: serde_json::Error) -> Failure {
+    Failure::System("format the response as JSON".into(), error.into())
 }
 
 /// Writes the result of a command to standard output, and returns the exit code.

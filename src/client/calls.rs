@@ -4,8 +4,8 @@
 use super::{
     Address, Config, ConfigError, DecrementElicitationRequest, DecrementElicitationResponse, Error,
     GetPauseStateRequest, GetPauseStateResponse, IncrementElicitationRequest, IncrementElicitationResponse,
-    ListPauseStatesRequest, ListPauseStatesResponse, RenewElicitationRequest, RenewElicitationResponse, Token,
-    WatchPauseStateRequest, WatchPauseStateResponse, connect, retry,
+    ListPauseStatesRequest, ListPauseStatesResponse, ListPausesRequest, ListPausesResponse, RenewElicitationRequest,
+    RenewElicitationResponse, Token, WatchPauseStateRequest, WatchPauseStateResponse, connect, retry,
 };
 use crate::proto::v1::{WatchRequest, WatchResponse, elicitation_service_client::ElicitationServiceClient};
 use crate::trace::Parent;
@@ -243,6 +243,14 @@ impl Client {
     /// [`Error::InvalidField`].
     pub async fn list_pause_states(&self, request: ListPauseStatesRequest) -> Result<ListPauseStatesResponse, Error> {
         self.unary(request, |mut stub, request| async move { stub.list_pause_states(request).await }).await
+    }
+
+    /// Lists one page of ended pauses, the last one to end first.
+    ///
+    /// # Errors
+    /// [`Error::InvalidField`]; of `page_token` also if the coordinator has restarted.
+    pub async fn list_pauses(&self, request: ListPausesRequest) -> Result<ListPausesResponse, Error> {
+        self.unary(request, |mut stub, request| async move { stub.list_pauses(request).await }).await
     }
 
     /// Opens one stream of states, which ends with its connection. [`Client::watch`] reconnects.

@@ -56,8 +56,8 @@ pub use watch::{Event, Update, Watch};
 pub use crate::proto::v1::{
     ClosedElicitation, DecrementElicitationRequest, DecrementElicitationResponse, Elicitation, GetPauseStateRequest,
     GetPauseStateResponse, IncrementElicitationRequest, IncrementElicitationResponse, ListPauseStatesRequest,
-    ListPauseStatesResponse, ListPausesRequest, ListPausesResponse, Pause, PauseEnd, PauseState, RenewElicitationRequest,
-    RenewElicitationResponse, WatchPauseStateRequest, WatchPauseStateResponse,
+    ListPauseStatesResponse, ListPausesRequest, ListPausesResponse, Pause, PauseEnd, PauseState,
+    RenewElicitationRequest, RenewElicitationResponse, WatchPauseStateRequest, WatchPauseStateResponse,
 };
 
 #[cfg(feature = "cli")]

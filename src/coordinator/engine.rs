@@ -126,7 +126,7 @@ impl Engine {
         let now = clock.now();
         let Contents { mut records, floor, next_row, epoch } = store.load(now)?;
         default_lease::give_leases(&mut records, &settings, now);
-        hub.load(&records, floor, epoch);
+        hub.load(&records, floor, epoch, now);
         let fsync_began = Arc::new(AtomicU64::new(0));
         let (began, watch) = (fsync_began.clone(), clock.clone());
         let nanos = move || u64::try_from(watch.awake().as_nanos()).unwrap_or(0);

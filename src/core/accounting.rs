@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 /// One moment on both clocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamp {
     /// Nanoseconds on the boot-time clock. Of a moment before the last boot: below 0.
     pub boot: i64,

@@ -81,8 +81,6 @@ pub struct Change {
     pub after: Header,
     /// The effect on one elicitation.
     pub effect: Effect,
-    /// How the pause ended, if this ends it.
-    pub pause_end: Option<PauseEnd>,
     /// The request id to remember, with its answer.
     pub request: Option<RememberedRequest>,
 }
@@ -98,7 +96,9 @@ pub enum Effect {
         index: usize,
         /// The elicitation that was closed.
         open: Open,
-        /// By whom.
+        /// How.
+        how: PauseEnd,
+        /// The same for the memory of the thread.
         closing: RememberedClosing,
     },
     /// Its lease ends at another time.
@@ -112,6 +112,16 @@ pub enum Effect {
         /// The lease after.
         after: Option<(Duration, Timestamp)>,
     },
+}
+
+impl Change {
+    /// How the pause ended, if this ends it.
+    pub fn pause_end(&self) -> Option<PauseEnd> {
+        match &self.effect {
+            Effect::Closed { how, .. } if self.after.pause.since.is_none() => Some(*how),
+            _ => None,
+        }
+    }
 }
 
 impl Record {
@@ -173,7 +183,6 @@ impl Record {
         let open = self.open[index].clone();
         let closing = RememberedClosing { id: open.elicitation.id, how: how.into(), at: now, row };
         let after = self.header_after(self.open.len() - 1, now);
-        let pause_end = after.pause.since.is_none().then_some(how);
-        Change { before: self.header, after, effect: Effect::Closed { index, open, closing }, pause_end, request: None }
+        Change { before: self.header, after, effect: Effect::Closed { index, open, how, closing }, request: None }
     }
 }

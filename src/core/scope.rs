@@ -71,6 +71,11 @@ impl Area {
         &self.text
     }
 
+    /// Whether it is all threads whose ids begin with its text.
+    pub fn is_prefix(&self) -> bool {
+        self.is_prefix
+    }
+
     /// Whether the thread with this id is in it.
     pub fn contains(&self, id: &str) -> bool {
         if self.is_prefix { id.starts_with(&*self.text) } else { id == &*self.text }

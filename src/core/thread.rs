@@ -157,7 +157,7 @@ fn increment(
     let answer = Answer::Incremented { count, revision, elicitation: open.elicitation.clone(), ends };
     let remembered = RememberedAnswer { count, revision, opened: Some((fresh.id, ends)) };
     let request = remember(Rpc::Increment, request_id, print, remembered, fresh);
-    let change = Change { before: record.header, after, effect: Effect::Opened(open), pause_end: None, request };
+    let change = Change { before: record.header, after, effect: Effect::Opened(open), request };
     Ok(Decision { answer, change: Some(change) })
 }
 
@@ -195,7 +195,7 @@ fn renew(record: &Record, named: &ElicitationRef, ttl: Option<Ttl>, fresh: Decid
     let after = length.map(|length| (length, cut(now.after(length), cap)));
     let answer = Answer::Renewed { elicitation: open.elicitation.clone(), ends: after.map(|(_, ends)| ends) };
     let effect = Effect::Renewed { id: open.elicitation.id, index, before: open.lease, after };
-    let change = Change { before: record.header, after: record.header, effect, pause_end: None, request: None };
+    let change = Change { before: record.header, after: record.header, effect, request: None };
     Ok(Decision { answer, change: Some(change) })
 }
 

@@ -19,7 +19,8 @@ use v1::watch_pause_state_response::Event;
 
 type Client = ElicitationServiceClient<Channel>;
 
-const RPCS: [&str; 7] = ["increment", "decrement", "renew", "get", "watch", "list", "watch all"];
+const RPCS: [&str; 9] =
+    ["increment", "decrement", "renew", "get", "watch", "list", "watch all", "pauses", "all pauses"];
 /// One that its token opens, one that another's does, and one that nobody has ever named. As long as each other, so that
 /// what a caller is told can be compared byte by byte.
 const OWN: &str = "thread-a";
@@ -111,6 +112,15 @@ async fn call(client: &mut Client, rpc: &str, thread: &str, authorization: &[Str
             let request = v1::ListPauseStatesRequest { include_running: true, ..Default::default() };
             ids(client.list_pause_states(with(request, authorization)).await?.into_inner().pause_states)
         }
+        "pauses" | "all pauses" => {
+            let thread_id = if rpc == "pauses" { thread_id } else { String::new() };
+            let request = v1::ListPausesRequest { thread_id, ..Default::default() };
+            let pauses = client.list_pauses(with(request, authorization)).await?.into_inner().pauses;
+            let mut ids: Vec<_> = pauses.into_iter().map(|pause| pause.thread_id).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            ids
+        }
         "watch" => ids(states(&mut client.watch_pause_state(watch(one)).await?.into_inner()).await),
         _ => ids(states(&mut client.watch_pause_state(watch(vec![])).await?.into_inner()).await),
     })
@@ -133,7 +143,10 @@ async fn g8_every_rpc_role_and_thread() {
     let mut client = guarded.client().await;
     let admin = [guarded.token(Role::Admin)];
     for thread in [OWN, OTHER] {
-        call(&mut client, "increment", thread, &admin).await.unwrap();
+        // One pause that has ended, and one that goes on.
+        for rpc in ["increment", "decrement", "increment"] {
+            call(&mut client, rpc, thread, &admin).await.unwrap();
+        }
     }
     let other = |client: &mut Client| {
         let mut client = client.clone();
@@ -148,7 +161,7 @@ async fn g8_every_rpc_role_and_thread() {
                 let answer = call(&mut client, rpc, thread, &[guarded.token(role)]).await;
                 let case = format!("{role:?} {rpc} {thread}: {answer:?}");
                 let changes = ["increment", "decrement", "renew"].contains(&rpc);
-                let of_all = ["list", "watch all"].contains(&rpc);
+                let of_all = ["list", "watch all", "all pauses"].contains(&rpc);
                 match answer {
                     Ok(threads) => {
                         assert!((thread == OWN || of_all) && !(changes && role == Role::Watcher), "{case}");
@@ -424,5 +437,13 @@ async fn watchers_see_whether_an_admin_ended_a_pause() {
         let request = with(v1::GetPauseStateRequest { thread_id: OWN.into() }, &holder);
         let state = client.get_pause_state(request).await.unwrap().into_inner().pause_state.unwrap();
         assert_eq!(state.last_pause_end(), expected);
+        let request = with(v1::ListPausesRequest { page_size: 1, ..Default::default() }, &holder);
+        let pause = client.list_pauses(request).await.unwrap().into_inner().pauses.remove(0);
+        let ends: Vec<_> = pause.elicitations.iter().map(|closed| closed.ended_by()).collect();
+        let by = |closer: &&[String; 1]| match **closer == admin {
+            true => v1::PauseEnd::Released,
+            false => v1::PauseEnd::Decremented,
+        };
+        assert_eq!((pause.ended_by(), ends), (expected, closers.iter().map(by).collect()));
     }
 }

@@ -88,6 +88,11 @@ fn address_is_read_back_as_printed_or_refused() {
 }
 
 #[test]
+fn audit_trail_is_told_as_whole_pauses_or_refused_by_the_line() {
+    run("audit");
+}
+
+#[test]
 fn bridge_changes_nothing_but_the_capability() {
     run("bridge");
 }

@@ -14,6 +14,7 @@ fn help_matches_the_snapshots() {
         "renew",
         "get",
         "list",
+        "history",
         "watch",
         "follow",
         "exec-server",
@@ -177,6 +178,7 @@ fn invalid_token_is_refused_and_never_printed() {
     let commands = [
         "get",
         "list",
+        "history",
         "increment",
         "decrement",
         "renew id",

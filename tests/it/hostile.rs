@@ -229,6 +229,7 @@ async fn answers_that_are_not_read_take_bounded_memory() {
         for (rpc, asked) in [
             ("GetPauseState", &b"\x0a\x03fat"[..]),
             ("ListPauseStates", b""),
+            ("ListPauses", b""),
             ("WatchPauseState", b"\x0a\x03fat\x10\x01"),
         ] {
             for window in [0, 1] {

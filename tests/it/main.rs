@@ -25,6 +25,8 @@ mod cli_calls;
 #[cfg(feature = "exec-server")]
 mod cli_follow;
 #[cfg(feature = "exec-server")]
+mod cli_history;
+#[cfg(feature = "exec-server")]
 mod cli_hold;
 #[cfg(feature = "exec-server")]
 mod cli_operation;
@@ -61,6 +63,8 @@ mod fake;
 #[cfg(feature = "exec-server")]
 mod full_disk;
 mod full_pipes;
+#[cfg(feature = "exec-server")]
+mod history;
 #[cfg(feature = "exec-server")]
 mod hook_claude;
 #[cfg(feature = "exec-server")]

@@ -38,6 +38,12 @@ impl Coordinator {
         self.process.signal(signal);
     }
 
+    /// Ends it, with everything written.
+    pub(crate) fn end(self) -> Ended {
+        self.signal(rustix::process::Signal::TERM);
+        self.process.end()
+    }
+
     /// The program with this coordinator and thread `t` in its environment.
     pub(crate) fn command<const N: usize>(&self, args: [&str; N]) -> Command {
         let mut command = program();

@@ -130,6 +130,19 @@ impl<S: System> Tested<S> {
             let began = header.pause.since.map(|since| (since.boot - self.boot_ahead, since.wall));
             assert_eq!(began, expected.pause_began.map(|(at, wall)| (at as i64, wall)), "{name}: the open pause");
             assert_eq!(view.pause_end.map(pause_end), expected.pause_end, "{name}: the end of the last pause");
+            if let Some(pauses) = self.system.pauses(&thread(name)) {
+                // Those from before the thread was forgotten are older.
+                let pauses = pauses.iter().take(expected.ended.len()).map(|pause| {
+                    let began = (pause.since.boot - self.boot_ahead, pause.since.wall);
+                    (began, pause.ended.boot - self.boot_ahead, pause_end(pause.how))
+                });
+                let expected = expected
+                    .ended
+                    .iter()
+                    .rev()
+                    .map(|((at, wall), ended, how)| ((*at as i64, *wall), *ended as i64, *how));
+                assert_eq!(pauses.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{name}: its ended pauses");
+            }
             let open = view.open.iter().map(|shown| {
                 let about = &shown.elicitation;
                 let ends = shown.ends.map(|ends| (ends.boot - self.boot_ahead, ends.wall));

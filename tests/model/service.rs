@@ -110,6 +110,8 @@ pub(crate) struct Thread {
     pub(crate) pause_began: Option<(Nanos, i64)>,
     /// How the last pause ended, unless one is open. A restart forgets it.
     pub(crate) pause_end: Option<PauseEnd>,
+    /// Its pauses that have ended since the process began: begin, end, how.
+    pub(crate) ended: Vec<((Nanos, i64), Nanos, PauseEnd)>,
     changed: Nanos,
     /// Latest last: which, how it ended, when.
     closed: Vec<(Id, Refusal, Nanos)>,
@@ -200,6 +202,7 @@ impl Thread {
         self.closed.push((id, how.refusal(), now.at));
         keep_latest(&mut self.closed);
         if self.open.is_empty() {
+            self.ended.extend(self.pause_began.map(|began| (began, now.at, how)));
             (self.pause_began, self.pause_end) = (None, Some(how));
         }
         self.revision += 1;
@@ -294,7 +297,10 @@ impl Service {
 
     /// The process is another one.
     pub(crate) fn forget_pause_ends(&mut self) {
-        self.threads.values_mut().for_each(|thread| thread.pause_end = None);
+        self.threads.values_mut().for_each(|thread| {
+            thread.pause_end = None;
+            thread.ended.clear();
+        });
     }
 
     /// After a time in which no holder could renew.

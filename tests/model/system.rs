@@ -2,9 +2,10 @@
 use crate::hands::Hands;
 use pausewatch::test_support::clock::Clock;
 use pausewatch::test_support::coordinator::{Call, Engine, Outcome, Settings};
+use pausewatch::test_support::core::scope::Scope;
 use pausewatch::test_support::core::types::{ElicitationId, ThreadId};
 use pausewatch::test_support::core::{Command, DecideInputs, PauseEnd, Record, decide};
-use pausewatch::test_support::hub::{Hub, OpenElicitation, View};
+use pausewatch::test_support::hub::{EndedPause, Hub, OpenElicitation, PauseFilter, View};
 use pausewatch::test_support::store::{Embedded, Memory};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,6 +36,11 @@ pub(crate) trait System: 'static {
     /// When something is due next, on the boot-time clock.
     fn next_due(&self) -> i64;
     fn view(&self, thread: &ThreadId) -> View;
+
+    /// Its pauses that have ended, the last one first; `None`: it keeps no history.
+    fn pauses(&self, _thread: &ThreadId) -> Option<Vec<Arc<EndedPause>>> {
+        None
+    }
     /// Ends the process and does `meanwhile` before the next one starts.
     fn restart(self, meanwhile: impl FnOnce(&Hands)) -> Self;
 }
@@ -70,7 +76,7 @@ impl Rules {
             }
             record.memory.forget(now, |_| ());
             self.records.entry(thread.clone()).or_insert(new);
-            if let Some(end) = change.pause_end {
+            if let Some(end) = change.pause_end() {
                 self.pause_ends.insert(thread.clone(), end);
             }
         }
@@ -116,7 +122,14 @@ impl System for Rules {
         let open: Vec<_> =
             open.map(|open| OpenElicitation { elicitation: open.elicitation.clone(), ends: open.ends() }).collect();
         let pause_end = self.pause_ends.get(thread).copied().filter(|_| open.is_empty());
-        View { thread: thread.clone(), header: record.map(|record| record.header), floor: 0, open, pause_end }
+        View {
+            thread: thread.clone(),
+            header: record.map(|record| record.header),
+            floor: 0,
+            open,
+            pause_end,
+            watchers: 0,
+        }
     }
 
     fn restart(self, _meanwhile: impl FnOnce(&Hands)) -> Self {
@@ -147,6 +160,11 @@ impl Written {
         self.hub.publish(committed);
         outcomes
     }
+
+    fn pauses(&self, thread: &ThreadId) -> Vec<Arc<EndedPause>> {
+        let filter = PauseFilter { scope: &Scope::ALL, thread: Some(thread), ended: i64::MIN..i64::MAX };
+        self.hub.pauses(u64::MAX, usize::MAX, &filter).pauses
+    }
 }
 
 /// The engine over the store that keeps nothing.
@@ -174,6 +192,10 @@ impl System for Forgetful {
 
     fn view(&self, thread: &ThreadId) -> View {
         self.0.hub.get(thread)
+    }
+
+    fn pauses(&self, thread: &ThreadId) -> Option<Vec<Arc<EndedPause>>> {
+        Some(self.0.pauses(thread))
     }
 
     fn restart(self, _meanwhile: impl FnOnce(&Hands)) -> Self {
@@ -212,6 +234,10 @@ impl System for Durable {
 
     fn view(&self, thread: &ThreadId) -> View {
         self.0.hub.get(thread)
+    }
+
+    fn pauses(&self, thread: &ThreadId) -> Option<Vec<Arc<EndedPause>>> {
+        Some(self.0.pauses(thread))
     }
 
     fn restart(self, meanwhile: impl FnOnce(&Hands)) -> Self {

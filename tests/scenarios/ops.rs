@@ -13,6 +13,7 @@ const PLAYER: &[Op] = &[
     Op("renew", &["client", "thread_id", "elicitation_id"], &["ttl_ms"]),
     Op("get", &["client", "thread_id"], &[]),
     Op("list", &["client"], &["page_size", "page_token", "include_running"]),
+    Op("list_pauses", &["client"], &["thread_id", "page_size", "page_token"]),
     Op("hold", &["client", "hold"], &["thread_id", "reason", "holder", "ttl_ms"]),
     Op("release", &["hold"], &[]),
     Op("lease", &["hold"], &[]),

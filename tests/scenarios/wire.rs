@@ -48,6 +48,25 @@ pub(crate) fn elicitation(elicitation: &v1::Elicitation) -> Value {
     json
 }
 
+pub(crate) fn pause(pause: &v1::Pause) -> Value {
+    let end = |end: v1::PauseEnd| end.as_str_name().trim_start_matches("PAUSE_END_").to_lowercase();
+    let elicitation = |closed: &v1::ClosedElicitation| {
+        json!({
+            "elicitation_id": closed.elicitation_id,
+            "reason": closed.reason,
+            "holder": closed.holder,
+            "ended_by": end(closed.ended_by()),
+        })
+    };
+    json!({
+        "thread_id": pause.thread_id,
+        "duration_ms": pause.duration.as_ref().map_or(0.0, from_wire),
+        "ended_by": end(pause.ended_by()),
+        "elicitations": pause.elicitations.iter().map(elicitation).collect::<Vec<_>>(),
+        "omitted_elicitations": pause.omitted_elicitations,
+    })
+}
+
 pub(crate) fn opened(response: &v1::IncrementElicitationResponse) -> Value {
     json!({
         "count": response.count,

@@ -11,14 +11,19 @@ import { ElicitationService, type WatchRequestSchema } from "./gen/pausewatch/v1
 import {
   type DecrementRequest,
   type DecrementResponse,
+  dateOf,
+  dateToWire,
   durationToWire,
   type Elicitation,
   elicitationOf,
   type IncrementRequest,
   type IncrementResponse,
+  type ListPausesRequest,
+  type ListPausesResponse,
   type ListRequest,
   type ListResponse,
   type PauseState,
+  pauseOf,
   pauseStateOf,
   type RenewRequest,
 } from "./messages.js";
@@ -95,6 +100,21 @@ export class Calls implements Line {
     const message = { pageSize, pageToken, includeRunning };
     const answer = await unary(this, this.#with(options), (limits) => this.#stub.listPauseStates(message, limits));
     return { pauseStates: answer.pauseStates.map(pauseStateOf), nextPageToken: answer.nextPageToken };
+  }
+
+  async listPauses(request: ListPausesRequest, options?: CallOptions): Promise<ListPausesResponse> {
+    const { threadId = "", startTime, endTime, pageSize = 0, pageToken = "" } = request;
+    checkTexts({ thread_id: threadId, page_token: pageToken });
+    if ((pageSize | 0) !== pageSize)
+      throw invalidField("page_size", `page_size is ${pageSize}; allowed: whole numbers`);
+    const times = {
+      ...(startTime === undefined ? {} : { startTime: dateToWire("start_time", startTime) }),
+      ...(endTime === undefined ? {} : { endTime: dateToWire("end_time", endTime) }),
+    };
+    const message = { threadId, pageSize, pageToken, ...times };
+    const answer = await unary(this, this.#with(options), (limits) => this.#stub.listPauses(message, limits));
+    const { pauses, nextPageToken, historyStartTime } = answer;
+    return { pauses: pauses.map(pauseOf), nextPageToken, historyStartTime: dateOf(historyStartTime) };
   }
 
   /** One stream of states, until it breaks or `signal` is aborted: that alone ends it. */

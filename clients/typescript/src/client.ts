@@ -18,6 +18,8 @@ import type {
   Elicitation,
   IncrementRequest,
   IncrementResponse,
+  ListPausesRequest,
+  ListPausesResponse,
   ListRequest,
   ListResponse,
   PauseState,
@@ -152,6 +154,15 @@ export class Client implements Disposable {
    */
   listPauseStates(request: ListRequest = {}, options?: CallOptions): Promise<ListResponse> {
     return this.#lanes.foreground.list(request, options);
+  }
+
+  /**
+   * Lists one page of ended pauses, the last one to end first.
+   *
+   * @throws {InvalidFieldError} Of `pageToken` also after a restart of the server.
+   */
+  listPauses(request: ListPausesRequest = {}, options?: CallOptions): Promise<ListPausesResponse> {
+    return this.#lanes.foreground.listPauses(request, options);
   }
 
   /**

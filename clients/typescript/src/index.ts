@@ -32,13 +32,18 @@ export {
 } from "./errors.js";
 export type { Hold, HoldOptions, Release } from "./hold.js";
 export type {
+  ClosedElicitation,
   DecrementRequest,
   DecrementResponse,
   Elicitation,
   IncrementRequest,
   IncrementResponse,
+  ListPausesRequest,
+  ListPausesResponse,
   ListRequest,
   ListResponse,
+  Pause,
+  PauseEnd,
   PauseState,
   RenewRequest,
 } from "./messages.js";

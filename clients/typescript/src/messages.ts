@@ -2,12 +2,14 @@
  * What calls take and give, in JavaScript's own types: durations are milliseconds with fractions, moments are `Date`s, revisions are
  * `bigint`s. What each field means is written in the proto, once, for every language.
  */
-import type { Duration } from "@bufbuild/protobuf/wkt";
+import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { invalidField } from "./errors.js";
-import type {
-  Elicitation as WireElicitation,
-  PauseState as WireState,
+import {
+  type Elicitation as WireElicitation,
+  type Pause as WirePause,
+  PauseEnd as WirePauseEnd,
+  type PauseState as WireState,
 } from "./gen/pausewatch/v1/elicitation_service_pb.js";
 
 /** One open question to a person. */
@@ -113,6 +115,100 @@ export interface ListResponse {
   readonly nextPageToken: string;
 }
 
+/** How a pause, or an elicitation, ended; `released`: by a decrement with an admin's token. */
+export type PauseEnd = "decremented" | "released" | "expired" | "maxPause" | "unknown";
+
+export interface ListPausesRequest {
+  /** Only pauses of this thread. Default: of every thread that the caller may see. */
+  readonly threadId?: string;
+  /** Only pauses that ended at this time or later. */
+  readonly startTime?: Date;
+  /** Only pauses that ended before this time. */
+  readonly endTime?: Date;
+  /** Pauses a page: above 1,000 is cut to 1,000. Default: 100. */
+  readonly pageSize?: number;
+  /** `nextPageToken` of the page before. */
+  readonly pageToken?: string;
+}
+
+export interface ListPausesResponse {
+  /** The last one to end first. */
+  readonly pauses: readonly Pause[];
+  /** Empty: this was the last page. */
+  readonly nextPageToken: string;
+  /** Every pause that ended at this time or later is kept, by the server's wall clock. */
+  readonly historyStartTime: Date;
+}
+
+/** One pause of a thread that has ended. */
+export interface Pause {
+  readonly threadId: string;
+  /** When it began, by the server's wall clock. */
+  readonly startTime: Date;
+  /** When it ended, by the server's wall clock. */
+  readonly endTime: Date;
+  /** How long it was, by the server's clock that nobody sets. */
+  readonly durationMs: number;
+  readonly endedBy: PauseEnd;
+  /** Its elicitations in the order in which they were closed: at most 16. */
+  readonly elicitations: readonly ClosedElicitation[];
+  /** How many more there were. */
+  readonly omittedElicitations: number;
+}
+
+/** One question to a person that is no longer open. */
+export interface ClosedElicitation {
+  readonly elicitationId: string;
+  /** What the person was asked. */
+  readonly reason: string;
+  /** Who asked. */
+  readonly holder: string;
+  /** When it was opened, by the server's wall clock. */
+  readonly createTime: Date;
+  /** When it was closed, by the server's wall clock. */
+  readonly endTime: Date;
+  readonly endedBy: PauseEnd;
+}
+
+export function pauseOf(wire: WirePause): Pause {
+  const { threadId, startTime, endTime, duration, endedBy, elicitations, omittedElicitations } = wire;
+  return {
+    threadId,
+    startTime: dateOf(startTime),
+    endTime: dateOf(endTime),
+    durationMs: duration === undefined ? 0 : durationOf(duration),
+    endedBy: pauseEndOf(endedBy),
+    elicitations: elicitations.map(({ elicitationId, reason, holder, createTime, ...closed }) => ({
+      elicitationId,
+      reason,
+      holder,
+      createTime: dateOf(createTime),
+      endTime: dateOf(closed.endTime),
+      endedBy: pauseEndOf(closed.endedBy),
+    })),
+    omittedElicitations,
+  };
+}
+
+function pauseEndOf(end: WirePauseEnd): PauseEnd {
+  switch (end) {
+    case WirePauseEnd.DECREMENTED:
+      return "decremented";
+    case WirePauseEnd.RELEASED:
+      return "released";
+    case WirePauseEnd.EXPIRED:
+      return "expired";
+    case WirePauseEnd.MAX_PAUSE:
+      return "maxPause";
+    default:
+      return "unknown";
+  }
+}
+
+export function dateOf(time: Timestamp | undefined): Date {
+  return time === undefined ? new Date(0) : timestampDate(time);
+}
+
 export function pauseStateOf(wire: WireState): PauseState {
   const { threadId, count, paused, revision, pausedTotal, pausedFor, pauseStartTime, elicitations, storeEpoch } = wire;
   return {
@@ -135,7 +231,7 @@ export function elicitationOf(wire: WireElicitation): Elicitation {
     threadId,
     reason,
     holder,
-    createTime: createTime === undefined ? new Date(0) : timestampDate(createTime),
+    createTime: dateOf(createTime),
     ...(expireTime === undefined ? {} : { expireTime: timestampDate(expireTime) }),
   };
 }
@@ -149,6 +245,18 @@ export function durationToWire(field: string, ms: number): Pick<Duration, "secon
   const seconds = Math.trunc(ms / 1_000);
   if (!Number.isSafeInteger(seconds)) throw invalidField(field, `${field} is ${ms} ms; allowed: 1 s to 24 h`);
   return { seconds: BigInt(seconds), nanos: Math.trunc((ms - seconds * 1_000) * 1e6) };
+}
+
+/**
+ * A time for the wire.
+ *
+ * @throws {InvalidFieldError} It is an invalid `Date`. Whether it is allowed is for the server to say.
+ */
+export function dateToWire(field: string, date: Date): Pick<Timestamp, "seconds" | "nanos"> {
+  const ms = date.getTime();
+  if (Number.isNaN(ms)) throw invalidField(field, `${field} is an invalid Date`);
+  const seconds = Math.floor(ms / 1_000);
+  return { seconds: BigInt(seconds), nanos: (ms - seconds * 1_000) * 1e6 };
 }
 
 function durationOf({ seconds, nanos }: Duration): number {

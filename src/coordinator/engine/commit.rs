@@ -74,11 +74,11 @@ impl Engine {
                     let ends = open.ends();
                     Event::Opened(open.elicitation, ends)
                 }
-                Effect::Closed { open, closing, .. } => {
+                Effect::Closed { open, how, closing, .. } => {
                     // The end may have been moved by a renewal of the same batch: the lease is told by what it was then.
                     self.leases.set(&thread, closing.id, open.ends(), None);
                     self.quotas.close(closing.id);
-                    Event::Closed(closing.id, change.pause_end)
+                    Event::Closed(closing.id, how)
                 }
                 Effect::Renewed { id, before, after, .. } => {
                     let ends = |lease: Option<(Duration, Timestamp)>| lease.map(|(_, ends)| ends);

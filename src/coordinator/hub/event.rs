@@ -19,8 +19,8 @@ pub struct Committed {
 pub enum Event {
     /// An elicitation was opened, and when its lease ends.
     Opened(Arc<Elicitation>, Option<Timestamp>),
-    /// One was closed, and how the pause ended if it was the last one.
-    Closed(ElicitationId, Option<PauseEnd>),
+    /// One was closed, and how.
+    Closed(ElicitationId, PauseEnd),
     /// The end of a lease has moved; watchers are not notified.
     Renewed(ElicitationId, Option<Timestamp>),
     /// The thread was idle for long and is forgotten; the revision in the header is the new floor.

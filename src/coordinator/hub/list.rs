@@ -16,11 +16,7 @@ impl Hub {
         };
         let more = ids.len() > size;
         ids.truncate(size);
-        let view = |thread: &ThreadId| {
-            let known = state.find(thread).and_then(|key| state.topics[key as usize].known.as_deref());
-            View::of(thread, known, state.floor)
-        };
-        (ids.iter().map(view).collect(), more)
+        (ids.iter().map(|thread| state.view(thread)).collect(), more)
     }
 }
 

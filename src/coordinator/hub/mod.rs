@@ -12,8 +12,11 @@
 //! One lock, held for short and never while a waker runs.
 mod change;
 mod event;
+mod history;
 mod list;
+mod pauses;
 mod safe_time;
+mod scoped_watchers;
 mod state;
 mod stats;
 mod subscription;
@@ -21,7 +24,9 @@ mod topic;
 mod watch_all;
 mod watcher;
 
-pub(crate) use event::{Committed, Event};
+pub use event::{Committed, Event};
+pub use history::{ClosedElicitation, EndedPause, History};
+pub use pauses::PauseFilter;
 pub(crate) use safe_time::SafeTime;
 pub(crate) use stats::HubStats;
 pub(crate) use subscription::Subscription;
@@ -29,14 +34,13 @@ pub(crate) use topic::{Frame, Shown};
 pub use topic::{OpenElicitation, View};
 pub(crate) use watcher::{Interest, Sink};
 
-use crate::core::Record;
 use crate::core::types::ThreadId;
+use crate::core::{Record, Timestamp};
 use crate::sync::{Mutex, MutexGuard};
 use state::State;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 use topic::ThreadState;
-use watcher::Changed;
 
 /// All threads, and who watches them.
 #[derive(Debug, Default)]
@@ -52,10 +56,11 @@ impl Hub {
         self.state.lock().expect("nothing panics while it holds the hub")
     }
 
-    /// Shows what a store held, before anyone looks.
-    pub fn load(&self, records: &[Record], floor: u64, epoch: u64) {
+    /// Shows what a store held, before anyone looks. The history of pauses begins.
+    pub fn load(&self, records: &[Record], floor: u64, epoch: u64, now: Timestamp) {
         self.epoch.store(epoch, Relaxed);
         let mut state = self.lock();
+        state.history.begin(now);
         state.floor = floor;
         // All at once: growing step by step would cost a start with many threads as much again.
         state.reserve(records.len());
@@ -96,17 +101,12 @@ impl Hub {
     /// Streams that see this thread.
     pub fn watchers(&self, thread: &ThreadId) -> u32 {
         let state = self.lock();
-        let own = state.find(thread).map_or(0, |key| state.topics[key as usize].subscribers.len());
-        let sees = |key: u32| matches!(&state.watchers[key as usize].changed, Changed::All(all) if all.sees(thread));
-        let within = state.watch_within.iter().filter(|&&key| sees(key)).count();
-        u32::try_from(own + state.watch_all.len() + within).unwrap_or(u32::MAX)
+        state.watchers_of(thread, state.find(thread).map(|key| &state.topics[key as usize]))
     }
 
     /// The state of one thread.
     pub fn get(&self, thread: &ThreadId) -> View {
-        let state = self.lock();
-        let known = state.find(thread).and_then(|key| state.topics[key as usize].known.as_deref());
-        View::of(thread, known, state.floor)
+        self.lock().view(thread)
     }
 
     /// Ends every watch, and every later one at once.

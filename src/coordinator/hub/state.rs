@@ -1,6 +1,8 @@
 //! The threads and the watchers of a hub, behind its lock.
 use super::event::{Committed, Event};
-use super::topic::{Change, Frame, OpenElicitation, Subscriber, ThreadState, Topic};
+use super::history::{ClosedElicitation, History};
+use super::scoped_watchers::ScopedWatchers;
+use super::topic::{Change, Frame, OpenElicitation, Subscriber, ThreadState, Topic, View};
 use super::watch_all::{All, Phase};
 use super::watcher::{Changed, Many, Sink, Watched, Watcher};
 use crate::core::Header;
@@ -24,6 +26,8 @@ pub(super) struct State {
     pub(super) watch_all: Vec<u32>,
     /// Keys of the watchers of every thread that is in their scope.
     pub(super) watch_within: Vec<u32>,
+    /// The scopes of those.
+    pub(super) scopes: ScopedWatchers,
     /// The known threads, in the order in which they are listed.
     pub(super) known: BTreeSet<ThreadId>,
     /// The number of the last change: every change of a thread has the next one.
@@ -41,6 +45,8 @@ pub(super) struct State {
     pub(super) deliveries: u64,
     /// States that were overtaken before a watcher was given them.
     pub(super) conflations: u64,
+    /// The pauses that have ended.
+    pub(super) history: History,
     pub(super) closed: bool,
 }
 
@@ -59,6 +65,19 @@ impl State {
     pub(super) fn find(&self, thread: &ThreadId) -> Option<u32> {
         let hash = self.hasher.hash_one(thread);
         self.index.find(hash, |&key| self.topics[key as usize].thread == *thread).copied()
+    }
+
+    /// A thread as readers see it.
+    pub(super) fn view(&self, thread: &ThreadId) -> View {
+        let topic = self.find(thread).map(|key| &self.topics[key as usize]);
+        let watchers = self.watchers_of(thread, topic);
+        View::of(thread, topic.and_then(|topic| topic.known.as_deref()), self.floor, watchers)
+    }
+
+    /// Streams that see a thread.
+    pub(super) fn watchers_of(&self, thread: &ThreadId, topic: Option<&Topic>) -> u32 {
+        let watching = topic.map_or(0, |topic| topic.subscribers.len()) + self.watch_all.len();
+        u32::try_from(watching).unwrap_or(u32::MAX).saturating_add(self.scopes.of(thread.as_str()))
     }
 
     /// Makes room for more topics.
@@ -130,16 +149,24 @@ impl State {
             return self.forget(&thread);
         }
         let key = self.know(&thread, header);
-        let known = self.topics[key as usize].known.as_mut().expect("known by now");
+        let known = self.topics[key as usize].known.as_deref_mut().expect("known by now");
         let before = known.open.len();
         match event {
             Event::Opened(elicitation, ends) => {
                 known.open.push(OpenElicitation { elicitation, ends });
                 known.pause_end = None;
             }
-            Event::Closed(id, pause_end) => {
-                known.open.retain(|shown| shown.elicitation.id != id);
-                known.pause_end = pause_end;
+            Event::Closed(id, how) => {
+                let has_ended = header.pause.since.is_none();
+                known.pause_end = has_ended.then_some(how);
+                if let Some(place) = known.open.iter().position(|shown| shown.elicitation.id == id) {
+                    let elicitation = known.open.remove(place).elicitation;
+                    let closed = ClosedElicitation { elicitation, closed: header.changed, how };
+                    match known.header.pause.since.filter(|_| has_ended) {
+                        Some(since) => self.history.end(&thread, since, known.closed.take(), closed),
+                        None => self.history.remember(known.closed.get_or_insert_default(), closed),
+                    }
+                }
             }
             Event::Renewed(id, ends) => {
                 let shown = known.open.iter_mut().find(|shown| shown.elicitation.id == id);
@@ -170,6 +197,7 @@ impl State {
     pub(super) fn watch_all(&mut self, key: u32, within: Option<Scope>) -> Changed {
         let keys = if within.is_none() { &mut self.watch_all } else { &mut self.watch_within };
         keys.push(key);
+        within.iter().for_each(|scope| self.scopes.add(scope));
         Changed::All(Box::new(All::new(within, self.last_change)))
     }
 
@@ -292,6 +320,7 @@ impl State {
             Changed::All(all) => {
                 let keys = if all.within.is_none() { &mut self.watch_all } else { &mut self.watch_within };
                 keys.retain(|&other| other != key);
+                all.within.iter().for_each(|scope| self.scopes.remove(scope));
             }
             Changed::One { thread, .. } => self.unsubscribe(thread),
             Changed::Many(many) => {

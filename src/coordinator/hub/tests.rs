@@ -1,5 +1,6 @@
 //! H1 to H3, with a sink that writes down what it is given and a waker that counts.
 mod change;
+mod history;
 mod snapshot;
 mod stats;
 mod watch_all;
@@ -120,7 +121,7 @@ fn opened(thread: &str, revision: u64) -> Committed {
 
 /// `opened`: the revision that opened what is closed; the thread runs then.
 fn closed(thread: &str, revision: u64, opened: u64) -> Committed {
-    let event = Event::Closed(ElicitationId(opened.into()), Some(PauseEnd::Decremented));
+    let event = Event::Closed(ElicitationId(opened.into()), PauseEnd::Decremented);
     Committed { thread: id(thread), header: header(revision, false), event }
 }
 

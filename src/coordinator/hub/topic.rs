@@ -1,4 +1,5 @@
 //! The hub's state of one thread.
+use super::history::ClosedSoFar;
 use crate::core::types::ThreadId;
 use crate::core::{Elicitation, Header, PauseEnd, Timestamp};
 use bytes::Bytes;
@@ -28,6 +29,8 @@ pub(super) struct ThreadState {
     pub(super) open: Vec<OpenElicitation>,
     /// `None`: paused, or not paused since the start.
     pub(super) pause_end: Option<PauseEnd>,
+    /// The elicitations of the open pause that are closed; `None`: there are none.
+    pub(super) closed: Option<Box<ClosedSoFar>>,
     pub(super) change: Change,
     pub(super) frame: Frame,
 }
@@ -74,6 +77,8 @@ pub struct View {
     pub open: Vec<OpenElicitation>,
     /// How its last pause ended; `None`: it is paused, or was not paused since the start.
     pub pause_end: Option<PauseEnd>,
+    /// Streams that see it.
+    pub watchers: u32,
 }
 
 /// The state as it was last put on the wire and when (boot-time clock), so that it is encoded once for ten thousand
@@ -98,7 +103,7 @@ impl Topic {
 impl ThreadState {
     pub(super) fn new(header: Header) -> Self {
         let (change, frame) = (Change::default(), Frame::default());
-        ThreadState { header, open: Vec::new(), pause_end: None, change, frame }
+        ThreadState { header, open: Vec::new(), pause_end: None, closed: None, change, frame }
     }
 
     pub(super) fn shown(&mut self) -> (Shown<'_>, &mut Frame) {
@@ -107,10 +112,10 @@ impl ThreadState {
 }
 
 impl View {
-    pub(super) fn of(thread: &ThreadId, known: Option<&ThreadState>, floor: u64) -> Self {
+    pub(super) fn of(thread: &ThreadId, known: Option<&ThreadState>, floor: u64, watchers: u32) -> Self {
         let open = known.map_or_else(Vec::new, |known| known.open.clone());
         let pause_end = known.and_then(|known| known.pause_end);
-        View { thread: thread.clone(), header: known.map(|known| known.header), floor, open, pause_end }
+        View { thread: thread.clone(), header: known.map(|known| known.header), floor, open, pause_end, watchers }
     }
 
     /// As sinks see it; `None`: the thread is not known.

@@ -20,6 +20,8 @@ pub enum Rpc {
     Get,
     /// `ListPauseStates`.
     List,
+    /// `ListPauses`.
+    ListPauses,
     /// `WatchPauseState`.
     WatchPauseState,
     /// `Watch`.
@@ -30,8 +32,17 @@ pub enum Rpc {
 
 impl Rpc {
     /// All, in the order of their declaration.
-    pub const ALL: [Rpc; 8] =
-        [Rpc::Increment, Rpc::Decrement, Rpc::Renew, Rpc::Get, Rpc::List, Rpc::WatchPauseState, Rpc::Watch, Rpc::Other];
+    pub const ALL: [Rpc; 9] = [
+        Rpc::Increment,
+        Rpc::Decrement,
+        Rpc::Renew,
+        Rpc::Get,
+        Rpc::List,
+        Rpc::ListPauses,
+        Rpc::WatchPauseState,
+        Rpc::Watch,
+        Rpc::Other,
+    ];
 
     /// The RPC that a request with this path is for.
     pub fn of_path(path: &str) -> Self {
@@ -45,6 +56,7 @@ impl Rpc {
             "RenewElicitation" => Rpc::Renew,
             "GetPauseState" => Rpc::Get,
             "ListPauseStates" => Rpc::List,
+            "ListPauses" => Rpc::ListPauses,
             "WatchPauseState" => Rpc::WatchPauseState,
             "Watch" => Rpc::Watch,
             _ => Rpc::Other,
@@ -64,6 +76,7 @@ impl Rpc {
             Rpc::Renew => "RenewElicitation",
             Rpc::Get => "GetPauseState",
             Rpc::List => "ListPauseStates",
+            Rpc::ListPauses => "ListPauses",
             Rpc::WatchPauseState => "WatchPauseState",
             Rpc::Watch => "Watch",
             Rpc::Other => "other",

@@ -12,7 +12,7 @@ pub use file::Config;
 
 use crate::coordinator::metrics::Metrics;
 use crate::coordinator::{ChangeObserver, Changed};
-use crate::core::{Closing, Effect, Timestamp};
+use crate::core::{Effect, PauseEnd, Timestamp};
 use crate::escape::escaped_json;
 use crate::server::background_writer::BackgroundWriter;
 use file::Files;
@@ -47,6 +47,8 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     paused: Option<bool>,
     #[serde(skip_serializing_if = "str::is_empty")]
+    ended_by: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
     request_id: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     holder: &'a str,
@@ -70,6 +72,7 @@ impl Line<'_> {
             elicitation_id: "",
             revision: None,
             paused: None,
+            ended_by: "",
             request_id: "",
             holder: "",
             reason: "",
@@ -151,17 +154,19 @@ impl ChangeObserver for Trail {
                     ..line("opened")
                 });
             }
-            Effect::Closed { open, closing, .. } => {
-                let event = match closing.how {
-                    Closing::Released => "closed",
-                    Closing::Expired => "lease_ended",
-                    Closing::Capped => "pause_capped",
+            Effect::Closed { open, how, .. } => {
+                let (event, ended_by) = match how {
+                    PauseEnd::Decremented => ("closed", "decremented"),
+                    PauseEnd::Released => ("closed", "released"),
+                    PauseEnd::Expired => ("lease_ended", "expired"),
+                    PauseEnd::MaxPause => ("pause_capped", "max_pause"),
                 };
                 let about = &open.elicitation;
                 self.write(&Line {
                     elicitation_id: &about.id.to_string(),
                     revision: after.0,
                     paused: after.1,
+                    ended_by,
                     holder: &about.holder,
                     ..line(event)
                 });

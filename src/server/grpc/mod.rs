@@ -5,6 +5,7 @@
 mod codec;
 mod frame;
 mod page;
+mod pauses;
 mod watch;
 mod wire;
 
@@ -194,9 +195,12 @@ impl ElicitationService for Calls {
 
     async fn list_pauses(
         &self,
-        _request: Request<v1::ListPausesRequest>,
+        request: Request<v1::ListPausesRequest>,
     ) -> Result<Response<v1::ListPausesResponse>, Status> {
-        Err(Status::unimplemented("this server keeps no history"))
+        let rights = self.rights(&request, Role::Watcher)?;
+        let listing = pauses::PauseListing::parse(request.get_ref()).map_err(status::of_field)?;
+        listing.thread().map_or(Ok(()), |thread| rights.open(thread))?;
+        Ok(sized(listing.read(self.coordinator.hub(), rights.scope()).map_err(status::of_field)?))
     }
 
     type WatchPauseStateStream = tokio_stream::Empty<Result<v1::WatchPauseStateResponse, Status>>;

@@ -5,13 +5,22 @@ use crate::core::scope::Scope;
 use crate::core::types::InvalidField;
 use crate::proto::v1;
 
-/// Threads a page when the caller does not say.
+/// Threads, or pauses, a page when the caller does not say.
 const DEFAULT_SIZE: usize = 100;
-/// Threads a page at most.
+/// As many at most.
 const MAX_SIZE: usize = 1_000;
 /// A page ends when it has this many bytes: a thousand threads may have a thousand elicitations each, and clients take
 /// 4 MiB by default.
 const MAX_BYTES: usize = 2 << 20;
+
+/// Entries of a page, as the caller asks for them.
+pub(super) fn page_size(size: i32) -> Result<usize, InvalidField> {
+    match usize::try_from(size) {
+        Ok(0) => Ok(DEFAULT_SIZE),
+        Ok(size) => Ok(size.min(MAX_SIZE)),
+        Err(_) => Err(InvalidField::new("page_size", size.to_string(), "0 or more")),
+    }
+}
 
 /// The listing.
 pub(super) struct Page {
@@ -22,12 +31,7 @@ pub(super) struct Page {
 
 impl Page {
     pub(super) fn parse(request: v1::ListPauseStatesRequest) -> Result<Self, InvalidField> {
-        let size = match request.page_size {
-            0 => DEFAULT_SIZE,
-            size => usize::try_from(size)
-                .map_err(|_| InvalidField::new("page_size", size.to_string(), "0 or more"))?
-                .min(MAX_SIZE),
-        };
+        let size = page_size(request.page_size)?;
         let include_running = request.include_running;
         let after = match request.page_token.as_str() {
             "" => None,

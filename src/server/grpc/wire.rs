@@ -1,6 +1,6 @@
 //! Proto to core and back. A request becomes valid values, or the first field that is not.
 use crate::clock::Clock;
-use crate::coordinator::hub::{Hub, Interest, OpenElicitation, Shown, View};
+use crate::coordinator::hub::{ClosedElicitation, EndedPause, Hub, Interest, OpenElicitation, Shown, View};
 use crate::core::types::{InvalidField, MAX_CHANGED, MAX_WATCHED, ThreadId, Ttl, text};
 use crate::core::{Command, Elicitation, ElicitationRef, PauseEnd, Timestamp};
 use crate::proto::v1;
@@ -119,11 +119,32 @@ fn duration(duration: Duration) -> prost_types::Duration {
     duration.try_into().expect("durations are differences of 64-bit nanoseconds")
 }
 
+const SECOND: i64 = 1_000_000_000;
+
 fn timestamp(moment: Timestamp) -> prost_types::Timestamp {
-    const SECOND: i64 = 1_000_000_000;
+    wall_time(moment.wall)
+}
+
+/// A time of the wall clock, in nanoseconds since 1970.
+pub(super) fn wall_time(nanos: i64) -> prost_types::Timestamp {
     prost_types::Timestamp {
-        seconds: moment.wall.div_euclid(SECOND),
-        nanos: i32::try_from(moment.wall.rem_euclid(SECOND)).expect("below a billion"),
+        seconds: nanos.div_euclid(SECOND),
+        nanos: i32::try_from(nanos.rem_euclid(SECOND)).expect("below a billion"),
+    }
+}
+
+/// The nanoseconds of a time of the wall clock; one before 1677 or after 2262 becomes the nearest that the server's own
+/// times can be.
+pub(super) fn wall_nanos(field: &str, time: &prost_types::Timestamp) -> Parsed<i64> {
+    const YEARS_1_TO_9999: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
+    let is_valid = YEARS_1_TO_9999.contains(&time.seconds) && (0..1_000_000_000).contains(&time.nanos);
+    match is_valid {
+        true => Ok(time.seconds.saturating_mul(SECOND).saturating_add(time.nanos.into())),
+        false => Err(InvalidField::new(
+            field,
+            format!("{} s and {} ns", time.seconds, time.nanos),
+            "a time of the years 1 to 9999, with 0 to 999,999,999 ns",
+        )),
     }
 }
 
@@ -159,13 +180,12 @@ fn longest_lease(open: &[OpenElicitation], now: Timestamp) -> Option<Duration> {
     Some(Duration::from_nanos(last.saturating_sub(now.boot).max(0).unsigned_abs()))
 }
 
-fn last_pause_end(end: Option<PauseEnd>) -> v1::PauseEnd {
+fn pause_end(end: PauseEnd) -> v1::PauseEnd {
     match end {
-        None => v1::PauseEnd::Unspecified,
-        Some(PauseEnd::Decremented) => v1::PauseEnd::Decremented,
-        Some(PauseEnd::Released) => v1::PauseEnd::Released,
-        Some(PauseEnd::Expired) => v1::PauseEnd::Expired,
-        Some(PauseEnd::MaxPause) => v1::PauseEnd::MaxPause,
+        PauseEnd::Decremented => v1::PauseEnd::Decremented,
+        PauseEnd::Released => v1::PauseEnd::Released,
+        PauseEnd::Expired => v1::PauseEnd::Expired,
+        PauseEnd::MaxPause => v1::PauseEnd::MaxPause,
     }
 }
 
@@ -177,7 +197,7 @@ pub(crate) fn pause_state(
     include_elicitations: bool,
     Moment { now, epoch }: Moment,
 ) -> v1::PauseState {
-    let Some(Shown { header, open, pause_end }) = known else {
+    let Some(Shown { header, open, pause_end: last_pause_end }) = known else {
         let zero = Some(duration(Duration::ZERO));
         let thread_id = thread.as_str().to_owned();
         let state = v1::PauseState { thread_id, revision: floor, paused_total: zero, ..Default::default() };
@@ -197,11 +217,32 @@ pub(crate) fn pause_state(
         },
         store_epoch: epoch,
         longest_lease: longest_lease(open, now).map(duration),
-        last_pause_end: last_pause_end(pause_end).into(),
+        last_pause_end: last_pause_end.map_or(v1::PauseEnd::Unspecified, pause_end).into(),
         watchers: 0,
     }
 }
 
 pub(crate) fn view(view: &View, moment: Moment) -> v1::PauseState {
-    pause_state(&view.thread, view.shown(), view.floor, true, moment)
+    let state = pause_state(&view.thread, view.shown(), view.floor, true, moment);
+    v1::PauseState { watchers: view.watchers, ..state }
+}
+
+pub(super) fn pause(pause: &EndedPause) -> v1::Pause {
+    let elicitation = |closed: &ClosedElicitation| v1::ClosedElicitation {
+        elicitation_id: closed.elicitation.id.to_string(),
+        reason: closed.elicitation.reason.to_string(),
+        holder: closed.elicitation.holder.to_string(),
+        create_time: Some(timestamp(closed.elicitation.created)),
+        end_time: Some(timestamp(closed.closed)),
+        ended_by: pause_end(closed.how).into(),
+    };
+    v1::Pause {
+        thread_id: pause.thread.as_str().to_owned(),
+        start_time: Some(timestamp(pause.since)),
+        end_time: Some(timestamp(pause.ended)),
+        duration: Some(duration(pause.length())),
+        ended_by: pause_end(pause.how).into(),
+        elicitations: pause.elicitations.iter().map(elicitation).collect(),
+        omitted_elicitations: pause.omitted,
+    }
 }

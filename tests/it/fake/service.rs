@@ -117,10 +117,7 @@ impl ElicitationService for Fake {
         self.answer(ListPauseStatesResponse::default()).await
     }
 
-    async fn list_pauses(
-        &self,
-        _request: Request<ListPausesRequest>,
-    ) -> Result<Response<ListPausesResponse>, Status> {
+    async fn list_pauses(&self, _request: Request<ListPausesRequest>) -> Result<Response<ListPausesResponse>, Status> {
         Err(Status::unimplemented("the fake keeps no history"))
     }
 

@@ -137,6 +137,10 @@ impl Api {
         timed("list", self.0.list_pause_states(request)).await.map(tonic::Response::into_inner)
     }
 
+    pub(crate) async fn pauses(&mut self, request: v1::ListPausesRequest) -> Result<v1::ListPausesResponse, Status> {
+        timed("list pauses", self.0.list_pauses(request)).await.map(tonic::Response::into_inner)
+    }
+
     pub(crate) async fn watch(&mut self, threads: &[&str]) -> Streaming<v1::WatchPauseStateResponse> {
         let thread_ids = threads.iter().map(|&thread| thread.to_owned()).collect();
         self.try_watch(thread_ids, false).await.expect("the watch is accepted")

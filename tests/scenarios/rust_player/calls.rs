@@ -3,7 +3,7 @@ use super::{Outcome, Player, Step, mistake};
 use crate::wire;
 use pausewatch::client::{
     DecrementElicitationRequest, GetPauseStateRequest, IncrementElicitationRequest, ListPauseStatesRequest,
-    RenewElicitationRequest,
+    ListPausesRequest, RenewElicitationRequest,
 };
 use serde_json::{Value, json};
 
@@ -32,6 +32,14 @@ impl Player {
             "get" => {
                 let state = client.get_pause_state(GetPauseStateRequest { thread_id }).await?.pause_state;
                 wire::state(&state.ok_or_else(|| mistake("no state in the answer".to_owned()))?)
+            }
+            "list_pauses" => {
+                let page_size = step.number("page_size").unwrap_or_default() as i32;
+                let request =
+                    ListPausesRequest { page_size, page_token: text("page_token"), thread_id, ..Default::default() };
+                let page = client.list_pauses(request).await?;
+                let pauses: Vec<Value> = page.pauses.iter().map(wire::pause).collect();
+                json!({"pauses": pauses, "next_page_token": page.next_page_token})
             }
             _ => {
                 let page_size = step.number("page_size").unwrap_or_default() as i32;

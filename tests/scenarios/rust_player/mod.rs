@@ -80,7 +80,7 @@ impl Player {
     async fn take(&self, step: Step) -> Outcome {
         match step.text("do") {
             "client" => self.make_client(&step).await,
-            "increment" | "decrement" | "renew" | "get" | "list" => self.call(&step).await,
+            "increment" | "decrement" | "renew" | "get" | "list" | "list_pauses" => self.call(&step).await,
             "hold" | "release" | "lease" | "lost" | "hold_block" => self.hold(&step).await,
             "watch" | "next" | "unwatch" => self.watch(&step).await,
             "timeout" | "read" | "expired" | "pause" | "resume" | "await_thread" | "unawait_thread" | "stop"

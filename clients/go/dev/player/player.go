@@ -78,6 +78,7 @@ func newPlayer() *player {
 		"renew":           p.renew,
 		"get":             p.get,
 		"list":            p.list,
+		"list_pauses":     p.listPauses,
 		"hold":            p.hold,
 		"release":         p.release,
 		"lease":           p.lease,
@@ -235,6 +236,26 @@ func (p *player) list(s step) (any, error) {
 		states = append(states, showState(state))
 	}
 	return fields{"states": states, "next_page_token": page.NextPageToken}, nil
+}
+
+func (p *player) listPauses(s step) (any, error) {
+	client, err := p.client(s)
+	if err != nil {
+		return nil, err
+	}
+	opts := pausewatch.PauseOptions{PageSize: s.PageSize, PageToken: s.PageToken}
+	if s.ThreadID != nil {
+		opts.ThreadID = *s.ThreadID
+	}
+	page, err := client.ListPauses(context.Background(), opts)
+	if err != nil {
+		return nil, err
+	}
+	pauses := []fields{}
+	for _, pause := range page.Pauses {
+		pauses = append(pauses, showPause(pause))
+	}
+	return fields{"pauses": pauses, "next_page_token": page.NextPageToken}, nil
 }
 
 func (p *player) hold(s step) (any, error) {

@@ -46,6 +46,25 @@ func showElicitation(elicitation pausewatch.Elicitation) fields {
 	return shown
 }
 
+func showPause(pause pausewatch.Pause) fields {
+	elicitations := []fields{}
+	for _, closed := range pause.Elicitations {
+		elicitations = append(elicitations, fields{
+			"elicitation_id": closed.ID,
+			"reason":         closed.Reason,
+			"holder":         closed.Holder,
+			"ended_by":       closed.EndedBy,
+		})
+	}
+	return fields{
+		"thread_id":            pause.ThreadID,
+		"duration_ms":          inMs(pause.Duration),
+		"ended_by":             pause.EndedBy,
+		"elicitations":         elicitations,
+		"omitted_elicitations": pause.OmittedElicitations,
+	}
+}
+
 func showEvent(event pausewatch.Event) fields {
 	switch event := event.(type) {
 	case pausewatch.StateEvent:

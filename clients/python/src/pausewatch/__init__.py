@@ -46,7 +46,17 @@ from .errors import (
     Unavailable,
 )
 from .hold import AsyncHold, Ending, Hold, Lease, Release
-from .messages import Decremented, Elicitation, Incremented, PauseState, PauseStatePage
+from .messages import (
+    ClosedElicitation,
+    Decremented,
+    Elicitation,
+    Incremented,
+    Pause,
+    PauseEnd,
+    PausePage,
+    PauseState,
+    PauseStatePage,
+)
 from .stopwatch import AsyncStopwatch, EndedBy, Stopwatch
 from .timeout import PausableTimeout
 from .watch import AsyncWatch, Disconnected, Event, SnapshotComplete, State, Watch
@@ -60,6 +70,7 @@ __all__ = [
     "AsyncWatch",
     "CallError",
     "Client",
+    "ClosedElicitation",
     "Config",
     "ConfigError",
     "DeadlineExceeded",
@@ -79,6 +90,9 @@ __all__ = [
     "LimitExceeded",
     "NoOutstandingElicitation",
     "PausableTimeout",
+    "Pause",
+    "PauseEnd",
+    "PausePage",
     "PauseState",
     "PauseStatePage",
     "PausewatchError",

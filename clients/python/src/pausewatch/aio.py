@@ -17,9 +17,10 @@ from .watch import AsyncWatch
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
+    from datetime import datetime
 
     from ._io.durations import Seconds
-    from .messages import Decremented, Elicitation, Incremented, PauseState, PauseStatePage
+    from .messages import Decremented, Elicitation, Incremented, PausePage, PauseState, PauseStatePage
 
 
 class AsyncClient:
@@ -121,6 +122,26 @@ class AsyncClient:
     ) -> PauseStatePage:
         """One page of threads, as `Client.list_pause_states`."""
         call = calls.list_page(page_size=page_size, page_token=page_token, include_running=include_running)
+        return await self._connection.run(call, deadline)
+
+    async def list_pauses(
+        self,
+        thread_id: str | None = None,
+        *,
+        start_time: datetime | None = None,
+        end_time: datetime | None = None,
+        page_size: int = 0,
+        page_token: str = "",
+        deadline: Seconds | None = None,
+    ) -> PausePage:
+        """One page of ended pauses, as `Client.list_pauses`."""
+        call = calls.list_pauses(
+            thread_id=thread_id or "",
+            start_time=start_time,
+            end_time=end_time,
+            page_size=page_size,
+            page_token=page_token,
+        )
         return await self._connection.run(call, deadline)
 
     def hold(

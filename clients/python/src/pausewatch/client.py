@@ -14,9 +14,10 @@ from .watch import Watch
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
+    from datetime import datetime
 
     from ._io.durations import Seconds
-    from .messages import Decremented, Elicitation, Incremented, PauseState, PauseStatePage
+    from .messages import Decremented, Elicitation, Incremented, PausePage, PauseState, PauseStatePage
 
 
 class Client:
@@ -147,6 +148,32 @@ class Client:
         Raises InvalidField.
         """
         call = calls.list_page(page_size=page_size, page_token=page_token, include_running=include_running)
+        return self._connection.run(call, deadline)
+
+    def list_pauses(
+        self,
+        thread_id: str | None = None,
+        *,
+        start_time: datetime | None = None,
+        end_time: datetime | None = None,
+        page_size: int = 0,
+        page_token: str = "",
+        deadline: Seconds | None = None,
+    ) -> PausePage:
+        """One page of ended pauses, the last one to end first: of one thread, or with None of all that the caller may see.
+
+        `start_time`, `end_time`: only pauses that ended at the first or later, and before the second; a time without a time zone
+        is UTC. `page_size`: 0 means 100; above 1,000 is cut to that. `page_token`: that of the page before.
+
+        Raises InvalidField; for a `page_token` also after a restart of the server.
+        """
+        call = calls.list_pauses(
+            thread_id=thread_id or "",
+            start_time=start_time,
+            end_time=end_time,
+            page_size=page_size,
+            page_token=page_token,
+        )
         return self._connection.run(call, deadline)
 
     def hold(

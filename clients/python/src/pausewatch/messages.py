@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from grpc import StatusCode
@@ -101,6 +102,100 @@ class PauseStatePage:
     def read(cls, message: pb.ListPauseStatesResponse) -> PauseStatePage:
         """From the wire."""
         return cls(tuple(map(PauseState.read, message.pause_states)), message.next_page_token)
+
+
+class PauseEnd(Enum):
+    """How a pause, or an elicitation, ended."""
+
+    UNKNOWN = 0
+    """In a way that this library does not know."""
+    DECREMENTED = 1
+    """By a decrement."""
+    RELEASED = 2
+    """By a decrement with an admin's token."""
+    EXPIRED = 3
+    """By the end of its lease, which was not renewed in time."""
+    MAX_PAUSE = 4
+    """By the server's --max-pause."""
+
+    @classmethod
+    def _missing_(cls, _: object) -> PauseEnd:
+        return cls.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedElicitation:
+    """One question to a person that is no longer open."""
+
+    elicitation_id: str
+    """Its id."""
+    reason: str
+    """What the person was asked."""
+    holder: str
+    """Who asked."""
+    create_time: datetime
+    """When it was opened, by the server's wall clock."""
+    end_time: datetime
+    """When it was closed, by the server's wall clock."""
+    ended_by: PauseEnd
+    """How it was closed."""
+
+    @classmethod
+    def read(cls, message: pb.ClosedElicitation) -> ClosedElicitation:
+        """From the wire."""
+        created, ended = _moment(message.create_time), _moment(message.end_time)
+        end = PauseEnd(message.ended_by)
+        return cls(message.elicitation_id, message.reason, message.holder, created, ended, end)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """One pause of a thread that has ended."""
+
+    thread_id: str
+    """The thread."""
+    start_time: datetime
+    """When it began, by the server's wall clock."""
+    end_time: datetime
+    """When it ended, by the server's wall clock."""
+    duration: timedelta
+    """How long it was, by the server's clock that nobody sets."""
+    ended_by: PauseEnd
+    """How it ended."""
+    elicitations: tuple[ClosedElicitation, ...]
+    """Its elicitations in the order in which they were closed: at most 16."""
+    omitted_elicitations: int
+    """How many more there were."""
+
+    @classmethod
+    def read(cls, message: pb.Pause) -> Pause:
+        """From the wire."""
+        return cls(
+            message.thread_id,
+            _moment(message.start_time),
+            _moment(message.end_time),
+            _length(message.duration),
+            PauseEnd(message.ended_by),
+            tuple(map(ClosedElicitation.read, message.elicitations)),
+            message.omitted_elicitations,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PausePage:
+    """One page of ended pauses."""
+
+    pauses: tuple[Pause, ...]
+    """The last one to end first."""
+    next_page_token: str
+    """For the next page; empty: this was the last."""
+    history_start_time: datetime
+    """Every pause that ended at this time or later is kept, by the server's wall clock."""
+
+    @classmethod
+    def read(cls, message: pb.ListPausesResponse) -> PausePage:
+        """From the wire."""
+        return cls(tuple(map(Pause.read, message.pauses)), message.next_page_token, _moment(message.history_start_time))
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,9 @@ async def test_the_asynchronous_client_has_the_same_calls(async_client: pw.Async
     page = await async_client.list_pause_states(page_size=1_000)
     assert thread_id in [state.thread_id for state in page.pause_states]
     assert (await async_client.decrement_elicitation()).count == 0
+    pauses = await async_client.list_pauses(thread_id, start_time=opened.elicitation.create_time)
+    assert [pause.ended_by for pause in pauses.pauses] == [pw.PauseEnd.DECREMENTED]
+    assert not (await async_client.list_pauses(thread_id, end_time=opened.elicitation.create_time)).pauses
     with pytest.raises(pw.NoOutstandingElicitation) as error:
         await async_client.decrement_elicitation()
     assert error.value.metadata["thread_id"] == thread_id

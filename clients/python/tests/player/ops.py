@@ -91,6 +91,11 @@ class Ops:
         page = await self._do(self._clients[step["client"]].list_pause_states, **named)
         return {"states": [wire.state(each) for each in page.pause_states], "next_page_token": page.next_page_token}
 
+    async def list_pauses(self, step: Json) -> Json:
+        named = wire.some(step, "thread_id", "page_size", "page_token")
+        page = await self._do(self._clients[step["client"]].list_pauses, **named)
+        return {"pauses": [wire.pause(each) for each in page.pauses], "next_page_token": page.next_page_token}
+
     async def hold(self, step: Json) -> Json:
         hold = self._hold(step)
         await self._do(hold.open)

@@ -52,6 +52,24 @@ def elicitation(elicitation: pw.Elicitation) -> Json:
     return answer
 
 
+def pause(pause: pw.Pause) -> Json:
+    return {
+        "thread_id": pause.thread_id,
+        "duration_ms": milliseconds(pause.duration),
+        "ended_by": pause.ended_by.name.lower(),
+        "elicitations": [
+            {
+                "elicitation_id": closed.elicitation_id,
+                "reason": closed.reason,
+                "holder": closed.holder,
+                "ended_by": closed.ended_by.name.lower(),
+            }
+            for closed in pause.elicitations
+        ],
+        "omitted_elicitations": pause.omitted_elicitations,
+    }
+
+
 def state(state: pw.PauseState) -> Json:
     answer: Json = {
         "thread_id": state.thread_id,

@@ -65,6 +65,10 @@ class Service(pb_grpc.ElicitationServiceServicer):
         self._called(context)
         return pb.ListPauseStatesResponse()
 
+    def ListPauses(self, _: pb.ListPausesRequest, context: Any) -> pb.ListPausesResponse:
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, "no test needs it")
+        return pb.ListPausesResponse()
+
     def WatchPauseState(self, request: pb.WatchPauseStateRequest, context: Any) -> Iterator[pb.WatchPauseStateResponse]:
         context.abort(grpc.StatusCode.UNIMPLEMENTED, "the library does not use it")
         yield from ()

@@ -32,6 +32,12 @@ test("counts up and down over TCP and a Unix socket", async () => {
     const page = await client.listPauseStates();
     assert.deepEqual([page.pauseStates.length, page.nextPageToken], [1, ""]);
     assert.equal((await client.decrementElicitation({ threadId: "日本 🙂" })).count, 0);
+    const { pauses } = await client.listPauses({ threadId: "日本 🙂", startTime: elicitation.createTime });
+    assert.deepEqual(
+      [pauses.length, pauses[0]?.endedBy, pauses[0]?.elicitations[0]?.reason],
+      [1, "decremented", "Push?"],
+    );
+    assert.deepEqual((await client.listPauses({ endTime: elicitation.createTime })).pauses, []);
   }
 });
 
@@ -40,6 +46,7 @@ test("what cannot be sent is refused here, at once", async () => {
   await assert.rejects(client.incrementElicitation({ threadId: "t", ttlMs: Number.NaN }), { field: "ttl" });
   await assert.rejects(client.incrementElicitation({ threadId: "t", reason: "\ud800" }), { field: "reason" });
   await assert.rejects(client.listPauseStates({ pageSize: 1.5 }), { field: "page_size" });
+  await assert.rejects(client.listPauses({ startTime: new Date(Number.NaN) }), { field: "start_time" });
   await assert.rejects(client.getPauseState(undefined as never), InvalidFieldError);
   await assert.rejects(client.hold(undefined), { field: "thread_id" });
 });

@@ -11,7 +11,7 @@ import {
   type WatchEvent,
 } from "pausewatch";
 import { atOneMoment } from "../support/moment.js";
-import { elicitationToWire, eventToWire, type Json, stateToWire } from "./wire.js";
+import { elicitationToWire, eventToWire, type Json, pauseToWire, stateToWire } from "./wire.js";
 
 /** The arguments of an op. Those that it does not use are absent. */
 export interface Step {
@@ -101,6 +101,11 @@ export class Player {
       const { page_size: pageSize, page_token: pageToken, include_running: includeRunning } = step;
       const page = await this.#client(step).listPauseStates(defined({ pageSize, pageToken, includeRunning }));
       return { states: page.pauseStates.map(stateToWire), next_page_token: page.nextPageToken };
+    },
+    list_pauses: async (step) => {
+      const { thread_id: threadId, page_size: pageSize, page_token: pageToken } = step;
+      const page = await this.#client(step).listPauses(defined({ threadId, pageSize, pageToken }));
+      return { pauses: page.pauses.map(pauseToWire), next_page_token: page.nextPageToken };
     },
 
     hold: async (step) => {

@@ -9,6 +9,8 @@ import {
   InvalidFieldError,
   LimitExceededError,
   NoOutstandingElicitationError,
+  type Pause,
+  type PauseEnd,
   type PauseState,
   PermissionDeniedError,
   RequestIdReusedError,
@@ -58,6 +60,22 @@ export function stateToWire(state: PauseState): Json {
     paused_total_ms: state.pausedTotalMs,
     paused_for_ms: state.pausedForMs,
     elicitations: state.elicitations.map(elicitationToWire),
+  };
+}
+
+export function pauseToWire(pause: Pause): Json {
+  const end = (endedBy: PauseEnd) => (endedBy === "maxPause" ? "max_pause" : endedBy);
+  return {
+    thread_id: pause.threadId,
+    duration_ms: pause.durationMs,
+    ended_by: end(pause.endedBy),
+    elicitations: pause.elicitations.map(({ elicitationId, reason, holder, endedBy }) => ({
+      elicitation_id: elicitationId,
+      reason,
+      holder,
+      ended_by: end(endedBy),
+    })),
+    omitted_elicitations: pause.omittedElicitations,
   };
 }
 

@@ -24,7 +24,7 @@ fn change(hub: &Hub, name: &str, thread: &mut Thread, random: &mut Random) {
             let last = thread.revision + ids.clone().count() as u64;
             hub.publish(ids.map(|open| Committed {
                 header: header(last, false),
-                event: Event::Closed(ElicitationId(open.into()), Some(PauseEnd::Decremented)),
+                event: Event::Closed(ElicitationId(open.into()), PauseEnd::Decremented),
                 thread: id(name),
             }));
             *thread = Thread { revision: last, ..Thread::default() };

@@ -19,7 +19,7 @@ const LAST: u64 = 3;
 /// A change of a thread. Which one it is does not matter here.
 fn change(thread: &str, revision: u64) -> Committed {
     let header = Header { revision, pause: Pause::default(), changed: NOW };
-    Committed { thread: id(thread), header, event: Event::Closed(ElicitationId(0), Some(PauseEnd::Decremented)) }
+    Committed { thread: id(thread), header, event: Event::Closed(ElicitationId(0), PauseEnd::Decremented) }
 }
 
 /// The latest revision of each thread that a watcher was given.

@@ -4,6 +4,7 @@
 //! for as long as one likes, guided by what the inputs reach.
 mod access;
 mod address;
+mod audit;
 mod bridge;
 mod config;
 mod duration;
@@ -24,9 +25,10 @@ pub(crate) struct Target {
     pub(crate) rounds: u64,
 }
 
-pub(crate) const TARGETS: [Target; 10] = [
+pub(crate) const TARGETS: [Target; 11] = [
     Target { name: "access", check: access::check, seeds: access::seeds, rounds: 4_000 },
     Target { name: "address", check: address::check, seeds: address::seeds, rounds: 20_000 },
+    Target { name: "audit", check: audit::check, seeds: audit::seeds, rounds: 10_000 },
     Target { name: "bridge", check: bridge::check, seeds: bridge::seeds, rounds: 20_000 },
     Target { name: "duration", check: duration::check, seeds: duration::seeds, rounds: 50_000 },
     Target { name: "hook", check: hook::check, seeds: hook::seeds, rounds: 10_000 },

@@ -22,13 +22,14 @@ use tonic::codegen::{Service, http};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-const CALLS: [&str; 6] = [
+const CALLS: [&str; 7] = [
     "IncrementElicitation",
     "DecrementElicitation",
     "RenewElicitation",
     "GetPauseState",
     "ListPauseStates",
     "WatchPauseState",
+    "ListPauses",
 ];
 /// Set in the byte that says which call: the message stands as it is, without the frame that gRPC puts around it.
 const UNFRAMED: u8 = 0x80;
@@ -140,6 +141,20 @@ fn is_within(call: &str, message: &[u8]) -> Result<Option<bool>, prost::DecodeEr
             let asked = v1::ListPauseStatesRequest::decode(message)?;
             if asked.page_size < 0 { Some(false) } else { asked.page_token.is_empty().then_some(true) }
         }
+        "ListPauses" => {
+            let asked = v1::ListPausesRequest::decode(message)?;
+            let order = |time: &prost_types::Timestamp| (time.seconds, time.nanos);
+            let interval = [&asked.start_time, &asked.end_time].map(|time| time.as_ref().map(order));
+            let is_in_order = !matches!(interval, [Some(start), Some(end)] if end < start);
+            let are_times = interval.into_iter().flatten().all(|(seconds, nanos)| {
+                (-62_135_596_800..=253_402_300_799).contains(&seconds) && (0..1_000_000_000).contains(&nanos)
+            });
+            let is_thread = asked.thread_id.is_empty() || is_thread(&asked.thread_id);
+            match asked.page_size >= 0 && is_thread && are_times && is_in_order {
+                true => asked.page_token.is_empty().then_some(true),
+                false => Some(false),
+            }
+        }
         _ => {
             let asked = v1::WatchPauseStateRequest::decode(message)?;
             Some(asked.thread_ids.len() <= 10_000 && asked.thread_ids.iter().all(|id| is_thread(id)))
@@ -213,7 +228,21 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         thread_ids: ids.iter().map(|&id| id.to_owned()).collect(),
         include_elicitations: true,
     };
+    let pauses = |thread: &str, start: (i64, i32), end: (i64, i32), token: &str| {
+        let time = |(seconds, nanos)| Some(prost_types::Timestamp { seconds, nanos });
+        let (start_time, end_time) = (time(start), time(end));
+        let (thread_id, page_token) = (thread.into(), token.into());
+        v1::ListPausesRequest { page_size: 1, page_token, thread_id, start_time, end_time }.encode_to_vec()
+    };
     vec![
+        sequence(&[
+            (0, increment("t", 1, 1).encode_to_vec()),
+            (1, decrement(None, 0).encode_to_vec()),
+            (6, pauses("t", (-62_135_596_800, 0), (253_402_300_799, 999_999_999), "")),
+            (6, pauses("", (1, 0), (1, 0), "")),
+        ]),
+        sequence(&[(6, pauses("t", (2, 0), (1, 0), "")), (6, pauses("t", (1, -1), (1, 1_000_000_000), ""))]),
+        sequence(&[(6, pauses(&"t".repeat(257), (0, 0), (0, 0), &"0".repeat(48)))]),
         sequence(&[
             (0, increment("t", 1_024, 86_400).encode_to_vec()),
             (3, get("t".into())),

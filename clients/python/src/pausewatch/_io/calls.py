@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from ..errors import ConfigError, InvalidField
-from ..messages import Decremented, Elicitation, Incremented, PauseState, PauseStatePage
+from ..messages import Decremented, Elicitation, Incremented, PausePage, PauseState, PauseStatePage
 from ..v1 import elicitation_service_pb2 as pb
 from .durations import SECOND, Seconds, to_nanos
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from google.protobuf.message import Message
 
@@ -76,6 +78,33 @@ def get(thread_id: str) -> Call[PauseState]:
 def list_page(*, page_size: int = 0, page_token: str = "", include_running: bool = False) -> Call[PauseStatePage]:
     request = _build(pb.ListPauseStatesRequest, page_size=page_size, page_token=page_token, include_running=include_running)
     return Call("ListPauseStates", request, PauseStatePage.read)
+
+
+def list_pauses(
+    *,
+    thread_id: str = "",
+    start_time: datetime | None = None,
+    end_time: datetime | None = None,
+    page_size: int = 0,
+    page_token: str = "",
+) -> Call[PausePage]:
+    request = _build(
+        pb.ListPausesRequest,
+        page_size=page_size,
+        page_token=page_token,
+        thread_id=thread_id,
+        start_time=_moment(start_time),
+        end_time=_moment(end_time),
+    )
+    return Call("ListPauses", request, PausePage.read)
+
+
+def _moment(time: datetime | None) -> Timestamp | None:
+    if time is None:
+        return None
+    moment = Timestamp()
+    moment.FromDatetime(time)
+    return moment
 
 
 def the_thread(named: str | None, configured: str | None) -> str:

@@ -73,6 +73,10 @@ final class Calls {
         return start(ElicitationServiceGrpc.getListPauseStatesMethod(), Wire.list(call), Wire::list, patience);
     }
 
+    CompletableFuture<PausePage> listPauses(ListPauses call, Patience patience) {
+        return start(ElicitationServiceGrpc.getListPausesMethod(), Wire.listPauses(call), Wire::pauses, patience);
+    }
+
     private <Q, R, T> CompletableFuture<T> start(
             MethodDescriptor<Q, R> method, Q request, Function<R, T> read, Patience patience) {
         return new UnaryCall<>(connection, timer, method, request, read, patience).start();

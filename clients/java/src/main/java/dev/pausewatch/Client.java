@@ -134,6 +134,16 @@ public final class Client implements AutoCloseable {
         return Calls.await(core.calls().list(call, patience));
     }
 
+    /**
+     * Lists one page of ended pauses.
+     *
+     * @throws InvalidFieldException a field is out of its limits, or the token is foreign, also after a restart of the server
+     * @throws LimitExceededException there are too many calls in this second, and retries did not help
+     */
+    public PausePage listPauses(ListPauses call) {
+        return Calls.await(core.calls().listPauses(call, patience));
+    }
+
     /** Prepares to open an elicitation on {@code threadId} that stays open until it is released or closed. */
     public HoldBuilder hold(String threadId) {
         return new HoldBuilder(core, patience, threadId);

@@ -6,6 +6,8 @@ import dev.pausewatch.v1.IncrementElicitationRequest;
 import dev.pausewatch.v1.IncrementElicitationResponse;
 import dev.pausewatch.v1.ListPauseStatesRequest;
 import dev.pausewatch.v1.ListPauseStatesResponse;
+import dev.pausewatch.v1.ListPausesRequest;
+import dev.pausewatch.v1.ListPausesResponse;
 import dev.pausewatch.v1.RenewElicitationRequest;
 import java.time.Duration;
 import java.time.Instant;
@@ -56,6 +58,16 @@ final class Wire {
                 .build();
     }
 
+    static ListPausesRequest listPauses(ListPauses call) {
+        ListPausesRequest.Builder request = ListPausesRequest.newBuilder()
+                .setThreadId(call.threadId())
+                .setPageSize(call.pageSize())
+                .setPageToken(call.pageToken());
+        call.startTime().ifPresent(time -> request.setStartTime(timestamp(time)));
+        call.endTime().ifPresent(time -> request.setEndTime(timestamp(time)));
+        return request.build();
+    }
+
     static IncrementResult increment(IncrementElicitationResponse response) {
         return new IncrementResult(
                 response.getCount(),
@@ -72,6 +84,44 @@ final class Wire {
     static PauseStatePage list(ListPauseStatesResponse response) {
         return new PauseStatePage(
                 response.getPauseStatesList().stream().map(Wire::state).toList(), response.getNextPageToken());
+    }
+
+    static PausePage pauses(ListPausesResponse response) {
+        return new PausePage(
+                response.getPausesList().stream().map(Wire::pause).toList(),
+                response.getNextPageToken(),
+                instant(response.getHistoryStartTime()));
+    }
+
+    private static Pause pause(dev.pausewatch.v1.Pause pause) {
+        return new Pause(
+                pause.getThreadId(),
+                instant(pause.getStartTime()),
+                instant(pause.getEndTime()),
+                duration(pause.getDuration()),
+                end(pause.getEndedBy()),
+                pause.getElicitationsList().stream().map(Wire::closed).toList(),
+                pause.getOmittedElicitations());
+    }
+
+    private static ClosedElicitation closed(dev.pausewatch.v1.ClosedElicitation elicitation) {
+        return new ClosedElicitation(
+                elicitation.getElicitationId(),
+                elicitation.getReason(),
+                elicitation.getHolder(),
+                instant(elicitation.getCreateTime()),
+                instant(elicitation.getEndTime()),
+                end(elicitation.getEndedBy()));
+    }
+
+    private static PauseEnd end(dev.pausewatch.v1.PauseEnd end) {
+        return switch (end) {
+            case PAUSE_END_DECREMENTED -> PauseEnd.DECREMENTED;
+            case PAUSE_END_RELEASED -> PauseEnd.RELEASED;
+            case PAUSE_END_EXPIRED -> PauseEnd.EXPIRED;
+            case PAUSE_END_MAX_PAUSE -> PauseEnd.MAX_PAUSE;
+            case PAUSE_END_UNSPECIFIED, UNRECOGNIZED -> PauseEnd.UNKNOWN;
+        };
     }
 
     static PauseState state(dev.pausewatch.v1.PauseState state) {
@@ -115,6 +165,13 @@ final class Wire {
 
     private static Instant instant(com.google.protobuf.Timestamp timestamp) {
         return Instant.ofEpochSecond(clamp(timestamp.getSeconds(), FIRST_SECOND, LAST_SECOND), timestamp.getNanos());
+    }
+
+    private static com.google.protobuf.Timestamp timestamp(Instant instant) {
+        return com.google.protobuf.Timestamp.newBuilder()
+                .setSeconds(instant.getEpochSecond())
+                .setNanos(instant.getNano())
+                .build();
     }
 
     private static long clamp(long value, long least, long most) {

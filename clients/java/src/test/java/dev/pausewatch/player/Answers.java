@@ -1,5 +1,6 @@
 package dev.pausewatch.player;
 
+import dev.pausewatch.ClosedElicitation;
 import dev.pausewatch.DeadlineExceededException;
 import dev.pausewatch.Elicitation;
 import dev.pausewatch.ElicitationExpiredException;
@@ -10,6 +11,7 @@ import dev.pausewatch.InvalidFieldException;
 import dev.pausewatch.LimitExceededException;
 import dev.pausewatch.NoOutstandingElicitationException;
 import dev.pausewatch.PausableDeadline;
+import dev.pausewatch.Pause;
 import dev.pausewatch.PauseState;
 import dev.pausewatch.PermissionDeniedException;
 import dev.pausewatch.RequestIdReusedException;
@@ -77,6 +79,30 @@ final class Answers {
                 .expireTime()
                 .ifPresent(end -> answer.put("lease_ms", ms(Duration.between(elicitation.createTime(), end))));
         return answer;
+    }
+
+    static Map<String, Object> pause(Pause pause) {
+        Map<String, Object> answer = new LinkedHashMap<>();
+        answer.put("thread_id", pause.threadId());
+        answer.put("duration_ms", ms(pause.duration()));
+        answer.put("ended_by", name(pause.endedBy()));
+        answer.put(
+                "elicitations",
+                pause.elicitations().stream().map(Answers::closed).toList());
+        answer.put("omitted_elicitations", pause.omittedElicitations());
+        return answer;
+    }
+
+    private static Map<String, Object> closed(ClosedElicitation elicitation) {
+        return Map.of(
+                "elicitation_id",
+                elicitation.elicitationId(),
+                "reason",
+                elicitation.reason(),
+                "holder",
+                elicitation.holder(),
+                "ended_by",
+                name(elicitation.endedBy()));
     }
 
     static Map<String, Object> ending(Ending ending) {

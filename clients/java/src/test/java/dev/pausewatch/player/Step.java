@@ -15,7 +15,9 @@ import dev.pausewatch.HoldBuilder;
 import dev.pausewatch.IncrementElicitation;
 import dev.pausewatch.IncrementResult;
 import dev.pausewatch.ListPauseStates;
+import dev.pausewatch.ListPauses;
 import dev.pausewatch.PausableDeadline;
+import dev.pausewatch.PausePage;
 import dev.pausewatch.PauseStatePage;
 import dev.pausewatch.RenewElicitation;
 import dev.pausewatch.WatchBuilder;
@@ -59,6 +61,7 @@ final class Step {
             case "renew" -> renew();
             case "get" -> Answers.state(client().getPauseState(text("thread_id")));
             case "list" -> list();
+            case "list_pauses" -> listPauses();
             case "hold" -> hold();
             case "release" -> Answers.ending(cast.holds.get(text("hold")).release());
             case "lease" ->
@@ -154,6 +157,15 @@ final class Step {
         return Map.of(
                 "states", page.pauseStates().stream().map(Answers::state).toList(),
                 "next_page_token", page.nextPageToken());
+    }
+
+    private Map<String, Object> listPauses() {
+        ListPauses call = ListPauses.of(optional("thread_id").orElse(""))
+                .withPageSize(step.has("page_size") ? step.get("page_size").getAsInt() : 0)
+                .withPageToken(optional("page_token").orElse(""));
+        PausePage page = client().listPauses(call);
+        return Map.of(
+                "pauses", page.pauses().stream().map(Answers::pause).toList(), "next_page_token", page.nextPageToken());
     }
 
     private Map<String, Object> hold() {

@@ -1,0 +1,149 @@
+//! The pauses that have ended, in bounded memory: the latest ones. A restart forgets them; the audit trail has all.
+//!
+//! - P1: at most [`MAX_PAUSES`], in at most [`MAX_BYTES`]; the oldest one gives way.
+//! - P2: pauses are numbered in the order in which they end, so that a reader can go on below a number while more end.
+//! - P3: what open pauses remember of their closed elicitations is bounded for each pause and in all; what does not fit is
+//!   counted.
+use crate::core::types::ThreadId;
+use crate::core::{Elicitation, PauseEnd, Timestamp};
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Ended pauses that are kept: some days of one person's agents, and a scan of all of them takes less than a millisecond.
+pub(super) const MAX_PAUSES: usize = 4_096;
+/// Bytes of ended pauses that are kept: texts of callers may be 1.5 kB for each elicitation.
+pub(super) const MAX_BYTES: usize = 1 << 20;
+/// Elicitations of one pause that are kept: more than people are asked at once; with every text at its limit, a pause still
+/// takes a fortieth of the memory.
+pub(super) const MAX_ELICITATIONS: usize = 16;
+/// Bytes of closed elicitations of all open pauses.
+pub(super) const MAX_OPEN_BYTES: usize = 1 << 20;
+
+/// An elicitation that is no longer open.
+#[derive(Clone, Debug)]
+pub struct ClosedElicitation {
+    /// The elicitation.
+    pub elicitation: Arc<Elicitation>,
+    /// When it was closed.
+    pub closed: Timestamp,
+    /// How it was closed.
+    pub how: PauseEnd,
+}
+
+impl ClosedElicitation {
+    /// What it takes in memory, the counts of its `Arc` included.
+    pub(super) fn bytes(&self) -> usize {
+        let texts = self.elicitation.reason.len() + self.elicitation.holder.len();
+        size_of::<Self>() + size_of::<Elicitation>() + 2 * size_of::<usize>() + texts
+    }
+}
+
+/// A pause that has ended.
+#[derive(Debug)]
+pub struct EndedPause {
+    /// Its number: the next one to end has the next one.
+    pub number: u64,
+    /// The thread.
+    pub thread: ThreadId,
+    /// When it began.
+    pub since: Timestamp,
+    /// When it ended.
+    pub ended: Timestamp,
+    /// How it ended.
+    pub how: PauseEnd,
+    /// Its elicitations in the order in which they were closed.
+    pub elicitations: SmallVec<[ClosedElicitation; 1]>,
+    /// How many more there were.
+    pub omitted: u32,
+}
+
+impl EndedPause {
+    /// How long it was.
+    pub fn length(&self) -> Duration {
+        self.ended.since(self.since)
+    }
+
+    fn bytes(&self) -> usize {
+        let elicitations = self.elicitations.iter().map(ClosedElicitation::bytes).sum::<usize>();
+        size_of::<Self>() + 3 * size_of::<usize>() + self.thread.as_str().len() + elicitations
+    }
+}
+
+/// What an open pause remembers of its closed elicitations.
+#[derive(Debug, Default)]
+pub struct ClosedSoFar {
+    kept: SmallVec<[ClosedElicitation; 1]>,
+    omitted: u32,
+}
+
+/// The pauses that have ended.
+#[derive(Debug, Default)]
+pub struct History {
+    /// In the order of their numbers, without a gap.
+    pauses: VecDeque<Arc<EndedPause>>,
+    pub(super) bytes: usize,
+    /// Pauses that have ended: the number of the last one.
+    ended: u64,
+    /// Bytes that open pauses remember.
+    pub(super) open_bytes: usize,
+    /// When the history began: nothing is known of what ended before.
+    began: Timestamp,
+    /// From here on no pause is missing, in nanoseconds of the wall clock.
+    complete_from: i64,
+}
+
+impl History {
+    pub(super) fn begin(&mut self, now: Timestamp) {
+        (self.began, self.complete_from) = (now, now.wall);
+    }
+
+    pub(super) fn began(&self) -> Timestamp {
+        self.began
+    }
+
+    pub(super) fn complete_from(&self) -> i64 {
+        self.complete_from
+    }
+
+    /// Remembers an elicitation that was closed while the pause goes on.
+    pub(super) fn remember(&mut self, so_far: &mut ClosedSoFar, closed: ClosedElicitation) {
+        let bytes = self.open_bytes + closed.bytes();
+        if so_far.kept.len() + 1 < MAX_ELICITATIONS && bytes <= MAX_OPEN_BYTES {
+            self.open_bytes = bytes;
+            so_far.kept.push(closed);
+        } else {
+            so_far.omitted = so_far.omitted.saturating_add(1);
+        }
+    }
+
+    /// Keeps a pause that `last` has ended.
+    pub fn end(
+        &mut self,
+        thread: &ThreadId,
+        since: Timestamp,
+        so_far: Option<Box<ClosedSoFar>>,
+        last: ClosedElicitation,
+    ) {
+        let ClosedSoFar { kept: mut elicitations, omitted } = so_far.map_or_else(Default::default, |so_far| *so_far);
+        self.open_bytes -= elicitations.iter().map(ClosedElicitation::bytes).sum::<usize>();
+        let (ended, how) = (last.closed, last.how);
+        elicitations.push(last);
+        self.ended += 1;
+        let pause = EndedPause { number: self.ended, thread: thread.clone(), since, ended, how, elicitations, omitted };
+        self.bytes += pause.bytes();
+        self.pauses.push_back(Arc::new(pause));
+        while self.pauses.len() > MAX_PAUSES || self.bytes > MAX_BYTES {
+            let Some(oldest) = self.pauses.pop_front() else { break };
+            self.bytes -= oldest.bytes();
+            self.complete_from = self.complete_from.max(oldest.ended.wall.saturating_add(1));
+        }
+    }
+
+    /// The pauses with numbers below `below`, the last one first.
+    pub(super) fn below(&self, below: u64) -> impl Iterator<Item = &Arc<EndedPause>> {
+        let newer = self.ended.saturating_add(1).saturating_sub(below);
+        self.pauses.iter().rev().skip(usize::try_from(newer).unwrap_or(usize::MAX))
+    }
+}
