@@ -8,6 +8,7 @@ mod bridge;
 mod config;
 mod duration;
 mod hook;
+mod http;
 mod pinentry;
 mod policy;
 mod store;
@@ -24,12 +25,13 @@ pub(crate) struct Target {
     pub(crate) rounds: u64,
 }
 
-pub(crate) const TARGETS: [Target; 10] = [
+pub(crate) const TARGETS: [Target; 11] = [
     Target { name: "access", check: access::check, seeds: access::seeds, rounds: 4_000 },
     Target { name: "address", check: address::check, seeds: address::seeds, rounds: 20_000 },
     Target { name: "bridge", check: bridge::check, seeds: bridge::seeds, rounds: 20_000 },
     Target { name: "duration", check: duration::check, seeds: duration::seeds, rounds: 50_000 },
     Target { name: "hook", check: hook::check, seeds: hook::seeds, rounds: 10_000 },
+    Target { name: "http", check: http::check, seeds: http::seeds, rounds: 2_000 },
     Target { name: "pinentry", check: pinentry::check, seeds: pinentry::seeds, rounds: 20_000 },
     Target { name: "config", check: config::check, seeds: config::seeds, rounds: 4_000 },
     Target { name: "wire", check: wire::check, seeds: wire::seeds, rounds: 4_000 },
