@@ -4,11 +4,13 @@
 //! 2. A connection of HTTP/1 has the same permit, the same services and the same end as one of HTTP/2: it is closed for another
 //!    one if it has asked for nothing, and finishes what is in flight when the server drains.
 //! 3. It holds little memory: one request at a time, a head of [`MAX_HEAD`], and as much of an answer as its client reads.
+use super::linger::Lingering;
 use super::rewind::{Rewound, begins_with_preface};
 use crate::server::admission::{AdmittedStream, ConnectionContext};
 use bytes::Bytes;
-use http::{Request, Response};
-use http_body::{Frame, SizeHint};
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response};
+use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -17,7 +19,8 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
@@ -84,7 +87,7 @@ async fn serve<S: Transport>(stream: Rewound<AdmittedStream<S>>, routes: Routes,
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(MAX_HEAD);
-    let mut served = pin!(http.serve_connection(TokioIo::new(stream), service));
+    let mut served = pin!(http.serve_connection(TokioIo::new(Lingering::new(stream)), service));
     // Errors concern only this client, which receives them.
     tokio::select! {
         _ = &mut served => return,
@@ -106,10 +109,45 @@ fn answer(
     mut routes: Routes,
     in_flight: Arc<()>,
 ) -> impl Future<Output = Result<Response<InFlight>, Infallible>> + use<> {
-    let mut request = request.map(Body::new);
+    let is_read = Arc::new(AtomicBool::new(request.body().is_end_stream()));
+    let mut request = request.map(|body| Body::new(Noted { body, is_read: is_read.clone() }));
     request.extensions_mut().insert(connection.clone());
     let answer = routes.call(request);
-    async move { Ok(answer.await?.map(|body| InFlight { body, _request: in_flight })) }
+    async move {
+        let mut response = answer.await?.map(|body| InFlight { body, _request: in_flight });
+        if !is_read.load(Relaxed) {
+            // The rest of the request is in the way of the next one: the client is not to send one.
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        Ok(response)
+    }
+}
+
+/// The body of a request, which notes that it was read to its end.
+struct Noted {
+    body: Incoming,
+    is_read: Arc<AtomicBool>,
+}
+
+impl http_body::Body for Noted {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if frame.is_none() || self.body.is_end_stream() {
+            self.is_read.store(true, Relaxed);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// The body of an answer, which counts as a request in flight until it is sent.

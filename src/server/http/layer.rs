@@ -21,6 +21,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tonic::body::Body;
 use tonic::server::NamedService;
@@ -36,6 +37,10 @@ const HEADERS: [(&str, &str); 5] = [
     // Every answer is of its moment.
     ("cache-control", "no-store"),
 ];
+
+/// How much later than its client the server ends a call that is out of time. A client that keeps the time itself would else
+/// sometimes end in the middle of reading that.
+const GRACE: Duration = Duration::from_millis(100);
 
 /// What all services of a server share.
 #[derive(Debug)]
@@ -132,7 +137,7 @@ where
                 let connection = head.extensions.get::<Arc<ConnectionContext>>().cloned();
                 let body = Body::new(request::Request::new(&asked, method.clone(), body));
                 make_grpc(&mut head);
-                let deadline = asked.timeout.map(|timeout| Instant::now() + timeout);
+                let deadline = asked.timeout.map(|timeout| Instant::now() + timeout + GRACE);
                 let call = Call { form: asked.form, methods, method, deadline, connection };
                 return Answer::Other(Box::pin(call.answer(self.inner.call(Request::from_parts(head, body)))));
             }

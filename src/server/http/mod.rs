@@ -2,7 +2,7 @@
 //! bytes.
 //!
 //! ```text
-//! connections, rewind   which connections are HTTP/1, and how they are served
+//! connections, rewind   which connections are HTTP/1, and how they are served; linger: how they are closed
 //! layer                 the layer before the services: what passes, what becomes gRPC, what is refused
 //! browser               which requests a browser may make
 //! protocol, query       what form a request has
@@ -17,6 +17,7 @@ mod error;
 mod events;
 mod json;
 mod layer;
+mod linger;
 mod methods;
 mod pace;
 mod page;
