@@ -27,8 +27,9 @@ export class Coordinator {
     this.env = env;
     const options = ["serve", "--listen", `127.0.0.1:${port}`, "--metrics-listen", "127.0.0.1:0", ...this.options];
     this.child = spawn(PROGRAM, options, { env, cwd: this.directory, stdio: ["ignore", "pipe", "pipe"] });
-    this.ended = new Promise((resolve) => this.child.once("exit", resolve));
     let log = "";
+    this.ended = new Promise((resolve) => this.child.once("close", resolve));
+    this.child.once("error", (error) => (log += error));
     this.child.stderr.on("data", (text) => (log = (log + text).slice(-4000)));
     const said = new Map();
     for await (const line of createInterface({ input: this.child.stdout })) {

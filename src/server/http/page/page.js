@@ -29,9 +29,12 @@ function span(time) {
   return d ? `${d}d ${two(h)}h` : h ? `${h}h ${two(m)}m` : m ? `${m}m ${two(s % 60)}s` : `${s}s`;
 }
 
+const DAY = new Intl.DateTimeFormat([], { day: "numeric", month: "short" });
+const TIME = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+
 function clock(date) {
-  const day = date.toDateString() === new Date().toDateString() ? "" : `${date.toLocaleDateString([], { day: "numeric", month: "short" })} `;
-  return day + date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  const isToday = date.toDateString() === new Date().toDateString();
+  return isToday ? TIME.format(date) : `${DAY.format(date)} ${TIME.format(date)}`;
 }
 
 // ---- Elements
@@ -129,10 +132,10 @@ function take(state) {
   if (state.paused) {
     threads.set(id, { ...read(state), watchers: known?.watchers });
     if (!known) poll.due = true;
-    if (!known && isLive) announce(foreign(id), " waits");
+    if (!known && isLive) announce(" waits", id);
   } else if (threads.delete(id)) {
     past.due = poll.due = true;
-    if (isLive) announce(foreign(id), " goes on");
+    if (isLive) announce(" goes on", id);
   }
   drawSoon();
 }
@@ -350,9 +353,11 @@ function failed(...parts) {
 
 let drawing = 0;
 let drawn = 0;
+let cost = 0;
 
+/** Five times a second at most, and for 20 % of the time. */
 function drawSoon() {
-  drawing ||= setTimeout(draw, Math.max(0, drawn + 200 - now()));
+  drawing ||= setTimeout(draw, Math.max(0, drawn + Math.max(200, 5 * cost) - now()));
 }
 
 function draw() {
@@ -373,6 +378,7 @@ function draw() {
   }
   drawPast(sought, waiting);
   tell();
+  cost = now() - drawn;
 }
 
 function drawSummary(waiting) {
@@ -423,7 +429,7 @@ function makeRow({ id }) {
 function drawRow(row, thread) {
   const paused = drawn - thread.began;
   set(row.wait, span(paused));
-  set(row.since, clock(new Date(thread.start)));
+  if (row.start !== thread.start) set(row.since, clock(new Date((row.start = thread.start))));
   set(row.total, span(thread.before + paused));
   set(row.watchers, thread.watchers === 0 ? "nobody" : thread.watchers?.toLocaleString() ?? "…");
   row.watchers.className = thread.watchers === 0 ? "warning" : "";
@@ -499,7 +505,7 @@ function ticks(from, to, hours) {
   for (let at = Math.ceil((from - zone) / step) * step + zone; at < to; at += step) {
     const share = (at - from) / (to - from);
     // At an edge there is no room for a label.
-    const tick = make("span", "", share > 0.06 && share < 0.94 ? clock(new Date(at)).slice(-5) : "");
+    const tick = make("span", "", share > 0.06 && share < 0.94 ? TIME.format(new Date(at)) : "");
     tick.style.left = `${share * 100}%`;
     made.push(tick);
   }
@@ -534,14 +540,15 @@ function makeEnded({ threadId, end, length, ended: [, how], holder, reason, othe
 let news = [];
 let told = -Infinity;
 
-function announce(...parts) {
-  news.push(parts);
+function announce(text, id) {
+  news.push({ text, id });
 }
 
 /** One line every few seconds at most. */
 function tell() {
   if (!news.length || now() < told + 3000) return;
-  $("news").replaceChildren(...(news.length === 1 ? news[0] : [`${plural(threads.size, "thread")} waiting`]));
+  const [{ text, id }] = news;
+  $("news").replaceChildren(...(news.length > 1 ? [`${plural(threads.size, "thread")} waiting`] : id ? [foreign(id), text] : [text]));
   told = now();
   news = [];
 }
