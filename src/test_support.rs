@@ -62,7 +62,7 @@ pub mod access {
 #[cfg(all(feature = "server", unix))]
 pub mod server {
     pub use crate::server::grpc::Elicitations;
-    pub use crate::server::serve_connections;
+    pub use crate::server::{serve_connections, serve_service, with_connect};
 }
 
 #[cfg(feature = "cli")]

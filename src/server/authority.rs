@@ -13,6 +13,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tonic::transport::server::Connected;
 
 /// The client's connection preface.
 const PREFACE: usize = 24;
@@ -34,6 +35,14 @@ pub(super) struct ValidAuthority<S> {
 impl<S> ValidAuthority<S> {
     pub(super) fn new(stream: S) -> Self {
         ValidAuthority { stream, filter: Filter::default() }
+    }
+}
+
+impl<S: Connected> Connected for ValidAuthority<S> {
+    type ConnectInfo = S::ConnectInfo;
+
+    fn connect_info(&self) -> S::ConnectInfo {
+        self.stream.connect_info()
     }
 }
 

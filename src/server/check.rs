@@ -22,7 +22,7 @@ pub(crate) async fn problems(config: &Config) -> Vec<String> {
 }
 
 fn files(config: &Config) -> Vec<String> {
-    let tls = config.tls.clone().map(|files| Tls::load(files).err());
+    let tls = config.tls.clone().map(|files| Tls::load(files, config.http).err());
     let access = config.access.clone().map(|access| Access::load(access, Arc::new(System::new())).err());
     let mut wrong: Vec<_> = tls.into_iter().chain(access).flatten().collect();
     if let Some(audit) = &config.audit

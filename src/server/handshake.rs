@@ -6,6 +6,7 @@
 //! Whoever does it wrongly is told so by an alert. The connection is closed only when nothing more comes from there, or a
 //! moment later: closed with bytes that nobody has read it is reset, and then the alert may be lost on its way (RFC 9112, 9.6).
 use super::admission::ConnectionPermit;
+use super::http::Transport;
 use super::tls::Tls;
 use std::collections::BTreeMap;
 use std::io::IoSlice;
@@ -132,6 +133,26 @@ async fn hear_out(mut stream: TcpStream) -> io::Result<u64> {
 fn failed(error: &io::Error) {
     tracing::debug!(%error, "a TLS handshake failed");
 }
+
+impl Transport for MaybeTls {
+    fn break_after(&self, silence: Duration) {
+        let socket = match self {
+            MaybeTls::Plain(stream) => stream,
+            MaybeTls::Tls(stream) => stream.get_ref().0,
+        };
+        break_after(socket, silence);
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn break_after(socket: &TcpStream, silence: Duration) {
+    let ms = silence.as_millis().try_into().unwrap_or(u32::MAX);
+    // Without it, the connection breaks when TCP gives up by itself.
+    let _ = rustix::net::sockopt::set_tcp_user_timeout(socket, ms);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn break_after(_: &TcpStream, _: Duration) {}
 
 impl MaybeTls {
     fn stream(&mut self) -> Pin<&mut (dyn Stream + Send + Unpin)> {

@@ -5,6 +5,7 @@
 //! closed.
 pub(crate) mod access;
 mod admission;
+mod any_service;
 pub(crate) mod audit;
 mod authority;
 pub(crate) mod background_writer;
@@ -13,6 +14,7 @@ mod content_type;
 mod control;
 pub(crate) mod grpc;
 mod handshake;
+mod http;
 mod in_process;
 mod listen;
 mod metrics_http;
@@ -25,6 +27,8 @@ mod worker;
 
 pub use crate::coordinator::quota::{LimitPair, Limits};
 pub use access::{AccessConfig, Grant, JwtConfig, PublicKeys, Role};
+#[doc(hidden)]
+pub use any_service::{serve_service, with_connect};
 pub use audit::Config as AuditConfig;
 pub(crate) use check::problems;
 pub(crate) use control::ask_for_backup;
@@ -33,6 +37,7 @@ pub use listen::{Listen, ListenError};
 pub use reload::Reload;
 pub use tls::TlsFiles;
 
+use self::http::{Browsers, HttpContext};
 use crate::clock::{Clock, System};
 use crate::coordinator::hub::{Hub, HubStats, OpenPauses};
 use crate::coordinator::metrics::{Metrics, State};
@@ -86,6 +91,10 @@ pub struct Config {
     pub insecure: bool,
     /// TLS on every TCP listener.
     pub tls: Option<TlsFiles>,
+    /// Serve the Connect protocol and the page too, over HTTP/1.1 and HTTP/2.
+    pub http: bool,
+    /// Names of the server for browsers and other clients of HTTP/1.1, besides addresses and `localhost`.
+    pub web_hosts: Vec<String>,
     /// Access control for every listener; `None`: every client may make every call.
     pub access: Option<AccessConfig>,
     /// Threads that serve connections.
@@ -114,6 +123,8 @@ impl Default for Config {
             max_pause: None,
             insecure: false,
             tls: None,
+            http: true,
+            web_hosts: Vec::new(),
             access: None,
             workers: 1,
             limits: Limits::default(),
@@ -219,7 +230,7 @@ impl Server {
     pub async fn start_on(store: Box<dyn Store>, clock: Arc<dyn Clock>, config: Config) -> Result<Self, StartError> {
         let tcp = config.tcp();
         let seen = FileDigests::before_loading(config.files());
-        let tls = config.tls.map(Tls::load).transpose().map_err(StartError::Security)?;
+        let tls = config.tls.map(|files| Tls::load(files, config.http)).transpose().map_err(StartError::Security)?;
         let access = config.access.map(|access| Access::load(access, clock.clone())).transpose();
         let access = access.map_err(StartError::Security)?;
         if access.is_some() && tls.is_none() && config.insecure {
@@ -248,8 +259,18 @@ impl Server {
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_service_status(SERVICE_NAME, tonic_health::ServingStatus::Serving).await;
         let drain = CancellationToken::new();
-        let guard =
-            LayerStack { context: context.clone(), clock: clock.clone(), access: access.clone(), drain: drain.clone() };
+        let http = config.http.then(|| {
+            let names = config.web_hosts.iter().map(|name| name.to_ascii_lowercase()).collect();
+            let browsers = Browsers { names, has_tls: tls.is_some() };
+            Arc::new(HttpContext::new(routes::methods, browsers, context.metrics.clone()))
+        });
+        let guard = LayerStack {
+            context: context.clone(),
+            clock: clock.clone(),
+            access: access.clone(),
+            http,
+            drain: drain.clone(),
+        };
         let routes = routes(&coordinator, &guard).add_service(guard.before_health(health_service));
         let mut listeners = Vec::new();
         for listen in &config.listen {
@@ -261,7 +282,8 @@ impl Server {
             Some(address) => Some(metrics_http::Listener::open(address, config.metrics_insecure).await?),
             None => None,
         };
-        let mut workers = vec![Worker::here(Work { routes: routes.prepare(), tls, drain: drain.clone() })];
+        let mut workers =
+            vec![Worker::here(Work { routes: routes.prepare(), tls, http: config.http, drain: drain.clone() })];
         for i in 1..config.workers {
             let worker = Worker::on_new_thread(i, workers[0].work());
             workers.push(worker.map_err(StartError::Worker)?);
@@ -393,7 +415,8 @@ where
     IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
     let coordinator = Arc::new(Coordinator::start_with(store, clock.clone(), settings, end_process)?);
-    let guard = LayerStack { context: Arc::default(), clock, access: None, drain: CancellationToken::new() };
+    let guard =
+        LayerStack { context: Arc::default(), clock, access: None, http: None, drain: CancellationToken::new() };
     let routes = routes(&coordinator, &guard);
     let server = worker::with_limits().add_routes(routes);
     tokio::select! {

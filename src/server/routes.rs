@@ -1,7 +1,8 @@
 //! The services, and the layers before each of them.
 use super::admission::{Admission, MemoryLimit, ServiceContext, StreamLimit};
 use super::content_type::GrpcOnly;
-use super::grpc::Elicitations;
+use super::grpc::{Elicitations, MAX_UNARY_REQUEST, MAX_WATCH_REQUEST};
+use super::http::{self, Http, HttpContext, MaxRequest, Methods};
 use crate::clock::Clock;
 use crate::coordinator::Coordinator;
 use crate::proto::DESCRIPTORS;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::body::Body;
-use tonic::codegen::http;
+use tonic::codegen::http::{Request, Response};
 use tonic::service::Routes;
 use tower::ServiceExt;
 
@@ -21,22 +22,42 @@ pub(super) struct LayerStack {
     pub(super) context: Arc<ServiceContext>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) access: Option<Arc<Access>>,
+    /// What is served besides gRPC; `None`: nothing.
+    pub(super) http: Option<Arc<HttpContext>>,
     /// Ends streams when it is cancelled.
     pub(super) drain: CancellationToken,
 }
 
+/// A service behind its layers.
+type Behind<S> = MemoryLimit<Http<Admission<S>>>;
+
 impl LayerStack {
     /// Before that of the health, which is open to all: who probes a server has no token.
-    pub(super) fn before_health<S>(&self, service: S) -> MemoryLimit<Admission<GrpcOnly<StreamLimit<S>>>> {
-        MemoryLimit(self.admission(self.counted(service)).admit_without_token())
+    pub(super) fn before_health<S>(&self, service: S) -> Behind<GrpcOnly<StreamLimit<S>>> {
+        let service = GrpcOnly(self.counted(service));
+        MemoryLimit(self.http(self.admission(service).admit_without_token()).for_grpc_alone())
     }
 
-    fn before<S>(&self, service: S) -> MemoryLimit<Admission<GrpcOnly<S>>> {
-        MemoryLimit(self.admission(service))
+    /// Before reflection.
+    fn before_reflection<S>(&self, service: S) -> Behind<GrpcOnly<StreamLimit<S>>> {
+        MemoryLimit(self.http(self.admission(GrpcOnly(self.counted(service)))).for_grpc_alone())
     }
 
-    fn admission<S>(&self, service: S) -> Admission<GrpcOnly<S>> {
-        Admission::new(GrpcOnly(service), self.context.clone(), self.clock.clone(), self.access.clone())
+    /// Before the page, which has no secrets: those are behind the calls that it makes, with the token that is typed in.
+    fn before_page<S>(&self, page: S) -> Behind<S> {
+        MemoryLimit(self.http(self.admission(page).admit_without_token()))
+    }
+
+    fn before<S>(&self, service: S) -> Behind<GrpcOnly<S>> {
+        MemoryLimit(self.http(self.admission(GrpcOnly(service))))
+    }
+
+    fn http<S>(&self, service: S) -> Http<S> {
+        Http::new(service, self.http.clone())
+    }
+
+    fn admission<S>(&self, service: S) -> Admission<S> {
+        Admission::new(service, self.context.clone(), self.clock.clone(), self.access.clone())
     }
 
     fn counted<S>(&self, service: S) -> StreamLimit<S> {
@@ -56,17 +77,36 @@ pub(super) fn routes(coordinator: &Arc<Coordinator>, guard: &LayerStack) -> Rout
     let LayerStack { context, clock, access, .. } = guard;
     let elicitations = Elicitations::new(coordinator.clone(), clock.clone(), context.clone(), access.clone());
     // Reflection needs a token as well, which tools send with their queries for descriptors.
-    let v1 = guard.counted(reflection().build_v1().expect("our descriptors are valid"));
-    let v1alpha = guard.counted(reflection().build_v1alpha().expect("our descriptors are valid"));
-    let mut routes =
-        Routes::new(guard.before(elicitations)).add_service(guard.before(v1)).add_service(guard.before(v1alpha));
+    let v1 = guard.before_reflection(reflection().build_v1().expect("our descriptors are valid"));
+    let v1alpha = guard.before_reflection(reflection().build_v1alpha().expect("our descriptors are valid"));
+    let mut routes = Routes::new(guard.before(elicitations)).add_service(v1).add_service(v1alpha);
     let rest = guard.before(tower::service_fn(no_such_service));
     let router = routes.axum_router_mut();
-    *router =
-        std::mem::take(router).fallback_service(rest.map_request(|request: http::Request<_>| request.map(Body::new)));
+    *router = std::mem::take(router).fallback_service(rest.map_request(with_own_body));
+    if guard.http.is_some() {
+        for path in http::paths() {
+            let page = guard.before_page(http::Page).map_request(with_own_body);
+            *router = std::mem::take(router).route_service(path, page);
+        }
+    }
     routes
 }
 
-fn no_such_service(_: http::Request<Body>) -> Ready<Result<http::Response<Body>, Infallible>> {
+fn with_own_body<B>(request: Request<B>) -> Request<Body>
+where
+    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    request.map(Body::new)
+}
+
+fn no_such_service(_: Request<Body>) -> Ready<Result<Response<Body>, Infallible>> {
     ready(Ok(Status::unimplemented("the server has no such service").into_http()))
+}
+
+/// The methods that are served by Connect too.
+pub(super) fn methods() -> Methods {
+    let max_request = MaxRequest { unary: MAX_UNARY_REQUEST, stream: MAX_WATCH_REQUEST };
+    // With what is in the details of errors.
+    Methods::new(&[DESCRIPTORS, tonic_types::pb::FILE_DESCRIPTOR_SET], max_request)
 }

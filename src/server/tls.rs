@@ -35,17 +35,19 @@ impl TlsFiles {
 #[derive(Debug)]
 pub(super) struct Tls {
     files: TlsFiles,
+    protocols: &'static [&'static [u8]],
     current: RwLock<Arc<ServerConfig>>,
 }
 
 impl Tls {
-    /// Reads the files.
+    /// Reads the files. `http`: HTTP/1 is spoken too.
     ///
     /// # Errors
     /// Which file is wrong, and how.
-    pub(super) fn load(files: TlsFiles) -> Result<Arc<Self>, String> {
-        let current = RwLock::new(read(&files)?);
-        Ok(Arc::new(Tls { files, current }))
+    pub(super) fn load(files: TlsFiles, http: bool) -> Result<Arc<Self>, String> {
+        let protocols: &[&[u8]] = if http { &[b"h2", b"http/1.1"] } else { &[b"h2"] };
+        let current = RwLock::new(read(&files, protocols)?);
+        Ok(Arc::new(Tls { files, protocols, current }))
     }
 
     pub(super) fn files(&self) -> Vec<PathBuf> {
@@ -57,7 +59,7 @@ impl Tls {
     /// # Errors
     /// Which file is wrong, and how.
     pub(super) fn reload(&self) -> Result<(), String> {
-        let new = read(&self.files)?;
+        let new = read(&self.files, self.protocols)?;
         *self.current.write().expect("no panic while locked") = new;
         Ok(())
     }
@@ -68,7 +70,7 @@ impl Tls {
     }
 }
 
-fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, String> {
+fn read(files: &TlsFiles, protocols: &[&[u8]]) -> Result<Arc<ServerConfig>, String> {
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
     let builder = builder.expect("ring has what TLS 1.2 and 1.3 need");
@@ -91,7 +93,7 @@ fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, String> {
     reload::warn_if_open_to_others("--tls-key", &files.key);
     let config = builder.with_single_cert(chain, private);
     let mut config = config.map_err(|error| format!("--tls-cert {cert} and --tls-key {key}: {error}"))?;
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     config.ticketer = ring::Ticketer::new().map_err(|error| format!("TLS: {error}"))?;
     Ok(Arc::new(config))
 }

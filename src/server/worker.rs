@@ -6,6 +6,7 @@
 use super::admission::{AdmittedStream, ConnectionPermit};
 use super::authority::ValidAuthority;
 use super::handshake::{MaybeTls, shake_hands};
+use super::http;
 use super::tls::Tls;
 use std::convert::Infallible;
 use std::io;
@@ -15,13 +16,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 use tonic::transport::Server;
+use tonic::transport::server::Connected;
 
 /// Streams of one connection at most. A client that needs more should watch several threads on one stream.
 const MAX_STREAMS: u32 = 10_000;
@@ -47,6 +51,8 @@ pub(super) struct Work {
     pub(super) routes: Routes,
     /// For TCP; `None`: plain text.
     pub(super) tls: Option<Arc<Tls>>,
+    /// HTTP/1 is served too.
+    pub(super) http: bool,
     pub(super) drain: CancellationToken,
 }
 
@@ -148,18 +154,35 @@ fn ready(
 
 /// Serves what comes in, until the drain; then finishes what is in flight.
 async fn serve(work: Work, connections: Connections) {
-    let Work { routes, tls, drain } = work;
-    let server = || with_limits().add_routes(routes.clone());
-    let tcp =
-        ready(tls, connections.tcp).map(|(stream, place)| Ok::<_, Infallible>(AdmittedStream::new(stream, place)));
-    let unix = ReceiverStream::new(connections.unix).filter_map(|(stream, place)| {
-        let stream = ValidAuthority::new(tokio::net::UnixStream::from_std(stream).ok()?);
-        Some(Ok::<_, Infallible>(AdmittedStream::new(stream, place)))
-    });
-    let tcp = server().serve_with_incoming_shutdown(tcp, drain.cancelled());
-    let unix = server().serve_with_incoming_shutdown(unix, drain.cancelled());
-    let (tcp, unix) = tokio::join!(tcp, unix);
-    for error in [tcp.err(), unix.err()].into_iter().flatten() {
+    let Work { routes, tls, http, drain } = work;
+    let tcp = ready(tls, connections.tcp).map(|(stream, place)| AdmittedStream::new(stream, place));
+    let unix = ReceiverStream::new(connections.unix)
+        .filter_map(|(stream, place)| Some(AdmittedStream::new(tokio::net::UnixStream::from_std(stream).ok()?, place)));
+    if http {
+        let tracker = TaskTracker::new();
+        let tcp = http::separate(tcp, routes.clone(), drain.clone(), tracker.clone());
+        let unix = http::separate(unix, routes.clone(), drain.clone(), tracker.clone());
+        let unix = ReceiverStream::new(unix).map(ValidAuthority::new);
+        tokio::join!(serve_http2(ReceiverStream::new(tcp), &routes, &drain), serve_http2(unix, &routes, &drain));
+        tracker.close();
+        tracker.wait().await;
+    } else {
+        tokio::join!(serve_http2(tcp, &routes, &drain), serve_http2(unix.map(ValidAuthority::new), &routes, &drain));
+    }
+}
+
+async fn serve_http2<S>(connections: impl Stream<Item = S>, routes: &Routes, drain: &CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+{
+    let server = with_limits().add_routes(routes.clone());
+    let connections = connections.map(Ok::<_, Infallible>);
+    if let Err(error) = server.serve_with_incoming_shutdown(connections, drain.cancelled()).await {
         tracing::error!(%error, "serve connections");
     }
+}
+
+impl http::Transport for tokio::net::UnixStream {
+    /// The system notices when the other side is gone.
+    fn break_after(&self, _: Duration) {}
 }

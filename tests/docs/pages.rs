@@ -25,6 +25,7 @@ pages! {
     faq: "docs/faq.md",
     agents: "docs/agents.md",
     exec_server: "docs/exec-server.md",
+    http: "docs/http.md",
     operations: "docs/operations.md",
     observability: "docs/observability.md",
     security: "docs/security.md",

@@ -108,6 +108,11 @@ fn hook_changes_a_command_by_its_first_line_and_its_timeout_only() {
 }
 
 #[test]
+fn http_changes_nothing_by_what_a_web_page_can_send() {
+    run("http");
+}
+
+#[test]
 fn pinentry_takes_a_question_from_its_command_to_its_answer_and_no_secret() {
     run("pinentry");
 }

@@ -73,6 +73,8 @@ mod hook_settings;
 #[cfg(feature = "exec-server")]
 mod hostile;
 #[cfg(feature = "exec-server")]
+mod http;
+#[cfg(feature = "exec-server")]
 mod identity;
 mod leases;
 mod limits;

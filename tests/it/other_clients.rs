@@ -55,8 +55,8 @@ async fn answer(stream: &mut UnixStream) -> u8 {
 }
 
 #[tokio::test]
-async fn what_is_not_grpc_is_refused_and_changes_nothing() {
-    let running = Running::start(config()).await;
+async fn where_grpc_alone_is_served_the_rest_is_refused_and_changes_nothing() {
+    let running = Running::start(Config { http: false, ..config() }).await;
     let mut channel = crate::support::channel(&running.address).await;
     let paths =
         [INCREMENT, "/grpc.health.v1.Health/Check", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"];

@@ -24,6 +24,8 @@ pub struct Args {
     #[command(flatten)]
     tls: Tls,
     #[command(flatten)]
+    web: Web,
+    #[command(flatten)]
     access: Access,
     /// The store of the state. `memory` loses it when the server exits.
     #[arg(long, value_name = "STORE", default_value = "embedded")]
@@ -84,6 +86,39 @@ impl Tls {
     }
 }
 
+/// HTTP/JSON and the page.
+#[derive(Debug, clap::Args)]
+struct Web {
+    /// Serve gRPC alone: no HTTP/JSON (docs/http.md) and no page.
+    #[arg(long)]
+    no_http: bool,
+    /// A name by which browsers and other clients of HTTP/1.1 reach this server, such as pausewatch.example.com; addresses and
+    /// localhost need none. A request for any other name is refused, because it could come from a hostile web page. Repeatable.
+    #[arg(long, value_name = "NAME", value_parser = web_host)]
+    web_host: Vec<String>,
+}
+
+impl Web {
+    fn apply(self, config: Config) -> Result<Config, String> {
+        if self.no_http && !self.web_host.is_empty() {
+            return Err("--web-host has no effect with --no-http: leave one of them out".into());
+        }
+        Ok(Config { http: !self.no_http, web_hosts: self.web_host, ..config })
+    }
+}
+
+/// A host name, as `Host` has it without the port.
+fn web_host(text: &str) -> Result<String, String> {
+    let is_label = |label: &str| {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        (1..=63).contains(&label.len()) && label.bytes().all(is_allowed)
+    };
+    match text.len() <= 253 && text.split('.').all(is_label) {
+        true => Ok(text.to_owned()),
+        false => Err("expected a host name without scheme and port, such as pausewatch.example.com".into()),
+    }
+}
+
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Store {
     Embedded,
@@ -125,6 +160,21 @@ impl Args {
             limits,
             ..Config::default()
         };
-        self.telemetry.apply(config)
+        self.telemetry.apply(self.web.apply(config)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::web_host;
+
+    #[test]
+    fn a_web_host_is_a_name_alone() {
+        for name in ["pausewatch.lan", "localhost", "a_b-c.Example.com"] {
+            assert_eq!(web_host(name), Ok(name.to_owned()));
+        }
+        for bad in ["", "http://a", "a:7420", "a/b", "a..b", "*.example.com", "a b", "ä.de", "[::1]"] {
+            assert!(web_host(bad).is_err(), "{bad}");
+        }
     }
 }

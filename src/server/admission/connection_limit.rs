@@ -227,6 +227,10 @@ impl<S> AdmittedStream<S> {
         AdmittedStream { stream, permit, closing }
     }
 
+    pub(crate) fn get_ref(&self) -> &S {
+        &self.stream
+    }
+
     /// An error if the connection must be closed; otherwise the task is woken when that happens.
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         match self.closing.as_mut().poll(cx) {

@@ -10,6 +10,7 @@ mod watch;
 mod wire;
 
 pub(crate) use codec::RequestCodec;
+pub(crate) use watch::MAX_WATCH_REQUEST;
 
 use crate::clock::Clock;
 use crate::coordinator::{Call, Coordinator};
@@ -34,7 +35,7 @@ use wire::Moment;
 
 /// The largest unary request: every field at its limit takes under 2 KiB; what is larger can still be told which field
 /// is too long.
-const MAX_UNARY_REQUEST: usize = 64 << 10;
+pub(crate) const MAX_UNARY_REQUEST: usize = 64 << 10;
 
 /// Serves `pausewatch.v1.ElicitationService`.
 #[derive(Clone)]

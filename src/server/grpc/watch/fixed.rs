@@ -15,7 +15,7 @@ use tonic::codec::{Codec, Streaming};
 use tonic::codegen::http;
 
 /// The largest request: 10,000 ids of 256 bytes, with their tags and lengths.
-const MAX_REQUEST: usize = 3 << 20;
+pub(crate) const MAX_REQUEST: usize = 3 << 20;
 
 /// The one message of the request.
 pub(super) async fn read(request: http::Request<Body>) -> Result<v1::WatchPauseStateRequest, Status> {

@@ -7,6 +7,8 @@ mod fixed;
 mod requests;
 mod stream;
 
+pub(crate) use fixed::MAX_REQUEST as MAX_WATCH_REQUEST;
+
 use super::frame::BatchSize;
 use super::wire;
 use crate::clock::Clock;

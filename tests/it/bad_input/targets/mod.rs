@@ -9,6 +9,7 @@ mod bridge;
 mod config;
 mod duration;
 mod hook;
+mod http;
 mod pinentry;
 mod policy;
 mod store;
@@ -32,6 +33,7 @@ pub(crate) const TARGETS: [Target; 11] = [
     Target { name: "bridge", check: bridge::check, seeds: bridge::seeds, rounds: 20_000 },
     Target { name: "duration", check: duration::check, seeds: duration::seeds, rounds: 50_000 },
     Target { name: "hook", check: hook::check, seeds: hook::seeds, rounds: 10_000 },
+    Target { name: "http", check: http::check, seeds: http::seeds, rounds: 2_000 },
     Target { name: "pinentry", check: pinentry::check, seeds: pinentry::seeds, rounds: 20_000 },
     Target { name: "config", check: config::check, seeds: config::seeds, rounds: 4_000 },
     Target { name: "wire", check: wire::check, seeds: wire::seeds, rounds: 4_000 },

@@ -1,0 +1,67 @@
+//! Any gRPC service as the server serves its own, by Connect too: for the conformance suite of Connect, which calls a service of
+//! its own, and for tests that need no network.
+use super::admission::{ConnectionLimiter, MemoryLimit, ServiceContext};
+use super::content_type::GrpcOnly;
+use super::http::{Browsers, Http, HttpContext, MaxRequest, Methods};
+use super::worker::{Work, Worker};
+use crate::clock::System;
+use crate::coordinator::quota::CallerKey;
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
+use tonic::codegen::http::{Request, Response};
+use tonic::service::Routes;
+use tower::{Service, ServiceExt};
+
+/// `service` by gRPC and by Connect. Its methods are those of `descriptors`, an encoded `FileDescriptorSet`; a message of a
+/// request has at most `max_request` bytes.
+pub fn with_connect<S>(
+    service: S,
+    descriptors: Vec<u8>,
+    max_request: usize,
+) -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send + 'static>
++ Clone
++ Send
++ Sync
++ 'static
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Unpin + Send + 'static>,
+    S: Clone + Send + Sync + 'static,
+{
+    let max_request = MaxRequest { unary: max_request, stream: max_request };
+    let methods = move || Methods::new(&[&descriptors], max_request);
+    let http = Some(Arc::new(HttpContext::new(methods, Browsers::default(), Arc::default())));
+    MemoryLimit(Http::new(GrpcOnly(service), http))
+}
+
+/// Serves `service` for ever, as [`with_connect`] says.
+///
+/// # Errors
+/// No connection can be accepted.
+pub async fn serve_service<S>(
+    listener: TcpListener,
+    service: S,
+    descriptors: Vec<u8>,
+    max_request: usize,
+) -> io::Result<()>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Unpin + Send + 'static>,
+    S: Clone + Send + Sync + 'static,
+{
+    let service = with_connect(service, descriptors, max_request);
+    let mut routes = Routes::default();
+    let router = routes.axum_router_mut();
+    *router =
+        std::mem::take(router).fallback_service(service.map_request(|request: Request<_>| request.map(Body::new)));
+    let drain = CancellationToken::new();
+    let worker = Worker::here(Work { routes: routes.prepare(), tls: None, http: true, drain });
+    let limiter = ConnectionLimiter::new(Arc::<ServiceContext>::default(), Arc::new(System::new()));
+    loop {
+        let (stream, peer) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        worker.entrance().tcp(stream.into_std()?, limiter.enter(CallerKey::peer(peer.ip()))).await;
+    }
+}

@@ -1,0 +1,174 @@
+//! Connections of HTTP/1, beside those of HTTP/2 on the same port: the first bytes say which it is.
+//!
+//! 1. The bytes of HTTP/2 go on untouched, to the server of gRPC.
+//! 2. A connection of HTTP/1 has the same permit, the same services and the same end as one of HTTP/2: it is closed for another
+//!    one if it has asked for nothing, and finishes what is in flight when the server drains.
+//! 3. It holds little memory: one request at a time, a head of [`MAX_HEAD`], and as much of an answer as its client reads.
+use super::linger::Lingering;
+use super::rewind::{Rewound, begins_with_preface};
+use crate::server::admission::{AdmittedStream, ConnectionContext};
+use bytes::Bytes;
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response};
+use http_body::{Body as _, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_stream::{Stream, StreamExt};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::body::Body;
+use tonic::service::Routes;
+use tonic::transport::server::Connected;
+use tower::Service;
+
+/// Connections of HTTP/2 that wait to be served.
+const QUEUE: usize = 64;
+/// Bytes of the head of a request at most, as over HTTP/2, and about those of an answer that are ahead of the client.
+const MAX_HEAD: usize = 16 << 10;
+/// A connection that says nothing for so long before its first request or between two is closed, as one of HTTP/2 that answers
+/// no ping.
+const PATIENCE: Duration = Duration::from_secs(50);
+/// A head that takes longer than this is cut off.
+const HEAD_TIME: Duration = Duration::from_secs(30);
+
+/// The transport of a connection.
+pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    /// Lets the connection break when the other side has acknowledged nothing for so long.
+    fn break_after(&self, silence: Duration);
+}
+
+/// Serves the connections of HTTP/1, and gives those of HTTP/2. Those served are in `tracker`.
+pub(crate) fn separate<S: Transport>(
+    connections: impl Stream<Item = AdmittedStream<S>> + Send + 'static,
+    routes: Routes,
+    drain: CancellationToken,
+    tracker: TaskTracker,
+) -> mpsc::Receiver<Rewound<AdmittedStream<S>>> {
+    let (of_http2, receiver) = mpsc::channel(QUEUE);
+    let served = tracker.clone();
+    tracker.spawn(async move {
+        let mut connections = pin!(connections);
+        while let Some(Some(stream)) = drain.run_until_cancelled(connections.next()).await {
+            let (routes, drain, of_http2) = (routes.clone(), drain.clone(), of_http2.clone());
+            served.spawn(async move {
+                let first = timeout(PATIENCE, begins_with_preface(stream));
+                match drain.run_until_cancelled(first).await {
+                    Some(Ok(Ok((true, stream)))) => _ = of_http2.send(stream).await,
+                    Some(Ok(Ok((false, stream)))) => serve(stream, routes, &drain).await,
+                    // It said nothing, or left.
+                    Some(Ok(Err(_)) | Err(_)) | None => {}
+                }
+            });
+        }
+    });
+    receiver
+}
+
+/// Serves a connection of HTTP/1 to its end.
+async fn serve<S: Transport>(stream: Rewound<AdmittedStream<S>>, routes: Routes, drain: &CancellationToken) {
+    stream.stream().get_ref().break_after(PATIENCE);
+    let connection = stream.connect_info();
+    let in_flight = Arc::new(());
+    let service = service_fn({
+        let (connection, in_flight) = (connection.clone(), in_flight.clone());
+        move |request: Request<Incoming>| answer(request, &connection, routes.clone(), in_flight.clone())
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(MAX_HEAD);
+    let mut served = pin!(http.serve_connection(TokioIo::new(Lingering::new(stream)), service));
+    // Errors concern only this client, which receives them.
+    tokio::select! {
+        _ = &mut served => return,
+        () = drain.cancelled() => served.as_mut().graceful_shutdown(),
+    }
+    tokio::select! {
+        _ = &mut served => return,
+        () = connection.too_late().cancelled() => {}
+    }
+    // Of what the client has not asked for by now, nothing is waited for. One count is here, one is the service's.
+    if Arc::strong_count(&in_flight) > 2 {
+        let _ = served.await;
+    }
+}
+
+fn answer(
+    request: Request<Incoming>,
+    connection: &Arc<ConnectionContext>,
+    mut routes: Routes,
+    in_flight: Arc<()>,
+) -> impl Future<Output = Result<Response<InFlight>, Infallible>> + use<> {
+    let is_read = Arc::new(AtomicBool::new(request.body().is_end_stream()));
+    let mut request = request.map(|body| Body::new(Noted { body, is_read: is_read.clone() }));
+    request.extensions_mut().insert(connection.clone());
+    let answer = routes.call(request);
+    async move {
+        let mut response = answer.await?.map(|body| InFlight { body, _request: in_flight });
+        if !is_read.load(Relaxed) {
+            // The rest of the request is in the way of the next one: the client is not to send one.
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        Ok(response)
+    }
+}
+
+/// The body of a request, which notes that it was read to its end.
+struct Noted {
+    body: Incoming,
+    is_read: Arc<AtomicBool>,
+}
+
+impl http_body::Body for Noted {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if frame.is_none() || self.body.is_end_stream() {
+            self.is_read.store(true, Relaxed);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The body of an answer, which counts as a request in flight until it is sent.
+struct InFlight {
+    body: Body,
+    _request: Arc<()>,
+}
+
+impl http_body::Body for InFlight {
+    type Data = Bytes;
+    type Error = tonic::Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, tonic::Status>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,149 @@
+//! Messages between their JSON (the mapping of proto3) and their bytes, by their descriptors.
+use super::envelope;
+use super::methods::Method;
+use crate::core::types::InvalidField;
+use crate::escape::{escaped, escaped_json};
+use crate::server::status;
+use bytes::Bytes;
+use prost::Message;
+use prost_reflect::{DeserializeOptions, DynamicMessage, SerializeOptions};
+use std::borrow::Cow;
+use tonic::Status;
+
+/// How messages are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Codec {
+    Json,
+    Proto,
+}
+
+/// Characters of what is wrong with a request: it may quote from there.
+const MAX_WHY: usize = 200;
+/// Fields without a value are written too, else a count of 0 would be left out.
+const WRITE: SerializeOptions = SerializeOptions::new().skip_default_fields(false);
+
+/// A request as a gRPC message with its prefix. `is_strict`: a field that the method does not have is refused.
+pub(super) fn request(method: &Method, codec: Codec, bytes: &Bytes, is_strict: bool) -> Result<Bytes, Status> {
+    match codec {
+        Codec::Proto => Ok(envelope::write(0, bytes)),
+        Codec::Json => {
+            let message = read(method, bytes, is_strict).map_err(|error| unreadable(&error))?;
+            Ok(envelope::write(0, &message.encode_to_vec()))
+        }
+    }
+}
+
+fn read(method: &Method, json: &[u8], is_strict: bool) -> Result<DynamicMessage, serde_json::Error> {
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    let options = DeserializeOptions::new().deny_unknown_fields(is_strict);
+    let message = DynamicMessage::deserialize_with_options(method.input.clone(), &mut reader, &options)?;
+    reader.end()?;
+    Ok(message)
+}
+
+fn unreadable(error: &serde_json::Error) -> Status {
+    let allowed = "the request message of this call as JSON, such as {\"threadId\": \"t\"}";
+    let why = error.to_string();
+    let start: String = why.chars().take(MAX_WHY).collect();
+    let more = if start.len() < why.len() { "…" } else { "" };
+    status::of_field(InvalidField::new("request", format!("{}{more}", escaped(&start)), allowed))
+}
+
+/// A message of the answer, as the client reads it.
+pub(super) fn response(method: &Method, codec: Codec, message: Bytes) -> Result<Bytes, Status> {
+    if codec == Codec::Proto {
+        return Ok(message);
+    }
+    let internal = |error: &dyn std::fmt::Display| Status::internal(format!("write the answer as JSON: {error}"));
+    // JSON takes about three times the bytes.
+    let mut json = Vec::with_capacity(3 * message.len());
+    let message = DynamicMessage::decode(method.output.clone(), message).map_err(|error| internal(&error))?;
+    let mut writer = serde_json::Serializer::new(&mut json);
+    message.serialize_with_options(&mut writer, &WRITE).map_err(|error| internal(&error))?;
+    Ok(harmless(json).into())
+}
+
+/// The same JSON, which changes nothing on the terminal that it may be shown on.
+fn harmless(json: Vec<u8>) -> Vec<u8> {
+    if json.is_ascii() {
+        return json;
+    }
+    let escaped = match std::str::from_utf8(&json).map(escaped_json) {
+        Ok(Cow::Owned(escaped)) => Some(escaped.into_bytes()),
+        _ => None,
+    };
+    escaped.unwrap_or(json)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::methods::tests::method;
+    use super::*;
+    use crate::proto::v1;
+    use serde_json::{Value, json};
+    use tonic_types::StatusExt;
+
+    fn increment(json: &str, is_strict: bool) -> Result<v1::IncrementElicitationRequest, Status> {
+        let message = request(&method("IncrementElicitation"), Codec::Json, &json.to_owned().into(), is_strict)?;
+        Ok(v1::IncrementElicitationRequest::decode(&message[5..]).unwrap())
+    }
+
+    #[test]
+    fn a_request_is_read_by_its_names_in_json_or_in_the_proto() {
+        let expected = v1::IncrementElicitationRequest {
+            thread_id: "t/ä".into(),
+            ttl: Some(prost_types::Duration { seconds: 30, nanos: 500_000_000 }),
+            ..Default::default()
+        };
+        for json in [
+            r#"{"threadId": "t/ä", "ttl": "30.5s"}"#,
+            r#"{"thread_id": "t/\u00e4", "ttl": "30.500s", "reason": null}"#,
+            " {\"threadId\":\"t/ä\",\"ttl\":\"30.5s\"}\r\n",
+        ] {
+            assert_eq!(increment(json, true).unwrap(), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_is_not_its_message_is_an_invalid_field_with_the_place() {
+        for (json, why) in [
+            ("", "EOF"),
+            ("[]", "expected a map"),
+            ("{} {}", "trailing"),
+            (r#"{"threadId": 5}"#, "string"),
+            (r#"{"thread": "t"}"#, "thread"),
+            (r#"{"ttl": "30"}"#, "duration"),
+        ] {
+            let refused = increment(json, true).expect_err(json);
+            let info = refused.get_error_details().error_info().cloned().unwrap();
+            assert_eq!((info.reason.as_str(), info.metadata["field"].as_str()), ("INVALID_FIELD", "request"), "{json}");
+            assert!(info.metadata["was"].contains(why) && info.metadata["was"].contains("line"), "{json}: {info:?}");
+        }
+        assert!(increment(r#"{"thread": "t"}"#, false).is_ok(), "a client of a later version is not strict");
+    }
+
+    #[test]
+    fn what_is_wrong_is_shown_in_short_and_harmless() {
+        let refused = increment(&format!("{{\"\u{9b}{}\": 1}}", "x".repeat(10_000)), true).unwrap_err();
+        let was = &refused.get_error_details().error_info().cloned().unwrap().metadata["was"];
+        assert!(was.chars().count() < 220 && was.ends_with('…') && was.contains("\\u{9b}"), "{was}");
+    }
+
+    #[test]
+    fn an_answer_moves_no_cursor_of_the_terminal_that_shows_it() {
+        let answer =
+            v1::ListPauseStatesResponse { next_page_token: "a\u{9b}2J\u{202e}ä\n".into(), ..Default::default() };
+        let json = response(&method("ListPauseStates"), Codec::Json, answer.encode_to_vec().into()).unwrap();
+        assert_eq!(json, r#"{"pauseStates":[],"nextPageToken":"a\u009b2J\u202eä\n"}"#);
+    }
+
+    #[test]
+    fn an_answer_has_its_default_values() {
+        let answer = v1::DecrementElicitationResponse { count: 0, paused: false, revision: 7 };
+        let json = response(&method("DecrementElicitation"), Codec::Json, answer.encode_to_vec().into()).unwrap();
+        let json: Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!(json, json!({ "count": 0, "paused": false, "revision": "7" }));
+        let proto: Bytes = answer.encode_to_vec().into();
+        assert_eq!(response(&method("DecrementElicitation"), Codec::Proto, proto.clone()).unwrap(), proto);
+    }
+}

@@ -1,0 +1,118 @@
+//! A connection of HTTP/1 that is closed only when its client has read the last answer.
+//!
+//! A request that is refused may still be on its way. Closed with bytes that nobody has read, a connection is reset, and then the
+//! answer may be lost on its way (RFC 9112, 9.6). So what comes after the end is read for a moment, and thrown away.
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+/// How long a client has to close its side.
+const LINGER: Duration = Duration::from_secs(1);
+/// Bytes that are read in that time at most: many times what is on its way before an answer can be there.
+const HEARD: usize = 1 << 20;
+/// Bytes that are read at a time.
+const PART: usize = 4 << 10;
+
+/// A stream that is shut down on both sides.
+pub(super) struct Lingering<S> {
+    stream: S,
+    end: Option<End>,
+}
+
+/// Nothing more is written.
+struct End {
+    over: Pin<Box<Sleep>>,
+    heard: usize,
+}
+
+impl<S> Lingering<S> {
+    pub(super) fn new(stream: S) -> Self {
+        Lingering { stream, end: None }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Lingering { stream, end } = self.get_mut();
+        let mut stream = Pin::new(stream);
+        let end = match end {
+            Some(end) => end,
+            None => {
+                ready!(stream.as_mut().poll_shutdown(cx))?;
+                end.insert(End { over: Box::pin(sleep(LINGER)), heard: 0 })
+            }
+        };
+        let mut bytes = [0; PART];
+        while end.heard < HEARD {
+            let mut buf = ReadBuf::new(&mut bytes);
+            match stream.as_mut().poll_read(cx, &mut buf) {
+                // However it ends, it has ended.
+                Poll::Ready(Ok(())) if buf.filled().is_empty() => break,
+                Poll::Ready(Err(_)) => break,
+                Poll::Ready(Ok(())) => end.heard += buf.filled().len(),
+                Poll::Pending => {
+                    ready!(end.over.as_mut().poll(cx));
+                    break;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shutdown_waits_for_the_client_and_takes_what_it_still_sends() {
+        let (mut client, server) = duplex(16);
+        let mut server = Lingering::new(server);
+        let closing = tokio::spawn(async move { server.shutdown().await });
+        assert_eq!(client.read(&mut [0; 8]).await.unwrap(), 0, "the client sees the end at once");
+        client.write_all(&[0; 10_000]).await.unwrap();
+        assert!(!closing.is_finished());
+        drop(client);
+        closing.await.unwrap().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shutdown_waits_for_a_moment_only() {
+        let (_client, server) = duplex(16);
+        let began = Instant::now();
+        Lingering::new(server).shutdown().await.unwrap();
+        assert_eq!(began.elapsed().as_millis(), LINGER.as_millis());
+    }
+}

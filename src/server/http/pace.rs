@@ -1,0 +1,44 @@
+//! How fast a worker writes the JSON of streams. It takes several times the processor time of the bytes of gRPC, which streams
+//! share, so a thousand pages beside many changes would take all of a worker from its callers. A stream that waits loses nothing:
+//! it gets the latest states afterwards.
+use std::cell::Cell;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// About a fifth of a worker's time.
+const BYTES_PER_SECOND: u64 = 8 << 20;
+/// Nobody waits for less: the first states of a page, and changes as people make them.
+const GRACE: Duration = Duration::from_millis(50);
+
+thread_local! {
+    /// When everything that this worker has written would be written at that rate.
+    static WRITTEN_AT: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Notes that a stream of this worker has written so much. Returns how long it waits before it goes on.
+pub(super) fn after(bytes: usize) -> Option<Instant> {
+    let now = Instant::now();
+    let takes = Duration::from_nanos(bytes as u64 * 1_000_000_000 / BYTES_PER_SECOND);
+    let written_at = WRITTEN_AT.get().map_or(now, |at| at.max(now)) + takes;
+    WRITTEN_AT.set(Some(written_at));
+    (written_at > now + GRACE).then_some(written_at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::advance;
+
+    #[tokio::test(start_paused = true)]
+    async fn g7_streams_share_the_rate_of_a_worker() {
+        let part = 64 << 10;
+        let rounds = BYTES_PER_SECOND as usize / part;
+        let began = Instant::now();
+        assert_eq!(after(part), None, "a single page does not wait");
+        let waits: Vec<_> = (1..rounds).filter_map(|_| after(part)).collect();
+        assert!(waits.is_sorted() && waits.len() > rounds / 2);
+        assert_eq!((*waits.last().unwrap() - began).as_millis(), 1_000, "together they write what one may in a second");
+        advance(Duration::from_secs(2)).await;
+        assert_eq!(after(part), None);
+    }
+}

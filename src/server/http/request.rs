@@ -1,0 +1,90 @@
+//! The body of a request as gRPC has it. It is read only when the service asks for it, so whoever may not call is told before.
+use super::envelope::{self, PREFIX};
+use super::json::{self, Codec};
+use super::methods::Method;
+use super::protocol::{Asked, Form};
+use bytes::{Bytes, BytesMut};
+use http_body::{Body as _, Frame};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tonic::Status;
+use tonic::body::Body;
+
+/// The message of a request, which becomes one of gRPC.
+pub(super) struct Request {
+    /// `None`: it was read.
+    body: Option<Body>,
+    read: BytesMut,
+    method: Arc<Method>,
+    codec: Codec,
+    has_prefix: bool,
+    is_strict: bool,
+    max: usize,
+}
+
+impl Request {
+    pub(super) fn new(asked: &Asked, method: Arc<Method>, body: Body) -> Self {
+        let has_prefix = matches!(asked.form, Form::Stream(_));
+        let max = method.max_request + if has_prefix { PREFIX } else { 0 };
+        let (codec, is_strict) = (asked.codec, asked.is_strict);
+        // What was in the query needs no reading.
+        let body = match &asked.message {
+            Some(message) => Body::new(http_body_util::Full::new(message.clone())),
+            None => body,
+        };
+        Request { body: Some(body), read: BytesMut::new(), method, codec, has_prefix, is_strict, max }
+    }
+
+    fn append(&mut self, data: &[u8]) -> Result<(), Status> {
+        if self.read.len() + data.len() > self.max {
+            return Err(too_large(self.max));
+        }
+        self.read.extend_from_slice(data);
+        Ok(())
+    }
+
+    fn message(&mut self) -> Result<Bytes, Status> {
+        let bytes = std::mem::take(&mut self.read).freeze();
+        let message = if self.has_prefix { envelope::only(bytes)? } else { bytes };
+        json::request(&self.method, self.codec, &message, self.is_strict)
+    }
+
+    /// Reads a part; `None`: there is more to come.
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Status>>> {
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        // An announced length is believed: nothing is read then.
+        if http_body::Body::size_hint(body).lower() > self.max as u64 {
+            return Poll::Ready(Some(Err(too_large(self.max))));
+        }
+        Poll::Ready(match ready!(Pin::new(body).poll_frame(cx)) {
+            None => Some(self.message()),
+            Some(Err(status)) => Some(Err(status)),
+            Some(Ok(frame)) => self.append(frame.data_ref().map_or(&[][..], |data| &data[..])).err().map(Err),
+        })
+    }
+}
+
+impl http_body::Body for Request {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = self.get_mut();
+        while this.body.is_some() {
+            if let Some(message) = ready!(this.poll_part(cx)) {
+                this.body = None;
+                return Poll::Ready(Some(message.map(Frame::data)));
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_none()
+    }
+}
+
+fn too_large(max: usize) -> Status {
+    Status::resource_exhausted(format!("the request is too large: at most {max} bytes are read"))
+}
