@@ -2089,7 +2089,7 @@ const file_pausewatch_v1_elicitation_service_proto_rawDesc = "" +
 	"\x15PAUSE_END_DECREMENTED\x10\x01\x12\x16\n" +
 	"\x12PAUSE_END_RELEASED\x10\x02\x12\x15\n" +
 	"\x11PAUSE_END_EXPIRED\x10\x03\x12\x17\n" +
-	"\x13PAUSE_END_MAX_PAUSE\x10\x042\xa7\x06\n" +
+	"\x13PAUSE_END_MAX_PAUSE\x10\x042\xac\x06\n" +
 	"\x12ElicitationService\x12o\n" +
 	"\x14IncrementElicitation\x12*.pausewatch.v1.IncrementElicitationRequest\x1a+.pausewatch.v1.IncrementElicitationResponse\x12o\n" +
 	"\x14DecrementElicitation\x12*.pausewatch.v1.DecrementElicitationRequest\x1a+.pausewatch.v1.DecrementElicitationResponse\x12c\n" +
@@ -2097,8 +2097,8 @@ const file_pausewatch_v1_elicitation_service_proto_rawDesc = "" +
 	"\rGetPauseState\x12#.pausewatch.v1.GetPauseStateRequest\x1a$.pausewatch.v1.GetPauseStateResponse\"\x03\x90\x02\x01\x12e\n" +
 	"\x0fListPauseStates\x12%.pausewatch.v1.ListPauseStatesRequest\x1a&.pausewatch.v1.ListPauseStatesResponse\"\x03\x90\x02\x01\x12V\n" +
 	"\n" +
-	"ListPauses\x12 .pausewatch.v1.ListPausesRequest\x1a!.pausewatch.v1.ListPausesResponse\"\x03\x90\x02\x01\x12b\n" +
-	"\x0fWatchPauseState\x12%.pausewatch.v1.WatchPauseStateRequest\x1a&.pausewatch.v1.WatchPauseStateResponse0\x01\x12F\n" +
+	"ListPauses\x12 .pausewatch.v1.ListPausesRequest\x1a!.pausewatch.v1.ListPausesResponse\"\x03\x90\x02\x01\x12g\n" +
+	"\x0fWatchPauseState\x12%.pausewatch.v1.WatchPauseStateRequest\x1a&.pausewatch.v1.WatchPauseStateResponse\"\x03\x90\x02\x010\x01\x12F\n" +
 	"\x05Watch\x12\x1b.pausewatch.v1.WatchRequest\x1a\x1c.pausewatch.v1.WatchResponse(\x010\x01Bh\n" +
 	"\x11dev.pausewatch.v1B\x17ElicitationServiceProtoP\x01Z8pausewatch.dev/clients/go/gen/pausewatch/v1;pausewatchv1b\x06proto3"
 
