@@ -47,15 +47,20 @@ test("the longest wait is the first", async () => {
 
 test("says that nobody watches, whoever looks on", async () => {
   await coordinator.increment("lonely", "ask", "Go on?");
-  // Two who look on, this page and one more.
+  // Two who look on: this page, and one more.
   const onlooker = coordinator.begin("watch");
-  const watcher = await until("both streams", async () => (await coordinator.metric("pausewatch_watchers")) === 2).then(() => shown.row("lonely", (row) => row.includes("nobody")));
-  assert.match(watcher, /Watchers\s+nobody/);
-  assert.match(await shown.text("#summary"), /watched by nobody/);
-  const watching = coordinator.begin("watch", "--thread-id", "lonely");
-  await shown.row("lonely", (row) => /Watchers\s+1/.test(row));
-  assert.doesNotMatch(await shown.text("#summary"), /nobody/);
-  for (const child of [onlooker, watching]) child.kill();
+  let watcher;
+  try {
+    await until("both streams", async () => (await coordinator.metric("pausewatch_watchers")) === 2);
+    await shown.row("lonely", (row) => /Watchers\s+nobody/.test(row));
+    assert.match(await shown.text("#summary"), /watched by nobody/);
+    watcher = coordinator.begin("watch", "--thread-id", "lonely");
+    await shown.row("lonely", (row) => /Watchers\s+1/.test(row));
+    assert.doesNotMatch(await shown.text("#summary"), /nobody/);
+  } finally {
+    onlooker.kill();
+    watcher?.kill();
+  }
 });
 
 test("a renewed lease is shown, though a renewal is no change", async () => {
