@@ -39,7 +39,7 @@ pub use tls::TlsFiles;
 
 use self::http::{Browsers, HttpContext};
 use crate::clock::{Clock, System};
-use crate::coordinator::hub::{Hub, HubStats};
+use crate::coordinator::hub::{Hub, HubStats, OpenPauses};
 use crate::coordinator::metrics::{Metrics, State};
 use crate::coordinator::quota::Accounts;
 use crate::coordinator::store::{self, OpenError, Store};
@@ -386,14 +386,15 @@ fn warn_of_the_rest(calls: u64, connections: u64) {
 /// The present gauges, for the metrics.
 fn state(hub: &Hub, limiter: &ConnectionLimiter, clock: &dyn Clock) -> State {
     let HubStats { streams, threads, paused, open, deliveries, conflations } = hub.figures();
-    let oldest_pause = hub.oldest_pause().map(|since| clock.now().since(since)).unwrap_or_default();
+    let OpenPauses { oldest, unwatched } = hub.open_pauses();
     State {
         connections: limiter.connections(),
         streams: streams as u64,
         threads: threads as u64,
         paused: paused as u64,
         open,
-        oldest_pause,
+        oldest_pause: oldest.map(|since| clock.now().since(since)).unwrap_or_default(),
+        unwatched,
         deliveries,
         conflations,
     }

@@ -29,6 +29,7 @@ pages! {
     operations: "docs/operations.md",
     observability: "docs/observability.md",
     security: "docs/security.md",
+    web_page: "docs/page.md",
     clients: "clients/README.md",
     clients_go: "clients/go/README.md",
     clients_python: "clients/python/README.md",

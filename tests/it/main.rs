@@ -52,6 +52,7 @@ mod coordinator;
 #[cfg(feature = "exec-server")]
 mod crash;
 #[cfg(feature = "exec-server")]
+mod dashboards;
 mod deploy;
 #[cfg(feature = "exec-server")]
 mod drain;

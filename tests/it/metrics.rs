@@ -11,7 +11,7 @@ use tonic::Code;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A server, and where its metrics are.
-async fn start(config: Config) -> (Running, String) {
+pub(crate) async fn start(config: Config) -> (Running, String) {
     let config = Config { metrics: Some("127.0.0.1:0".into()), ..config };
     let server = Server::start(config).await.expect("the server starts");
     let url = server.metrics_address().expect("it has metrics");
@@ -67,6 +67,7 @@ async fn each_metric_moves_with_its_cause() {
     is("connections_accepted_total", 1.0);
     is("threads", 2.0);
     is("paused_threads", 1.0);
+    is("paused_threads_unwatched", 0.0);
     is("open_elicitations", 1.0);
     is("elicitations_opened_total", 3.0);
     is("elicitations_closed_total{by=\"decrement\"}", 1.0);
@@ -87,6 +88,7 @@ async fn each_metric_moves_with_its_cause() {
     drop(watch);
     let closed = until(&url, "the end of the watch", |now| now.get("pausewatch_watchers") == 0.0).await;
     assert_eq!(closed.get("pausewatch_calls_total{rpc=\"WatchPauseState\",code=\"CANCELLED\"}"), 1.0);
+    assert_eq!(closed.get("pausewatch_paused_threads_unwatched"), 1.0, "nobody would notice that it is paused");
     drop(api);
     until(&url, "the end of the connection", |now| now.get("pausewatch_connections") == 0.0).await;
 }

@@ -28,7 +28,7 @@ pub use event::{Committed, Event};
 pub use history::{ClosedElicitation, EndedPause, History};
 pub use pauses::PauseFilter;
 pub(crate) use safe_time::SafeTime;
-pub(crate) use stats::HubStats;
+pub(crate) use stats::{HubStats, OpenPauses};
 pub(crate) use subscription::Subscription;
 pub(crate) use topic::{Frame, Shown};
 pub use topic::{OpenElicitation, View};

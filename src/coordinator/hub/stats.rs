@@ -23,6 +23,15 @@ pub struct HubStats {
     pub conflations: u64,
 }
 
+/// The open pauses, as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenPauses {
+    /// When the oldest one began; `None`: there is none.
+    pub oldest: Option<Timestamp>,
+    /// Threads that no stream watches by their id. A stream that watches every thread is one that looks on.
+    pub unwatched: u64,
+}
+
 impl Hub {
     /// How much there is.
     pub fn figures(&self) -> HubStats {
@@ -37,21 +46,23 @@ impl Hub {
         }
     }
 
-    /// When the pause began that has been open for the longest.
-    pub fn oldest_pause(&self) -> Option<Timestamp> {
-        let mut oldest: Option<Timestamp> = None;
-        // In the order of their last changes: a thread that changes meanwhile is read again, or has resumed.
+    /// The pauses that are open.
+    pub fn open_pauses(&self) -> OpenPauses {
+        let mut pauses = OpenPauses::default();
+        // In the order in which they began, so that a pause that begins meanwhile is read too.
         let mut read_to = 0;
         loop {
             let state = self.lock();
             let (mut count, after) = (0, (Bound::Excluded(read_to), Bound::Unbounded));
             for (&number, &key) in state.paused.range(after).take(AT_ONCE) {
-                let since = state.topics[key as usize].known.as_ref().and_then(|known| known.header.pause.since);
-                oldest = since.into_iter().chain(oldest).min_by_key(|moment| moment.boot);
+                let topic = &state.topics[key as usize];
+                let since = topic.known.as_ref().and_then(|known| known.header.pause.since);
+                pauses.oldest = since.into_iter().chain(pauses.oldest).min_by_key(|moment| moment.boot);
+                pauses.unwatched += u64::from(topic.subscribers.is_empty());
                 (count, read_to) = (count + 1, number);
             }
             if count < AT_ONCE {
-                return oldest;
+                return pauses;
             }
         }
     }

@@ -111,6 +111,8 @@ pub struct State {
     pub open: u64,
     /// How long the thread has been paused that has been for the longest.
     pub oldest_pause: Duration,
+    /// Paused threads that no stream watches by their id.
+    pub unwatched: u64,
     /// States that streams were given.
     pub deliveries: u64,
     /// States that were overtaken before a stream was given them.
@@ -201,11 +203,13 @@ impl Metrics {
 }
 
 fn show_state(text: &mut Text, state: &State) {
-    let gauges: [(&str, &str, u64); 5] = [
+    let unwatched = "Paused threads that no stream watches by their id; those that watch every thread do not count.";
+    let gauges: [(&str, &str, u64); 6] = [
         ("pausewatch_connections", "Open connections.", state.connections),
         ("pausewatch_watchers", "Open watches (streams).", state.streams),
         ("pausewatch_threads", "Known threads: paused, or changed within a day.", state.threads),
         ("pausewatch_paused_threads", "Paused threads.", state.paused),
+        ("pausewatch_paused_threads_unwatched", unwatched, state.unwatched),
         ("pausewatch_open_elicitations", "Open elicitations.", state.open),
     ];
     for (name, help, value) in gauges {

@@ -83,6 +83,14 @@ mod tests {
     }
 
     #[test]
+    fn the_page_is_small_and_loads_nothing_from_elsewhere() {
+        let all: Vec<_> = FILES.iter().map(|(.., text)| *text).collect();
+        let bytes: usize = all.iter().map(|text| text.len()).sum();
+        assert!(bytes <= 40_000, "{bytes}");
+        assert!(!all.concat().contains("://"), "an address of somebody else");
+    }
+
+    #[test]
     fn the_policy_allows_the_files_of_the_page_and_no_markup_from_text() {
         let answer = answer(&Method::GET, "/");
         let policy = answer.headers()[CONTENT_SECURITY_POLICY].to_str().unwrap();

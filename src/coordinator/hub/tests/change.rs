@@ -1,5 +1,5 @@
 //! Watches whose threads change.
-use super::watcher::KEPT;
+use super::watcher::{Changed, KEPT};
 use super::*;
 
 fn ids(threads: &[&str]) -> Vec<ThreadId> {

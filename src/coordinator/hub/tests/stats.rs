@@ -27,7 +27,7 @@ fn deliveries_and_conflations_are_counted() {
 #[test]
 fn the_oldest_pause_is_found_among_any_number() {
     let hub = Arc::<Hub>::default();
-    assert_eq!(hub.oldest_pause(), None);
+    assert_eq!(hub.open_pauses().oldest, None);
     let at = |boot| Timestamp { boot, wall: boot };
     let paused = |i: usize, since| {
         let thread = numbered(i);
@@ -36,12 +36,31 @@ fn the_oldest_pause_is_found_among_any_number() {
         committed
     };
     hub.publish([paused(0, 7), paused(1, 9)]);
-    assert_eq!(hub.oldest_pause(), Some(at(7)));
+    assert_eq!(hub.open_pauses().oldest, Some(at(7)));
     // More than are looked at in one go; the oldest is at the beginning, then at the end.
     hub.publish((2..10_000).map(|i| paused(i, 8)));
-    assert_eq!(hub.oldest_pause(), Some(at(7)));
+    assert_eq!(hub.open_pauses().oldest, Some(at(7)));
     hub.publish([paused(10_000, 3)]);
-    assert_eq!(hub.oldest_pause(), Some(at(3)));
+    assert_eq!(hub.open_pauses().oldest, Some(at(3)));
     let figures = HubStats { threads: 10_001, paused: 10_001, open: 10_001, ..HubStats::default() };
     assert_eq!(hub.figures(), figures);
+}
+
+#[test]
+fn paused_threads_that_no_watch_names_are_counted() {
+    let hub = Arc::<Hub>::default();
+    let unwatched = |hub: &Hub| hub.open_pauses().unwatched;
+    hub.publish((0..10_000).map(|i| opened(numbered(i).as_str(), 1)));
+    assert_eq!(unwatched(&hub), 10_000);
+    let _onlookers = [watch(&hub, Interest::All), watch(&hub, Interest::Within(scope(&[], &["t"])))];
+    assert_eq!(unwatched(&hub), 10_000, "they watch every thread");
+    let first = watch_some(&hub, &["t00000", "t00001", "running"]);
+    let _again = watch_some(&hub, &["t00001"]);
+    assert_eq!(unwatched(&hub), 9_998);
+    let _scoped = watch(&hub, Interest::Within(scope(&["t00002"], &[])));
+    assert_eq!(unwatched(&hub), 9_997, "its scope names the thread");
+    drop(first);
+    assert_eq!(unwatched(&hub), 9_998);
+    hub.publish([closed("t00009", 2, 1), forgotten("t00008", 2)]);
+    assert_eq!(unwatched(&hub), 9_996, "one has resumed, one is gone");
 }
