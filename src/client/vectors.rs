@@ -7,7 +7,8 @@ use tonic_types::{ErrorDetails, StatusExt};
 /// The cases of a file.
 pub(super) fn cases(file: &str) -> Vec<Value> {
     let path = format!("{}/clients/vectors/{file}", env!("CARGO_MANIFEST_DIR"));
-    let mut content: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let text = std::fs::read_to_string(path).expect("the file is part of the repository");
+    let mut content: Value = serde_json::from_str(&text).expect("the file is JSON");
     let Value::Array(cases) = content["cases"].take() else { panic!("{file} has cases") };
     assert!(!cases.is_empty());
     cases
@@ -16,7 +17,8 @@ pub(super) fn cases(file: &str) -> Vec<Value> {
 /// Fails if the object has a key that the test does not know.
 #[track_caller]
 pub(super) fn check_keys(object: &Value, known: &[&str]) {
-    let unknown: Vec<_> = object.as_object().unwrap().keys().filter(|key| !known.contains(&key.as_str())).collect();
+    let unknown: Vec<_> =
+        object.as_object().expect("cases are objects").keys().filter(|key| !known.contains(&key.as_str())).collect();
     assert!(unknown.is_empty(), "{unknown:?} in {object}");
 }
 
@@ -25,7 +27,7 @@ pub(super) fn milliseconds(object: &Value, key: &str) -> Option<i64> {
 }
 
 pub(super) fn duration(object: &Value, key: &str) -> Option<Duration> {
-    milliseconds(object, key).map(|value| Duration::from_millis(value.try_into().unwrap()))
+    milliseconds(object, key).map(|value| Duration::from_millis(value.try_into().expect("durations are not negative")))
 }
 
 /// A status of the server. `code`: as the gRPC specification spells it.

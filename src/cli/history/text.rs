@@ -50,7 +50,8 @@ mod tests {
 
     #[test]
     fn a_pause_has_a_line_for_each_elicitation_and_is_named_once() {
-        let end_time = Some(prost_types::Timestamp { seconds: 1_795_300_000, nanos: 0 });
+        let end = prost_types::Timestamp { seconds: 1_795_300_000, nanos: 0 };
+        let end_time = Some(end);
         let pauses = [
             Pause {
                 thread_id: "build".into(),
@@ -66,7 +67,7 @@ mod tests {
             },
             Pause { thread_id: "z".into(), end_time, ended_by: PauseEnd::MaxPause.into(), ..Default::default() },
         ];
-        let ended = format::short_local_time(&end_time.unwrap());
+        let ended = format::short_local_time(&end);
         assert_eq!(
             text(&pauses, None),
             format!(
