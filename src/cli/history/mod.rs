@@ -10,7 +10,7 @@ mod text;
 mod time;
 mod trail;
 
-pub use args::Args;
+pub(crate) use args::Args;
 pub use audit::{Gaps, Replay};
 
 use super::failure::{self, Failure};
