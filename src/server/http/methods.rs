@@ -109,7 +109,7 @@ pub(super) mod tests {
         assert_eq!(of("IncrementElicitation"), (Kind::Unary, false, 1_000));
         assert_eq!(of("GetPauseState"), (Kind::Unary, true, 1_000));
         assert_eq!(of("ListPauseStates"), (Kind::Unary, true, 1_000));
-        assert_eq!(of("WatchPauseState"), (Kind::ServerStream, false, 2_000));
+        assert_eq!(of("WatchPauseState"), (Kind::ServerStream, true, 2_000));
         assert_eq!(of("Watch").0, Kind::ClientStream);
         assert!(ours().get("/pausewatch.v1.ElicitationService/Nothing").is_none());
         assert!(ours().message("google.rpc.ErrorInfo").is_some());

@@ -1,4 +1,5 @@
 //! The page at `/`: three files that are in the program.
+use super::protocol;
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -6,6 +7,7 @@ use http_body_util::Full;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::task::{Context, Poll};
+use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
 
@@ -44,7 +46,11 @@ impl Service<Request<Body>> for Page {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        ready(Ok(answer(request.method(), request.uri().path())))
+        let is_grpc = request.headers().get(CONTENT_TYPE).is_some_and(protocol::is_grpc);
+        ready(Ok(match is_grpc {
+            true => Status::unimplemented("the server has no such service").into_http(),
+            false => answer(request.method(), request.uri().path()),
+        }))
     }
 }
 
