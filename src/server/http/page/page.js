@@ -518,7 +518,8 @@ function makeBars({ threadId, bars, count, total, isOpen }, from, to) {
   const place = (className, start, end) => {
     const part = make("i", className);
     const left = Math.max(0, start - from) / (to - from);
-    part.style.left = `${left * 100}%`;
+    // The shortest bar is 3 pixels wide, also at the right edge.
+    part.style.left = `min(${left * 100}%, 100% - 3px)`;
     part.style.width = `${((end - from) / (to - from) - left) * 100}%`;
     track.append(part);
     return part;
