@@ -61,7 +61,7 @@ fn the_report_says_how_the_command_ended() {
         (&["60", "/"], 126, "exited"),
     ] {
         let ended = ended(&mut site.run(args));
-        assert_eq!(ended.err.is_empty(), code < 126 || code > 127, "{args:?}: {ended:?}");
+        assert_eq!(ended.err.is_empty(), !(126..=127).contains(&code), "{args:?}: {ended:?}");
         let report = site.report();
         let status = ended.code.unwrap_or_else(|| 128 + ended.status.signal().unwrap());
         assert_eq!((status, &report["exit_code"]), (code, &Value::from(code)), "{args:?}: {report}");
