@@ -76,8 +76,11 @@ fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == ':'
 }
 
-/// The metrics that an expression reads, each with its matchers (label, operator, value) as text.
-fn selectors(expr: &str) -> Vec<(String, Vec<(String, String, String)>)> {
+/// Label, operator and value.
+type Matcher = (String, String, String);
+
+/// The metrics that an expression reads, each with its matchers.
+fn selectors(expr: &str) -> Vec<(String, Vec<Matcher>)> {
     let mut found = Vec::new();
     let mut rest = expr;
     while let Some(at) = ["pausewatch_", "process_", "up{"].iter().filter_map(|prefix| rest.find(prefix)).min() {
