@@ -33,7 +33,8 @@ func (l Lease) String() string {
 	return [...]string{"held", "overdue", "expired", "released", "unknown"}[l]
 }
 
-// Most pause between two tries to renew.
+// The longest pause between two tries to renew, unless a sixth of the TTL is shorter: it may become twice as long at random,
+// and after an outage the lease must be renewed before the server, which gives it its full TTL again, ends it.
 const mostRenewRetry = 2 * time.Second
 
 // leaseBoard shows what is known of a lease, and calls it overdue when its time has come.
@@ -104,7 +105,7 @@ func (b *leaseBoard) read() (Lease, <-chan struct{}) {
 // renewLease renews a lease until ctx ends or the server says that the elicitation is closed. sent is when the increment
 // was sent. A third of the TTL lies between two renewals, so two may fail before the lease ends.
 func renewLease(ctx context.Context, board *leaseBoard, ttl time.Duration, sent time.Time, renew func() error) {
-	pauses := backoff.Backoff{First: min(ttl/30, 100*time.Millisecond), Most: mostRenewRetry}
+	pauses := backoff.Backoff{First: min(ttl/30, 100*time.Millisecond), Most: min(ttl/6, mostRenewRetry)}
 	next := sent.Add(ttl / 3)
 	for {
 		select {

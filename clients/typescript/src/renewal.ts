@@ -61,7 +61,9 @@ export class Renewal {
     this.#ttlMs = ttlMs;
     this.#tell = tell;
     this.#clock = clock;
-    this.#failed = new Backoff(Math.min(ttlMs / 30, 100), 2_000);
+    // A pause may become twice as long at random. After an outage the lease must be renewed before the server, which gives it
+    // its full ttl again, ends it.
+    this.#failed = new Backoff(Math.min(ttlMs / 30, 100), Math.min(ttlMs / 6, 2_000));
     this.#watchForTheEnd();
     this.#renewAt(openedAt + ttlMs / 3);
   }

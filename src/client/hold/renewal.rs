@@ -11,6 +11,11 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+/// The first delay before a failed renewal is repeated, unless a thirtieth of the ttl is shorter.
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
+/// The longest one, unless a sixth of the ttl is shorter. Each is up to twice as long at random.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
+
 pub(super) struct Renewal {
     pub(super) ttl: Duration,
     pub(super) lease: Arc<watch::Sender<Lease>>,
@@ -28,7 +33,10 @@ impl Renewal {
         // The server's ttl began before its response arrived: the lease has expired by then.
         let mut expires = retry::deadline_after(Instant::now(), self.ttl);
         let mut next = retry::deadline_after(opened, self.ttl / 3);
-        let delays = || retry::backoff((self.ttl / 30).min(Duration::from_millis(100)), Duration::from_secs(2));
+        // Twice the longest one at most, so that after an outage a lease is renewed before the server, which gives it its full
+        // ttl again, ends it.
+        let max_delay = MAX_RETRY_DELAY.min(self.ttl / 6);
+        let delays = || retry::backoff((self.ttl / 30).min(FIRST_RETRY_DELAY), max_delay);
         let mut retry_delays = delays();
         let mut last_error = None;
         loop {

@@ -50,7 +50,10 @@ class LeaseRecord:
         """An increment or a renewal got through."""
         self.over = answered + self._ttl
         self.renew_at = sent + self._ttl // 3
-        self._pauses: Iterator[Nanos] = backoff(min(self._ttl // 30, 100 * MILLISECOND), _LONGEST_PAUSE)
+        # A pause may become twice as long at random. After an outage the lease must be renewed before the server, which gives it
+        # its full ttl again, ends it.
+        longest = min(self._ttl // 6, _LONGEST_PAUSE)
+        self._pauses: Iterator[Nanos] = backoff(min(self._ttl // 30, 100 * MILLISECOND), longest)
 
     def failed(self, error: CallError, now: Nanos) -> None:
         """A renewal was refused, or did not get through."""
