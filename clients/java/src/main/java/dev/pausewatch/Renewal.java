@@ -53,10 +53,9 @@ final class Renewal implements AutoCloseable {
         this.ttl = Nanos.of(ttl);
         this.renew = renew;
         this.onEnd = onEnd;
-        // A pause may become twice as long at random. After an outage the lease must be renewed before the server, which gives it
-        // its full ttl again, ends it.
-        this.pauses =
-                Backoff.ofNanos(Math.min(this.ttl / 30, FIRST_PAUSE), Math.min(this.ttl / 6, LONGEST_PAUSE));
+        // A pause may become twice as long at random. After an outage the lease must be renewed before the
+        // server, which gives it its full ttl again, ends it.
+        this.pauses = Backoff.ofNanos(Math.min(this.ttl / 30, FIRST_PAUSE), Math.min(this.ttl / 6, LONGEST_PAUSE));
         this.sent = opened;
     }
 
