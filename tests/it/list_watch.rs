@@ -220,13 +220,34 @@ fn a_renewal_prints_nothing_without_a_terminal_and_is_shown_on_one() {
     let coordinator = Coordinator::start();
     let id = coordinator.answer(["increment", "--ttl", "20s"]);
     let watch = Process::start(list(&coordinator));
-    table(&watch);
+    let mut last = without_lengths(&table(&watch).1);
     let mut terminal = Terminal::start(&list(&coordinator), 80, 24);
     terminal.wait_for("row", |screen| lengths(screen, "t").is_some_and(|(_, left)| left < 20));
     coordinator.answer(["renew", id.trim(), "--ttl", "50s"]);
     terminal.wait_for("longer lease", |screen| lengths(screen, "t").is_some_and(|(_, left)| left > 20));
+    // By then the other one has listed the threads again too, which it does every 3 s.
+    let (paused, _) = lengths(&terminal.screen, "t").unwrap();
+    terminal.wait_for("some seconds", |screen| lengths(screen, "t").is_some_and(|(now, _)| now > paused + 4));
     coordinator.answer(["decrement"]);
-    assert_eq!(table(&watch).1, [EMPTY]);
+    loop {
+        let lines = table(&watch).1;
+        if lines == [EMPTY] {
+            break;
+        }
+        // The terminal is one more watcher, which is a change.
+        let next = without_lengths(&lines);
+        assert_ne!(next, last);
+        last = next;
+    }
+}
+
+/// A table without its columns PAUSED and LEASE.
+fn without_lengths(lines: &[String]) -> Vec<String> {
+    let words = |line: &String| {
+        let words = line.split_whitespace().enumerate().filter(|(column, _)| ![1, 2].contains(column));
+        words.map(|(_, word)| word).collect::<Vec<_>>().join(" ")
+    };
+    lines.iter().map(words).collect()
 }
 
 #[test]
