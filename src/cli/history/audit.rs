@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 /// Memory for what is open: 100,000 elicitations with texts of 400 bytes.
 const MAX_OPEN_BYTES: usize = 64 << 20;
-/// What an open pause, and each of its elicitations, takes beside its texts.
+/// Bytes that an open pause takes beside its texts, and so does each of its elicitations.
 const ENTRY_BYTES: usize = 256;
 /// Elicitations of one pause that are told, as by the server.
 const MAX_ELICITATIONS: usize = 16;
@@ -44,7 +44,7 @@ pub(super) fn time_of(line: &[u8]) -> Option<jiff::Timestamp> {
     serde_json::from_slice::<Line<'_>>(line).ok()?.time.parse().ok()
 }
 
-/// What the trail lacks.
+/// The parts that are missing from the trail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gaps {
     /// Pauses whose end is told, but not all that came before.
@@ -106,7 +106,7 @@ impl Replay {
         self.closed(&line, time, how)
     }
 
-    /// What was missing so far.
+    /// The parts that were missing so far.
     pub fn gaps(&self) -> Gaps {
         self.gaps
     }

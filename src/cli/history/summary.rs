@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Memory for the texts of the groups; what does not fit becomes one group. Hundreds of thousands of different questions are
 /// those of a runaway tool.
 const MAX_BYTES: usize = 32 << 20;
-/// What a group takes beside its texts.
+/// Bytes that a group takes beside its texts.
 const GROUP_BYTES: usize = 256;
 
 /// Totals of pauses.

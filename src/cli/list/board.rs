@@ -17,7 +17,7 @@ pub(super) struct Row {
     pub(super) watchers: Option<u32>,
 }
 
-/// What is printed again if it differs. Lengths, which always differ, are not in it.
+/// The parts of a table that make it print again if they differ. Lengths always differ, so they are not among them.
 pub(super) type Version = Vec<(String, u64, u64, Option<u32>)>;
 
 /// Moments are of the boot-time clock.

@@ -89,7 +89,7 @@ struct Live {
     cause: String,
     target: Target,
     out: tokio::io::Stdout,
-    /// What was shown last, and when.
+    /// The last table that was shown, and when.
     shown: Option<Version>,
     shown_at: Instant,
     /// Since when there may be something else to show.
@@ -162,7 +162,7 @@ impl Live {
             (Target::Screen(_), _) if !is_complete && !is_lost => idle,
             (Target::Screen(_), None) => self.shown_at + TICK,
             (Target::Screen(_), Some(_)) => soonest,
-            // What changes while the connection is lost is complete when it is there again.
+            // A change while the connection is lost is printed when the connection is back.
             (_, None) => idle,
             (_, Some(_)) if !is_complete || is_lost => idle,
             (_, Some(_)) if self.board.knows_watchers() => soonest,

@@ -13,7 +13,7 @@ use unicode_width::UnicodeWidthStr;
 /// The key that ends the command.
 const QUIT: u8 = b'q';
 
-/// What a signal or a key requests.
+/// A request by a signal or a key.
 pub(super) enum Request {
     End,
     /// Stop, as a job of a shell.
@@ -27,7 +27,7 @@ pub(super) struct Requests {
     on_screen: Option<OnScreen>,
 }
 
-/// What is requested of a screen only: elsewhere these signals do what they always do.
+/// Requests that only a screen handles; elsewhere these signals have their default effect.
 struct OnScreen {
     hangup: Signals,
     quit: Signals,
@@ -129,7 +129,7 @@ fn has_colors() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// What draws these lines over those before, without a flash.
+/// The bytes that draw these lines over the previous ones, without flicker.
 fn drawing(lines: &[Line], size: Size, colors: bool) -> String {
     let line = |line: &Line| {
         let (start, end) = if colors { (start_of(line.style), "\x1b[0m") } else { ("", "") };

@@ -35,12 +35,12 @@ pub(super) enum Style {
     Warning,
     /// The connection is lost.
     Lost,
-    /// What was known when the connection was lost.
+    /// The last known states when the connection was lost.
     Old,
     Hint,
 }
 
-/// What the screen shows.
+/// The content of the screen.
 pub(super) struct View<'a> {
     /// In their order.
     pub(super) rows: &'a [Row],

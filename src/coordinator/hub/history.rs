@@ -33,7 +33,7 @@ pub struct ClosedElicitation {
 }
 
 impl ClosedElicitation {
-    /// What it takes in memory, the counts of its `Arc` included.
+    /// Its size in memory, the counts of its `Arc` included.
     pub(super) fn bytes(&self) -> usize {
         let texts = self.elicitation.reason.len() + self.elicitation.holder.len();
         size_of::<Self>() + size_of::<Elicitation>() + 2 * size_of::<usize>() + texts
@@ -71,7 +71,7 @@ impl EndedPause {
     }
 }
 
-/// What an open pause remembers of its closed elicitations.
+/// The closed elicitations of an open pause.
 #[derive(Debug, Default)]
 pub struct ClosedSoFar {
     kept: SmallVec<[ClosedElicitation; 1]>,

@@ -10,11 +10,11 @@ use std::sync::Arc;
 /// Which pauses a reader wants.
 #[derive(Clone, Debug)]
 pub struct PauseFilter<'a> {
-    /// Of these threads.
+    /// Only pauses of these threads.
     pub scope: &'a Scope,
-    /// Of this thread; `None`: of any.
+    /// Only pauses of this thread; `None`: of any thread.
     pub thread: Option<&'a ThreadId>,
-    /// That ended in this interval, in nanoseconds of the wall clock.
+    /// Only pauses that ended in this interval, in nanoseconds of the wall clock.
     pub ended: Range<i64>,
 }
 

@@ -97,7 +97,7 @@ async fn serve<S: Transport>(stream: Rewound<AdmittedStream<S>>, routes: Routes,
         _ = &mut served => return,
         () = connection.too_late().cancelled() => {}
     }
-    // Of what the client has not asked for by now, nothing is waited for. One count is here, one is the service's.
+    // Only requests in flight are waited for. Two counts are not requests: the one here and the one of the service.
     if Arc::strong_count(&in_flight) > 2 {
         let _ = served.await;
     }

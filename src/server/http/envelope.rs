@@ -8,7 +8,7 @@ use tonic::Status;
 pub(super) const PREFIX: usize = 5;
 /// The message is compressed.
 const COMPRESSED: u8 = 1;
-/// Of Connect alone: the last message of a stream, which says how it ended.
+/// The last message of a stream, which says how it ended. Only Connect has it.
 pub(super) const END: u8 = 2;
 
 /// A message with its prefix.

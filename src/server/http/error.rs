@@ -19,7 +19,7 @@ const OF_GRPC: [&str; 6] =
 /// The detail that has the reason.
 const REASON: &str = "/google.rpc.ErrorInfo";
 
-/// What a client of Connect reads of a failed call.
+/// The error of a failed call, as a Connect client reads it.
 pub(super) fn body(methods: &Methods, status: &Status) -> Value {
     let mut error = json!({ "code": name(status.code()) });
     if !status.message().is_empty() {

@@ -42,7 +42,7 @@ const HEADERS: [(&str, &str); 5] = [
 /// sometimes end in the middle of reading that.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// What all services of a server share.
+/// The context that all services of a server share.
 #[derive(Debug)]
 pub(crate) struct HttpContext {
     /// Made when they are needed for the first time: many servers serve gRPC alone.
@@ -95,7 +95,7 @@ impl<S> Http<S> {
         Http { inner, is_grpc_alone: false, context }
     }
 
-    /// Of a service whose methods are served by gRPC alone.
+    /// Marks a service whose methods are served by gRPC alone.
     pub(crate) fn for_grpc_alone(self) -> Self {
         Http { is_grpc_alone: true, ..self }
     }
@@ -231,7 +231,7 @@ where
 {
     let Ok(response) = inner.await;
     let Some(status) = Status::from_header_map(response.headers()) else {
-        // What is served is no call, such as the page.
+        // The answer is not one to a call: it is the page, for example.
         return Ok(with_headers(response));
     };
     if response.status() != StatusCode::UNSUPPORTED_MEDIA_TYPE {

@@ -23,7 +23,7 @@ pub(crate) struct Method {
     pub(super) max_request: usize,
 }
 
-/// Who sends how many messages.
+/// How many messages each side sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Unary,
@@ -35,9 +35,9 @@ pub(super) enum Kind {
 /// Bytes of a request message at most.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MaxRequest {
-    /// Of a unary call.
+    /// For a unary call.
     pub(crate) unary: usize,
-    /// Of a call that is answered by a stream.
+    /// For a call that is answered by a stream.
     pub(crate) stream: usize,
 }
 

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// About a fifth of a worker's time.
+/// Chosen, not measured: far more than the pages of people need.
 const BYTES_PER_SECOND: u64 = 8 << 20;
 /// Nobody waits for less: the first states of a page, and changes as people make them.
 const GRACE: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! What form a request has: unary or a stream, JSON or bytes, the message in the body or in the query.
+//! The form of a request: unary or a stream, JSON or bytes, the message in the body or in the query.
 //!
 //! It is decided by the head alone: nothing of the body is read. See connectrpc.com/docs/protocol; of its parts there is what
 //! our calls need, so no compression and no streams of requests.
@@ -73,7 +73,7 @@ pub(super) struct Refusal {
     pub(super) form: Option<Form>,
 }
 
-/// What the head of a request asks for. `method`: the one of its path.
+/// Reads what the head of a request asks for. `method`: the one of its path.
 pub(super) fn read(head: &request::Parts, method: Option<&Method>) -> Result<Asked, Refusal> {
     let is_get = head.method == http::Method::GET;
     let media_type = media_type(&head.headers);

@@ -17,7 +17,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// What the query says.
+/// The parameters of the query.
 #[derive(Debug, PartialEq)]
 pub(super) struct Query {
     pub(super) codec: Codec,

@@ -28,7 +28,7 @@ impl Request {
         let has_prefix = matches!(asked.form, Form::Stream(_));
         let max = method.max_request + if has_prefix { PREFIX } else { 0 };
         let (codec, is_strict) = (asked.codec, asked.is_strict);
-        // What was in the query needs no reading.
+        // A message in the query needs no reading.
         let body = match &asked.message {
             Some(message) => Body::new(http_body_util::Full::new(message.clone())),
             None => body,
