@@ -40,7 +40,7 @@ impl Link {
 
     pub(crate) async fn watch(&self, threads: Range<usize>, sink: Sink) -> Result<()> {
         let request =
-            v1::WatchPauseStateRequest { thread_ids: threads.map(threads::id).collect(), include_elicitations: false };
+            v1::WatchPauseStateRequest { thread_ids: threads.map(threads::id).collect(), ..Default::default() };
         if self.by_change {
             return self.watch_by_change(&request.thread_ids, sink).await;
         }

@@ -19,6 +19,7 @@ mod leases;
 mod limit;
 mod link;
 mod measure;
+mod pages;
 mod process;
 mod propagation;
 mod redis;
@@ -37,11 +38,12 @@ use result::Result;
 use settings::Settings;
 use std::process::ExitCode;
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "calls",
     "hostile",
     "propagation",
     "watch",
+    "pages",
     "add",
     "idle",
     "leases",
@@ -81,6 +83,7 @@ fn run(name: &str) -> Result<()> {
         "hostile" => hostile::run(&settings),
         "propagation" => propagation::run(&settings),
         "watch" => watch::run(&settings),
+        "pages" => pages::run(&settings),
         "add" => add::run(&settings),
         "idle" => idle::run(&settings),
         "leases" => leases::run(&settings),

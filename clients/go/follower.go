@@ -38,7 +38,7 @@ func (c *Client) follower() *follower {
 	f := c.followers[c.grace]
 	if f == nil {
 		f = &follower{client: c, threads: make(map[string]*followed)}
-		f.set = newWatchSet(c.life, c, f, false)
+		f.set = newWatchSet(c.life, c, f, WatchOptions{})
 		c.followers[c.grace] = f
 	}
 	return f

@@ -43,6 +43,9 @@ func (Disconnected) event()     {}
 type WatchOptions struct {
 	// IncludeElicitations fills the Elicitations of each state.
 	IncludeElicitations bool
+	// Observer says that this watch shows pauses to people, and freezes nothing: it does not count among the Watchers of a
+	// thread.
+	Observer bool
 }
 
 // Watch tells the states of threads, across lost connections, until ctx ends or the client is closed; then the channel
@@ -89,9 +92,9 @@ func (c *Client) startWatch(ctx context.Context, opts WatchOptions, all bool, th
 	events := make(chan Event)
 	queue := newEventQueue(ctx, all)
 	if all {
-		watchAll(ctx, c, queue, opts.IncludeElicitations)
+		watchAll(ctx, c, queue, opts)
 	} else {
-		newWatchSet(ctx, c, queue, opts.IncludeElicitations).add(threadIDs...)
+		newWatchSet(ctx, c, queue, opts).add(threadIDs...)
 	}
 	go func() {
 		defer close(events)

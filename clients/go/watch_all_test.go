@@ -93,7 +93,7 @@ func TestAWatchOfAllThatWaitsForItsReaderEndsAndHeals(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		ctx, cancel := context.WithCancel(ctx)
 		queue := newEventQueue(ctx, true)
-		watchAll(ctx, client, queue, false)
+		watchAll(ctx, client, queue, WatchOptions{})
 		synctest.Wait()
 		f.flood(backlog + 10)
 		f.stop()
@@ -128,7 +128,7 @@ func all(t *testing.T, f *fake, client *Client) *eventQueue {
 	t.Helper()
 	f.pause("a")
 	queue := newEventQueue(ctx, true)
-	watchAll(client.life, client, queue, false)
+	watchAll(client.life, client, queue, WatchOptions{})
 	synctest.Wait()
 	tells(t, queue, "a@1? .")
 	return queue

@@ -20,8 +20,9 @@ func (s *watchSet) nextRequest(l *watchStream) *pausewatchv1.WatchRequest {
 	switch {
 	case s.stream != l || l.sent != nil:
 		return nil
-	case !l.answered && (s.all || s.elicitations):
-		request.AllThreads, request.IncludeElicitations = s.all, s.elicitations
+	case !l.answered && (s.all || s.options != WatchOptions{}):
+		request.AllThreads = s.all
+		request.IncludeElicitations, request.Observer = s.options.IncludeElicitations, s.options.Observer
 	case s.takeQuestions(l, request, now):
 	case now.Before(l.addFrom) || !s.takeChanges(l, request):
 		return nil
@@ -91,7 +92,8 @@ func (s *watchSet) refused(l *watchStream, refusal *pausewatchv1.Refusal) error 
 	limited, forbidden := is[*LimitExceededError](err), refusal.GetThreadIds()
 	s.mu.Lock()
 	request := l.sent
-	if request == nil || request.AllThreads || request.IncludeElicitations || !limited && len(forbidden) == 0 {
+	isOfOptions := request != nil && (request.AllThreads || request.IncludeElicitations || request.Observer)
+	if request == nil || isOfOptions || !limited && len(forbidden) == 0 {
 		s.mu.Unlock()
 		return err
 	}

@@ -24,10 +24,10 @@ const mostIDs = 500
 //
 // Locks: the listener's before the set's.
 type watchSet struct {
-	ctx          context.Context
-	client       *Client
-	listener     watchListener
-	elicitations bool
+	ctx      context.Context
+	client   *Client
+	listener watchListener
+	options  WatchOptions
 	// Every thread; threads are those that are paused.
 	all bool
 	// Has a token when a confirmation may be wanted sooner than the next stream.
@@ -86,23 +86,23 @@ const (
 )
 
 // newWatchSet is an empty set, for as long as ctx lasts.
-func newWatchSet(ctx context.Context, client *Client, listener watchListener, elicitations bool) *watchSet {
+func newWatchSet(ctx context.Context, client *Client, listener watchListener, options WatchOptions) *watchSet {
 	return &watchSet{
-		ctx:          ctx,
-		client:       client,
-		listener:     listener,
-		elicitations: elicitations,
-		hurry:        make(chan struct{}, 1),
-		threads:      make(map[string]*watched),
-		changed:      make(map[string]struct{}),
-		questions:    make(map[string]question),
-		patience:     firstPatience,
+		ctx:       ctx,
+		client:    client,
+		listener:  listener,
+		options:   options,
+		hurry:     make(chan struct{}, 1),
+		threads:   make(map[string]*watched),
+		changed:   make(map[string]struct{}),
+		questions: make(map[string]question),
+		patience:  firstPatience,
 	}
 }
 
 // watchAll is every thread, for as long as ctx lasts.
-func watchAll(ctx context.Context, client *Client, listener watchListener, elicitations bool) *watchSet {
-	s := newWatchSet(ctx, client, listener, elicitations)
+func watchAll(ctx context.Context, client *Client, listener watchListener, options WatchOptions) *watchSet {
+	s := newWatchSet(ctx, client, listener, options)
 	s.all, s.running = true, true
 	go s.run()
 	return s

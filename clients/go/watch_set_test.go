@@ -47,7 +47,7 @@ func TestG7ManyThreadsShareOneStream(t *testing.T) {
 // set is a watch whose threads change, with what it tells.
 func set(client *Client) (*watchSet, *eventQueue) {
 	queue := newEventQueue(ctx, false)
-	return newWatchSet(client.life, client, queue, false), queue
+	return newWatchSet(client.life, client, queue, WatchOptions{}), queue
 }
 
 func TestWhatChangesWhileARequestIsAnsweredIsSentWithTheNextOne(t *testing.T) {

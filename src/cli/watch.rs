@@ -25,6 +25,7 @@ use tokio::signal::unix::{SignalKind, signal};
 #[command(after_help = "\
 The output begins with the state of each watched thread (without --thread-id: of each paused thread), then has a line for each \
 change. A lost connection is reconnected; changes that were missed appear as one change.
+With --exec, or without --thread-id, it is an observer: it does not count among the watchers of a thread.
 JSON is one message per line, with `snapshotComplete` after the first states and without heartbeats.
 Ends with exit code 0 on INT or TERM, and when standard output is closed.")]
 pub struct Args {
@@ -119,9 +120,13 @@ async fn follow(args: &Args, client: &Client, settings: &Settings) -> Result<(),
 fn open(args: &Args, client: &Client, settings: &Settings) -> Result<Watch, Failure> {
     let configured = settings.thread_id.as_ref().filter(|_| args.thread_id.is_empty());
     let thread_ids: Vec<_> = args.thread_id.iter().chain(configured).collect();
-    let mut watch = if thread_ids.is_empty() { client.watch_all() } else { client.watch() };
+    let is_of_all = thread_ids.is_empty();
+    let mut watch = if is_of_all { client.watch_all() } else { client.watch() };
     for thread_id in thread_ids {
         watch.add(thread_id)?;
+    }
+    if is_of_all || args.exec.is_some() {
+        watch = watch.as_observer();
     }
     Ok(if args.include_elicitations || args.exec.is_some() { watch.with_elicitations() } else { watch })
 }

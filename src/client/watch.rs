@@ -13,7 +13,7 @@ mod stream;
 
 use super::{Client, Error, PauseState, retry};
 use crate::core::types::ThreadId;
-use crate::proto::v1::{Refusal, watch_response::Event as Wire};
+use crate::proto::v1::{Refusal, WatchRequest, watch_response::Event as Wire};
 use backon::ExponentialBackoff;
 use requests::Requests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -90,6 +90,7 @@ pub struct Watch {
     client: Client,
     all: bool,
     elicitations: bool,
+    observer: bool,
     /// The set; with `all`, the threads that are paused.
     threads: BTreeMap<Arc<str>, Thread>,
     /// The threads of the set that the coordinator has refused on this stream.
@@ -134,6 +135,7 @@ impl Watch {
             client,
             all,
             elicitations: false,
+            observer: false,
             threads: BTreeMap::new(),
             refused: BTreeSet::new(),
             requests: Requests::default(),
@@ -152,6 +154,13 @@ impl Watch {
     #[must_use]
     pub fn with_elicitations(self) -> Self {
         Self { elicitations: true, ..self }
+    }
+
+    /// Says that this watch only shows pauses to people, and freezes nothing: it does not count among the
+    /// [`watchers`](crate::proto::v1::PauseState::watchers) of a thread. Call it before the first [`Watch::next`].
+    #[must_use]
+    pub fn as_observer(self) -> Self {
+        Self { observer: true, ..self }
     }
 
     /// Adds a thread; its first state is an event of [`Watch::next`]. Does nothing if the thread, or every thread, is
@@ -254,7 +263,13 @@ impl Watch {
             self.stream = Some(Stream::open(&self.client));
         }
         let Some(stream) = &self.stream else { return };
-        if let Some(request) = self.requests.next(now, self.all, self.elicitations) {
+        let of_stream = WatchRequest {
+            all_threads: self.all,
+            include_elicitations: self.elicitations,
+            observer: self.observer,
+            ..WatchRequest::default()
+        };
+        if let Some(request) = self.requests.next(now, of_stream) {
             stream.send(request);
         }
     }

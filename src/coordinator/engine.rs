@@ -1,7 +1,7 @@
-//! The single writer: owns the records, judges commands in the order in which they came, and commits what they change.
+//! The single writer: owns the records, evaluates commands in the order in which they came, and commits what they change.
 //!
 //! - E1: what is answered or published is committed. A batch that the store refuses is taken back whole.
-//! - E2: leases of a thread that have ended when a command came are closed before it is judged. A renewal that came in time
+//! - E2: leases of a thread that have ended when a command came are closed before it is evaluated. A renewal that came in time
 //!   counts, however long the commit took that it had to wait for.
 //! - E3: after any time in which holders could not renew (a restart, a sleep of the machine, a store that could not be
 //!   written), every lease restarts.
@@ -47,7 +47,7 @@ pub struct Call {
     pub command: Command,
     /// The caller, if known.
     pub by: Option<Arc<Account>>,
-    /// When it came, on the boot-time clock; `i64::MAX`: as it is judged. Of one batch, in their order.
+    /// When it came, on the boot-time clock; `i64::MAX`: as it is evaluated. Of one batch, in their order.
     pub came: i64,
 }
 
@@ -205,7 +205,7 @@ impl Engine {
             self.expire(first_came, now);
         }
         let first = outcomes.len();
-        outcomes.extend(calls.iter().map(|call| self.judge_call(call, now, true)));
+        outcomes.extend(calls.iter().map(|call| self.evaluate_call(call, now, true)));
         match self.commit() {
             Ok(()) => {
                 committed.append(&mut self.forgotten);
@@ -227,16 +227,16 @@ impl Engine {
                 }
                 self.take_back();
                 outcomes.truncate(first);
-                outcomes.extend(calls.iter().map(|call| self.judge_call(call, now, false)));
+                outcomes.extend(calls.iter().map(|call| self.evaluate_call(call, now, false)));
                 self.settle(now, committed);
                 Ok(())
             }
         }
     }
 
-    /// Judges one command and, if it is accepted, makes its change in memory. Not `writable`: what needs the store is
+    /// Evaluates one command and, if it is accepted, makes its change in memory. Not `writable`: what needs the store is
     /// refused.
-    fn judge(
+    fn evaluate(
         &mut self,
         thread: &ThreadId,
         command: &Command,
@@ -291,12 +291,12 @@ impl Engine {
     /// Closes what has ended by `until`, whosever it is, up to the size of a batch; the rest is due at once again.
     fn expire(&mut self, until: Timestamp, now: Timestamp) {
         for (thread, id) in self.leases.ended(until, EXPIRE_AT_MOST) {
-            let _ = self.judge(&thread, &Command::Expire { elicitation: id }, None, now, true);
+            let _ = self.evaluate(&thread, &Command::Expire { elicitation: id }, None, now, true);
         }
     }
 
-    /// Judges a command, after the leases of its thread that had ended when it came.
-    fn judge_call(&mut self, call: &Call, now: Timestamp, writable: bool) -> Outcome {
+    /// Evaluates a command, after the leases of its thread that had ended when it came.
+    fn evaluate_call(&mut self, call: &Call, now: Timestamp, writable: bool) -> Outcome {
         let Call { thread, command, by, .. } = call;
         let came = came(call, now);
         if !self.store_failing
@@ -309,10 +309,10 @@ impl Engine {
             // In their order, as in `expire`: the last one says how the pause ended.
             ended.sort_by_key(|(ends, _)| *ends);
             for (_, id) in ended {
-                let _ = self.judge(thread, &Command::Expire { elicitation: id }, None, now, writable);
+                let _ = self.evaluate(thread, &Command::Expire { elicitation: id }, None, now, writable);
             }
         }
-        self.judge(thread, command, by.as_ref(), now, writable)
+        self.evaluate(thread, command, by.as_ref(), now, writable)
     }
 
     /// An id that was never given: the same key never hashes two numbers of this process alike but once in 2^64 ids,
@@ -325,7 +325,7 @@ impl Engine {
     }
 }
 
-/// When `call` came, as it is judged at `now`.
+/// When `call` came, as it is evaluated at `now`.
 fn came(call: &Call, now: Timestamp) -> Timestamp {
     Timestamp { boot: call.came.min(now.boot), ..now }
 }

@@ -17,7 +17,7 @@ pub struct Changed<'a> {
 }
 
 /// Is told of every change once it is committed, in the order of the revisions of each thread, and before anybody is
-/// answered or sees it. Called where calls are judged: it must not wait.
+/// answered or sees it. Called where calls are evaluated: it must not wait.
 pub trait ChangeObserver: Send + 'static {
     /// Something has changed.
     fn changed(&mut self, changed: &Changed<'_>);

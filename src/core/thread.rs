@@ -108,17 +108,17 @@ pub enum Answer {
 ///
 /// # Errors
 /// The command is refused, and nothing is to be changed.
-pub fn decide(record: &Record, command: &Command, fresh: DecideInputs) -> Result<Decision, Refusal> {
+pub fn decide(record: &Record, command: &Command, inputs: DecideInputs) -> Result<Decision, Refusal> {
     match command {
         Command::Increment { request_id, reason, holder, ttl } => {
-            increment(record, request_id, (reason, holder, *ttl), fresh)
+            increment(record, request_id, (reason, holder, *ttl), inputs)
         }
         Command::Decrement { request_id, elicitation, by_admin } => {
             let how = if *by_admin { PauseEnd::Released } else { PauseEnd::Decremented };
-            decrement(record, request_id, (elicitation.as_ref(), how), fresh)
+            decrement(record, request_id, (elicitation.as_ref(), how), inputs)
         }
-        Command::Renew { elicitation, ttl } => renew(record, elicitation, *ttl, fresh),
-        Command::Expire { elicitation } => expire(record, *elicitation, fresh),
+        Command::Renew { elicitation, ttl } => renew(record, elicitation, *ttl, inputs),
+        Command::Expire { elicitation } => expire(record, *elicitation, inputs),
     }
 }
 
@@ -128,12 +128,12 @@ fn increment(
     record: &Record,
     request_id: &str,
     content: Content<'_>,
-    fresh: DecideInputs,
+    inputs: DecideInputs,
 ) -> Result<Decision, Refusal> {
     let (reason, holder, ttl) = content;
     let length = ttl.map(|ttl| ttl.get().as_nanos().to_be_bytes());
     let print = || fingerprint([reason.as_bytes(), holder.as_bytes(), length.as_ref().map_or(&[][..], |l| &l[..])]);
-    if let Some(before) = replayed(record, Rpc::Increment, request_id, print, fresh.now)? {
+    if let Some(before) = replayed(record, Rpc::Increment, request_id, print, inputs.now)? {
         let (id, ends) = before.answer.opened.expect("a remembered increment has opened something");
         let elicitation = Elicitation { id, reason: reason.into(), holder: holder.into(), created: before.at };
         let RememberedAnswer { count, revision, .. } = before.answer;
@@ -143,20 +143,20 @@ fn increment(
     if record.open.len() >= MAX_OPEN {
         return Err(Refusal::TooMany { thread: record.thread.clone() });
     }
-    let elicitation = Elicitation { id: fresh.id, reason: reason.into(), holder: holder.into(), created: fresh.now };
-    let after = record.header_after(record.open.len() + 1, fresh.now);
-    let cap = cap(&after.pause, fresh.max_pause);
-    let length = ttl.map(Ttl::get).or(fresh.anonymous_ttl).or(fresh.max_pause);
+    let elicitation = Elicitation { id: inputs.id, reason: reason.into(), holder: holder.into(), created: inputs.now };
+    let after = record.header_after(record.open.len() + 1, inputs.now);
+    let cap = cap(&after.pause, inputs.max_pause);
+    let length = ttl.map(Ttl::get).or(inputs.anonymous_ttl).or(inputs.max_pause);
     let open = Open {
         elicitation: Arc::new(elicitation),
-        lease: length.map(|length| (length, cut(fresh.now.after(length), cap))),
+        lease: length.map(|length| (length, cut(inputs.now.after(length), cap))),
         anonymous: ttl.is_none(),
-        row: fresh.row,
+        row: inputs.row,
     };
     let (count, revision, ends) = (record.count() + 1, after.revision, open.ends());
     let answer = Answer::Incremented { count, revision, elicitation: open.elicitation.clone(), ends };
-    let remembered = RememberedAnswer { count, revision, opened: Some((fresh.id, ends)) };
-    let request = remember(Rpc::Increment, request_id, print, remembered, fresh);
+    let remembered = RememberedAnswer { count, revision, opened: Some((inputs.id, ends)) };
+    let request = remember(Rpc::Increment, request_id, print, remembered, inputs);
     let change = Change { before: record.header, after, effect: Effect::Opened(open), request };
     Ok(Decision { answer, change: Some(change) })
 }
@@ -165,30 +165,30 @@ fn decrement(
     record: &Record,
     request_id: &str,
     (named, how): (Option<&ElicitationRef>, PauseEnd),
-    fresh: DecideInputs,
+    inputs: DecideInputs,
 ) -> Result<Decision, Refusal> {
     let print = || fingerprint(named.map(|named| named.0.as_bytes()));
-    if let Some(before) = replayed(record, Rpc::Decrement, request_id, print, fresh.now)? {
+    if let Some(before) = replayed(record, Rpc::Decrement, request_id, print, inputs.now)? {
         let RememberedAnswer { count, revision, .. } = before.answer;
         return Ok(Decision { answer: Answer::Decremented { count, revision }, change: None });
     }
     let index = match named {
-        Some(named) => find(record, named, fresh.now)?,
+        Some(named) => find(record, named, inputs.now)?,
         None => {
             let oldest_anonymous = record.open.iter().position(|open| open.anonymous);
             let oldest = (!record.open.is_empty()).then_some(0);
             oldest_anonymous.or(oldest).ok_or_else(|| Refusal::NoOutstanding { thread: record.thread.clone() })?
         }
     };
-    let mut change = record.closing(index, how, fresh.row, fresh.now);
+    let mut change = record.closing(index, how, inputs.row, inputs.now);
     let (count, revision) = (record.count() - 1, change.after.revision);
     let remembered = RememberedAnswer { count, revision, opened: None };
-    change.request = remember(Rpc::Decrement, request_id, print, remembered, fresh);
+    change.request = remember(Rpc::Decrement, request_id, print, remembered, inputs);
     Ok(Decision { answer: Answer::Decremented { count, revision }, change: Some(change) })
 }
 
-fn renew(record: &Record, named: &ElicitationRef, ttl: Option<Ttl>, fresh: DecideInputs) -> Result<Decision, Refusal> {
-    let (now, cap) = (fresh.now, cap(&record.header.pause, fresh.max_pause));
+fn renew(record: &Record, named: &ElicitationRef, ttl: Option<Ttl>, inputs: DecideInputs) -> Result<Decision, Refusal> {
+    let (now, cap) = (inputs.now, cap(&record.header.pause, inputs.max_pause));
     let index = find(record, named, now)?;
     let open = &record.open[index];
     let length = ttl.map(Ttl::get).or(open.lease.map(|(length, _)| length));
@@ -199,14 +199,14 @@ fn renew(record: &Record, named: &ElicitationRef, ttl: Option<Ttl>, fresh: Decid
     Ok(Decision { answer, change: Some(change) })
 }
 
-fn expire(record: &Record, id: ElicitationId, fresh: DecideInputs) -> Result<Decision, Refusal> {
-    let index = record.position(id).filter(|&index| record.open[index].has_ended(fresh.now));
+fn expire(record: &Record, id: ElicitationId, inputs: DecideInputs) -> Result<Decision, Refusal> {
+    let index = record.position(id).filter(|&index| record.open[index].has_ended(inputs.now));
     let unknown = || Refusal::Unknown { thread: record.thread.clone(), elicitation_id: id.to_string().into() };
     let index = index.ok_or_else(unknown)?;
-    let cap = cap(&record.header.pause, fresh.max_pause);
+    let cap = cap(&record.header.pause, inputs.max_pause);
     let at_cap = record.open[index].ends().zip(cap).is_some_and(|(ends, cap)| cap.boot <= ends.boot);
     let how = if at_cap { PauseEnd::MaxPause } else { PauseEnd::Expired };
-    let change = record.closing(index, how, fresh.row, fresh.now);
+    let change = record.closing(index, how, inputs.row, inputs.now);
     let answer = Answer::Decremented { count: record.count() - 1, revision: change.after.revision };
     Ok(Decision { answer, change: Some(change) })
 }
@@ -255,15 +255,15 @@ fn remember(
     request_id: &str,
     print: impl Fn() -> u128,
     answer: RememberedAnswer,
-    fresh: DecideInputs,
+    inputs: DecideInputs,
 ) -> Option<RememberedRequest> {
     (!request_id.is_empty()).then(|| RememberedRequest {
         rpc,
         request_id: request_id.into(),
         fingerprint: print(),
         answer,
-        at: fresh.now,
-        row: fresh.row + 1,
+        at: inputs.now,
+        row: inputs.row + 1,
     })
 }
 

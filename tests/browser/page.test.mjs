@@ -45,10 +45,10 @@ test("the longest wait is the first", async () => {
   assert.deepEqual(names, ["thread-c", "thread-a", "thread-b"]);
 });
 
-test("says that nobody watches, whoever looks on", async () => {
+test("says that no stream but those of observers watches a thread", async () => {
   await coordinator.increment("lonely", "ask", "Go on?");
-  // Two who look on: this page, and one more.
-  const onlooker = coordinator.begin("watch");
+  // Two observers: this page, and one more.
+  const observer = coordinator.begin("watch");
   let watcher;
   try {
     await until("both streams", async () => (await coordinator.metric("pausewatch_watchers")) === 2);
@@ -58,7 +58,7 @@ test("says that nobody watches, whoever looks on", async () => {
     await shown.row("lonely", (row) => /Watchers\s+1/.test(row));
     assert.doesNotMatch(await shown.text("#summary"), /nobody/);
   } finally {
-    onlooker.kill();
+    observer.kill();
     watcher?.kill();
   }
 });

@@ -28,11 +28,10 @@ function ended(threadId, ago, minutes, by, holder, reason) {
   return { threadId, ...times, endedBy: `PAUSE_END_${by}`, elicitations: [{ holder, reason }], omittedElicitations: 0 };
 }
 
-// The page itself is one of the watchers.
 const pauseStates = [
-  waiting("conversation-17", 12.1, 11, 2, ["ask[29620]@laptop", "Delete the branch release-3?", 0.45]),
-  waiting("deploy/api", 3.1, 0, 1, ["deploy.sh[77]@ci-3", "Deploy 3f2a91c to production?", 0.7], ["vault@ci-3", "Log in to Vault as release-manager", 1438, 0.7]),
-  waiting("review-204", 0.4, 3.6, 2, ["claude@workstation", "Run terraform apply?", 0.5]),
+  waiting("conversation-17", 12.1, 11, 1, ["ask[29620]@laptop", "Delete the branch release-3?", 0.45]),
+  waiting("deploy/api", 3.1, 0, 0, ["deploy.sh[77]@ci-3", "Deploy 3f2a91c to production?", 0.7], ["vault@ci-3", "Log in to Vault as release-manager", 1438, 0.7]),
+  waiting("review-204", 0.4, 3.6, 1, ["claude@workstation", "Run terraform apply?", 0.5]),
 ];
 const pauses = [
   ended("review-204", 8, 2.6, "DECREMENTED", "claude@workstation", "Run the tests on staging?"),
@@ -43,7 +42,6 @@ const pauses = [
 ];
 const answers = {
   ListPauseStates: [200, { pauseStates, nextPageToken: "" }],
-  GetPauseState: [200, { pauseState: { watchers: 1 } }],
   ListPauses: [200, { pauses, nextPageToken: "", historyStartTime: at(-24 * 60) }],
   DecrementElicitation: [400, { code: "invalid_argument", details: [{ debug: { reason: "INVALID_FIELD" } }] }],
 };

@@ -130,7 +130,8 @@ async fn a_call_to_a_silent_server_ends_with_its_deadline() {
 async fn a_refused_watch_returns_the_reason() {
     let fake = Fake::start();
     fake.script().refuse_watch_of = Some("t".to_owned());
-    let request = WatchPauseStateRequest { thread_ids: vec!["t".to_owned()], include_elicitations: false };
+    let request =
+        WatchPauseStateRequest { thread_ids: vec!["t".to_owned()], include_elicitations: false, ..Default::default() };
     let error = fake.client().watch_pause_state(request).await.map(drop).unwrap_err();
     assert_eq!(error.code(), Code::PermissionDenied);
 }

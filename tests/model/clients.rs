@@ -259,7 +259,7 @@ impl Watch {
         match self {
             Watch::Fixed { .. } => {
                 let thread_ids = THREADS.map(str::to_owned).to_vec();
-                let request = v1::WatchPauseStateRequest { thread_ids, include_elicitations };
+                let request = v1::WatchPauseStateRequest { thread_ids, include_elicitations, ..Default::default() };
                 let messages = api.0.watch_pause_state(request).await?.into_inner();
                 Ok(Box::pin(messages.filter_map(|message| match message.map(|message| message.event) {
                     Ok(Some(Event::PauseState(state))) => Some(Ok(state)),

@@ -19,7 +19,7 @@ const PLAYER: &[Op] = &[
     Op("lease", &["hold"], &[]),
     Op("lost", &["hold"], &[]),
     Op("hold_block", &["client", "thread_id", "stay_ms", "throws"], &["ttl_ms"]),
-    Op("watch", &["client", "watch"], &["thread_ids", "include_elicitations"]),
+    Op("watch", &["client", "watch"], &["thread_ids", "include_elicitations", "observer"]),
     Op("next", &["watch", "within_ms"], &[]),
     Op("unwatch", &["watch"], &[]),
     Op("timeout", &["client", "timeout", "thread_id", "limit_ms"], &["max_wall_ms", "disconnect_grace_ms"]),

@@ -8,7 +8,7 @@
 use super::guard::Guard;
 use super::message::{Ids, News, Op, Outcome, TESTED_VERSION, Waiting, differs, version};
 use super::publish::Publisher;
-use super::reconcile::{Reconciler, Verdict};
+use super::reconcile::{NextStep, Reconciler};
 use super::report::say;
 use crate::cli::{duration, failure};
 use crate::client::{Address, Client, Event, Watch};
@@ -237,20 +237,20 @@ impl Bridge {
 
     fn on_answer(&mut self, number: u64, outcome: Outcome) -> bool {
         match self.counts.answer(number, outcome) {
-            Verdict::Fine => {}
-            Verdict::Retry => self.retry_at = Some(Instant::now() + BUSY_DELAY),
-            Verdict::NotLoaded(thread_id) => self.remove(&thread_id),
-            Verdict::Unusable(outcome) => {
+            NextStep::Nothing => {}
+            NextStep::Retry => self.retry_at = Some(Instant::now() + BUSY_DELAY),
+            NextStep::NotLoaded(thread_id) => self.remove(&thread_id),
+            NextStep::Unusable(outcome) => {
                 say(&self.unusable(&outcome));
                 return false;
             }
-            Verdict::Refused(why) => {
+            NextStep::Refused(why) => {
                 if !std::mem::replace(&mut self.reported.refusal, true) {
                     let differs = differs(self.server.as_deref(), Op::Increment.method(), &Outcome::Failed(why));
                     say(&format!("{differs}; its commands may not be paused"));
                 }
             }
-            Verdict::NotUndone(why) => {
+            NextStep::NotUndone(why) => {
                 self.retry_at.get_or_insert(Instant::now() + UNDO_DELAY);
                 if !std::mem::replace(&mut self.reported.not_undone, true) {
                     let differs = differs(self.server.as_deref(), Op::Decrement.method(), &Outcome::Failed(why));

@@ -51,8 +51,8 @@ pub(super) struct Request {
 
 /// The consequence of an answer, beyond the counts.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Fine,
+pub(super) enum NextStep {
+    Nothing,
     /// Call [`Reconciler::retry`] in a moment.
     Retry,
     /// The app-server does not have this thread; it was removed.
@@ -151,13 +151,13 @@ impl Reconciler {
     }
 
     /// The answer to a request.
-    pub(super) fn answer(&mut self, number: u64, outcome: Outcome) -> Verdict {
-        let Some(thread_id) = self.under_way.remove(&number) else { return Verdict::Fine };
+    pub(super) fn answer(&mut self, number: u64, outcome: Outcome) -> NextStep {
+        let Some(thread_id) = self.under_way.remove(&number) else { return NextStep::Nothing };
         let under_way =
             self.threads.get_mut(&thread_id).filter(|thread| thread.under_way.is_some_and(|(n, _)| n == number));
         // The thread was closed, and perhaps opened again.
-        let Some(thread) = under_way else { return Verdict::Fine };
-        let Some((_, op)) = thread.under_way.take() else { return Verdict::Fine };
+        let Some(thread) = under_way else { return NextStep::Nothing };
+        let Some((_, op)) = thread.under_way.take() else { return NextStep::Nothing };
         self.changed.insert(thread_id.clone());
         match (outcome, op) {
             (Outcome::Done, Op::Increment) => thread.count = Count::One,
@@ -165,28 +165,28 @@ impl Reconciler {
             (Outcome::Busy, _) => {
                 self.changed.remove(&thread_id);
                 self.busy.insert(thread_id);
-                return Verdict::Retry;
+                return NextStep::Retry;
             }
             (Outcome::NotLoaded, _) => {
                 self.remove(&thread_id);
-                return Verdict::NotLoaded(thread_id);
+                return NextStep::NotLoaded(thread_id);
             }
             (outcome @ (Outcome::UnknownMethod | Outcome::NotExperimental), _) => {
                 thread.count = Count::Zero;
                 self.is_unusable = true;
-                return Verdict::Unusable(outcome);
+                return NextStep::Unusable(outcome);
             }
             (Outcome::Failed(why), Op::Decrement) => {
                 self.changed.remove(&thread_id);
                 self.busy.insert(thread_id);
-                return Verdict::NotUndone(why);
+                return NextStep::NotUndone(why);
             }
             (Outcome::Failed(why), Op::Increment) => {
                 (thread.count, thread.paused) = (Count::Zero, false);
-                return Verdict::Refused(why);
+                return NextStep::Refused(why);
             }
         }
-        Verdict::Fine
+        NextStep::Nothing
     }
 
     /// Makes the requests due again that the app-server was too busy for, or failed to undo.
@@ -233,14 +233,14 @@ mod tests {
         assert_eq!(due(&mut counts), of_a(Increment));
         counts.set_paused("a", true);
         assert_eq!((due(&mut counts), counts.ours()), (vec![], vec!["a"]), "ours while the answer is awaited");
-        assert_eq!(counts.answer(1, Outcome::Done), Verdict::Fine);
+        assert_eq!(counts.answer(1, Outcome::Done), NextStep::Nothing);
         counts.set_paused("a", true);
         assert_eq!(due(&mut counts), []);
         counts.set_paused("a", false);
         assert_eq!((due(&mut counts), counts.ours()), (of_a(Decrement), vec!["a"]));
         counts.answer(2, Outcome::Done);
         assert_eq!((due(&mut counts), counts.ours()), (vec![], vec![]));
-        assert_eq!(counts.answer(2, Outcome::Done), Verdict::Fine, "an answer that came twice");
+        assert_eq!(counts.answer(2, Outcome::Done), NextStep::Nothing, "an answer that came twice");
     }
 
     #[test]
@@ -265,7 +265,7 @@ mod tests {
         let mut counts = with_a();
         counts.set_paused("a", true);
         counts.requests();
-        assert_eq!((counts.answer(1, Outcome::Busy), due(&mut counts)), (Verdict::Retry, vec![]));
+        assert_eq!((counts.answer(1, Outcome::Busy), due(&mut counts)), (NextStep::Retry, vec![]));
         assert!(counts.ours().is_empty());
         counts.retry();
         assert_eq!(due(&mut counts), of_a(Increment));
@@ -292,7 +292,7 @@ mod tests {
             counts.disconnect();
             assert_eq!(counts.ours(), ["a"]);
             assert_eq!(due(&mut counts), of_a(Decrement));
-            assert_eq!(counts.answer(1, Outcome::Done), Verdict::Fine, "of the lost connection");
+            assert_eq!(counts.answer(1, Outcome::Done), NextStep::Nothing, "of the lost connection");
             counts.answer(2, Outcome::Done);
             assert_eq!(due(&mut counts), of_a(Increment));
         }
@@ -303,14 +303,14 @@ mod tests {
         let mut counts = with_a();
         counts.set_paused("a", true);
         counts.requests();
-        assert_eq!(counts.answer(1, Outcome::NotLoaded), Verdict::NotLoaded("a".to_owned()));
+        assert_eq!(counts.answer(1, Outcome::NotLoaded), NextStep::NotLoaded("a".to_owned()));
         assert_eq!((counts.len(), counts.ours()), (0, vec![]));
         counts.add("a");
         counts.set_paused("a", true);
         counts.requests();
         counts.remove("a");
         assert!(counts.add("a"), "loaded again, with a count of zero");
-        assert_eq!((counts.answer(2, Outcome::Done), counts.ours()), (Verdict::Fine, vec![]));
+        assert_eq!((counts.answer(2, Outcome::Done), counts.ours()), (NextStep::Nothing, vec![]));
         assert!(!counts.is_paused("a"));
     }
 
@@ -320,7 +320,7 @@ mod tests {
         counts.add("b");
         counts.set_paused("a", true);
         counts.requests();
-        assert_eq!(counts.answer(1, Outcome::UnknownMethod), Verdict::Unusable(Outcome::UnknownMethod));
+        assert_eq!(counts.answer(1, Outcome::UnknownMethod), NextStep::Unusable(Outcome::UnknownMethod));
         counts.set_paused("b", true);
         assert_eq!((due(&mut counts), counts.ours()), (vec![], vec![]));
     }
@@ -333,7 +333,7 @@ mod tests {
         counts.answer(1, Outcome::Done);
         counts.set_paused("a", false);
         counts.requests();
-        assert_eq!(counts.answer(2, Outcome::Failed("no".to_owned())), Verdict::NotUndone("no".to_owned()));
+        assert_eq!(counts.answer(2, Outcome::Failed("no".to_owned())), NextStep::NotUndone("no".to_owned()));
         assert_eq!((due(&mut counts), counts.ours()), (vec![], vec!["a"]));
         counts.retry();
         assert_eq!(due(&mut counts), of_a(Decrement));
@@ -344,7 +344,7 @@ mod tests {
         let mut counts = with_a();
         counts.set_paused("a", true);
         counts.requests();
-        assert_eq!(counts.answer(1, Outcome::Failed("no".to_owned())), Verdict::Refused("no".to_owned()));
+        assert_eq!(counts.answer(1, Outcome::Failed("no".to_owned())), NextStep::Refused("no".to_owned()));
         assert_eq!((due(&mut counts), counts.ours()), (vec![], vec![]));
         counts.set_paused("a", true);
         assert_eq!(due(&mut counts), of_a(Increment));

@@ -13,7 +13,7 @@ use std::{collections::HashMap, time::Duration};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
     pub(super) state: PauseState,
-    /// How many streams watch it, without the one of this board; `None`: not known yet.
+    /// How many streams watch it, without observers such as this board; `None`: not known yet.
     pub(super) watchers: Option<u32>,
 }
 
@@ -73,8 +73,7 @@ impl Board {
             let Some(thread) = self.threads.get_mut(&state.thread_id) else { continue };
             let version = |state: &PauseState| (state.store_epoch, state.revision);
             if thread.is_current && version(&thread.row.state) == version(&state) {
-                // One is the stream of the board itself, which watches every thread.
-                let watchers = Some(state.watchers.saturating_sub(1));
+                let watchers = Some(state.watchers);
                 self.unknown -= usize::from(thread.row.watchers.is_none());
                 has_changed |= thread.row.watchers != watchers;
                 (thread.row, thread.received) = (Row { state, watchers }, now);
@@ -232,7 +231,7 @@ mod tests {
         // Renewed: it lasts a minute from then on.
         board.listed(vec![PauseState { watchers: 3, ..state("a", 2, 1, 50) }], seconds(50));
         let row = board.rows(seconds(50)).remove(0);
-        assert_eq!(row.watchers, Some(2), "without its own stream");
+        assert_eq!(row.watchers, Some(3));
         assert_eq!(lease_left(&row.state, &row.state.elicitations[0]), Some(seconds(60)));
         assert!(board.knows_watchers() && board.version() != before);
         let before = board.version();

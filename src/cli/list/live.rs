@@ -27,7 +27,7 @@ const WATCHERS_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn follow(output: Output, client: Client, settings: &Settings) -> Result<(), Failure> {
     let address = settings.address.clone().unwrap_or_default().to_string();
-    let mut watch = client.watch_all().with_elicitations();
+    let mut watch = client.watch_all().with_elicitations().as_observer();
     // Before the terminal shows anything else.
     let first = connection::first_event(&mut watch).await?;
     let mut requests = Requests::new()?;

@@ -45,7 +45,7 @@ struct Shown {
 impl Pauses {
     /// Watches the threads until the runtime ends. Needs a tokio runtime.
     pub(super) fn follow(&self, client: &Client, thread_ids: &[String]) {
-        let mut watch = client.watch().with_elicitations();
+        let mut watch = client.watch().with_elicitations().as_observer();
         for thread_id in thread_ids {
             // The ids were checked when the command line was parsed.
             watch.add(thread_id).unwrap_or_default();

@@ -120,13 +120,14 @@ impl Requests {
         *self = Self { add: queue(thread_ids.collect()), confirm: queue(confirm), ..Self::default() };
     }
 
-    /// The next request, if there is one to send now. `all`: one is sent in any case, until the stream has accepted one.
-    pub(super) fn next(&mut self, now: Instant, all: bool, include_elicitations: bool) -> Option<WatchRequest> {
+    /// The next request, if there is one to send now. `of_stream`: the fields that hold for the whole stream, which are sent
+    /// until the stream has accepted a request; with `all_threads`, one is sent in any case until then.
+    pub(super) fn next(&mut self, now: Instant, of_stream: WatchRequest) -> Option<WatchRequest> {
         if self.under_way.is_some() {
             return None;
         }
         let may_set = !self.is_accepted;
-        let is_begin = all && may_set && self.add.is_allowed(now);
+        let is_begin = of_stream.all_threads && may_set && self.add.is_allowed(now);
         let is_change = !self.remove.ids.is_empty() || self.add.is_due(now) || is_begin;
         let is_confirmation = self.confirm.is_due(now) && !(is_change && self.last_was_confirmation);
         if !is_change && !is_confirmation {
@@ -148,9 +149,7 @@ impl Requests {
             add: owned(&add),
             remove: owned(&remove),
             confirm: owned(&confirm),
-            all_threads: may_set && all,
-            include_elicitations: may_set && include_elicitations,
-            token: String::new(),
+            ..if may_set { of_stream } else { WatchRequest::default() }
         };
         self.under_way = Some(Request { number: self.sent, add, remove, confirm, sent: now });
         Some(request)
@@ -222,15 +221,21 @@ mod tests {
     fn nothing_is_due_while_a_request_is_under_way() {
         let (mut requests, start) = (Requests::default(), Instant::now());
         requests.add("a".into());
-        assert!(requests.next(start, false, false).is_some());
+        assert!(requests.next(start, WatchRequest::default()).is_some());
         let retry_after = SECOND.try_into().ok();
         requests.on_refusal(&Refusal { request: 1, retry_after, ..Refusal::default() }, start);
         assert_eq!(requests.due(false), Some(start + SECOND));
         requests.confirm("b".into());
-        assert_eq!(requests.next(start, false, false).map(|request| request.confirm), Some(vec!["b".to_owned()]));
+        assert_eq!(
+            requests.next(start, WatchRequest::default()).map(|request| request.confirm),
+            Some(vec!["b".to_owned()])
+        );
         assert_eq!(requests.due(false), None, "its answer comes first: a timer would fire again and again");
         requests.on_answer(2);
         assert_eq!(requests.due(false), Some(start + SECOND));
-        assert_eq!(requests.next(start + SECOND, false, false).map(|request| request.add), Some(vec!["a".to_owned()]));
+        assert_eq!(
+            requests.next(start + SECOND, WatchRequest::default()).map(|request| request.add),
+            Some(vec!["a".to_owned()])
+        );
     }
 }

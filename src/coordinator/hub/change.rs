@@ -26,6 +26,11 @@ impl Hub {
 }
 
 impl Subscription {
+    /// Lets a watch of no thread not count among the watchers of its threads.
+    pub fn observe(&mut self) {
+        self.hub.lock().watchers[self.key as usize].observes = true;
+    }
+
     /// Makes a watch of no thread one of these. Its threads do not change afterwards.
     pub fn begin(&mut self, interest: Interest) {
         let mut state = self.hub.lock();

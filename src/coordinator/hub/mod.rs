@@ -98,7 +98,7 @@ impl Hub {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Streams that see this thread.
+    /// Streams that see this thread, without observers.
     pub fn watchers(&self, thread: &ThreadId) -> u32 {
         let state = self.lock();
         state.watchers_of(thread, state.find(thread).map(|key| &state.topics[key as usize]))

@@ -26,7 +26,7 @@ pub(super) struct State {
     pub(super) watch_all: Vec<u32>,
     /// Keys of the watchers of every thread that is in their scope.
     pub(super) watch_within: Vec<u32>,
-    /// The scopes of those.
+    /// The scopes of those, without those of observers.
     pub(super) scopes: ScopedWatchers,
     /// The known threads, in the order in which they are listed.
     pub(super) known: BTreeSet<ThreadId>,
@@ -74,9 +74,11 @@ impl State {
         View::of(thread, topic.and_then(|topic| topic.known.as_deref()), self.floor, watchers)
     }
 
-    /// Streams that see a thread.
+    /// Streams that see a thread, without observers.
     pub(super) fn watchers_of(&self, thread: &ThreadId, topic: Option<&Topic>) -> u32 {
-        let watching = topic.map_or(0, |topic| topic.subscribers.len()) + self.watch_all.len();
+        let by_id = topic.into_iter().flat_map(|topic| &topic.subscribers).map(|subscriber| subscriber.watcher);
+        let counted = |&key: &u32| !self.watchers[key as usize].observes;
+        let watching = by_id.filter(counted).count() + self.watch_all.iter().copied().filter(counted).count();
         u32::try_from(watching).unwrap_or(u32::MAX).saturating_add(self.scopes.of(thread.as_str()))
     }
 
@@ -197,7 +199,9 @@ impl State {
     pub(super) fn watch_all(&mut self, key: u32, within: Option<Scope>) -> Changed {
         let keys = if within.is_none() { &mut self.watch_all } else { &mut self.watch_within };
         keys.push(key);
-        within.iter().for_each(|scope| self.scopes.add(scope));
+        if !self.watchers[key as usize].observes {
+            within.iter().for_each(|scope| self.scopes.add(scope));
+        }
         Changed::All(Box::new(All::new(within, self.last_change)))
     }
 
@@ -316,11 +320,12 @@ impl State {
     }
 
     pub(super) fn remove_watcher(&mut self, key: u32) {
-        match self.watchers.remove(key as usize).changed {
+        let Watcher { changed, observes, .. } = self.watchers.remove(key as usize);
+        match changed {
             Changed::All(all) => {
                 let keys = if all.within.is_none() { &mut self.watch_all } else { &mut self.watch_within };
                 keys.retain(|&other| other != key);
-                all.within.iter().for_each(|scope| self.scopes.remove(scope));
+                all.within.iter().filter(|_| !observes).for_each(|scope| self.scopes.remove(scope));
             }
             Changed::One { thread, .. } => self.unsubscribe(thread),
             Changed::Many(many) => {

@@ -28,7 +28,7 @@ pub struct HubStats {
 pub struct OpenPauses {
     /// When the oldest one began; `None`: there is none.
     pub oldest: Option<Timestamp>,
-    /// Threads that no stream watches by their id. A stream that watches every thread is one that looks on.
+    /// Threads that no stream sees, observers aside.
     pub unwatched: u64,
 }
 
@@ -53,12 +53,14 @@ impl Hub {
         let mut read_to = 0;
         loop {
             let state = self.lock();
+            let is_seen_by_all = state.watch_all.iter().any(|&key| !state.watchers[key as usize].observes);
             let (mut count, after) = (0, (Bound::Excluded(read_to), Bound::Unbounded));
             for (&number, &key) in state.paused.range(after).take(AT_ONCE) {
                 let topic = &state.topics[key as usize];
                 let since = topic.known.as_ref().and_then(|known| known.header.pause.since);
                 pauses.oldest = since.into_iter().chain(pauses.oldest).min_by_key(|moment| moment.boot);
-                pauses.unwatched += u64::from(topic.subscribers.is_empty());
+                let is_unwatched = !is_seen_by_all && state.watchers_of(&topic.thread, Some(topic)) == 0;
+                pauses.unwatched += u64::from(is_unwatched);
                 (count, read_to) = (count + 1, number);
             }
             if count < AT_ONCE {

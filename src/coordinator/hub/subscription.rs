@@ -1,8 +1,8 @@
 //! A watch of one client: what it is given, and how it is woken.
 use super::Hub;
-use super::state::{Next, State, small};
+use super::state::{Next, State};
 use super::topic::Topic;
-use super::watcher::{Changed, Interest, Sink, Watcher};
+use super::watcher::{Changed, Interest, Sink};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -14,17 +14,6 @@ pub struct Subscription {
 }
 
 impl Hub {
-    /// Starts a watch with a snapshot.
-    pub fn watch(self: &Arc<Self>, interest: Interest) -> Subscription {
-        let mut state = self.lock();
-        let key = small(state.watchers.vacant_key());
-        let mut watcher = Watcher::new(state.begin(key, interest));
-        watcher.set_mark(state.last_change);
-        state.watchers.insert(watcher);
-        drop(state);
-        Subscription { hub: self.clone(), key }
-    }
-
     /// Makes a heartbeat due for those of every `of`-th part `part` of the watchers that were sent nothing since their
     /// last beat. Called for each part in turn, a full round is the time after which silence is broken, twice at most.
     pub fn beat(&self, part: usize, of: usize) {

@@ -97,7 +97,20 @@ fn numbered(i: usize) -> ThreadId {
 }
 
 fn watch(hub: &Arc<Hub>, interest: Interest) -> Watching {
-    Watching { subscription: hub.watch(interest), wakes: Arc::default() }
+    begin(hub.watch_none(), interest)
+}
+
+/// A watch that does not count among the watchers.
+fn observe(hub: &Arc<Hub>, interest: Interest) -> Watching {
+    let mut subscription = hub.watch_none();
+    subscription.observe();
+    begin(subscription, interest)
+}
+
+fn begin(mut subscription: Subscription, interest: Interest) -> Watching {
+    subscription.begin(interest);
+    subscription.mark();
+    Watching { subscription, wakes: Arc::default() }
 }
 
 fn watch_some(hub: &Arc<Hub>, threads: &[&str]) -> Watching {

@@ -77,7 +77,7 @@ pub struct View {
     pub open: Vec<OpenElicitation>,
     /// How its last pause ended; `None`: it is paused, or was not paused since the start.
     pub pause_end: Option<PauseEnd>,
-    /// Streams that see it.
+    /// Streams that see it, without observers.
     pub watchers: u32,
 }
 

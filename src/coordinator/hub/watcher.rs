@@ -55,6 +55,8 @@ pub(super) struct Watcher {
     pub(super) heartbeat_due: bool,
     /// Nothing was sent since the last beat.
     pub(super) quiet: bool,
+    /// It shows pauses to people, and does not count among the watchers of a thread.
+    pub(super) observes: bool,
 }
 
 /// The threads of a watcher that have changed since it looked.
@@ -123,7 +125,7 @@ impl Watcher {
 
 impl Watcher {
     pub(super) fn new(changed: Changed) -> Self {
-        Watcher { waker: None, changed, mark: None, heartbeat_due: false, quiet: false }
+        Watcher { waker: None, changed, mark: None, heartbeat_due: false, quiet: false, observes: false }
     }
 
     /// Makes `snapshot_complete` due after all states that are due now. `last_change`: the number of the hub's last change.

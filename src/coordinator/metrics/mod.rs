@@ -203,7 +203,7 @@ impl Metrics {
 }
 
 fn show_state(text: &mut Text, state: &State) {
-    let unwatched = "Paused threads that no stream watches by their id; those that watch every thread do not count.";
+    let unwatched = "Paused threads that no stream watches, observers aside.";
     let gauges: [(&str, &str, u64); 6] = [
         ("pausewatch_connections", "Open connections.", state.connections),
         ("pausewatch_watchers", "Open watches (streams).", state.streams),

@@ -1,5 +1,5 @@
 //! gRPC message framing (a flag byte, the length in 4 bytes, the message) and the frames that watches share.
-use super::wire::{self, Moment};
+use super::wire::{self, ReadContext};
 use crate::coordinator::hub::{Frame, Shown, Sink};
 use crate::core::types::ThreadId;
 use crate::proto::v1;
@@ -60,7 +60,7 @@ pub(super) fn refused(refusal: v1::Refusal) -> Bytes {
 /// How states are shown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Show {
-    pub(super) moment: Moment,
+    pub(super) context: ReadContext,
     pub(super) include_elicitations: bool,
 }
 
@@ -70,22 +70,22 @@ type Known<'a> = Option<(Shown<'a>, &'a mut Frame)>;
 impl Show {
     /// The state as a message that `WatchPauseState` and `Watch` send alike.
     fn frame(self, thread: &ThreadId, known: Known<'_>, floor: u64) -> Bytes {
-        let Show { moment, include_elicitations } = self;
+        let Show { context, include_elicitations } = self;
         let Some((shown, cache)) = known else {
-            return event(Event::PauseState(wire::pause_state(thread, None, floor, false, moment)));
+            return event(Event::PauseState(wire::pause_state(thread, None, floor, false, context)));
         };
-        let state = |shown| wire::pause_state(thread, Some(shown), floor, include_elicitations, moment);
+        let state = |shown| wire::pause_state(thread, Some(shown), floor, include_elicitations, context);
         if include_elicitations {
             return event(Event::PauseState(state(shown)));
         }
         let paused = shown.header.pause.since.is_some();
         if let Some((made, frame)) = &cache.0
-            && (!paused || moment.now.boot.saturating_sub(*made) <= FRESH_FOR)
+            && (!paused || context.now.boot.saturating_sub(*made) <= FRESH_FOR)
         {
             return frame.clone();
         }
         let frame = event(Event::PauseState(state(shown)));
-        cache.0 = Some((moment.now.boot, frame.clone()));
+        cache.0 = Some((context.now.boot, frame.clone()));
         frame
     }
 }
@@ -222,13 +222,13 @@ mod tests {
     #[test]
     fn a_confirmation_is_made_of_shared_messages() {
         let now = Timestamp { boot: 1, wall: 1 };
-        let show = Show { moment: Moment { now, epoch: 7 }, include_elicitations: false };
+        let show = Show { context: ReadContext { now, epoch: 7 }, include_elicitations: false };
         let mut confirmation = Confirmation::new(show, BatchSize::FIRST);
         let threads = ["a", "b"].map(|id| ThreadId::parse("", id).unwrap());
         threads.iter().for_each(|thread| confirmation.state(thread, None, 9));
         let message = v1::WatchResponse::decode(&confirmation.finish()[PREFIX..]).unwrap();
         let Some(v1::watch_response::Event::Confirmation(confirmation)) = message.event else { panic!("{message:?}") };
-        let states = threads.map(|thread| wire::pause_state(&thread, None, 9, false, show.moment));
+        let states = threads.map(|thread| wire::pause_state(&thread, None, 9, false, show.context));
         assert_eq!(confirmation.pause_states, states);
     }
 }

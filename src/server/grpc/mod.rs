@@ -31,7 +31,7 @@ use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
 use tonic::{Request, Response, Status, Streaming};
 use v1::elicitation_service_server::{ElicitationService, ElicitationServiceServer, SERVICE_NAME};
-use wire::Moment;
+use wire::ReadContext;
 
 /// The largest unary request: every field at its limit takes under 2 KiB; what is larger can still be told which field
 /// is too long.
@@ -109,8 +109,8 @@ impl Calls {
         Rights::of(request.extensions(), self.is_open, role)
     }
 
-    fn moment(&self) -> Moment {
-        Moment::of(self.coordinator.hub(), &*self.clock)
+    fn read_context(&self) -> ReadContext {
+        ReadContext::of(self.coordinator.hub(), &*self.clock)
     }
 }
 
@@ -180,8 +180,8 @@ impl ElicitationService for Calls {
         let rights = self.rights(&request, Role::Watcher)?;
         let thread = wire::thread_id(&request.get_ref().thread_id).map_err(status::of_field)?;
         rights.open(&thread)?;
-        let moment = self.moment();
-        let pause_state = Some(wire::view(&self.coordinator.hub().get(&thread), moment));
+        let context = self.read_context();
+        let pause_state = Some(wire::view(&self.coordinator.hub().get(&thread), context));
         Ok(sized(v1::GetPauseStateResponse { pause_state }))
     }
 
@@ -191,7 +191,7 @@ impl ElicitationService for Calls {
     ) -> Result<Response<v1::ListPauseStatesResponse>, Status> {
         let rights = self.rights(&request, Role::Watcher)?;
         let page = page::Page::parse(request.into_inner()).map_err(status::of_field)?;
-        Ok(sized(page.read(self.coordinator.hub(), rights.scope(), self.moment())))
+        Ok(sized(page.read(self.coordinator.hub(), rights.scope(), self.read_context())))
     }
 
     async fn list_pauses(

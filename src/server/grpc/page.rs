@@ -1,5 +1,5 @@
 //! A page of `ListPauseStates` (AIP-158), and its token: which listing it goes on with, and after which thread.
-use super::wire::{self, Moment};
+use super::wire::{self, ReadContext};
 use crate::coordinator::hub::Hub;
 use crate::core::scope::Scope;
 use crate::core::types::InvalidField;
@@ -43,12 +43,12 @@ impl Page {
         Ok(Page { after, size, include_running })
     }
 
-    pub(super) fn read(&self, hub: &Hub, scope: &Scope, moment: Moment) -> v1::ListPauseStatesResponse {
+    pub(super) fn read(&self, hub: &Hub, scope: &Scope, context: ReadContext) -> v1::ListPauseStatesResponse {
         let (views, mut more) = hub.list(self.after.as_deref(), self.size, self.include_running, scope);
         let mut bytes = 0;
         let mut pause_states = Vec::with_capacity(views.len());
         for view in &views {
-            let state = wire::view(view, moment);
+            let state = wire::view(view, context);
             bytes += prost::Message::encoded_len(&state);
             if bytes > MAX_BYTES && !pause_states.is_empty() {
                 more = true;

@@ -53,16 +53,13 @@ pub(crate) fn renew(request: v1::RenewElicitationRequest) -> Parsed<(ThreadId, C
     Ok((thread, Command::Renew { elicitation: named(request.elicitation_id)?, ttl: ttl(request.ttl)? }))
 }
 
-/// The threads to watch, and whether with elicitations.
-pub(crate) fn watch(request: v1::WatchPauseStateRequest) -> Parsed<(Interest, bool)> {
-    let ids = request.thread_ids;
+/// The threads to watch.
+pub(crate) fn watch(request: &v1::WatchPauseStateRequest) -> Parsed<Interest> {
+    let ids = &request.thread_ids;
     if ids.len() > MAX_WATCHED {
         return Err(InvalidField::new("thread_ids", format!("{} ids", ids.len()), "at most 10,000 ids"));
     }
-    if ids.is_empty() {
-        return Ok((Interest::All, request.include_elicitations));
-    }
-    Ok((Interest::Threads(thread_ids("thread_ids", &ids)?), request.include_elicitations))
+    Ok(if ids.is_empty() { Interest::All } else { Interest::Threads(thread_ids("thread_ids", ids)?) })
 }
 
 /// A request of `Watch`.
@@ -73,12 +70,15 @@ pub(crate) struct WatchChange {
     pub(crate) confirm: Vec<ThreadId>,
     pub(crate) all_threads: bool,
     pub(crate) include_elicitations: bool,
+    pub(crate) observer: bool,
     pub(crate) token: String,
 }
 
 pub(crate) fn watch_change(request: v1::WatchRequest, is_first: bool) -> Parsed<WatchChange> {
-    let v1::WatchRequest { add, remove, confirm, all_threads, include_elicitations, token } = request;
-    for (field, value) in [("all_threads", all_threads), ("include_elicitations", include_elicitations)] {
+    let v1::WatchRequest { add, remove, confirm, all_threads, include_elicitations, token, observer } = request;
+    let of_the_stream =
+        [("all_threads", all_threads), ("include_elicitations", include_elicitations), ("observer", observer)];
+    for (field, value) in of_the_stream {
         if value && !is_first {
             return Err(InvalidField::new(
                 field,
@@ -104,6 +104,7 @@ pub(crate) fn watch_change(request: v1::WatchRequest, is_first: bool) -> Parsed<
         confirm: thread_ids("confirm", &confirm)?,
         all_threads,
         include_elicitations,
+        observer,
         token,
     })
 }
@@ -161,15 +162,15 @@ pub(crate) fn elicitation(thread: &ThreadId, elicitation: &Elicitation, ends: Op
 
 /// When and of which epoch states are sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct ReadContext {
     pub(crate) now: Timestamp,
     pub(crate) epoch: u64,
 }
 
-impl Moment {
+impl ReadContext {
     /// With the time up to which durations are exact. Call this before the state is read.
     pub(super) fn of(hub: &Hub, clock: &dyn Clock) -> Self {
-        Moment { now: hub.safe_time().limit(clock.now()), epoch: hub.epoch() }
+        ReadContext { now: hub.safe_time().limit(clock.now()), epoch: hub.epoch() }
     }
 }
 
@@ -195,7 +196,7 @@ pub(crate) fn pause_state(
     known: Option<Shown<'_>>,
     floor: u64,
     include_elicitations: bool,
-    Moment { now, epoch }: Moment,
+    ReadContext { now, epoch }: ReadContext,
 ) -> v1::PauseState {
     let Some(Shown { header, open, pause_end: last_pause_end }) = known else {
         let zero = Some(duration(Duration::ZERO));
@@ -222,8 +223,8 @@ pub(crate) fn pause_state(
     }
 }
 
-pub(crate) fn view(view: &View, moment: Moment) -> v1::PauseState {
-    let state = pause_state(&view.thread, view.shown(), view.floor, true, moment);
+pub(crate) fn view(view: &View, context: ReadContext) -> v1::PauseState {
+    let state = pause_state(&view.thread, view.shown(), view.floor, true, context);
     v1::PauseState { watchers: view.watchers, ..state }
 }
 

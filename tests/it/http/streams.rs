@@ -52,7 +52,8 @@ async fn a_watch_has_a_snapshot_then_changes_then_why_it_ended() {
 #[tokio::test]
 async fn a_watch_in_proto_has_the_bytes_of_grpc() {
     let running = Running::start(config()).await;
-    let message = v1::WatchPauseStateRequest { thread_ids: vec!["t".into()], include_elicitations: false };
+    let message =
+        v1::WatchPauseStateRequest { thread_ids: vec!["t".into()], include_elicitations: false, ..Default::default() };
     let headers = [("content-type", "application/connect+proto")];
     let body = prefixed(0, &message.encode_to_vec());
     let mut connection = Connection::open(&running.address).await;

@@ -151,7 +151,7 @@ impl Api {
         thread_ids: Vec<String>,
         include_elicitations: bool,
     ) -> Result<Streaming<v1::WatchPauseStateResponse>, Status> {
-        let request = v1::WatchPauseStateRequest { thread_ids, include_elicitations };
+        let request = v1::WatchPauseStateRequest { thread_ids, include_elicitations, ..Default::default() };
         timed("watch", self.0.watch_pause_state(request)).await.map(tonic::Response::into_inner)
     }
 }

@@ -17,6 +17,9 @@ impl Player {
                 if step.is("include_elicitations") {
                     watch = watch.with_elicitations();
                 }
+                if step.is("observer") {
+                    watch = watch.as_observer();
+                }
                 for thread_id in thread_ids.into_iter().flatten().filter_map(Value::as_str) {
                     watch.add(thread_id)?;
                 }

@@ -36,6 +36,7 @@ type step struct {
 	PageToken       string      `json:"page_token"`
 	IncludeRunning  bool        `json:"include_running"`
 	IncludeElicits  bool        `json:"include_elicitations"`
+	Observer        bool        `json:"observer"`
 	Hold            string      `json:"hold"`
 	Watch           string      `json:"watch"`
 	Timeout         string      `json:"timeout"`
@@ -363,7 +364,7 @@ func (p *player) watch(s step) (any, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	options := pausewatch.WatchOptions{IncludeElicitations: s.IncludeElicits}
+	options := pausewatch.WatchOptions{IncludeElicitations: s.IncludeElicits, Observer: s.Observer}
 	var events <-chan pausewatch.Event
 	if s.ThreadIDs == nil {
 		events = client.WatchAll(ctx, options)

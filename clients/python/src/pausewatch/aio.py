@@ -156,9 +156,11 @@ class AsyncClient:
         thread = calls.the_thread(thread_id, self.config.thread_id)
         return AsyncHold(self._connection, thread, reason, holder, ttl)
 
-    def watch(self, thread_ids: Iterable[str] | None = None, *, include_elicitations: bool = False) -> AsyncWatch:
+    def watch(
+        self, thread_ids: Iterable[str] | None = None, *, include_elicitations: bool = False, observer: bool = False
+    ) -> AsyncWatch:
         """Watches these threads, or with None every thread, as `Client.watch`."""
-        return AsyncWatch(self._connection, thread_ids, include_elicitations)
+        return AsyncWatch(self._connection, thread_ids, include_elicitations, observer)
 
     def stopwatch(
         self,

@@ -192,12 +192,16 @@ class Client:
         thread = calls.the_thread(thread_id, self.config.thread_id)
         return Hold(self._connection, thread, reason, holder, ttl)
 
-    def watch(self, thread_ids: Iterable[str] | None = None, *, include_elicitations: bool = False) -> Watch:
+    def watch(
+        self, thread_ids: Iterable[str] | None = None, *, include_elicitations: bool = False, observer: bool = False
+    ) -> Watch:
         """Watches these threads, or with None every thread that this client may see, across lost connections.
+
+        `observer`: it shows pauses to people, and freezes nothing, so it does not count among the `watchers` of a thread.
 
         Raises InvalidField: no thread can have such an id, or there is none.
         """
-        return Watch(self._connection, thread_ids, include_elicitations)
+        return Watch(self._connection, thread_ids, include_elicitations, observer)
 
     def stopwatch(
         self,

@@ -19,6 +19,7 @@ from ._watch.events import Disconnected, Event, SnapshotComplete, State
 from ._watch.pending import Pending
 from ._watch.watching import Watching
 from .errors import InvalidField
+from .v1 import elicitation_service_pb2 as pb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,7 +39,9 @@ BACKLOG = 10_000
 class _Reading:
     """The events of one watch on their way to its reader."""
 
-    def __init__(self, runtime: Runtime, deadline: Nanos, thread_ids: Iterable[str] | None, elicitations: bool) -> None:
+    def __init__(
+        self, runtime: Runtime, deadline: Nanos, thread_ids: Iterable[str] | None, elicitations: bool, observer: bool
+    ) -> None:
         chosen = None if thread_ids is None else _checked(thread_ids)
         self.closed = False
         # Replaced by what wakes the reader.
@@ -47,7 +50,8 @@ class _Reading:
         self._pending = Pending()
         self._is_bounded_by_threads = chosen is not None
         self._held = False
-        self._watching = Watching(runtime, deadline, self._put, everything=chosen is None, elicitations=elicitations)
+        setup = pb.WatchRequest(all_threads=chosen is None, include_elicitations=elicitations, observer=observer)
+        self._watching = Watching(runtime, deadline, self._put, setup=setup)
         with runtime.lock:
             for thread_id in chosen or ():
                 self._watching.add(thread_id)
@@ -88,10 +92,12 @@ class Watch:
     Iterating waits for the next event, and ends when the watch is closed. Any thread may close it.
     """
 
-    def __init__(self, connection: Connection, thread_ids: Iterable[str] | None, elicitations: bool) -> None:
+    def __init__(
+        self, connection: Connection, thread_ids: Iterable[str] | None, elicitations: bool, observer: bool
+    ) -> None:
         runtime = connection.runtime
         self._connection = connection
-        self._reading = _Reading(runtime, connection.deadline, thread_ids, elicitations)
+        self._reading = _Reading(runtime, connection.deadline, thread_ids, elicitations, observer)
         self._changed = threading.Condition(runtime.lock)
         self._reading.wake = self._changed.notify_all
         connection.dependents.add(self._reading)
@@ -130,10 +136,12 @@ class AsyncWatch:
     An `async with` block, or `close`, ends it. A task that is cancelled while it waits loses no event.
     """
 
-    def __init__(self, connection: AsyncConnection, thread_ids: Iterable[str] | None, elicitations: bool) -> None:
+    def __init__(
+        self, connection: AsyncConnection, thread_ids: Iterable[str] | None, elicitations: bool, observer: bool
+    ) -> None:
         runtime = connection.runtime
         self._connection = connection
-        self._reading = _Reading(runtime, connection.deadline, thread_ids, elicitations)
+        self._reading = _Reading(runtime, connection.deadline, thread_ids, elicitations, observer)
         self._changed = Signal()
         self._reading.wake = self._changed.fire
         connection.dependents.add(self._reading)

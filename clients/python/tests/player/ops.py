@@ -124,7 +124,7 @@ class Ops:
         return {"left": "end", "ending": "closed"}
 
     async def watch(self, step: Json) -> None:
-        named = wire.some(step, "include_elicitations")
+        named = wire.some(step, "include_elicitations", "observer")
         client = self._clients[step["client"]]
         self._watches[step["watch"]] = await self._do(client.watch, step.get("thread_ids"), **named)
 

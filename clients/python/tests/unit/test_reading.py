@@ -15,7 +15,7 @@ class Unread:
 
     def __init__(self, *thread_ids: str) -> None:
         self.runtime = FakeRuntime()
-        self.reading = _Reading(self.runtime, 5 * SECOND, thread_ids or None, elicitations=False)
+        self.reading = _Reading(self.runtime, 5 * SECOND, thread_ids or None, elicitations=False, observer=False)
         [self.stream] = self.runtime.streams
         for number in range(BACKLOG):
             self.stream.state(thread_ids[number % len(thread_ids)] if thread_ids else f"t{number}", number)

@@ -29,7 +29,8 @@ class Watcher:
     def __init__(self, *thread_ids: str, everything: bool = False, elicitations: bool = False) -> None:
         self.runtime = FakeRuntime()
         self.told: list[pw.Event] = []
-        self.watching = Watching(self.runtime, 5 * SECOND, self.told.append, everything=everything, elicitations=elicitations)
+        setup = pb.WatchRequest(all_threads=everything, include_elicitations=elicitations)
+        self.watching = Watching(self.runtime, 5 * SECOND, self.told.append, setup=setup)
         self.add(*thread_ids)
 
     @property

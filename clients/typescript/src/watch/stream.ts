@@ -55,6 +55,7 @@ export interface Listener {
 export interface StreamOptions {
   readonly allThreads?: boolean;
   readonly includeElicitations?: boolean;
+  readonly observer?: boolean;
 }
 
 /** What is known of a stream that is open. */
@@ -272,7 +273,7 @@ export class WatchStream {
     const lost = this.#requests.refused(refusal.threadIds, performance.now() + wait);
     if (lost.length > 0) this.#listener.refused(lost, error);
     // What only a first request can say was refused with it.
-    if (open.requests === 1 && (this.#options.allThreads || this.#options.includeElicitations)) throw error;
+    if (open.requests === 1 && Object.values(this.#options).includes(true)) throw error;
   }
 
   /** Sees to it that the stream ends when it has been silent for too long. */

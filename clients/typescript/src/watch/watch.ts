@@ -22,6 +22,8 @@ const BACKLOG = 10_000;
 export interface WatchOptions {
   /** States come with their open elicitations. Default: without. */
   readonly includeElicitations?: boolean;
+  /** It shows pauses to people, and freezes nothing: it does not count among the `watchers` of a thread. Default: it counts. */
+  readonly observer?: boolean;
   /** Ends the watch: the iteration throws the signal's reason. */
   readonly signal?: AbortSignal;
 }
@@ -67,11 +69,11 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
 
   /** @internal */
   constructor(calls: Calls, threadIds: Iterable<string> | undefined, options: WatchOptions = {}) {
-    const { includeElicitations = false, signal } = options;
+    const { includeElicitations = false, observer = false, signal } = options;
     this.#closing = calls.closing;
     this.#signal = signal;
     this.#isOfAll = threadIds === undefined;
-    this.#stream = new WatchStream(calls, { allThreads: this.#isOfAll, includeElicitations }, this.#listener());
+    this.#stream = new WatchStream(calls, { allThreads: this.#isOfAll, includeElicitations, observer }, this.#listener());
     for (const threadId of threadIds ?? []) this.add(threadId);
   }
 

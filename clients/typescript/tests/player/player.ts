@@ -39,6 +39,7 @@ export interface Step {
   readonly page_token?: string;
   readonly include_running?: boolean;
   readonly include_elicitations?: boolean;
+  readonly observer?: boolean;
   readonly disconnect_grace_ms?: number;
   readonly max_wall_ms?: number;
   readonly within_ms: number;
@@ -135,8 +136,8 @@ export class Player {
     },
 
     watch: (step) => {
-      const { thread_ids: threadIds, include_elicitations: includeElicitations } = step;
-      const watch = this.#client(step).watch(threadIds, defined({ includeElicitations }));
+      const { thread_ids: threadIds, include_elicitations: includeElicitations, observer } = step;
+      const watch = this.#client(step).watch(threadIds, defined({ includeElicitations, observer }));
       this.#watches.set(step.watch, { watch, pending: undefined });
       return {};
     },

@@ -219,7 +219,7 @@ fn p3_open_pauses_remember_a_bounded_amount_in_all() {
 }
 
 #[test]
-fn watchers_of_a_thread_are_those_that_see_it() {
+fn watchers_of_a_thread_are_those_that_see_it_without_observers() {
     let hub = Arc::<Hub>::default();
     hub.publish([opened("a", 1), opened("b", 2)]);
     let watching = [
@@ -230,6 +230,12 @@ fn watchers_of_a_thread_are_those_that_see_it() {
         watch(&hub, Interest::Within(scope(&["a"], &[]))),
         watch(&hub, Interest::Within(Scope::ALL)),
     ];
+    let observing = [
+        observe(&hub, Interest::All),
+        observe(&hub, Interest::Threads(vec![id("a"), id("b")])),
+        observe(&hub, Interest::Within(scope(&[], &["a"]))),
+        observe(&hub, Interest::Within(Scope::ALL)),
+    ];
     let listed = |hub: &Hub| {
         let (views, _) = hub.list(None, 10, true, &Scope::ALL);
         views.iter().map(|view| (view.thread.to_string(), view.watchers)).collect::<Vec<_>>()
@@ -238,4 +244,6 @@ fn watchers_of_a_thread_are_those_that_see_it() {
     assert_eq!((hub.get(&id("a")).watchers, hub.watchers(&id("a")), hub.get(&id("c")).watchers), (6, 6, 2));
     drop(watching);
     assert_eq!(listed(&hub), [("a".to_owned(), 0), ("b".to_owned(), 0)]);
+    drop(observing);
+    check(&hub);
 }

@@ -47,13 +47,22 @@ fn the_oldest_pause_is_found_among_any_number() {
 }
 
 #[test]
-fn paused_threads_that_no_watch_names_are_counted() {
+fn paused_threads_that_nobody_but_observers_sees_are_counted() {
     let hub = Arc::<Hub>::default();
     let unwatched = |hub: &Hub| hub.open_pauses().unwatched;
     hub.publish((0..10_000).map(|i| opened(numbered(i).as_str(), 1)));
     assert_eq!(unwatched(&hub), 10_000);
-    let _onlookers = [watch(&hub, Interest::All), watch(&hub, Interest::Within(scope(&[], &["t"])))];
-    assert_eq!(unwatched(&hub), 10_000, "they watch every thread");
+    let _observers = [
+        observe(&hub, Interest::All),
+        observe(&hub, Interest::Within(scope(&[], &["t"]))),
+        observe(&hub, Interest::Threads(vec![numbered(0)])),
+    ];
+    assert_eq!(unwatched(&hub), 10_000);
+    for every_thread in [Interest::All, Interest::Within(scope(&[], &["t"]))] {
+        let watching = watch(&hub, every_thread);
+        assert_eq!(unwatched(&hub), 0);
+        drop(watching);
+    }
     let first = watch_some(&hub, &["t00000", "t00001", "running"]);
     let _again = watch_some(&hub, &["t00001"]);
     assert_eq!(unwatched(&hub), 9_998);

@@ -4,7 +4,7 @@
 //! that it has asked for, then its number. So an answer comes after every state that was committed before its request
 //! arrived.
 use super::super::frame::{self, Batch, BatchSize, Confirmation, Show, UntilComplete};
-use super::super::wire::{self, Moment, WatchChange};
+use super::super::wire::{self, ReadContext, WatchChange};
 use super::requests::Requests;
 use super::stream::{Sent, Stream, end_of};
 use crate::coordinator::hub::{Interest, Subscription};
@@ -95,6 +95,9 @@ impl Changing {
         // From here on nothing fails.
         if !std::mem::replace(&mut self.is_begun, true) {
             self.stream.include_elicitations = change.include_elicitations;
+            if change.observer {
+                subscription.observe();
+            }
         }
         if let Some(rights) = renewed {
             self.stream.end = end_of(self.access.as_ref(), &rights);
@@ -136,8 +139,8 @@ impl Changing {
             }
             let stream = &mut self.stream;
             let Some(subscription) = &mut stream.subscription else { return Poll::Ready(None) };
-            let moment = Moment::of(subscription.hub(), &*stream.clock);
-            let show = Show { moment, include_elicitations: stream.include_elicitations };
+            let context = ReadContext::of(subscription.hub(), &*stream.clock);
+            let show = Show { context, include_elicitations: stream.include_elicitations };
             if let Some(answer) = self.answer.as_mut().filter(|answer| answer.is_due) {
                 let bytes = answer.next_part(subscription, show, stream.batch_size, self.number);
                 self.answer.take_if(|answer| answer.is_sent());

@@ -1,7 +1,7 @@
 //! `WatchPauseState`: one request, whose threads stay the same.
 use super::super::codec::RequestCodec;
 use super::super::frame::{Batch, BatchSize, Show};
-use super::super::wire::Moment;
+use super::super::wire::ReadContext;
 use super::stream::{Stream, check_encoding};
 use crate::proto::v1;
 use crate::server::status;
@@ -39,8 +39,8 @@ impl http_body::Body for Fixed {
         }
         loop {
             let Some(subscription) = &mut stream.subscription else { return Poll::Ready(None) };
-            let moment = Moment::of(subscription.hub(), &*stream.clock);
-            let show = Show { moment, include_elicitations: stream.include_elicitations };
+            let context = ReadContext::of(subscription.hub(), &*stream.clock);
+            let show = Show { context, include_elicitations: stream.include_elicitations };
             let mut batch = Batch::new(show, stream.batch_size);
             match subscription.poll_next(cx, &mut batch) {
                 Poll::Pending => {

@@ -60,11 +60,17 @@ impl Watches {
     async fn open_fixed(self, request: http::Request<Body>) -> Result<Body, Status> {
         let caller = self.caller(&request)?;
         let request = fixed::read(request).await?;
-        let (interest, include_elicitations) = wire::watch(request).map_err(status::of_field)?;
+        let interest = wire::watch(&request).map_err(status::of_field)?;
         let interest = caller.rights.within(interest)?;
         let stream = self.stream(Rpc::WatchPauseState, &caller, interest.named())?;
-        let subscription = Some(self.hub.watch(interest));
-        Ok(Body::new(Fixed(Stream { subscription, include_elicitations, ..stream })))
+        let mut subscription = self.hub.watch_none();
+        if request.observer {
+            subscription.observe();
+        }
+        subscription.begin(interest);
+        subscription.mark();
+        let include_elicitations = request.include_elicitations;
+        Ok(Body::new(Fixed(Stream { subscription: Some(subscription), include_elicitations, ..stream })))
     }
 
     fn open_changing(self, request: http::Request<Body>) -> Result<Body, Status> {

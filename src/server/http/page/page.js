@@ -141,7 +141,7 @@ function take(state) {
 }
 
 /** What changes without a message to watchers. Asked every few seconds, and for 10 % of the time at most. */
-const poll = { due: true, next: 0, isBusy: false, isConfined: false };
+const poll = { due: true, next: 0, isBusy: false };
 
 async function refresh() {
   const began = now();
@@ -157,24 +157,15 @@ async function refresh() {
 }
 
 async function refreshThreads() {
-  // Streams that watch every thread look on, as this page does. A thread that nobody can have named is watched by no others.
-  const nobodys = { threadId: `pausewatch-page-${randomId()}` };
-  const onlookers = poll.isConfined ? 1 : await call("GetPauseState", nobodys).then(({ pauseState }) => pauseState.watchers, confined);
   for (let pages = 0, pageToken = ""; pages === 0 || (pageToken && pages < MAX.pages); pages++) {
     const page = await call("ListPauseStates", { pageSize: 1000, pageToken });
     for (const state of page.pauseStates ?? []) {
       const known = threads.get(state.threadId);
       const listed = read(state);
-      if (known?.version === listed.version) Object.assign(known, listed, { watchers: Math.max(0, state.watchers - onlookers) });
+      if (known?.version === listed.version) Object.assign(known, listed, { watchers: state.watchers });
     }
     pageToken = page.nextPageToken;
   }
-}
-
-/** A token for some threads may not ask about another one. What is known then is this page. */
-function confined(error) {
-  poll.isConfined = error.code === "permission_denied";
-  return 1;
 }
 
 async function refreshPast() {
@@ -235,7 +226,7 @@ async function watch(stop, onLive) {
   };
   heard();
   try {
-    for await (const { pauseState, snapshotComplete } of stream("WatchPauseState", { includeElicitations: true }, stop.signal)) {
+    for await (const { pauseState, snapshotComplete } of stream("WatchPauseState", { includeElicitations: true, observer: true }, stop.signal)) {
       heard();
       if (pauseState) {
         snapshot?.add(pauseState.threadId);
@@ -261,7 +252,6 @@ function live() {
   $("forget").hidden = !token;
   announce(threads.size ? `${plural(threads.size, "thread")} waiting` : "Nobody is waiting");
   poll.due = past.due = true;
-  poll.isConfined = false;
   drawSoon();
   askForRole();
 }

@@ -227,6 +227,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let watch = |ids: &[&str]| v1::WatchPauseStateRequest {
         thread_ids: ids.iter().map(|&id| id.to_owned()).collect(),
         include_elicitations: true,
+        observer: true,
     };
     let pauses = |thread: &str, start: (i64, i32), end: (i64, i32), token: &str| {
         let time = |(seconds, nanos)| Some(prost_types::Timestamp { seconds, nanos });

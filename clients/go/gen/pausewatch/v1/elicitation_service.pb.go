@@ -212,8 +212,8 @@ type IncrementElicitationResponse struct {
 	Revision uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	// The elicitation that was opened. Keep its id to renew and to close exactly this one.
 	Elicitation *Elicitation `protobuf:"bytes,4,opt,name=elicitation,proto3" json:"elicitation,omitempty"`
-	// Streams of this server that watch the thread now, those that watch every thread included. 0 hints that no exec
-	// server will notice the pause.
+	// Streams of this server that watch the thread now, those that watch every thread included, without those of observers.
+	// 0 hints that no exec server will notice the pause.
 	Watchers      uint32 `protobuf:"varint,5,opt,name=watchers,proto3" json:"watchers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1088,8 +1088,10 @@ type WatchPauseStateRequest struct {
 	ThreadIds []string `protobuf:"bytes,1,rep,name=thread_ids,json=threadIds,proto3" json:"thread_ids,omitempty"`
 	// Fill `elicitations` of each state.
 	IncludeElicitations bool `protobuf:"varint,2,opt,name=include_elicitations,json=includeElicitations,proto3" json:"include_elicitations,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// The stream shows pauses to people, and freezes no stopwatch: it does not count among the `watchers` of a thread.
+	Observer      bool `protobuf:"varint,3,opt,name=observer,proto3" json:"observer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchPauseStateRequest) Reset() {
@@ -1132,6 +1134,13 @@ func (x *WatchPauseStateRequest) GetThreadIds() []string {
 func (x *WatchPauseStateRequest) GetIncludeElicitations() bool {
 	if x != nil {
 		return x.IncludeElicitations
+	}
+	return false
+}
+
+func (x *WatchPauseStateRequest) GetObserver() bool {
+	if x != nil {
+		return x.Observer
 	}
 	return false
 }
@@ -1343,7 +1352,10 @@ type WatchRequest struct {
 	IncludeElicitations bool `protobuf:"varint,5,opt,name=include_elicitations,json=includeElicitations,proto3" json:"include_elicitations,omitempty"`
 	// Replaces the token of the stream, so that the stream outlives the token that opened it; without `Bearer`. It must have
 	// the subject and the threads of the token before, and may read. Up to 16,384 bytes. A server without tokens ignores it.
-	Token         string `protobuf:"bytes,6,opt,name=token,proto3" json:"token,omitempty"`
+	Token string `protobuf:"bytes,6,opt,name=token,proto3" json:"token,omitempty"`
+	// Only up to the first request that is not refused: the stream shows pauses to people, and freezes no stopwatch. It does
+	// not count among the `watchers` of a thread.
+	Observer      bool `protobuf:"varint,7,opt,name=observer,proto3" json:"observer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1418,6 +1430,13 @@ func (x *WatchRequest) GetToken() string {
 		return x.Token
 	}
 	return ""
+}
+
+func (x *WatchRequest) GetObserver() bool {
+	if x != nil {
+		return x.Observer
+	}
+	return false
 }
 
 // One event of a watch.
@@ -1730,8 +1749,9 @@ type PauseState struct {
 	// How the last pause of the thread ended. Unspecified: the thread is paused, was not paused since the server started, or
 	// the server is older than this field.
 	LastPauseEnd PauseEnd `protobuf:"varint,11,opt,name=last_pause_end,json=lastPauseEnd,proto3,enum=pausewatch.v1.PauseEnd" json:"last_pause_end,omitempty"`
-	// Streams of this server that watch the thread now, those that watch every thread included. In Get and List only: 0 in
-	// watches, whose states are shared by all streams. 0 of a paused thread hints that no exec server notices the pause.
+	// Streams of this server that watch the thread now, those that watch every thread included, without those of observers.
+	// In Get and List only: 0 in watches, whose states are shared by all streams. 0 of a paused thread hints that no exec
+	// server notices the pause.
 	Watchers      uint32 `protobuf:"varint,12,opt,name=watchers,proto3" json:"watchers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2017,11 +2037,12 @@ const file_pausewatch_v1_elicitation_service_proto_rawDesc = "" +
 	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x125\n" +
 	"\bend_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x122\n" +
-	"\bended_by\x18\x06 \x01(\x0e2\x17.pausewatch.v1.PauseEndR\aendedBy\"j\n" +
+	"\bended_by\x18\x06 \x01(\x0e2\x17.pausewatch.v1.PauseEndR\aendedBy\"\x86\x01\n" +
 	"\x16WatchPauseStateRequest\x12\x1d\n" +
 	"\n" +
 	"thread_ids\x18\x01 \x03(\tR\tthreadIds\x121\n" +
-	"\x14include_elicitations\x18\x02 \x01(\bR\x13includeElicitations\"\xea\x01\n" +
+	"\x14include_elicitations\x18\x02 \x01(\bR\x13includeElicitations\x12\x1a\n" +
+	"\bobserver\x18\x03 \x01(\bR\bobserver\"\xea\x01\n" +
 	"\x17WatchPauseStateResponse\x12<\n" +
 	"\vpause_state\x18\x01 \x01(\v2\x19.pausewatch.v1.PauseStateH\x00R\n" +
 	"pauseState\x12N\n" +
@@ -2030,7 +2051,7 @@ const file_pausewatch_v1_elicitation_service_proto_rawDesc = "" +
 	"\x05event\".\n" +
 	"\x10SnapshotComplete\x12\x1a\n" +
 	"\brequests\x18\x01 \x01(\x04R\brequests\"\v\n" +
-	"\tHeartbeat\"\xbc\x01\n" +
+	"\tHeartbeat\"\xd8\x01\n" +
 	"\fWatchRequest\x12\x10\n" +
 	"\x03add\x18\x01 \x03(\tR\x03add\x12\x16\n" +
 	"\x06remove\x18\x02 \x03(\tR\x06remove\x12\x18\n" +
@@ -2038,7 +2059,8 @@ const file_pausewatch_v1_elicitation_service_proto_rawDesc = "" +
 	"\vall_threads\x18\x04 \x01(\bR\n" +
 	"allThreads\x121\n" +
 	"\x14include_elicitations\x18\x05 \x01(\bR\x13includeElicitations\x12\x14\n" +
-	"\x05token\x18\x06 \x01(\tR\x05token\"\xd7\x02\n" +
+	"\x05token\x18\x06 \x01(\tR\x05token\x12\x1a\n" +
+	"\bobserver\x18\a \x01(\bR\bobserver\"\xd7\x02\n" +
 	"\rWatchResponse\x12<\n" +
 	"\vpause_state\x18\x01 \x01(\v2\x19.pausewatch.v1.PauseStateH\x00R\n" +
 	"pauseState\x12N\n" +

@@ -31,11 +31,11 @@ class Question:
 
 
 class Requests:
-    """Those of one watch; `everything`: of every thread."""
+    """Those of one watch. `setup`: what only the first one on a stream may say."""
 
-    def __init__(self, *, everything: bool, elicitations: bool) -> None:
-        self._everything = everything
-        self._elicitations = elicitations
+    def __init__(self, setup: pb.WatchRequest) -> None:
+        self._setup = setup
+        self._everything = setup.all_threads
         self._watched: set[str] = set()
         # Dicts, since sets keep no order.
         self._to_add: dict[str, None] = {}
@@ -74,7 +74,8 @@ class Requests:
     @property
     def is_setting_up(self) -> bool:
         """Whether the request under way says what only the first one on a stream may say."""
-        return self._under_way is not None and (self._under_way.all_threads or self._under_way.include_elicitations)
+        sent = self._under_way
+        return sent is not None and (sent.all_threads or sent.include_elicitations or sent.observer)
 
     def is_watched(self, thread_id: str) -> bool:
         return thread_id in self._watched
@@ -177,10 +178,7 @@ class Requests:
             self._add_from = 0
         self._watched.difference_update(remove)
         self._watched.update(add)
-        first = self._is_first
-        return pb.WatchRequest(
-            add=add,
-            remove=remove,
-            all_threads=first and self._everything,
-            include_elicitations=first and self._elicitations,
-        )
+        request = pb.WatchRequest(add=add, remove=remove)
+        if self._is_first:
+            request.MergeFrom(self._setup)
+        return request

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from .._io import status
 from .._io.durations import SECOND, Nanos
 from ..messages import PauseState
+from ..v1 import elicitation_service_pb2 as pb
 from .events import Disconnected, Event, SnapshotComplete, State
 from .requests import Requests
 from .stream import ANSWER, WatchStream
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from .._io.runtime import Cancel, Runtime
     from ..errors import CallError
-    from ..v1 import elicitation_service_pb2 as pb
 
 
 @dataclass(slots=True)
@@ -37,8 +37,9 @@ class _Thread:
 
 
 class Watching:
-    """Watches the threads that are added, or with `everything` every thread, from `start` until `close`.
+    """Watches the threads that are added, or every thread, from `start` until `close`.
 
+    `setup` says what holds for the whole watch: every thread, with elicitations, as an observer.
     `confirmed` gets the answers to questions: the state, when the question was sent, and whether changes will follow.
     """
 
@@ -49,15 +50,15 @@ class Watching:
         tell: Callable[[Event], None],
         confirmed: Callable[[PauseState, Nanos, bool], None] | None = None,
         *,
-        everything: bool = False,
-        elicitations: bool = False,
+        setup: pb.WatchRequest | None = None,
     ) -> None:
         self._runtime = runtime
         self._tell = tell
         self._confirmed = confirmed
-        self._everything = everything
+        setup = setup or pb.WatchRequest()
+        self._everything = setup.all_threads
         self._threads: dict[str, _Thread] = {}
-        self._requests = Requests(everything=everything, elicitations=elicitations)
+        self._requests = Requests(setup)
         self._stream = WatchStream(runtime, deadline, self)
         self._again: Cancel | None = None
         self._told_complete = False

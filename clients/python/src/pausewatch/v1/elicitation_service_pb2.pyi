@@ -147,8 +147,8 @@ class IncrementElicitationResponse(_message.Message):
     revision: _builtins.int
     """The revision of the thread that this call made."""
     watchers: _builtins.int
-    """Streams of this server that watch the thread now, those that watch every thread included. 0 hints that no exec
-    server will notice the pause.
+    """Streams of this server that watch the thread now, those that watch every thread included, without those of observers.
+    0 hints that no exec server will notice the pause.
     """
     @_builtins.property
     def elicitation(self) -> Global___Elicitation:
@@ -595,8 +595,11 @@ class WatchPauseStateRequest(_message.Message):
 
     THREAD_IDS_FIELD_NUMBER: _builtins.int
     INCLUDE_ELICITATIONS_FIELD_NUMBER: _builtins.int
+    OBSERVER_FIELD_NUMBER: _builtins.int
     include_elicitations: _builtins.bool
     """Fill `elicitations` of each state."""
+    observer: _builtins.bool
+    """The stream shows pauses to people, and freezes no stopwatch: it does not count among the `watchers` of a thread."""
     @_builtins.property
     def thread_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The threads to watch: at most 10,000, each 1 to 256 bytes of UTF-8 without control characters. An id that is named
@@ -609,10 +612,11 @@ class WatchPauseStateRequest(_message.Message):
         *,
         thread_ids: _abc.Iterable[_builtins.str] | None = ...,
         include_elicitations: _builtins.bool = ...,
+        observer: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["include_elicitations", b"include_elicitations", "thread_ids", b"thread_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["include_elicitations", b"include_elicitations", "observer", b"observer", "thread_ids", b"thread_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -709,6 +713,7 @@ class WatchRequest(_message.Message):
     ALL_THREADS_FIELD_NUMBER: _builtins.int
     INCLUDE_ELICITATIONS_FIELD_NUMBER: _builtins.int
     TOKEN_FIELD_NUMBER: _builtins.int
+    OBSERVER_FIELD_NUMBER: _builtins.int
     all_threads: _builtins.bool
     """Only up to the first request that is not refused: watch every thread that the caller may see, now and later. The
     snapshot has the paused ones, and those in `add`.
@@ -718,6 +723,10 @@ class WatchRequest(_message.Message):
     token: _builtins.str
     """Replaces the token of the stream, so that the stream outlives the token that opened it; without `Bearer`. It must have
     the subject and the threads of the token before, and may read. Up to 16,384 bytes. A server without tokens ignores it.
+    """
+    observer: _builtins.bool
+    """Only up to the first request that is not refused: the stream shows pauses to people, and freezes no stopwatch. It does
+    not count among the `watchers` of a thread.
     """
     @_builtins.property
     def add(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -746,10 +755,11 @@ class WatchRequest(_message.Message):
         all_threads: _builtins.bool = ...,
         include_elicitations: _builtins.bool = ...,
         token: _builtins.str = ...,
+        observer: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["add", b"add", "all_threads", b"all_threads", "confirm", b"confirm", "include_elicitations", b"include_elicitations", "remove", b"remove", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["add", b"add", "all_threads", b"all_threads", "confirm", b"confirm", "include_elicitations", b"include_elicitations", "observer", b"observer", "remove", b"remove", "token", b"token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -916,8 +926,9 @@ class PauseState(_message.Message):
     the server is older than this field.
     """
     watchers: _builtins.int
-    """Streams of this server that watch the thread now, those that watch every thread included. In Get and List only: 0 in
-    watches, whose states are shared by all streams. 0 of a paused thread hints that no exec server notices the pause.
+    """Streams of this server that watch the thread now, those that watch every thread included, without those of observers.
+    In Get and List only: 0 in watches, whose states are shared by all streams. 0 of a paused thread hints that no exec
+    server notices the pause.
     """
     @_builtins.property
     def paused_total(self) -> _duration_pb2.Duration:

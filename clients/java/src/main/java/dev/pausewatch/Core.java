@@ -1,5 +1,6 @@
 package dev.pausewatch;
 
+import dev.pausewatch.v1.WatchRequest;
 import java.time.Duration;
 import java.util.Map;
 import java.util.Set;
@@ -30,15 +31,15 @@ final class Core implements AutoCloseable {
         return calls;
     }
 
-    WatchLink link(WatchListener listener, boolean all, boolean includeElicitations, Calls.Patience patience) {
+    WatchLink link(WatchListener listener, WatchRequest setup, Calls.Patience patience) {
         WatchLink.Environment environment = new WatchLink.Environment(connection, timer, patience.deadline());
-        return new WatchLink(environment, listener, all, includeElicitations);
+        return new WatchLink(environment, listener, setup);
     }
 
     Follower follower(Duration grace, Calls.Patience patience) {
         return followers.computeIfAbsent(
                 grace,
-                missing -> new Follower(timer, Nanos.of(grace), follower -> link(follower, false, false, patience)));
+                missing -> new Follower(timer, Nanos.of(grace), follower -> link(follower, WatchRequest.getDefaultInstance(), patience)));
     }
 
     /** Makes something that ends with this client, unless it ends before: it then calls what it was made with. */

@@ -1,5 +1,6 @@
 package dev.pausewatch;
 
+import dev.pausewatch.v1.WatchRequest;
 import java.util.Collection;
 import java.util.List;
 import java.util.concurrent.Executor;
@@ -12,18 +13,25 @@ public final class WatchBuilder {
     private final Calls.Patience patience;
     private final boolean all;
     private final List<String> threadIds;
-    private boolean includeElicitations;
+    private final WatchRequest.Builder setup;
 
     WatchBuilder(Core core, Calls.Patience patience, boolean all, Collection<String> threadIds) {
         this.core = core;
         this.patience = patience;
         this.all = all;
+        this.setup = WatchRequest.newBuilder().setAllThreads(all);
         this.threadIds = threadIds.stream().map(ThreadIds::checked).toList();
     }
 
     /** States come with their open elicitations. */
     public WatchBuilder includeElicitations() {
-        includeElicitations = true;
+        setup.setIncludeElicitations(true);
+        return this;
+    }
+
+    /** The watch shows pauses to people, and freezes nothing: it does not count among the watchers of a thread. */
+    public WatchBuilder observer() {
+        setup.setObserver(true);
         return this;
     }
 
@@ -46,7 +54,7 @@ public final class WatchBuilder {
     }
 
     private Watch open(Outbox outbox) {
-        WatchLink link = core.link(outbox, all, includeElicitations, patience);
+        WatchLink link = core.link(outbox, setup.build(), patience);
         outbox.onRoom(link::readOn);
         Watch watch = core.opened(closed -> new Watch(outbox, link, closed));
         threadIds.forEach(link::add);

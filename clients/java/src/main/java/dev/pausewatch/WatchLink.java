@@ -46,7 +46,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     private final Timer timer;
     private final WatchListener listener;
     private final boolean all;
-    private final boolean includeElicitations;
+    private final WatchRequest setup;
     private final Set<String> members = new LinkedHashSet<>();
     private final Set<String> toAdd = new LinkedHashSet<>();
     private final Set<String> toRemove = new LinkedHashSet<>();
@@ -86,13 +86,16 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
      */
     record Environment(Connection connection, Timer timer, Duration firstAnswer) {}
 
-    /** {@code all}: of every thread; add and remove do nothing then. */
-    WatchLink(Environment environment, WatchListener listener, boolean all, boolean includeElicitations) {
+    /**
+     * {@code setup}: the request that begins each stream, unless it is empty. If it is of all threads, add and remove do
+     * nothing.
+     */
+    WatchLink(Environment environment, WatchListener listener, WatchRequest setup) {
         this.environment = environment;
         this.timer = environment.timer;
         this.listener = listener;
-        this.all = all;
-        this.includeElicitations = includeElicitations;
+        this.setup = setup;
+        this.all = setup.getAllThreads();
         this.notBefore = timer.now();
         if (all) {
             timer.execute(this::connect);
@@ -177,7 +180,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     public void refused(Refusal refusal) {
         WatchRequest refused = request;
         PausewatchException error = Failure.refused(refusal);
-        if (refused.getAllThreads() || refused.getIncludeElicitations()) {
+        if (refused.equals(setup)) {
             stream.fail(error);
             return;
         }
@@ -303,13 +306,10 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         if (!toConfirm.isEmpty()) {
             hurry();
         }
-        if (all || includeElicitations) {
-            send(WatchRequest.newBuilder()
-                    .setAllThreads(all)
-                    .setIncludeElicitations(includeElicitations)
-                    .build());
-        } else {
+        if (setup.equals(WatchRequest.getDefaultInstance())) {
             flush();
+        } else {
+            send(setup);
         }
     }
 

@@ -29,7 +29,7 @@ class ConfirmTest {
     private final WatchLink.Environment environment =
             new WatchLink.Environment(new Connection(channel), timer, Duration.ofSeconds(5));
     private final Follower follower =
-            new Follower(timer, GRACE.toNanos(), listener -> new WatchLink(environment, listener, false, false));
+            new Follower(timer, GRACE.toNanos(), listener -> new WatchLink(environment, listener, WatchRequest.getDefaultInstance()));
     private int expired;
 
     private ThreadClock start(String threadId) {

@@ -207,6 +207,9 @@ final class Step {
         if (step.has("include_elicitations") && step.get("include_elicitations").getAsBoolean()) {
             builder.includeElicitations();
         }
+        if (step.has("observer") && step.get("observer").getAsBoolean()) {
+            builder.observer();
+        }
         cast.watches.put(text("watch"), builder.open());
         return Map.of();
     }

@@ -1,0 +1,194 @@
+//! `pages`: what 1,000 open pages cost callers, beside as many watches of everything by gRPC.
+//!
+//! Changes are due at a fixed rate, whatever the pace of the answers (open loop), and a latency counts from when the call was
+//! due. Nothing of what the watches bring is decoded; they are read with what the callers leave (`nice` 19), because people who
+//! look at pages have processors of their own.
+use crate::measure::Latencies;
+use crate::result::Result;
+use crate::settings::Settings;
+use crate::table::Table;
+use crate::target::{Server, Target};
+use crate::threads;
+use pausewatch::proto::v1::WatchPauseStateRequest;
+use prost::Message;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tonic::body::Body;
+use tonic::transport::Endpoint;
+
+const WATCHES: usize = 1_000;
+const RATE: u64 = 5_000;
+/// So many that the last change of a thread is a second ago.
+const THREADS: u64 = 5_000;
+const CALL_CONNECTIONS: usize = 4;
+const WARM_UP: Duration = Duration::from_secs(2);
+const METHOD: &str = "/pausewatch.v1.ElicitationService/WatchPauseState";
+const CASE: &str = "5,000 changes/s";
+const NOBODY: &str = "no watches";
+const GRPC: &str = "1,000 gRPC watches";
+const PAGES: &str = "1,000 pages";
+
+pub(crate) fn run(settings: &Settings) -> Result<Table> {
+    let title = "pages: callers beside 1,000 watches of everything with elicitations, durable";
+    let mut table = Table::new(title, [NOBODY, GRPC, PAGES]);
+    for run in 1..=settings.runs {
+        for column in [NOBODY, GRPC, PAGES] {
+            eprintln!("pages: run {run} of {}, {column}", settings.runs);
+            measure(column, settings, &mut table)?;
+        }
+    }
+    for figure in [P50, P99] {
+        let what = format!("{figure} beside 1,000 pages");
+        table.goal_at_most_times(&what, (CASE, figure, PAGES), 1.1, GRPC);
+    }
+    Ok(table)
+}
+
+const P50: &str = "call p50, us";
+const P99: &str = "call p99, us";
+
+fn measure(column: &str, settings: &Settings, table: &mut Table) -> Result<()> {
+    let server = Target::Embedded.start(settings)?;
+    let read = Arc::<AtomicU64>::default();
+    let readers = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .on_thread_start(|| _ = rustix::process::nice(19).expect("a thread may lower its priority"))
+        .enable_all()
+        .build()?;
+    if column != NOBODY {
+        readers.block_on(watch(server.address(), column == PAGES, &read))?;
+    }
+    let callers = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut measured = callers.block_on(change(&server, settings.per_case, &read))?;
+    let seconds = settings.per_case.as_secs_f64();
+    let [p50, p99, p999] = measured.latencies.percentiles([50.0, 99.0, 99.9]);
+    table.add((CASE, P50, column), p50);
+    table.add((CASE, P99, column), p99);
+    table.add((CASE, "call p99.9, us", column), p999);
+    table.add((CASE, "server CPU, %", column), measured.cpu / seconds * 100.0);
+    table.add((CASE, "MB/s that the watches bring", column), measured.read as f64 / 1e6 / seconds);
+    Ok(())
+}
+
+/// Opens the watches, and reads them for as long as the runtime lives.
+async fn watch(address: &str, pages: bool, read: &Arc<AtomicU64>) -> Result<()> {
+    let mut opening = JoinSet::new();
+    for _ in 0..WATCHES {
+        let (address, read) = (address.to_owned(), read.clone());
+        opening.spawn(async move {
+            match pages {
+                true => page(&address, read).await,
+                false => grpc(&address, read).await,
+            }
+        });
+    }
+    while let Some(opened) = opening.join_next().await {
+        opened??;
+    }
+    Ok(())
+}
+
+/// The stream of one page, over a connection of its own.
+async fn page(address: &str, read: Arc<AtomicU64>) -> Result<()> {
+    let mut connection = TcpStream::connect(address).await?;
+    let message = br#"{"includeElicitations":true,"observer":true}"#;
+    let length = u32::try_from(message.len())?.to_be_bytes();
+    let body = [&[0], &length[..], message].concat();
+    let head = format!(
+        "POST {METHOD} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/connect+json\r\nconnect-protocol-version: 1\r\n\
+         content-length: {}\r\n\r\n",
+        body.len()
+    );
+    connection.write_all(&[head.as_bytes(), &body].concat()).await?;
+    let mut part = vec![0; 64 << 10];
+    let length = connection.read(&mut part).await?;
+    if !part[..length].starts_with(b"HTTP/1.1 200 ") {
+        return Err(format!("a page was answered {}", String::from_utf8_lossy(&part[..length])).into());
+    }
+    tokio::spawn(async move {
+        while let Ok(length @ 1..) = connection.read(&mut part).await {
+            read.fetch_add(length as u64, Relaxed);
+        }
+    });
+    Ok(())
+}
+
+/// A watch by gRPC, over a connection of its own.
+async fn grpc(address: &str, read: Arc<AtomicU64>) -> Result<()> {
+    use http_body_util::BodyExt;
+    use tower::{Service, ServiceExt};
+    let mut channel = Endpoint::from_shared(format!("http://{address}"))?.connect().await?;
+    let message = WatchPauseStateRequest { include_elicitations: true, ..Default::default() }.encode_to_vec();
+    let length = u32::try_from(message.len())?.to_be_bytes();
+    let body = Body::new(http_body_util::Full::from([&[0], &length[..], &message].concat()));
+    let request = http::Request::post(format!("http://{address}{METHOD}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(body)?;
+    let response = channel.ready().await?.call(request).await?;
+    let (head, mut body) = response.into_parts();
+    if head.headers.contains_key("grpc-status") {
+        return Err(format!("a watch was answered {head:?}").into());
+    }
+    tokio::spawn(async move {
+        while let Some(Ok(frame)) = body.frame().await {
+            read.fetch_add(frame.data_ref().map_or(0, |data| data.len() as u64), Relaxed);
+        }
+        drop(channel);
+    });
+    Ok(())
+}
+
+struct Measured {
+    latencies: Latencies,
+    /// Of the server, in seconds.
+    cpu: f64,
+    /// Bytes of the watches.
+    read: u64,
+}
+
+async fn change(server: &Server, time: Duration, read: &AtomicU64) -> Result<Measured> {
+    let mut links = server.connect(CALL_CONNECTIONS).await?;
+    // What the first pages show.
+    for thread in 0..THREADS {
+        let link = &mut links[thread as usize % CALL_CONNECTIONS];
+        link.call(&threads::id(thread as usize), true).await?;
+    }
+    let runtime = tokio::runtime::Handle::current();
+    // A thread of its own, because the timers of the runtime have steps of 1 ms.
+    let pacer = tokio::task::spawn_blocking(move || {
+        #[cfg(target_os = "linux")]
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        let begin = Instant::now();
+        let warm_up = (WARM_UP.as_secs_f64() * RATE as f64) as u64;
+        let total = warm_up + (time.as_secs_f64() * RATE as f64) as u64;
+        let mut calls = Vec::new();
+        for number in 0..total {
+            let due = begin + Duration::from_nanos(number * 1_000_000_000 / RATE);
+            if let Some(early) = due.checked_duration_since(Instant::now()) {
+                std::thread::sleep(early);
+            }
+            let (thread, up) = (number % THREADS, number / THREADS % 2 == 1);
+            let mut link = links[thread as usize % CALL_CONNECTIONS].clone();
+            let call =
+                runtime.spawn(async move { link.call(&threads::id(thread as usize), up).await.map(|_| due.elapsed()) });
+            if number >= warm_up {
+                calls.push(call);
+            }
+        }
+        calls
+    });
+    tokio::time::sleep(WARM_UP).await;
+    let before = (server.cpu_seconds()?, read.load(Relaxed));
+    let calls = pacer.await?;
+    let (cpu, read) = (server.cpu_seconds()? - before.0, read.load(Relaxed) - before.1);
+    let mut latencies = Latencies::default();
+    for call in calls {
+        latencies.record(call.await??);
+    }
+    Ok(Measured { latencies, cpu, read })
+}
