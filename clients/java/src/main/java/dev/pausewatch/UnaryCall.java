@@ -76,9 +76,11 @@ final class UnaryCall<Q, R, T> {
         if (answer.isDone()) {
             return;
         }
-        CallOptions options = CallOptions.DEFAULT.withDeadlineAfter(Math.max(0, left()), TimeUnit.NANOSECONDS);
-        attempt = connection.channel().newCall(method, options);
-        ClientCalls.asyncUnaryCall(attempt, request, new Observer());
+        connection.attempt(channel -> {
+            CallOptions options = CallOptions.DEFAULT.withDeadlineAfter(Math.max(0, left()), TimeUnit.NANOSECONDS);
+            attempt = channel.newCall(method, options);
+            ClientCalls.asyncUnaryCall(attempt, request, new Observer());
+        });
     }
 
     private void failed(Throwable thrown) {
@@ -87,6 +89,9 @@ final class UnaryCall<Q, R, T> {
         Optional<Duration> wait =
                 error instanceof LimitExceededException exceeded ? exceeded.callLessOften() : Optional.empty();
         boolean nobody = error instanceof UnavailableException || error instanceof StoreUnavailableException;
+        if (error instanceof UnavailableException) {
+            connection.unavailable();
+        }
         long pause = pauses.next() + wait.map(Nanos::of).orElse(0L);
         // Waiting past the deadline would only hide the reason behind DEADLINE_EXCEEDED.
         if ((!nobody && wait.isEmpty()) || retries >= patience.retries() || pause >= left() || connection.isClosed()) {
