@@ -39,7 +39,10 @@ final class Core implements AutoCloseable {
     Follower follower(Duration grace, Calls.Patience patience) {
         return followers.computeIfAbsent(
                 grace,
-                missing -> new Follower(timer, Nanos.of(grace), follower -> link(follower, WatchRequest.getDefaultInstance(), patience)));
+                missing -> new Follower(
+                        timer,
+                        Nanos.of(grace),
+                        follower -> link(follower, WatchRequest.getDefaultInstance(), patience)));
     }
 
     /** Makes something that ends with this client, unless it ends before: it then calls what it was made with. */

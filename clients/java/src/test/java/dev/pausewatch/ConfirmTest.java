@@ -28,8 +28,10 @@ class ConfirmTest {
     private final FakeChannel channel = new FakeChannel();
     private final WatchLink.Environment environment =
             new WatchLink.Environment(new Connection(channel), timer, Duration.ofSeconds(5));
-    private final Follower follower =
-            new Follower(timer, GRACE.toNanos(), listener -> new WatchLink(environment, listener, WatchRequest.getDefaultInstance()));
+    private final Follower follower = new Follower(
+            timer,
+            GRACE.toNanos(),
+            listener -> new WatchLink(environment, listener, WatchRequest.getDefaultInstance()));
     private int expired;
 
     private ThreadClock start(String threadId) {

@@ -275,7 +275,8 @@ class WatchTest {
         try (Core core = new Core(Config.builder().address(server.address()).build())) {
             Outbox outbox = new Outbox(true);
             Calls.Patience patience = new Calls.Patience(Duration.ofSeconds(10), 0);
-            outbox.onRoom(core.link(outbox, WatchRequest.newBuilder().setAllThreads(true).build(), patience)::readOn);
+            outbox.onRoom(core.link(
+                    outbox, WatchRequest.newBuilder().setAllThreads(true).build(), patience)::readOn);
             FakeServer.WatchCall stream = server.nextWatch();
             stream.complete();
             int threads = 3 * Outbox.BACKLOG;
