@@ -92,9 +92,7 @@ class Watch:
     Iterating waits for the next event, and ends when the watch is closed. Any thread may close it.
     """
 
-    def __init__(
-        self, connection: Connection, thread_ids: Iterable[str] | None, elicitations: bool, observer: bool
-    ) -> None:
+    def __init__(self, connection: Connection, thread_ids: Iterable[str] | None, elicitations: bool, observer: bool) -> None:
         runtime = connection.runtime
         self._connection = connection
         self._reading = _Reading(runtime, connection.deadline, thread_ids, elicitations, observer)
@@ -136,9 +134,7 @@ class AsyncWatch:
     An `async with` block, or `close`, ends it. A task that is cancelled while it waits loses no event.
     """
 
-    def __init__(
-        self, connection: AsyncConnection, thread_ids: Iterable[str] | None, elicitations: bool, observer: bool
-    ) -> None:
+    def __init__(self, connection: AsyncConnection, thread_ids: Iterable[str] | None, elicitations: bool, observer: bool) -> None:
         runtime = connection.runtime
         self._connection = connection
         self._reading = _Reading(runtime, connection.deadline, thread_ids, elicitations, observer)

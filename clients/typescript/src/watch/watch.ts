@@ -73,7 +73,11 @@ export class Watch implements AsyncIterableIterator<WatchEvent, undefined>, Asyn
     this.#closing = calls.closing;
     this.#signal = signal;
     this.#isOfAll = threadIds === undefined;
-    this.#stream = new WatchStream(calls, { allThreads: this.#isOfAll, includeElicitations, observer }, this.#listener());
+    this.#stream = new WatchStream(
+      calls,
+      { allThreads: this.#isOfAll, includeElicitations, observer },
+      this.#listener(),
+    );
     for (const threadId of threadIds ?? []) this.add(threadId);
   }
 
