@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Chosen, not measured: far more than the pages of people need.
+/// Far more than the pages of people need, and little enough for callers: `benches/run pages`.
 const BYTES_PER_SECOND: u64 = 8 << 20;
 /// Nobody waits for less: the first states of a page, and changes as people make them.
 const GRACE: Duration = Duration::from_millis(50);
