@@ -34,7 +34,8 @@ impl Subscription {
     /// Makes a watch of no thread one of these. Its threads do not change afterwards.
     pub fn begin(&mut self, interest: Interest) {
         let mut state = self.hub.lock();
-        let changed = state.begin(self.key, interest);
+        let observes = state.watchers[self.key as usize].observes;
+        let changed = state.begin(self.key, interest, observes);
         state.watchers[self.key as usize].changed = changed;
     }
 

@@ -196,10 +196,10 @@ impl State {
 }
 
 impl State {
-    pub(super) fn watch_all(&mut self, key: u32, within: Option<Scope>) -> Changed {
+    pub(super) fn watch_all(&mut self, key: u32, within: Option<Scope>, observes: bool) -> Changed {
         let keys = if within.is_none() { &mut self.watch_all } else { &mut self.watch_within };
         keys.push(key);
-        if !self.watchers[key as usize].observes {
+        if !observes {
             within.iter().for_each(|scope| self.scopes.add(scope));
         }
         Changed::All(Box::new(All::new(within, self.last_change)))

@@ -1,8 +1,8 @@
 //! A watch of one client: what it is given, and how it is woken.
 use super::Hub;
-use super::state::{Next, State};
+use super::state::{Next, State, small};
 use super::topic::Topic;
-use super::watcher::{Changed, Interest, Sink};
+use super::watcher::{Changed, Interest, Sink, Watcher};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -14,6 +14,26 @@ pub struct Subscription {
 }
 
 impl Hub {
+    /// Starts a watch with a snapshot.
+    pub fn watch(self: &Arc<Self>, interest: Interest) -> Subscription {
+        self.start(interest, false)
+    }
+
+    /// Starts a watch with a snapshot that does not count among the watchers of its threads.
+    pub fn observe(self: &Arc<Self>, interest: Interest) -> Subscription {
+        self.start(interest, true)
+    }
+
+    fn start(self: &Arc<Self>, interest: Interest, observes: bool) -> Subscription {
+        let mut state = self.lock();
+        let key = small(state.watchers.vacant_key());
+        let mut watcher = Watcher { observes, ..Watcher::new(state.begin(key, interest, observes)) };
+        watcher.set_mark(state.last_change);
+        state.watchers.insert(watcher);
+        drop(state);
+        Subscription { hub: self.clone(), key }
+    }
+
     /// Makes a heartbeat due for those of every `of`-th part `part` of the watchers that were sent nothing since their
     /// last beat. Called for each part in turn, a full round is the time after which silence is broken, twice at most.
     pub fn beat(&self, part: usize, of: usize) {
@@ -32,14 +52,14 @@ impl Hub {
 
 impl State {
     /// Enters a watcher in the lists that its interest concerns.
-    pub(super) fn begin(&mut self, key: u32, interest: Interest) -> Changed {
+    pub(super) fn begin(&mut self, key: u32, interest: Interest, observes: bool) -> Changed {
         match interest {
-            Interest::All => self.watch_all(key, None),
+            Interest::All => self.watch_all(key, None, observes),
             Interest::Threads(threads) => self.watch_threads(key, &threads, |_| true),
             // As cheap for other watchers as a list of threads, but with only the paused ones in the snapshot.
             Interest::Within(scope) => match scope.threads() {
                 Some(threads) => self.watch_threads(key, &threads, Topic::is_paused),
-                None => self.watch_all(key, scope.areas().is_some().then_some(scope)),
+                None => self.watch_all(key, scope.areas().is_some().then_some(scope), observes),
             },
         }
     }

@@ -97,20 +97,12 @@ fn numbered(i: usize) -> ThreadId {
 }
 
 fn watch(hub: &Arc<Hub>, interest: Interest) -> Watching {
-    begin(hub.watch_none(), interest)
+    Watching { subscription: hub.watch(interest), wakes: Arc::default() }
 }
 
 /// A watch that does not count among the watchers.
 fn observe(hub: &Arc<Hub>, interest: Interest) -> Watching {
-    let mut subscription = hub.watch_none();
-    subscription.observe();
-    begin(subscription, interest)
-}
-
-fn begin(mut subscription: Subscription, interest: Interest) -> Watching {
-    subscription.begin(interest);
-    subscription.mark();
-    Watching { subscription, wakes: Arc::default() }
+    Watching { subscription: hub.observe(interest), wakes: Arc::default() }
 }
 
 fn watch_some(hub: &Arc<Hub>, threads: &[&str]) -> Watching {

@@ -169,7 +169,9 @@ impl Raw {
         while !said.windows(PONG.len()).any(|bytes| bytes == PONG) {
             match tokio::time::timeout(Duration::from_secs(10), self.stream.read_buf(&mut said)).await {
                 Ok(Ok(1..)) => {}
-                _ => return Err(io::ErrorKind::TimedOut.into()),
+                Ok(Ok(0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(Err(error)) => return Err(error),
+                Err(_) => return Err(io::ErrorKind::TimedOut.into()),
             }
         }
         Ok(())

@@ -63,14 +63,9 @@ impl Watches {
         let interest = wire::watch(&request).map_err(status::of_field)?;
         let interest = caller.rights.within(interest)?;
         let stream = self.stream(Rpc::WatchPauseState, &caller, interest.named())?;
-        let mut subscription = self.hub.watch_none();
-        if request.observer {
-            subscription.observe();
-        }
-        subscription.begin(interest);
-        subscription.mark();
+        let subscription = Some(if request.observer { self.hub.observe(interest) } else { self.hub.watch(interest) });
         let include_elicitations = request.include_elicitations;
-        Ok(Body::new(Fixed(Stream { subscription: Some(subscription), include_elicitations, ..stream })))
+        Ok(Body::new(Fixed(Stream { subscription, include_elicitations, ..stream })))
     }
 
     fn open_changing(self, request: http::Request<Body>) -> Result<Body, Status> {
