@@ -9,7 +9,7 @@ use crate::core::Answer;
 use crate::core::types::ThreadId;
 use crate::proto::v1;
 use crate::server::status;
-use crate::server::wire::{self, Moment};
+use crate::server::wire::{self, ReadContext};
 use std::sync::{Arc, atomic::AtomicUsize, atomic::Ordering::SeqCst};
 use tonic::Status;
 
@@ -83,7 +83,7 @@ const EPOCH: u64 = 1;
 
 /// A state as a stream tells it.
 pub(super) fn told(thread: &ThreadId, known: Option<Shown<'_>>, floor: u64) -> v1::PauseState {
-    wire::pause_state(thread, known, floor, false, Moment { now: Moved.now(), epoch: EPOCH })
+    wire::pause_state(thread, known, floor, false, ReadContext { now: Moved.now(), epoch: EPOCH })
 }
 
 pub(crate) fn id(text: &str) -> ThreadId {
