@@ -15,6 +15,7 @@ type options struct {
 	configFile  string
 	callTimeout time.Duration
 	grace       time.Duration
+	retries     int
 	dial        []grpc.DialOption
 }
 
@@ -46,6 +47,10 @@ func WithConfigFile(path string) Option { return func(o *options) { o.configFile
 
 // WithCallTimeout says how long a call may take, retries included. Default: 5 s. See [Client.WithCallTimeout].
 func WithCallTimeout(d time.Duration) Option { return func(o *options) { o.callTimeout = d } }
+
+// WithRetries says how often a call is made again at most, within its time. Default, and with less than 0: as often as
+// fits. 0 says at once that no coordinator runs.
+func WithRetries(n int) Option { return func(o *options) { o.retries = n } }
 
 // WithDisconnectGrace says how long a timeout that ran out while cut off waits for the link. Default: 30 s. See
 // [Client.WithDisconnectGrace].

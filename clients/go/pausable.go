@@ -23,7 +23,7 @@ import (
 // [StopwatchOf] gives its [Stopwatch], to read it, or to pause it too.
 //
 // A thread id that no thread can have gives a context that is cancelled from the beginning, with [*InvalidFieldError] as
-// its cause.
+// its cause; a closed client gives one with [ErrClosed].
 func (c *Client) WithPausableTimeout(parent context.Context, d time.Duration, threadID string, opts ...TimeoutOption) (context.Context, context.CancelFunc) {
 	if parent.Err() != nil {
 		return context.WithCancel(parent)

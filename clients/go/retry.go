@@ -2,6 +2,7 @@ package pausewatch
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"google.golang.org/grpc"
@@ -31,20 +32,29 @@ func call[Q, A any](
 	send func(context.Context, Q, ...grpc.CallOption) (A, error),
 	request Q,
 ) (A, error) {
-	began := time.Now()
+	began, caller := time.Now(), ctx
 	ctx, cancel := context.WithTimeout(ctx, c.callTimeout)
 	defer cancel()
 	pauses := backoff.Backoff{First: firstRetry, Most: mostRetry}
-	for {
+	var last *UnavailableError
+	for retries := 0; ; retries++ {
 		answer, failed := send(ctx, request)
 		if failed == nil {
 			return answer, nil
 		}
 		err := c.typed(ctx, failed, began)
+		if is[*DeadlineExceededError](err) && last != nil && caller.Err() == nil {
+			// It waited for a connection: that there was none is what the caller must know.
+			return answer, unavailable("%v; %v", last, err)
+		}
 		wait, tooOften := callLessOften(err)
 		if !tooOften && !is[*UnavailableError](err) && !is[*StoreUnavailableError](err) {
 			return answer, err
 		}
+		if retries == c.retries {
+			return answer, err
+		}
+		errors.As(err, &last)
 		// The next attempt finds a connection if there can be one: the pauses of this call are pause enough.
 		c.connection.ResetConnectBackoff()
 		pause := pauses.Next()

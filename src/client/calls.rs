@@ -118,7 +118,15 @@ impl Client {
             self.write_metadata(&parent, request.metadata_mut());
             send(self.stub.clone(), request)
         };
-        retry::unary(self.policy, message, call).await
+        retry::unary(self.policy, message, call).await.map_err(|error| self.with_address(error))
+    }
+
+    /// The error with the address that nobody answers at.
+    fn with_address(&self, error: Error) -> Error {
+        match &self.config {
+            Some(config) => error.at(&config.address),
+            None => error,
+        }
     }
 
     fn write_metadata(&self, parent: &Parent, metadata: &mut MetadataMap) {
@@ -137,7 +145,8 @@ impl Client {
         self.write_metadata(&self.parent(), request.metadata_mut());
         let mut stub = self.stub.clone();
         match timeout(self.policy.deadline, stub.watch(request)).await {
-            Ok(response) => Ok(response?.into_inner()),
+            Ok(Ok(response)) => Ok(response.into_inner()),
+            Ok(Err(status)) => Err(self.with_address(Error::from(status))),
             Err(_) => Err(Error::deadline_exceeded(self.policy.deadline)),
         }
     }

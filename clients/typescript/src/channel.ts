@@ -9,7 +9,7 @@ import * as net from "node:net";
 import * as tls from "node:tls";
 import type { Interceptor, Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { authority } from "./address.js";
+import { authority, formatAddress } from "./address.js";
 import { Connection } from "./connection.js";
 import { ConfigError, clientClosed } from "./errors.js";
 import type { Settings } from "./settings.js";
@@ -22,12 +22,15 @@ export class Channel {
   readonly foreground: Transport;
   /** For what goes on behind the scenes. */
   readonly background: Transport;
+  /** The address, in its short form. */
+  readonly address: string;
   readonly #connection: Connection;
   readonly #closing = closingController();
 
   /** @throws {ConfigError} The certificates or the key cannot be used. */
   constructor(settings: Settings) {
     const { address, token } = settings;
+    this.address = formatAddress(address);
     const scheme = address.kind === "tcp" && address.tls ? "https" : "http";
     // The authority that a Unix socket's requests carry: any valid one will do, and servers log it.
     const host = address.kind === "tcp" ? authority(address) : "localhost";

@@ -80,9 +80,13 @@ impl Player {
     async fn take(&self, step: Step) -> Outcome {
         match step.text("do") {
             "client" => self.make_client(&step).await,
+            "close" => {
+                self.close(&step);
+                Ok(json!({}))
+            }
             "increment" | "decrement" | "renew" | "get" | "list" | "list_pauses" => self.call(&step).await,
             "hold" | "release" | "lease" | "lost" | "hold_block" => self.hold(&step).await,
-            "watch" | "next" | "unwatch" => self.watch(&step).await,
+            "watch" | "next" | "add" | "remove" | "unwatch" => self.watch(&step).await,
             "timeout" | "read" | "expired" | "pause" | "resume" | "await_thread" | "unawait_thread" | "stop"
             | "timeout_block" | "expire_together" => self.time(&step).await,
             "reset" => {
@@ -98,6 +102,9 @@ impl Player {
         let mut config = Config { address, ..Config::default() };
         if let Some(deadline) = step.duration("deadline_ms") {
             config.deadline = deadline;
+        }
+        if let Some(retries) = step.number("retries") {
+            config.retries = retries as usize;
         }
         if let Some(ca) = step.given("tls_ca") {
             config.tls = Some(Tls::load(Some(Path::new(&ca)), None).map_err(|error| mistake(error.to_string()))?);

@@ -44,6 +44,7 @@ class AsyncClient:
         tls_cert: str | os.PathLike[str] | None = None,
         tls_key: str | os.PathLike[str] | None = None,
         deadline: Seconds = DEADLINE,
+        retries: int | None = None,
         config_file: str | os.PathLike[str] | None = None,
     ) -> Self:
         """A client with the settings of the arguments, else of the environment, else of the config file; see `Config.load`.
@@ -59,6 +60,7 @@ class AsyncClient:
                 tls_cert=tls_cert,
                 tls_key=tls_key,
                 deadline=deadline,
+                retries=retries,
                 config_file=config_file,
             )
         )
@@ -192,7 +194,10 @@ class AsyncClient:
         return PausableTimeout(self._connection, thread, limit, max_wall, disconnect_grace)
 
     async def close(self) -> None:
-        """Ends the connection, and with it every watch and stopwatch of this client; again is harmless.
+        """Ends the connection, and with it every watch of this client; again is harmless.
+
+        Stopwatches and timeouts run on, and from now on no thread pauses them: they expire at the end of their limits, and nobody
+        is asked before. A new one raises RuntimeError, as any call does.
 
         Holds that are left open end with their leases; those that are being closed in the background get one deadline.
         """

@@ -68,9 +68,14 @@ class Config:
     """Files for TLS; only with an https address."""
     deadline: Seconds = DEADLINE
     """How long a call may take, retries included: a number of seconds or a timedelta, above 0."""
+    retries: int | None = None
+    """How often a call is repeated at most, within its deadline; None: as often as fits. 0 reports at once that no coordinator
+    runs."""
 
     def __post_init__(self) -> None:
         _check_deadline(self.deadline)
+        if self.retries is not None and self.retries < 0:
+            raise ConfigError(f"retries {self.retries}: must be 0 or more, or None")
         _check_tls(self.address, self.tls)
         _check_token(self.address, self.token)
 
@@ -85,6 +90,7 @@ class Config:
         tls_cert: str | os.PathLike[str] | None = None,
         tls_key: str | os.PathLike[str] | None = None,
         deadline: Seconds = DEADLINE,
+        retries: int | None = None,
         config_file: str | os.PathLike[str] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> Config:
@@ -105,7 +111,7 @@ class Config:
         chosen = _over(_over(arguments, variables), _file(config_file, environ))
         tls = Tls(**{key: Path(chosen[f"tls_{key}"]) for key in ("ca", "cert", "key") if f"tls_{key}" in chosen})
         parsed = Address.parse(chosen.get("address", DEFAULT))
-        return cls(parsed, chosen.get("thread_id"), chosen.get("token"), tls, deadline)
+        return cls(parsed, chosen.get("thread_id"), chosen.get("token"), tls, deadline, retries)
 
 
 def _variable(key: str, environ: Mapping[str, str]) -> str | None:

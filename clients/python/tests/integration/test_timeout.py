@@ -87,6 +87,18 @@ async def test_a_closed_client_keeps_no_connection(server: Server, thread_id: st
     assert channel() is None, "a channel of grpc.aio ends its connection when nobody has it any more"
 
 
+async def test_a_closed_client_lets_its_timeouts_run_out(server: Server, thread_id: str) -> None:
+    client = pw.AsyncClient.from_env(address=server.address, thread_id=thread_id)
+    with pytest.raises(TimeoutError):
+        async with client.pausable_timeout(0.5) as timeout:
+            await client.close()
+            await asyncio.sleep(60)
+    assert timeout.stopwatch.elapsed() >= 0.5
+    with pytest.raises(RuntimeError, match="closed"):
+        async with client.pausable_timeout(1):
+            pass
+
+
 async def test_g3_the_time_of_a_question_is_not_charged(async_client: pw.AsyncClient) -> None:
     started = time.monotonic()
     async with async_client.pausable_timeout(1) as timeout:

@@ -57,9 +57,12 @@ class Ops:
 
     async def client(self, step: Json) -> None:
         deadline = wire.seconds(step, "deadline_ms") or DEADLINE
-        named = wire.some(step, "address", "tls_ca", "token")
+        named = wire.some(step, "address", "retries", "tls_ca", "token")
         config = Config.load(deadline=deadline, environ=step.get("environment", {}), **named)
         self._clients[step["client"]] = self._style.client(config)
+
+    async def close(self, step: Json) -> None:
+        await self._do(self._clients[step["client"]].close)
 
     async def increment(self, step: Json) -> Json:
         named = wire.some(step, "request_id", "reason", "holder")
@@ -130,6 +133,12 @@ class Ops:
 
     async def next(self, step: Json) -> Json:
         return wire.event(await self._style.next(self._watches[step["watch"]], step["within_ms"] / 1_000))
+
+    async def add(self, step: Json) -> None:
+        await self._do(self._watches[step["watch"]].add, step["thread_id"])
+
+    async def remove(self, step: Json) -> None:
+        await self._do(self._watches[step["watch"]].remove, step["thread_id"])
 
     async def unwatch(self, step: Json) -> None:
         await self._do(self._watches.pop(step["watch"]).close)

@@ -224,7 +224,7 @@ export class WatchStream {
       }
       error = unavailable("the watch ended");
     } catch (reason) {
-      error = reason instanceof CallError ? reason : fromStatus(ConnectError.from(reason));
+      error = reason instanceof CallError ? reason : fromStatus(ConnectError.from(reason), this.#calls.address);
     }
     this.#open = undefined;
     end();

@@ -33,6 +33,7 @@ export interface Step {
   readonly holder?: string;
   readonly ttl_ms?: number;
   readonly deadline_ms?: number;
+  readonly retries?: number;
   readonly tls_ca?: string;
   readonly token?: string;
   readonly page_size?: number;
@@ -71,9 +72,13 @@ export class Player {
   readonly #timeouts = new Map<string, Running>();
 
   readonly #ops: Readonly<Record<string, (step: Step) => Promise<Json> | Json>> = {
-    client: ({ client, address, environment = {}, deadline_ms, tls_ca, token }) => {
-      const options = { address, environment, deadlineMs: deadline_ms, tlsCa: tls_ca, token };
+    client: ({ client, address, environment = {}, deadline_ms, retries, tls_ca, token }) => {
+      const options = { address, environment, deadlineMs: deadline_ms, retries, tlsCa: tls_ca, token };
       this.#clients.set(client, Client.fromEnv(options));
+      return {};
+    },
+    close: (step) => {
+      this.#client(step).close();
       return {};
     },
     increment: async (step) => {
@@ -154,6 +159,14 @@ export class Player {
       watching.pending = undefined;
       if (result.done) throw new Error("the watch is closed");
       return eventToWire(result.value);
+    },
+    add: ({ watch, thread_id }) => {
+      get(this.#watches, watch).watch.add(thread_id);
+      return {};
+    },
+    remove: ({ watch, thread_id }) => {
+      get(this.#watches, watch).watch.remove(thread_id);
+      return {};
     },
     unwatch: ({ watch }) => {
       get(this.#watches, watch).watch.close();

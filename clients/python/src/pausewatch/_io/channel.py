@@ -39,6 +39,8 @@ _OPTIONS: tuple[tuple[str, Any], ...] = (
 class ChannelSpec:
     """What both kinds of channel are made from."""
 
+    address: str
+    """The address as it was given, for errors."""
     target: str
     """gRPC's name for the address."""
     options: tuple[tuple[str, Any], ...]
@@ -77,7 +79,7 @@ def channel_spec(config: Config) -> ChannelSpec:
         target, options = f"dns:///{address.target}", _OPTIONS
     credentials = _credentials(config.tls) if address.scheme is Scheme.TLS else None
     metadata = (("authorization", f"Bearer {config.token}"),) if config.token is not None else ()
-    return ChannelSpec(target, options, credentials, metadata)
+    return ChannelSpec(str(address), target, options, credentials, metadata)
 
 
 def _credentials(tls: Tls) -> grpc.ChannelCredentials:

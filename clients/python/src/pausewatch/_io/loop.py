@@ -37,6 +37,8 @@ class LoopRuntime:
         # The loop alone would run them also after the end.
         self._timers: set[_Timer] = set()
         self._closed = False
+        self._closing = False
+        self._staying = 0
 
     @property
     def is_foreign(self) -> bool:
@@ -61,6 +63,14 @@ class LoopRuntime:
     def defer(self, callback: Callable[[], object]) -> None:
         self._loop.call_soon(callback)
 
+    def stay(self) -> None:
+        self._staying += 1
+
+    def leave(self) -> None:
+        self._staying -= 1
+        if self._closing and self._staying == 0:
+            self.stop()
+
     def unary(self, call: Call[Answer], timeout: Nanos, done: Callable[[Answer | CallError], None]) -> asyncio.Task[None]:
         async def ask() -> None:
             send = getattr(self._stub, call.method)
@@ -70,7 +80,7 @@ class LoopRuntime:
                     await send(call.request, timeout=to_seconds(timeout), metadata=self._metadata, wait_for_ready=True)
                 )
             except grpc.RpcError as failure:
-                answer = status.read(failure)
+                answer = status.read(failure, self._spec.address)
             done(answer)
 
         return self._start(ask())
@@ -92,7 +102,7 @@ class LoopRuntime:
                     await stream.released.wait()
                     heard(response)
             except grpc.RpcError as failure:
-                error = status.read(failure)
+                error = status.read(failure, self._spec.address)
             finally:
                 stream.to_send.put_nowait(None)
                 if channel is not None:
@@ -105,18 +115,23 @@ class LoopRuntime:
     def stop(self) -> list[asyncio.Task[None]]:
         """Ends all of it; nothing is called back afterwards. The tasks that are ending."""
         self._closed = True
-        # A channel of grpc.aio keeps its connection until nobody has it any more, closed or not.
-        self._open_stub = None
         for timer in list(self._timers):
             timer.cancel()
+        return self._end_tasks()
+
+    async def close(self) -> None:
+        """Ends calls and streams, and the rest with the last that stays; waits for what ends now."""
+        self._closing = True
+        ending = self._end_tasks() if self._staying else self.stop()
+        await asyncio.gather(*ending, return_exceptions=True)
+
+    def _end_tasks(self) -> list[asyncio.Task[None]]:
+        # A channel of grpc.aio keeps its connection until nobody has it any more, closed or not.
+        self._open_stub = None
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         return tasks
-
-    async def close(self) -> None:
-        """As `stop`, and waits for it."""
-        await asyncio.gather(*self.stop(), return_exceptions=True)
 
     @property
     def _stub(self) -> pb_grpc.ElicitationServiceAsyncStub:

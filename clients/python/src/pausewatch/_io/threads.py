@@ -49,6 +49,8 @@ class ThreadRuntime:
         self._metadata = spec.metadata
         self._process = os.getpid()
         self._closed = False
+        self._closing = False
+        self._staying = 0
         self._numbers = itertools.count()
         self._timers: list[tuple[Nanos, int, _Task]] = []
         self._cancelled_timers = 0
@@ -85,6 +87,16 @@ class ThreadRuntime:
                 self._deferred = SimpleQueue()
                 threading.Thread(target=_run_deferred, args=(self._deferred,), name="pausewatch-callbacks", daemon=True).start()
             self._deferred.put(callback)
+            if self._closed:
+                self._end_deferred()
+
+    def stay(self) -> None:
+        self._staying += 1
+
+    def leave(self) -> None:
+        self._staying -= 1
+        if self._closing and self._staying == 0:
+            self.stop()
 
     def unary(self, call: Call[Answer], timeout: Nanos, done: Callable[[Answer | CallError], None]) -> _Task:
         send = getattr(self._stub, call.method).future
@@ -97,7 +109,7 @@ class ThreadRuntime:
             try:
                 answer = call.read(future.result())
             except grpc.RpcError as failure:
-                answer = status.read(failure)
+                answer = status.read(failure, self._spec.address)
             done(answer)
 
         task = _Task(over, future.cancel)
@@ -126,19 +138,30 @@ class ThreadRuntime:
         """Ends all of it; nothing is called back afterwards. The threads that are ending."""
         with self.lock:
             self._closed = True
-            for stream in self._streams:
-                stream.cancel()
+            ending = [*self._end_streams(), self._thread]
             self._timers.clear()
-            if self._deferred is not None:
-                self._deferred.put(None)
+            self._end_deferred()
             self._inbox.put(_nothing)
-            return [*self._streams.values(), self._thread]
+            return ending
 
     def close(self) -> None:
-        """As `stop`, and waits for it."""
-        for thread in self.stop():
+        """Ends the streams, and the rest with the last that stays; waits for what ends now."""
+        with self.lock:
+            self._closing = True
+            ending = self._end_streams() if self._staying else self.stop()
+        for thread in ending:
             if thread is not threading.current_thread():
                 thread.join(_JOIN_SECONDS)
+
+    def _end_streams(self) -> list[threading.Thread]:
+        for stream in self._streams:
+            stream.cancel()
+        return list(self._streams.values())
+
+    def _end_deferred(self) -> None:
+        if self._deferred is not None:
+            self._deferred.put(None)
+            self._deferred = None
 
     def _run(self) -> None:
         while not self._closed:
@@ -177,7 +200,7 @@ class ThreadRuntime:
                         stream.heard(response)
             error: CallError = Unavailable.of("the watch ended")
         except grpc.RpcError as failure:
-            error = status.read(failure)
+            error = status.read(failure, self._spec.address)
         stream.end()
         with self.lock:
             self._streams.pop(stream, None)

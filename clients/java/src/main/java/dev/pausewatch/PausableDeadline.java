@@ -9,6 +9,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
 
 /**
  * A deadline that stands still while its thread is paused, or while it is paused itself. Made by {@link Client#deadline}; it runs from then on.
@@ -32,7 +33,7 @@ public final class PausableDeadline implements AutoCloseable {
     private final String threadId;
     private final Duration limit;
     private final Optional<Duration> maxWall;
-    private final Runnable onClose;
+    private final Consumer<PausableDeadline> onEnd;
     private final Stopwatch stopwatch;
     /** Its own thread, and each that it awaits; guarded by itself. */
     private final Set<String> entered = new HashSet<>();
@@ -83,12 +84,12 @@ public final class PausableDeadline implements AutoCloseable {
             String threadId,
             Duration limit,
             Optional<Duration> maxWall,
-            Runnable onClose) {
+            Consumer<PausableDeadline> onEnd) {
         this.follower = follower;
         this.threadId = threadId;
         this.limit = limit;
         this.maxWall = maxWall;
-        this.onClose = onClose;
+        this.onEnd = onEnd;
         entered.add(threadId);
         stopwatch =
                 new Stopwatch(timer, follower.enter(threadId), Nanos.of(limit), maxWall.map(Nanos::of), this::complete);
@@ -244,12 +245,13 @@ public final class PausableDeadline implements AutoCloseable {
             stopwatch.stop();
             entered.forEach(follower::leave);
         }
-        onClose.run();
+        onEnd.accept(this);
         expired.cancel(false);
     }
 
     private void complete() {
         // What a user does next is no business of the timer's thread.
         expired.completeAsync(() -> null);
+        onEnd.accept(this);
     }
 }

@@ -165,7 +165,7 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
 
     @Override
     public void onError(Throwable thrown) {
-        fail(Failure.of(thrown));
+        fail(connection.failure(thrown));
     }
 
     @Override

@@ -18,7 +18,7 @@ class WatchStreamTest {
     private final ManualTimer timer = new ManualTimer();
     private final Reader reader = new Reader();
     private final FakeChannel channel = new FakeChannel();
-    private final WatchStream stream = new WatchStream(new Connection(channel), timer, reader);
+    private final WatchStream stream = new WatchStream(new Connection(channel, "localhost:7420"), timer, reader);
 
     private static final class Reader implements WatchStream.Reader {
         private boolean room = true;

@@ -55,6 +55,7 @@ final class Step {
     Map<String, Object> play() throws Exception {
         return switch (text("do")) {
             case "client" -> openClient();
+            case "close" -> close();
             case "reset" -> reset();
             case "increment" -> increment();
             case "decrement" -> decrement();
@@ -76,6 +77,14 @@ final class Step {
                         .next(duration("within_ms").orElseThrow())
                         .map(Answers::event)
                         .orElse(Map.of("event", "nothing"));
+            case "add" -> {
+                cast.watches.get(text("watch")).add(text("thread_id"));
+                yield Map.of();
+            }
+            case "remove" -> {
+                cast.watches.get(text("watch")).remove(text("thread_id"));
+                yield Map.of();
+            }
             case "unwatch" -> unwatch();
             case "timeout" -> timeout();
             case "read" -> Answers.reading(deadline().read());
@@ -94,6 +103,9 @@ final class Step {
     private Map<String, Object> openClient() {
         Config.Builder config = Environments.config(environment()).address(text("address"));
         duration("deadline_ms").ifPresent(config::deadline);
+        if (step.has("retries")) {
+            config.retries(step.get("retries").getAsInt());
+        }
         optional("tls_ca").map(Path::of).ifPresent(config::tlsCa);
         optional("token").ifPresent(config::token);
         Client old = cast.clients.put(text("client"), Client.open(config.build()));
@@ -111,6 +123,11 @@ final class Step {
                     .forEach((name, value) -> variables.put(name, value.getAsString()));
         }
         return variables;
+    }
+
+    private Map<String, Object> close() {
+        client().close();
+        return Map.of();
     }
 
     private Map<String, Object> reset() {
