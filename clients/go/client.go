@@ -38,6 +38,8 @@ type shared struct {
 	end     context.CancelFunc
 	closing sync.Once
 
+	// Where the token comes from that may be another one later; nil: it may not.
+	tokens tokenSource
 	// -1: as often as fits into the time of the call.
 	retries int
 
@@ -63,6 +65,13 @@ func NewClient(opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pausewatch: %w", err)
 	}
+	tokens, renewed, err := found.tokens()
+	if err != nil {
+		return nil, fmt.Errorf("pausewatch: %w", err)
+	}
+	if !renewed {
+		tokens = nil
+	}
 	life, end := context.WithCancel(context.Background())
 	return &Client{
 		shared: &shared{
@@ -73,6 +82,7 @@ func NewClient(opts ...Option) (*Client, error) {
 			life:       life,
 			end:        end,
 			retries:    o.retries,
+			tokens:     tokens,
 			followers:  make(map[time.Duration]*follower),
 		},
 		callTimeout: patience(o.callTimeout),

@@ -38,7 +38,7 @@ func call[Q, A any](
 	pauses := backoff.Backoff{First: firstRetry, Most: mostRetry}
 	var last *UnavailableError
 	for retries := 0; ; retries++ {
-		answer, failed := send(ctx, request)
+		answer, failed := attempt(ctx, c, send, request)
 		if failed == nil {
 			return answer, nil
 		}
@@ -71,6 +71,24 @@ func call[Q, A any](
 			return answer, ended(ErrClosed, 0)
 		}
 	}
+}
+
+// attempt sends the request once, with the token of now.
+func attempt[Q, A any](
+	ctx context.Context,
+	c *Client,
+	send func(context.Context, Q, ...grpc.CallOption) (A, error),
+	request Q,
+) (answer A, err error) {
+	if c.tokens != nil {
+		// Before there is a connection: a token that is missing is told also where nobody listens.
+		token, err := c.tokens.checked(ctx)
+		if err != nil {
+			return answer, err
+		}
+		ctx = context.WithValue(ctx, tokenKey{}, token)
+	}
+	return send(ctx, request)
 }
 
 // typed gives the error of a call, or of a stream, its type.

@@ -7,7 +7,7 @@ pub(crate) struct Op(&'static str, &'static [&'static str], &'static [&'static s
 
 /// What players do.
 const PLAYER: &[Op] = &[
-    Op("client", &["client", "address"], &["environment", "deadline_ms", "retries", "tls_ca", "token"]),
+    Op("client", &["client", "address"], &["environment", "deadline_ms", "retries", "tls_ca", "token", "token_file"]),
     Op("close", &["client"], &[]),
     Op("increment", &["client", "thread_id"], &["request_id", "reason", "holder", "ttl_ms"]),
     Op("decrement", &["client", "thread_id"], &["elicitation_id", "request_id"]),
@@ -54,7 +54,7 @@ const STAGE: &[Op] = &[
     Op("check", &["value"], &[]),
     Op("increment", &["thread_id"], &["request_id", "reason", "holder", "ttl_ms"]),
     Op("decrement", &["thread_id"], &["elicitation_id", "request_id"]),
-    Op("token", &["role"], &["thread_id", "prefix"]),
+    Op("token", &["role"], &["thread_id", "prefix", "ttl", "file"]),
     Op("race", &["limit_ms", "leads_ms"], &["player"]),
 ];
 

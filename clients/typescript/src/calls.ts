@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { createClient, type Client as Stub } from "@connectrpc/connect";
 import type { CallOptions } from "./call-options.js";
-import type { Channel } from "./channel.js";
+import { bearer, type Channel } from "./channel.js";
 import { invalidField, malformedAnswer } from "./errors.js";
 import { checkText } from "./fields.js";
 import { ElicitationService, type WatchRequestSchema } from "./gen/pausewatch/v1/elicitation_service_pb.js";
@@ -113,8 +113,20 @@ export class Calls implements Line {
   }
 
   /** One stream of states, until it breaks or `signal` is aborted: that alone ends it. */
-  watch(requests: AsyncIterable<MessageInitShape<typeof WatchRequestSchema>>, signal: AbortSignal) {
-    return this.#stub.watch(requests, { signal });
+  watch(
+    requests: AsyncIterable<MessageInitShape<typeof WatchRequestSchema>>,
+    signal: AbortSignal,
+    token: string | undefined,
+  ) {
+    return this.#stub.watch(
+      requests,
+      token === undefined ? { signal } : { signal, headers: { authorization: bearer(token) } },
+    );
+  }
+
+  /** The token as it is now, if there may be another one later. */
+  nextToken(): Promise<string | undefined> {
+    return this.#channel.nextToken();
   }
 
   /** The next call connects anew. */

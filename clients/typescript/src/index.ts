@@ -51,5 +51,6 @@ export type {
 export type { ConnectionOptions } from "./settings.js";
 export type { EndedBy } from "./stopwatch/ended-by.js";
 export { type PausableTimeout, PausableTimeoutError, type TimeoutOptions } from "./stopwatch/timeout.js";
+export type { TokenSource } from "./token.js";
 export type { DisconnectedEvent, StateEvent, WatchEvent } from "./watch/event.js";
 export type { Watch, WatchOptions } from "./watch/watch.js";

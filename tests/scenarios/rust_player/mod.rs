@@ -9,7 +9,7 @@ mod timeouts;
 mod watches;
 
 use crate::player::Refusal;
-use pausewatch::client::{Address, Client, Config, Error, Settings, Tls, Token};
+use pausewatch::client::{Address, Client, Config, Error, Settings, Tls, Token, TokenSource};
 use serde_json::{Map, Value, json};
 use std::{
     collections::HashMap,
@@ -112,6 +112,7 @@ impl Player {
         if let Some(token) = step.given("token") {
             config.token = Some(Token::new(&token).map_err(|error| mistake(error.to_string()))?);
         }
+        config.token_source = step.given("token_file").map(TokenSource::file);
         let client = Client::with_config(&config).map_err(|error| mistake(error.to_string()))?;
         let name = step.text("client").to_owned();
         if let Some(Value::Object(variables)) = step.0.get("environment") {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ type step struct {
 	Retries         *int        `json:"retries"`
 	TLSCA           string      `json:"tls_ca"`
 	Token           string      `json:"token"`
+	TokenFile       string      `json:"token_file"`
 	ThreadID        *string     `json:"thread_id"`
 	ThreadIDs       *[]string   `json:"thread_ids"`
 	RequestID       string      `json:"request_id"`
@@ -151,6 +153,12 @@ func (p *player) newClient(s step) (any, error) {
 	}
 	if s.Token != "" {
 		options = append(options, pausewatch.WithToken(s.Token))
+	}
+	if s.TokenFile != "" {
+		options = append(options, pausewatch.WithTokenSource(func(context.Context) (string, error) {
+			text, err := os.ReadFile(s.TokenFile)
+			return strings.TrimSpace(string(text)), err
+		}))
 	}
 	client, err := s.Environment.newClient(options)
 	if err != nil {

@@ -16,7 +16,7 @@ from .watch import AsyncWatch
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from ._io.durations import Seconds
@@ -40,6 +40,7 @@ class AsyncClient:
         address: str | None = None,
         thread_id: str | None = None,
         token: str | None = None,
+        token_source: Callable[[], str] | None = None,
         tls_ca: str | os.PathLike[str] | None = None,
         tls_cert: str | os.PathLike[str] | None = None,
         tls_key: str | os.PathLike[str] | None = None,
@@ -56,6 +57,7 @@ class AsyncClient:
                 address=address,
                 thread_id=thread_id,
                 token=token,
+                token_source=token_source,
                 tls_ca=tls_ca,
                 tls_cert=tls_cert,
                 tls_key=tls_key,

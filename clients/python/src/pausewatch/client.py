@@ -13,7 +13,7 @@ from .watch import Watch
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from ._io.durations import Seconds
@@ -45,6 +45,7 @@ class Client:
         address: str | None = None,
         thread_id: str | None = None,
         token: str | None = None,
+        token_source: Callable[[], str] | None = None,
         tls_ca: str | os.PathLike[str] | None = None,
         tls_cert: str | os.PathLike[str] | None = None,
         tls_key: str | os.PathLike[str] | None = None,
@@ -61,6 +62,7 @@ class Client:
                 address=address,
                 thread_id=thread_id,
                 token=token,
+                token_source=token_source,
                 tls_ca=tls_ca,
                 tls_cert=tls_cert,
                 tls_key=tls_key,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pausewatch as pw
-from pausewatch.config import DEADLINE, Config
+from pausewatch.config import DEADLINE, Config, TokenFile
 
 from . import wire
 
@@ -58,6 +59,8 @@ class Ops:
     async def client(self, step: Json) -> None:
         deadline = wire.seconds(step, "deadline_ms") or DEADLINE
         named = wire.some(step, "address", "retries", "tls_ca", "token")
+        if (path := step.get("token_file")) is not None:
+            named["token_source"] = TokenFile(Path(path))
         config = Config.load(deadline=deadline, environ=step.get("environment", {}), **named)
         self._clients[step["client"]] = self._style.client(config)
 

@@ -1,4 +1,5 @@
 /** What the stage may ask for, op by op; see clients/scenarios/README.md. */
+import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   Client,
@@ -36,6 +37,7 @@ export interface Step {
   readonly retries?: number;
   readonly tls_ca?: string;
   readonly token?: string;
+  readonly token_file?: string;
   readonly page_size?: number;
   readonly page_token?: string;
   readonly include_running?: boolean;
@@ -72,7 +74,9 @@ export class Player {
   readonly #timeouts = new Map<string, Running>();
 
   readonly #ops: Readonly<Record<string, (step: Step) => Promise<Json> | Json>> = {
-    client: ({ client, address, environment = {}, deadline_ms, retries, tls_ca, token }) => {
+    client: ({ client, address, environment = {}, deadline_ms, retries, tls_ca, ...step }) => {
+      const token =
+        step.token_file === undefined ? step.token : () => readFileSync(step.token_file ?? "", "utf8").trim();
       const options = { address, environment, deadlineMs: deadline_ms, retries, tlsCa: tls_ca, token };
       this.#clients.set(client, Client.fromEnv(options));
       return {};

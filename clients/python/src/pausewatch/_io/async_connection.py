@@ -64,10 +64,9 @@ class AsyncConnection:
         while True:
             send = getattr(self._open().stub, call.method)
             left = to_seconds(attempts.left(time.monotonic_ns()))
+            metadata = self.spec.metadata(self.spec.next_token())
             try:
-                response = await send(
-                    call.request, timeout=left, metadata=self.spec.metadata, wait_for_ready=attempts.wait_for_ready
-                )
+                response = await send(call.request, timeout=left, metadata=metadata, wait_for_ready=attempts.wait_for_ready)
             except grpc.RpcError as failure:
                 error = status.read(failure, self.spec.address)
             except asyncio.CancelledError:

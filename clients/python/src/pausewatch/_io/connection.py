@@ -56,8 +56,9 @@ class Connection:
         while True:
             self.check()
             left = to_seconds(attempts.left(time.monotonic_ns()))
+            metadata = self._spec.metadata(self._spec.next_token())
             try:
-                response = send(call.request, timeout=left, metadata=self._spec.metadata, wait_for_ready=attempts.wait_for_ready)
+                response = send(call.request, timeout=left, metadata=metadata, wait_for_ready=attempts.wait_for_ready)
             except grpc.RpcError as failure:
                 error = status.read(failure, self._spec.address)
             else:

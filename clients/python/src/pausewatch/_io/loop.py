@@ -31,7 +31,6 @@ class LoopRuntime:
         self._loop = asyncio.get_running_loop()
         self._open_stub: pb_grpc.ElicitationServiceAsyncStub | None = stub
         self._spec = spec
-        self._metadata = spec.metadata
         # The loop itself keeps its tasks by weak references only.
         self._tasks: set[asyncio.Task[None]] = set()
         # The loop alone would run them also after the end.
@@ -71,14 +70,18 @@ class LoopRuntime:
         if self._closing and self._staying == 0:
             self.stop()
 
+    def next_token(self) -> str | None:
+        return self._spec.next_token()
+
     def unary(self, call: Call[Answer], timeout: Nanos, done: Callable[[Answer | CallError], None]) -> asyncio.Task[None]:
         async def ask() -> None:
             send = getattr(self._stub, call.method)
             answer: Answer | CallError
             try:
-                answer = call.read(
-                    await send(call.request, timeout=to_seconds(timeout), metadata=self._metadata, wait_for_ready=True)
-                )
+                metadata = self._spec.metadata(self._spec.next_token())
+                answer = call.read(await send(call.request, timeout=to_seconds(timeout), metadata=metadata, wait_for_ready=True))
+            except CallError as refused:
+                answer = refused
             except grpc.RpcError as failure:
                 answer = status.read(failure, self._spec.address)
             done(answer)
@@ -93,14 +96,21 @@ class LoopRuntime:
         own_connection: bool,
     ) -> _Stream:
         stream = _Stream()
+        no_token: CallError | None = None
+        try:
+            stream.token = self._spec.next_token()
+        except CallError as refused:
+            no_token = refused
 
         async def listen() -> None:
-            error: CallError = Unavailable.of("the watch ended")
+            error: CallError = no_token or Unavailable.of("the watch ended")
             channel = self._spec.open_async() if own_connection else None
             try:
-                async for response in self._stub_of(channel).Watch(stream.requests(), metadata=self._metadata):
-                    await stream.released.wait()
-                    heard(response)
+                if no_token is None:
+                    metadata = self._spec.metadata(stream.token)
+                    async for response in self._stub_of(channel).Watch(stream.requests(), metadata=metadata):
+                        await stream.released.wait()
+                        heard(response)
             except grpc.RpcError as failure:
                 error = status.read(failure, self._spec.address)
             finally:
@@ -157,6 +167,7 @@ class _Stream:
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
+        self.token: str | None = None
         self.released = asyncio.Event()
         self.released.set()
         # None: there will be no more.

@@ -34,6 +34,10 @@ class Stream(Cancel, Protocol):
     thread the latest state for later.
     """
 
+    @property
+    def token(self) -> str | None:
+        """The token that it was opened with, if there may be another one later."""
+
     def send(self, request: pb.WatchRequest) -> None: ...
     def hold(self) -> None: ...
     def go_on(self) -> None: ...
@@ -66,6 +70,9 @@ class Runtime(Protocol):
 
     def defer(self, callback: Callable[[], object]) -> None:
         """Runs a callback of the user's soon; what it raises is logged."""
+
+    def next_token(self) -> str | None:
+        """The token as it is now; None: it never changes. Raises Unauthenticated."""
 
     def unary(self, call: Call[Answer], timeout: Nanos, done: Callable[[Answer | CallError], None]) -> Cancel:
         """Sends it once, when there is a connection."""

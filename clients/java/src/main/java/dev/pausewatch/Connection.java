@@ -1,12 +1,15 @@
 package dev.pausewatch;
 
+import io.grpc.CallOptions;
 import io.grpc.Channel;
 import io.grpc.ConnectivityState;
 import io.grpc.ManagedChannel;
 import io.grpc.Status;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Supplier;
 
 /**
  * One channel, whose reconnecting follows our rhythm: after a failure the channel by itself would wait up to two minutes, and refuse every call
@@ -14,14 +17,37 @@ import java.util.concurrent.ConcurrentHashMap;
  */
 final class Connection {
     private final ManagedChannel channel;
+    /** The token of a call, where it comes from a source. */
+    static final CallOptions.Key<String> TOKEN = CallOptions.Key.create("pausewatch-token");
+
     private final String address;
+    private final Optional<Supplier<String>> tokens;
     /** The calls that somebody waits for. */
     private final Set<CompletableFuture<?>> calls = ConcurrentHashMap.newKeySet();
 
     /** {@code address}: where the channel leads to, for errors. */
     Connection(ManagedChannel channel, String address) {
+        this(channel, address, Optional.empty());
+    }
+
+    /** {@code tokens}: where they come from, if there may be another one later. */
+    Connection(ManagedChannel channel, String address, Optional<Supplier<String>> tokens) {
         this.channel = channel;
         this.address = address;
+        this.tokens = tokens;
+    }
+
+    /**
+     * The token for the next call, as it is now; empty: it never changes.
+     *
+     * @throws UnauthenticatedException there should be one, and is not
+     */
+    Optional<String> nextToken() {
+        return tokens.map(Tokens::ask);
+    }
+
+    static CallOptions with(Optional<String> token, CallOptions options) {
+        return token.map(given -> options.withOption(TOKEN, given)).orElse(options);
     }
 
     /** What a call on it ended with. */

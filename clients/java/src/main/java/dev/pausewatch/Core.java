@@ -23,7 +23,7 @@ final class Core implements AutoCloseable {
     private volatile boolean closed;
 
     Core(Config config) {
-        connection = new Connection(Transport.channel(config), config.address().toString());
+        connection = new Connection(Transport.channel(config), config.address().toString(), config.tokenSource());
         calls = new Calls(connection, timer);
     }
 

@@ -79,7 +79,14 @@ final class UnaryCall<Q, R, T> {
         if (answer.isDone()) {
             return;
         }
-        CallOptions options = CallOptions.DEFAULT.withDeadlineAfter(Math.max(0, left()), TimeUnit.NANOSECONDS);
+        CallOptions options;
+        try {
+            options = Connection.with(connection.nextToken(), CallOptions.DEFAULT);
+        } catch (PausewatchException noToken) {
+            answer.completeExceptionally(noToken);
+            return;
+        }
+        options = options.withDeadlineAfter(Math.max(0, left()), TimeUnit.NANOSECONDS);
         attempt = connection.channel().newCall(method, options);
         ClientCalls.asyncUnaryCall(attempt, request, new Observer());
     }

@@ -8,6 +8,7 @@ import dev.pausewatch.v1.Refusal;
 import dev.pausewatch.v1.WatchResponse;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
@@ -51,7 +52,7 @@ class WatchStreamTest {
     }
 
     private void open() {
-        stream.open(FIRST_ANSWER);
+        stream.open(FIRST_ANSWER, Optional.empty());
     }
 
     private void hear() {

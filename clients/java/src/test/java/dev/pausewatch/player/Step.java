@@ -21,6 +21,9 @@ import dev.pausewatch.PausePage;
 import dev.pausewatch.PauseStatePage;
 import dev.pausewatch.RenewElicitation;
 import dev.pausewatch.WatchBuilder;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -108,11 +111,20 @@ final class Step {
         }
         optional("tls_ca").map(Path::of).ifPresent(config::tlsCa);
         optional("token").ifPresent(config::token);
+        optional("token_file").map(Path::of).ifPresent(path -> config.tokenSource(() -> read(path)));
         Client old = cast.clients.put(text("client"), Client.open(config.build()));
         if (old != null) {
             old.close();
         }
         return Map.of();
+    }
+
+    private static String read(Path path) {
+        try {
+            return Files.readString(path).strip();
+        } catch (IOException unreadable) {
+            throw new UncheckedIOException(unreadable);
+        }
     }
 
     private Map<String, String> environment() {
