@@ -82,10 +82,7 @@ func (c *Client) startStopwatch(limit time.Duration, threadID string, opts []Tim
 	if follower == nil {
 		return nil, ended(ErrClosed, 0)
 	}
-	var o timeoutOptions
-	for _, set := range opts {
-		set(&o)
-	}
+	o := timeoutOptionsOf(opts)
 	s := &Stopwatch{
 		follower: follower,
 		threadID: threadID,

@@ -203,6 +203,11 @@ class _Stopwatch(Generic[_ConnectionT]):
             # Without a limit there is nothing to live for.
             self._ending.call(callback, keep=self if self._can_expire else None)
 
+    def _set_left(self, left: Seconds | None) -> None:
+        nanos = None if left is None else max(0, to_nanos(left))
+        with self._lock:
+            self._ticking.set_left(nanos)
+
     def stop(self) -> None:
         """Ends it before its time: it will not expire. Again, or after its end, does nothing."""
         self._ending.close()

@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.HashSet;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
@@ -125,6 +126,51 @@ public final class PausableDeadline implements AutoCloseable {
         // A future that is over must not be kept until the deadline is.
         future.whenComplete((result, thrown) -> timeout.cancel(false));
         return future;
+    }
+
+    /**
+     * Runs {@code work} on this thread, and interrupts it when this deadline expires. Work that takes no notice of interrupts, as of a lock or
+     * most of {@code java.io}, runs on, and its result is returned.
+     *
+     * @return what {@code work} returns
+     * @throws TimeoutException {@code work} failed after it was interrupted for that; what it threw is the cause
+     * @throws Exception what {@code work} throws otherwise
+     */
+    public <T> T call(Callable<T> work) throws Exception {
+        Thread caller = Thread.currentThread();
+        // Guarded by itself: an interrupt must not hit what comes after the work.
+        AtomicBoolean interrupted = new AtomicBoolean();
+        AtomicBoolean over = new AtomicBoolean();
+        CompletableFuture<Void> timeout = expired();
+        timeout.thenRun(() -> {
+            synchronized (over) {
+                if (!over.get()) {
+                    interrupted.set(true);
+                    caller.interrupt();
+                }
+            }
+        });
+        Exception failed;
+        try {
+            return work.call();
+        } catch (Exception thrown) {
+            failed = thrown;
+        } finally {
+            synchronized (over) {
+                over.set(true);
+            }
+            timeout.cancel(false);
+            if (interrupted.get()) {
+                // It was ours.
+                Thread.interrupted();
+            }
+        }
+        if (interrupted.get()) {
+            TimeoutException late = new TimeoutException(limitInWords());
+            late.initCause(failed);
+            throw late;
+        }
+        throw failed;
     }
 
     private String limitInWords() {
