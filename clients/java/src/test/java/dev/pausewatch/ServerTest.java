@@ -330,24 +330,32 @@ class ServerTest {
     @Test
     void workThatIsCalledIsInterruptedAtTheEndOfItsDeadline() throws Exception {
         PausableDeadline deadline = client.deadline(thread, Duration.ofMillis(100));
-        TimeoutException late = assertThrows(TimeoutException.class, () -> deadline.call(() -> {
-            Thread.sleep(60_000);
-            return 1;
-        }));
+        TimeoutException late = assertThrows(
+                TimeoutException.class,
+                () -> deadline.call(() -> {
+                    Thread.sleep(60_000);
+                    return 1;
+                }));
         assertTrue(late.getCause() instanceof InterruptedException);
         assertTrue(late.getMessage().contains("100"), late.getMessage());
         assertFalse(Thread.currentThread().isInterrupted());
         try (PausableDeadline long_ = client.deadline(thread, Duration.ofHours(1))) {
             assertEquals(7, long_.call(() -> 7));
             IOException own = new IOException("its own");
-            assertEquals(own, assertThrows(IOException.class, () -> long_.call(() -> {
-                throw own;
-            })));
+            assertEquals(
+                    own,
+                    assertThrows(
+                            IOException.class,
+                            () -> long_.call(() -> {
+                                throw own;
+                            })));
             Thread.currentThread().interrupt();
-            assertThrows(InterruptedException.class, () -> long_.call(() -> {
-                Thread.sleep(60_000);
-                return 1;
-            }));
+            assertThrows(
+                    InterruptedException.class,
+                    () -> long_.call(() -> {
+                        Thread.sleep(60_000);
+                        return 1;
+                    }));
         }
     }
 
