@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 
 	"pausewatch.dev/clients/go/internal/backoff"
@@ -15,6 +16,8 @@ import (
 const (
 	firstRetry = 25 * time.Millisecond
 	mostRetry  = time.Second
+	// How long a connection is waited for that could not be made before.
+	reconnectTime = 250 * time.Millisecond
 	// The grain of timers.
 	tick = 2 * time.Millisecond
 )
@@ -35,6 +38,9 @@ func call[Q, A any](
 	began, caller := time.Now(), ctx
 	ctx, cancel := context.WithTimeout(ctx, c.callTimeout)
 	defer cancel()
+	if c.retries == 0 {
+		c.reconnect(ctx)
+	}
 	pauses := backoff.Backoff{First: firstRetry, Most: mostRetry}
 	var last *UnavailableError
 	for retries := 0; ; retries++ {
@@ -71,6 +77,19 @@ func call[Q, A any](
 			return answer, ended(ErrClosed, 0)
 		}
 	}
+}
+
+// reconnect has a connection that could not be made before made anew, and waits for it a moment. Until the next attempt
+// to connect, gRPC answers every call with the failure of the one before; a call that is not made again would never learn
+// that the coordinator is back.
+func (c *Client) reconnect(ctx context.Context) {
+	if c.connection.GetState() != connectivity.TransientFailure {
+		return
+	}
+	c.connection.ResetConnectBackoff()
+	ctx, cancel := context.WithTimeout(ctx, reconnectTime)
+	defer cancel()
+	c.connection.WaitForStateChange(ctx, connectivity.TransientFailure)
 }
 
 // attempt sends the request once, with the token of now.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,11 +70,12 @@ func TestATokenFileIsReadEachTime(t *testing.T) {
 
 func TestAnOpenStreamGetsTheNextToken(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
-		token := "first"
-		client.tokens = func(context.Context) (string, error) { return token, nil }
+		var token atomic.Value
+		token.Store("first")
+		client.tokens = func(context.Context) (string, error) { return token.Load().(string), nil }
 		s := startStopwatch(t, client, time.Hour)
 		time.Sleep(time.Minute + time.Second)
-		token = "second"
+		token.Store("second")
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		var sent []string
