@@ -3,6 +3,8 @@ package pausewatch
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,6 +38,11 @@ type shared struct {
 	end     context.CancelFunc
 	closing sync.Once
 
+	// Where the token comes from that may be another one later; nil: it may not.
+	tokens tokenSource
+	// -1: as often as fits into the time of the call.
+	retries int
+
 	mu        sync.Mutex
 	followers map[time.Duration]*follower
 }
@@ -45,7 +52,7 @@ type shared struct {
 //
 // Errors: a setting is wrong; the text says which and what to do.
 func NewClient(opts ...Option) (*Client, error) {
-	o := options{grace: defaultGrace}
+	o := options{grace: defaultGrace, retries: -1}
 	for _, set := range opts {
 		set(&o)
 	}
@@ -58,6 +65,13 @@ func NewClient(opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pausewatch: %w", err)
 	}
+	tokens, renewed, err := found.tokens()
+	if err != nil {
+		return nil, fmt.Errorf("pausewatch: %w", err)
+	}
+	if !renewed {
+		tokens = nil
+	}
 	life, end := context.WithCancel(context.Background())
 	return &Client{
 		shared: &shared{
@@ -67,6 +81,8 @@ func NewClient(opts ...Option) (*Client, error) {
 			threadID:   found.ThreadID,
 			life:       life,
 			end:        end,
+			retries:    o.retries,
+			tokens:     tokens,
 			followers:  make(map[time.Duration]*follower),
 		},
 		callTimeout: patience(o.callTimeout),
@@ -110,11 +126,18 @@ func (c *Client) WithDisconnectGrace(d time.Duration) *Client {
 }
 
 // Close ends the connection, for all clients that share it. Calls fail with [ErrClosed], watches end. Holds that are
-// still open are renewed no more: their leases end them. Timeouts that still run are cut off: they end at their limit
-// plus at most their grace. Calling it again does nothing.
+// still open are renewed no more: their leases end them. Timeouts run on, and from now on no thread pauses them: they end
+// at their limits, and nobody is asked before. A timeout that is started afterwards is refused with [ErrClosed]. Calling
+// it again does nothing.
 func (c *Client) Close() (err error) {
 	c.closing.Do(func() {
 		c.end()
+		c.mu.Lock()
+		followers := slices.Collect(maps.Values(c.followers))
+		c.mu.Unlock()
+		for _, f := range followers {
+			f.close()
+		}
 		err = c.connection.Close()
 	})
 	return err

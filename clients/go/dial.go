@@ -57,8 +57,12 @@ func dial(s settings, extra []grpc.DialOption) (*grpc.ClientConn, error) {
 		// The authority that a Unix socket's requests carry: any valid one will do, and servers log it.
 		target = "localhost"
 	}
-	if s.Token != "" {
-		token, err := newBearer(s.Token, address)
+	tokens, _, err := s.tokens()
+	if err != nil {
+		return nil, err
+	}
+	if tokens != nil {
+		token, err := newBearer(tokens, address)
 		if err != nil {
 			return nil, err
 		}
@@ -102,26 +106,25 @@ func transportCredentials(a address, s settings) (credentials.TransportCredentia
 	return credentials.NewTLS(config), nil
 }
 
-// bearer sends a token with every call.
-type bearer struct{ header map[string]string }
+// bearer sends a token with every call: the one in the context, else the one of now.
+type bearer struct{ tokens tokenSource }
 
-func newBearer(token string, to address) (bearer, error) {
-	if token == "" {
-		return bearer{}, errors.New("the token is empty")
-	}
+func newBearer(tokens tokenSource, to address) (bearer, error) {
 	if !to.tls && !to.loopback() {
 		return bearer{}, fmt.Errorf("a token is not sent in plain text to another machine: use https://%s", to.target)
 	}
-	for _, c := range []byte(token) {
-		if c <= ' ' || c > '~' {
-			return bearer{}, errors.New("the token has a character that is not visible ASCII")
-		}
-	}
-	return bearer{map[string]string{"authorization": "Bearer " + token}}, nil
+	return bearer{tokens}, nil
 }
 
-func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return b.header, nil
+func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	token, ok := ctx.Value(tokenKey{}).(string)
+	if !ok {
+		var err error
+		if token, err = b.tokens.checked(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return map[string]string{"authorization": "Bearer " + token}, nil
 }
 
 // RequireTransportSecurity: newBearer has seen to it, more finely than gRPC would.

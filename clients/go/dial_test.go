@@ -224,7 +224,7 @@ func TestATokenIsNotShown(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "ret") {
 		t.Errorf("got %v", err)
 	}
-	token, err := newBearer("secret", address{tls: true})
+	token, err := newBearer(fixedToken("secret"), address{tls: true})
 	check(t, err)
 	client, err := NewClient(WithToken("secret"))
 	check(t, err)

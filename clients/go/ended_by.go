@@ -37,10 +37,27 @@ func (maxWallError) Unwrap() error   { return context.DeadlineExceeded }
 // TimeoutOption is one setting of a pausable timeout or a stopwatch.
 type TimeoutOption func(*timeoutOptions)
 
-type timeoutOptions struct{ maxWall *time.Duration }
+type timeoutOptions struct {
+	maxWall *time.Duration
+	cause   error
+}
+
+// WithTimeoutCause gives the context that the limit on unpaused time ends this cause, as [context.WithTimeoutCause] does; its
+// Err is [context.DeadlineExceeded] all the same. A stopwatch has no cause.
+func WithTimeoutCause(cause error) TimeoutOption {
+	return func(o *timeoutOptions) { o.cause = cause }
+}
 
 // WithMaxWall is an upper bound on wall time: it ends the timeout after d, whatever is paused and without asking the
 // coordinator. The cause is then [ErrMaxWall], and [Reading.EndedBy] is [EndedByMaxWall].
 func WithMaxWall(d time.Duration) TimeoutOption {
 	return func(o *timeoutOptions) { o.maxWall = &d }
+}
+
+func timeoutOptionsOf(opts []TimeoutOption) timeoutOptions {
+	var o timeoutOptions
+	for _, set := range opts {
+		set(&o)
+	}
+	return o
 }

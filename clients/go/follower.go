@@ -1,6 +1,8 @@
 package pausewatch
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -11,7 +13,8 @@ const linger = 30 * time.Second
 // follower knows which stopwatch follows which thread, and keeps the threads' clocks in step with one watch.
 //
 //  1. A client has one follower for each disconnect grace, whatever the number of threads and stopwatches.
-//  2. A thread is followed for some time after its last stopwatch: the next command of the thread starts with exact
+//  2. Its stopwatches outlive the client: closed, it stops none of them, and their threads count as running.
+//  3. A thread is followed for some time after its last stopwatch: the next command of the thread starts with exact
 //     knowledge and costs the coordinator nothing.
 //
 // Locks: a stopwatch's before the follower's before the watch's.
@@ -21,6 +24,7 @@ type follower struct {
 
 	mu      sync.Mutex
 	threads map[string]*followed
+	closed  bool
 }
 
 // followed is one thread.
@@ -31,10 +35,14 @@ type followed struct {
 	forget *time.Timer
 }
 
-// follower gives the one for the client's disconnect grace.
+// follower gives the one for the client's disconnect grace; nil: the client is closed.
 func (c *Client) follower() *follower {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// Looked at under the lock: Close either finds the follower, or is seen here.
+	if c.life.Err() != nil {
+		return nil
+	}
 	f := c.followers[c.grace]
 	if f == nil {
 		f = &follower{client: c, threads: make(map[string]*followed)}
@@ -52,7 +60,11 @@ func (f *follower) enter(threadID string) *threadClock {
 	if thread == nil {
 		thread = &followed{clock: newThreadClock(f, threadID)}
 		f.threads[threadID] = thread
-		f.set.add(threadID)
+		if f.closed {
+			thread.clock.close()
+		} else {
+			f.set.add(threadID)
+		}
 	}
 	thread.stopwatches++
 	return thread.clock
@@ -74,12 +86,25 @@ func (f *follower) leave(threadID string) {
 	}
 }
 
+// close follows no more.
+func (f *follower) close() {
+	f.mu.Lock()
+	f.closed = true
+	threads := slices.Collect(maps.Values(f.threads))
+	f.mu.Unlock()
+	for _, thread := range threads {
+		thread.clock.close()
+	}
+}
+
 func (f *follower) forgetIfIdle(threadID string, thread *followed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if thread.stopwatches == 0 && f.threads[threadID] == thread {
 		delete(f.threads, threadID)
-		f.set.remove(threadID)
+		if !f.closed {
+			f.set.remove(threadID)
+		}
 	}
 }
 

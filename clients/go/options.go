@@ -1,6 +1,7 @@
 package pausewatch
 
 import (
+	"context"
 	"time"
 
 	"google.golang.org/grpc"
@@ -15,6 +16,7 @@ type options struct {
 	configFile  string
 	callTimeout time.Duration
 	grace       time.Duration
+	retries     int
 	dial        []grpc.DialOption
 }
 
@@ -29,6 +31,15 @@ func WithThreadID(threadID string) Option { return func(o *options) { o.ThreadID
 
 // WithToken sends a token with every call. It goes over TLS, or to this machine. Variable: PAUSEWATCH_TOKEN.
 func WithToken(token string) Option { return func(o *options) { o.Token = token } }
+
+// WithTokenSource has the token asked for again, for one that ends and is replaced before it does: for every attempt of a
+// call, and while a watch or a timeout is open also after two thirds of the rest of its life (of a JSON web token, and at
+// least once a minute). The stream then goes on with the new token. An error ends the call with [*UnauthenticatedError]. The
+// source must be safe for any number of goroutines, and keep what it got from elsewhere. Variable: PAUSEWATCH_TOKEN_FILE,
+// a file that is read each time.
+func WithTokenSource(source func(context.Context) (string, error)) Option {
+	return func(o *options) { o.Tokens = source }
+}
 
 // WithTLSCA names a PEM file with the authorities that may sign the server's certificate; without, those of the system.
 // Variable: PAUSEWATCH_TLS_CA.
@@ -46,6 +57,10 @@ func WithConfigFile(path string) Option { return func(o *options) { o.configFile
 
 // WithCallTimeout says how long a call may take, retries included. Default: 5 s. See [Client.WithCallTimeout].
 func WithCallTimeout(d time.Duration) Option { return func(o *options) { o.callTimeout = d } }
+
+// WithRetries says how often a call is made again at most, within its time. Default, and with less than 0: as often as
+// fits. 0 says at once that no coordinator runs.
+func WithRetries(n int) Option { return func(o *options) { o.retries = n } }
 
 // WithDisconnectGrace says how long a timeout that ran out while cut off waits for the link. Default: 30 s. See
 // [Client.WithDisconnectGrace].

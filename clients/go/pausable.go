@@ -1,6 +1,7 @@
 package pausewatch
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -13,7 +14,7 @@ import (
 //	err := exec.CommandContext(ctx, "make", "test").Run()
 //
 // When d of unpaused time is used up, and the coordinator has confirmed that the thread runs, the context is done with
-// [context.DeadlineExceeded], as its Err and as its cause. With [WithMaxWall] it is done then at the latest, with
+// [context.DeadlineExceeded], as its Err and as its cause ([WithTimeoutCause]: with that). With [WithMaxWall] it is done then at the latest, with
 // [ErrMaxWall] as its cause. It is also done when parent is, or cancel is called, which must be called when the work is
 // done.
 //
@@ -23,7 +24,7 @@ import (
 // [StopwatchOf] gives its [Stopwatch], to read it, or to pause it too.
 //
 // A thread id that no thread can have gives a context that is cancelled from the beginning, with [*InvalidFieldError] as
-// its cause.
+// its cause; a closed client gives one with [ErrClosed].
 func (c *Client) WithPausableTimeout(parent context.Context, d time.Duration, threadID string, opts ...TimeoutOption) (context.Context, context.CancelFunc) {
 	if parent.Err() != nil {
 		return context.WithCancel(parent)
@@ -32,8 +33,9 @@ func (c *Client) WithPausableTimeout(parent context.Context, d time.Duration, th
 	p := &pausable{Context: inner, end: cancelInner, done: make(chan struct{}), after: make(map[*func()]struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	ofLimit := cmp.Or[error](timeoutOptionsOf(opts).cause, context.DeadlineExceeded)
 	stopwatch, err := c.startStopwatch(d, threadID, opts, func(by EndedBy) {
-		cause := context.DeadlineExceeded
+		cause := ofLimit
 		if by == EndedByMaxWall {
 			cause = ErrMaxWall
 		}

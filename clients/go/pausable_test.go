@@ -215,3 +215,16 @@ func TestACommandIsKilledWhenItsTimeIsUp(t *testing.T) {
 		t.Errorf("%v, %v", err, ctx.Err())
 	}
 }
+
+func TestAPausableTimeoutHasTheCauseThatIsGiven(t *testing.T) {
+	withFake(t, func(t *testing.T, _ *fake, client *Client) {
+		for limit, want := range map[time.Duration]error{10 * time.Second: errMine, time.Hour: ErrMaxWall} {
+			ctx, cancel := client.WithPausableTimeout(ctx, limit, "t", WithTimeoutCause(errMine), WithMaxWall(time.Minute))
+			defer cancel()
+			<-ctx.Done()
+			if ctx.Err() != context.DeadlineExceeded || context.Cause(ctx) != want {
+				t.Errorf("%v: %v, cause %v", limit, ctx.Err(), context.Cause(ctx))
+			}
+		}
+	})
+}

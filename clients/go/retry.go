@@ -2,10 +2,12 @@ package pausewatch
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 
 	"pausewatch.dev/clients/go/internal/backoff"
@@ -14,6 +16,8 @@ import (
 const (
 	firstRetry = 25 * time.Millisecond
 	mostRetry  = time.Second
+	// How long a connection is waited for that could not be made before.
+	reconnectTime = 250 * time.Millisecond
 	// The grain of timers.
 	tick = 2 * time.Millisecond
 )
@@ -31,20 +35,32 @@ func call[Q, A any](
 	send func(context.Context, Q, ...grpc.CallOption) (A, error),
 	request Q,
 ) (A, error) {
-	began := time.Now()
+	began, caller := time.Now(), ctx
 	ctx, cancel := context.WithTimeout(ctx, c.callTimeout)
 	defer cancel()
+	if c.retries == 0 {
+		c.reconnect(ctx)
+	}
 	pauses := backoff.Backoff{First: firstRetry, Most: mostRetry}
-	for {
-		answer, failed := send(ctx, request)
+	var last *UnavailableError
+	for retries := 0; ; retries++ {
+		answer, failed := attempt(ctx, c, send, request)
 		if failed == nil {
 			return answer, nil
 		}
 		err := c.typed(ctx, failed, began)
+		if is[*DeadlineExceededError](err) && last != nil && caller.Err() == nil {
+			// It waited for a connection: that there was none is what the caller must know.
+			return answer, unavailable("%v; %v", last, err)
+		}
 		wait, tooOften := callLessOften(err)
 		if !tooOften && !is[*UnavailableError](err) && !is[*StoreUnavailableError](err) {
 			return answer, err
 		}
+		if retries == c.retries {
+			return answer, err
+		}
+		errors.As(err, &last)
 		// The next attempt finds a connection if there can be one: the pauses of this call are pause enough.
 		c.connection.ResetConnectBackoff()
 		pause := pauses.Next()
@@ -61,6 +77,37 @@ func call[Q, A any](
 			return answer, ended(ErrClosed, 0)
 		}
 	}
+}
+
+// reconnect has a connection that could not be made before made anew, and waits for it a moment. Until the next attempt
+// to connect, gRPC answers every call with the failure of the one before; a call that is not made again would never learn
+// that the coordinator is back.
+func (c *Client) reconnect(ctx context.Context) {
+	if c.connection.GetState() != connectivity.TransientFailure {
+		return
+	}
+	c.connection.ResetConnectBackoff()
+	ctx, cancel := context.WithTimeout(ctx, reconnectTime)
+	defer cancel()
+	c.connection.WaitForStateChange(ctx, connectivity.TransientFailure)
+}
+
+// attempt sends the request once, with the token of now.
+func attempt[Q, A any](
+	ctx context.Context,
+	c *Client,
+	send func(context.Context, Q, ...grpc.CallOption) (A, error),
+	request Q,
+) (answer A, err error) {
+	if c.tokens != nil {
+		// Before there is a connection: a token that is missing is told also where nobody listens.
+		token, err := c.tokens.checked(ctx)
+		if err != nil {
+			return answer, err
+		}
+		ctx = context.WithValue(ctx, tokenKey{}, token)
+	}
+	return send(ctx, request)
 }
 
 // typed gives the error of a call, or of a stream, its type.

@@ -25,9 +25,12 @@ type settings struct {
 	Address  string `toml:"address"`
 	ThreadID string `toml:"thread_id"`
 	Token    string `toml:"token"`
-	TLSCA    string `toml:"tls_ca"`
-	TLSCert  string `toml:"tls_cert"`
-	TLSKey   string `toml:"tls_key"`
+	// A file with the token. Only one of the three ways to name a token is set.
+	TokenFile string      `toml:"-"`
+	Tokens    tokenSource `toml:"-"`
+	TLSCA     string      `toml:"tls_ca"`
+	TLSCert   string      `toml:"tls_cert"`
+	TLSKey    string      `toml:"tls_key"`
 }
 
 const settingsKeys = "address, thread_id, token, tls_ca, tls_cert or tls_key"
@@ -44,12 +47,13 @@ func findSettings(given settings, configFile string) (settings, error) {
 // environment: without its own variable, the thread is that of the agent that started this program.
 func environment() settings {
 	return settings{
-		Address:  os.Getenv("PAUSEWATCH_ADDRESS"),
-		ThreadID: cmp.Or(os.Getenv("PAUSEWATCH_THREAD_ID"), os.Getenv("CODEX_THREAD_ID"), os.Getenv("CLAUDE_CODE_SESSION_ID")),
-		Token:    os.Getenv("PAUSEWATCH_TOKEN"),
-		TLSCA:    os.Getenv("PAUSEWATCH_TLS_CA"),
-		TLSCert:  os.Getenv("PAUSEWATCH_TLS_CERT"),
-		TLSKey:   os.Getenv("PAUSEWATCH_TLS_KEY"),
+		Address:   os.Getenv("PAUSEWATCH_ADDRESS"),
+		ThreadID:  cmp.Or(os.Getenv("PAUSEWATCH_THREAD_ID"), os.Getenv("CODEX_THREAD_ID"), os.Getenv("CLAUDE_CODE_SESSION_ID")),
+		Token:     os.Getenv("PAUSEWATCH_TOKEN"),
+		TokenFile: os.Getenv("PAUSEWATCH_TOKEN_FILE"),
+		TLSCA:     os.Getenv("PAUSEWATCH_TLS_CA"),
+		TLSCert:   os.Getenv("PAUSEWATCH_TLS_CERT"),
+		TLSKey:    os.Getenv("PAUSEWATCH_TLS_KEY"),
 	}
 }
 
@@ -58,6 +62,13 @@ func (s settings) or(other settings) settings {
 	if s.Address != "" && !s.isEncrypted() && other.isForTLS() {
 		other = settings{ThreadID: other.ThreadID}
 	}
+	if s.hasToken() {
+		other.Token, other.TokenFile, other.Tokens = "", "", nil
+	}
+	tokens := s.Tokens
+	if tokens == nil {
+		tokens = other.Tokens
+	}
 	either := func(a, b string) string {
 		if a != "" {
 			return a
@@ -65,13 +76,32 @@ func (s settings) or(other settings) settings {
 		return b
 	}
 	return settings{
-		Address:  either(s.Address, other.Address),
-		ThreadID: either(s.ThreadID, other.ThreadID),
-		Token:    either(s.Token, other.Token),
-		TLSCA:    either(s.TLSCA, other.TLSCA),
-		TLSCert:  either(s.TLSCert, other.TLSCert),
-		TLSKey:   either(s.TLSKey, other.TLSKey),
+		Address:   either(s.Address, other.Address),
+		ThreadID:  either(s.ThreadID, other.ThreadID),
+		Token:     either(s.Token, other.Token),
+		TokenFile: either(s.TokenFile, other.TokenFile),
+		Tokens:    tokens,
+		TLSCA:     either(s.TLSCA, other.TLSCA),
+		TLSCert:   either(s.TLSCert, other.TLSCert),
+		TLSKey:    either(s.TLSKey, other.TLSKey),
 	}
+}
+
+func (s settings) hasToken() bool { return s.Token != "" || s.TokenFile != "" || s.Tokens != nil }
+
+// tokens is where the token comes from; nil: there is none. renewed: it may be another one later.
+func (s settings) tokens() (source tokenSource, renewed bool, err error) {
+	switch {
+	case s.Token != "" && (s.TokenFile != "" || s.Tokens != nil) || s.TokenFile != "" && s.Tokens != nil:
+		return nil, false, errors.New("a token, and PAUSEWATCH_TOKEN_FILE or a token source are given: give one of them")
+	case s.Tokens != nil:
+		return s.Tokens, true, nil
+	case s.TokenFile != "":
+		return tokenFile(s.TokenFile), true, nil
+	case s.Token != "":
+		return fixedToken(s.Token), false, checkToken(s.Token)
+	}
+	return nil, false, nil
 }
 
 func (s settings) isEncrypted() bool { return strings.HasPrefix(s.Address, "https://") }

@@ -68,7 +68,7 @@ type Reading struct {
 //
 // All stopwatches of a client share one stream, and those of a thread what is known of it: a thousand are cheap.
 //
-// Errors: [*InvalidFieldError]: no thread can have this id.
+// Errors: [*InvalidFieldError]: no thread can have this id. [ErrClosed]: the client is closed.
 func (c *Client) StartStopwatch(limit time.Duration, threadID string, opts ...TimeoutOption) (*Stopwatch, error) {
 	return c.startStopwatch(limit, threadID, opts, func(EndedBy) {})
 }
@@ -78,12 +78,13 @@ func (c *Client) startStopwatch(limit time.Duration, threadID string, opts []Tim
 	if err := checkThreadID(threadID); err != nil {
 		return nil, err
 	}
-	var o timeoutOptions
-	for _, set := range opts {
-		set(&o)
+	follower := c.follower()
+	if follower == nil {
+		return nil, ended(ErrClosed, 0)
 	}
+	o := timeoutOptionsOf(opts)
 	s := &Stopwatch{
-		follower: c.follower(),
+		follower: follower,
 		threadID: threadID,
 		limit:    limit,
 		began:    time.Now(),

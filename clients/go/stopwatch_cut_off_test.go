@@ -3,6 +3,8 @@ package pausewatch
 // Stopwatches whose link to the coordinator is broken.
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -218,16 +220,37 @@ func TestG2APauseThatEndedUnseenIsChargedAtOnceWhenTheLinkIsBack(t *testing.T) {
 	})
 }
 
-func TestAfterCloseAStopwatchIsCutOff(t *testing.T) {
+func TestAfterCloseNoThreadPausesAStopwatchAndNobodyIsAsked(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, client *Client) {
 		s := startStopwatch(t, client, 10*time.Second)
-		check(t, client.Close())
 		time.Sleep(time.Second)
-		if s.Read().Linked {
-			t.Error("still linked")
+		f.pause("t")
+		time.Sleep(5 * time.Second)
+		own := startStopwatch(t, client, 10*time.Second)
+		resume := own.Pause()
+		check(t, client.Close())
+		if r := s.Read(); r.Linked || r.Paused {
+			t.Errorf("closed: %+v", r)
 		}
-		expiresAfter(t, s, 40*time.Second)
-		late := startStopwatch(t, client, 10*time.Second)
-		expiresAfter(t, late, 40*time.Second)
+		expiresAfter(t, s, 15*time.Second)
+		if own.Read().Expired {
+			t.Error("its own pause has ended")
+		}
+		done, err := own.AwaitThread("u")
+		check(t, err)
+		resume()
+		expiresAfter(t, own, 19*time.Second)
+		done()
+		if len(f.called("Confirm")) != 0 {
+			t.Error("asked after the end")
+		}
+		if _, err := client.StartStopwatch(time.Second, "t"); !errors.Is(err, ErrClosed) {
+			t.Errorf("after the end: %v", err)
+		}
+		late, cancel := client.WithPausableTimeout(ctx, time.Second, "t")
+		defer cancel()
+		if !errors.Is(context.Cause(late), ErrClosed) {
+			t.Errorf("after the end: %v", context.Cause(late))
+		}
 	})
 }

@@ -41,7 +41,7 @@ type sight struct {
 	paused     bool
 	linked     bool
 	validUntil time.Time // When a pause that cannot be confirmed stops counting; zero while linked.
-	answered   time.Time // When the last question that was answered began; of several threads the earliest.
+	answered   time.Time // When the last question that was answered began; of several threads the earliest. Closed: now, as nobody can be asked.
 	// How long a stopwatch that has run out may wait for an answer. The grace is one budget: a pause that could not be
 	// confirmed has used some of it, since the stopwatch joined.
 	graceLeft time.Duration
@@ -68,6 +68,9 @@ func (t *threadClock) see(s *Stopwatch, f *follow, now time.Time, wait bool) sig
 	seen.pausedTime = f.since.PausedTime(t.tracker.PausedTime(now))
 	if disconnected {
 		seen.validUntil = validUntil
+	}
+	if t.tracker.Closed() {
+		seen.answered = now
 	}
 	seen.graceLeft = t.follower.client.grace - t.tracker.UnconfirmedPause(f.since.Joined())
 	if wait && (seen.paused || disconnected) {
@@ -159,6 +162,17 @@ func (t *threadClock) disconnect(silentFor time.Duration) {
 	if t.tracker.Disconnect(now, now.Add(-silentFor)) {
 		woken = wake(t.waiting)
 	}
+	t.mu.Unlock()
+	lookAll(woken)
+}
+
+// close: the client is closed. From now on the thread counts as running, and nobody is asked about it.
+func (t *threadClock) close() {
+	now := time.Now()
+	t.settle(now)
+	t.mu.Lock()
+	t.tracker.Close(now)
+	woken := append(wake(t.waiting), wake(t.asking)...)
 	t.mu.Unlock()
 	lookAll(woken)
 }

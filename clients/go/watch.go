@@ -71,35 +71,84 @@ func (c *Client) Watch(ctx context.Context, threadIDs []string, opts WatchOption
 	if len(threadIDs) == 0 {
 		return nil, invalidField("thread_ids", "thread_ids is empty; WatchAll watches every thread")
 	}
+	watch, err := c.StartWatch(ctx, threadIDs, opts)
+	if err != nil {
+		return nil, err
+	}
+	return watch.Events(), nil
+}
+
+// Watch is a watch whose threads can change. Made by [Client.StartWatch]; safe for any number of goroutines.
+type Watch struct {
+	events <-chan Event
+	set    *watchSet
+	queue  *eventQueue
+}
+
+// StartWatch is [Client.Watch] of threads that can change; it may begin with none.
+//
+// Errors: [*InvalidFieldError]: no thread can have one of these ids.
+func (c *Client) StartWatch(ctx context.Context, threadIDs []string, opts WatchOptions) (*Watch, error) {
 	for _, threadID := range threadIDs {
 		if err := checkThreadID(threadID); err != nil {
 			return nil, err
 		}
 	}
-	return c.startWatch(ctx, opts, false, threadIDs), nil
+	ctx, cancel, queue := c.watchContext(ctx, false)
+	watch := &Watch{set: newWatchSet(ctx, c, queue, opts), queue: queue}
+	if len(threadIDs) > 0 {
+		watch.set.add(threadIDs...)
+	}
+	watch.events = tell(ctx, cancel, queue)
+	return watch, nil
+}
+
+// Events has what happens, as the channel of [Client.Watch]; always the same one.
+func (w *Watch) Events() <-chan Event { return w.events }
+
+// Add watches one thread more: its state is told, then [SnapshotComplete] again. Nothing happens if it is watched already.
+//
+// Errors: [*InvalidFieldError]: no thread can have this id.
+func (w *Watch) Add(threadID string) error {
+	if err := checkThreadID(threadID); err != nil {
+		return err
+	}
+	w.set.add(threadID)
+	return nil
+}
+
+// Remove watches one thread less. Events of it that are on their way may still come.
+func (w *Watch) Remove(threadID string) {
+	w.set.remove(threadID)
+	w.queue.forget(threadID)
 }
 
 // WatchAll is [Client.Watch] of every thread that this client may see: first the paused ones. What was resumed while it
 // was cut off is told too. Of a reader that is slow 10,000 events wait here, and the latest state of each further thread
 // at the coordinator.
 func (c *Client) WatchAll(ctx context.Context, opts WatchOptions) <-chan Event {
-	return c.startWatch(ctx, opts, true, nil)
+	ctx, cancel, queue := c.watchContext(ctx, true)
+	watchAll(ctx, c, queue, opts)
+	return tell(ctx, cancel, queue)
 }
 
-func (c *Client) startWatch(ctx context.Context, opts WatchOptions, all bool, threadIDs []string) <-chan Event {
+// watchContext lasts as long as ctx and the client.
+func (c *Client) watchContext(ctx context.Context, all bool) (context.Context, func(), *eventQueue) {
 	ctx, cancel := context.WithCancel(ctx)
 	unlink := context.AfterFunc(c.life, cancel)
-	events := make(chan Event)
-	queue := newEventQueue(ctx, all)
-	if all {
-		watchAll(ctx, c, queue, opts)
-	} else {
-		newWatchSet(ctx, c, queue, opts).add(threadIDs...)
+	end := func() {
+		unlink()
+		cancel()
 	}
+	return ctx, end, newEventQueue(ctx, all)
+}
+
+// tell hands the events of a queue on until ctx ends.
+func tell(ctx context.Context, end func(), queue *eventQueue) <-chan Event {
+	events := make(chan Event)
 	go func() {
 		defer close(events)
-		defer unlink()
-		defer cancel()
+		defer end()
 		for {
 			event, ok := queue.next(ctx)
 			if !ok {

@@ -167,6 +167,17 @@ func (q *eventQueue) pop() Event {
 	}
 }
 
+// forget drops what waits of a thread that is watched no more.
+func (q *eventQueue) forget(threadID string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if at := q.states[threadID]; at != nil {
+		q.order.Remove(at)
+		delete(q.states, threadID)
+	}
+	delete(q.told, threadID)
+}
+
 // note says whether the state is news, and remembers it.
 func (q *eventQueue) note(event *StateEvent) {
 	id := event.State.ThreadID

@@ -23,6 +23,9 @@ func (s *watchSet) nextRequest(l *watchStream) *pausewatchv1.WatchRequest {
 	case !l.answered && (s.all || s.options != WatchOptions{}):
 		request.AllThreads = s.all
 		request.IncludeElicitations, request.Observer = s.options.IncludeElicitations, s.options.Observer
+	case l.answered && l.nextToken != "":
+		// Alone: refused, it has nothing that must be sent again.
+		request.Token, l.nextToken = l.nextToken, ""
 	case s.takeQuestions(l, request, now):
 	case now.Before(l.addFrom) || !s.takeChanges(l, request):
 		return nil
@@ -93,6 +96,16 @@ func (s *watchSet) refused(l *watchStream, refusal *pausewatchv1.Refusal) error 
 	s.mu.Lock()
 	request := l.sent
 	isOfOptions := request != nil && (request.AllThreads || request.IncludeElicitations || request.Observer)
+	if request.GetToken() != "" {
+		// It has the one before until that ends.
+		complete := s.settled(l)
+		s.mu.Unlock()
+		if complete {
+			s.listener.complete()
+		}
+		l.wakeUp()
+		return nil
+	}
 	if request == nil || isOfOptions || !limited && len(forbidden) == 0 {
 		s.mu.Unlock()
 		return err

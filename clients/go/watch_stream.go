@@ -44,8 +44,10 @@ type watchStream struct {
 
 	limit time.Duration
 	// The request that is not answered, and when the latest one was made.
-	sent   *pausewatchv1.WatchRequest
-	sentAt time.Time
+	sent *pausewatchv1.WatchRequest
+	// To be sent; empty: none.
+	nextToken string
+	sentAt    time.Time
 	// Whether any request was.
 	answered bool
 	// What the server watches when it has answered.
@@ -121,8 +123,18 @@ func (l *watchStream) read(ctx context.Context, connection grpc.ClientConnInterf
 			silentFor = 0
 		}
 	}()
+	token := ""
+	if tokens := l.set.client.tokens; tokens != nil {
+		if token, err = tokens.checked(ctx); err != nil {
+			return 0, l.set.client.typed(ctx, err, began)
+		}
+		ctx = context.WithValue(ctx, tokenKey{}, token)
+	}
 	stream, err := pausewatchv1.NewElicitationServiceClient(connection).Watch(ctx)
 	if err == nil {
+		if token != "" {
+			go l.renewToken(ctx, token)
+		}
 		go l.send(ctx, stream)
 	}
 	for err == nil {

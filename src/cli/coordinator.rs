@@ -174,7 +174,9 @@ impl Coordinator {
     /// # Errors
     /// The settings contradict each other.
     pub(crate) fn configured(mut settings: Settings, token: Option<Token>) -> Result<Self, ConfigError> {
-        settings.token = token.or(settings.token);
+        if token.is_some() {
+            (settings.token, settings.token_file) = (token, None);
+        }
         let config = settings.config()?;
         let client = Client::with_config(&config)?;
         Ok(Self { client, address: config.address, settings, command_token: CommandToken::Own, private: None })
@@ -256,7 +258,8 @@ impl Coordinator {
     /// apply is empty, which counts as not set. TLS settings of a config file do not apply to a plaintext address
     /// (`client/settings.rs`, 4).
     pub(crate) fn environment(&self, thread_id: &str) -> Vec<(OsString, OsString)> {
-        let Settings { tls_ca, tls_cert, tls_key, .. } = &self.settings;
+        let Settings { token_file, tls_ca, tls_cert, tls_key, .. } = &self.settings;
+        let is_own = matches!(self.command_token, CommandToken::Own);
         let token = match &self.command_token {
             CommandToken::Own => self.settings.token.clone(),
             #[cfg(feature = "exec-server")]
@@ -267,6 +270,7 @@ impl Coordinator {
         let file = |path: &Option<PathBuf>| path.clone().unwrap_or_default().into_os_string();
         let optional = [
             ("PAUSEWATCH_TOKEN", token.as_ref().map(Token::secret).unwrap_or_default().into()),
+            ("PAUSEWATCH_TOKEN_FILE", if is_own { file(token_file) } else { OsString::new() }),
             // With the key, a command could open every thread.
             (KEY_VARIABLE, OsString::new()),
             ("PAUSEWATCH_TLS_CA", file(tls_ca)),

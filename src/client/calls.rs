@@ -5,7 +5,7 @@ use super::{
     Address, Config, ConfigError, DecrementElicitationRequest, DecrementElicitationResponse, Error,
     GetPauseStateRequest, GetPauseStateResponse, IncrementElicitationRequest, IncrementElicitationResponse,
     ListPauseStatesRequest, ListPauseStatesResponse, ListPausesRequest, ListPausesResponse, RenewElicitationRequest,
-    RenewElicitationResponse, Token, WatchPauseStateRequest, WatchPauseStateResponse, connect, retry,
+    RenewElicitationResponse, Token, TokenSource, WatchPauseStateRequest, WatchPauseStateResponse, connect, retry,
 };
 use crate::proto::v1::{WatchRequest, WatchResponse, elicitation_service_client::ElicitationServiceClient};
 use crate::trace::Parent;
@@ -35,6 +35,8 @@ pub struct Client {
     stub: Stub,
     policy: retry::RetryPolicy,
     token: Option<Token>,
+    /// Instead of `token`.
+    token_source: Option<TokenSource>,
     /// The parent span of its calls; `None`: the span that is current when a call is made.
     parent: Option<Parent>,
     /// Where to connect anew; `None`: the channel is the caller's own.
@@ -90,7 +92,14 @@ impl Client {
     /// A client over a channel of your own; ignores `config.address` and `config.tls`.
     pub fn with_channel(channel: Channel, config: &Config) -> Self {
         let policy = retry::RetryPolicy { deadline: config.deadline, retries: config.retries };
-        Self { stub: Stub::new(channel), policy, token: config.token.clone(), parent: None, config: None }
+        Self {
+            stub: Stub::new(channel),
+            policy,
+            token: config.token.clone(),
+            token_source: config.token_source.clone(),
+            parent: None,
+            config: None,
+        }
     }
 
     /// A client whose connections `connector` opens, over a transport of your own; ignores `config.address` and
@@ -115,17 +124,34 @@ impl Client {
     {
         let parent = self.parent();
         let call = |mut request: Request<M>| {
-            self.write_metadata(&parent, request.metadata_mut());
-            send(self.stub.clone(), request)
+            let sent = self.write_metadata(&parent, request.metadata_mut());
+            let sent = sent.map(|()| send(self.stub.clone(), request));
+            async move { sent?.await }
         };
-        retry::unary(self.policy, message, call).await
+        retry::unary(self.policy, message, call).await.map_err(|error| self.with_address(error))
     }
 
-    fn write_metadata(&self, parent: &Parent, metadata: &mut MetadataMap) {
-        if let Some(token) = &self.token {
+    /// The error with the address that nobody answers at.
+    fn with_address(&self, error: Error) -> Error {
+        match &self.config {
+            Some(config) => error.at(&config.address),
+            None => error,
+        }
+    }
+
+    /// Fails if there is no token where there should be one; then nothing is to be sent.
+    fn write_metadata(&self, parent: &Parent, metadata: &mut MetadataMap) -> Result<(), Status> {
+        let token = self.new_token().transpose().map_err(|error| Status::unauthenticated(error.to_string()))?;
+        if let Some(token) = token.as_ref().or(self.token.as_ref()) {
             metadata.insert("authorization", token.header());
         }
         parent.write(metadata);
+        Ok(())
+    }
+
+    /// The token of the source; `None` without one.
+    pub(super) fn new_token(&self) -> Option<Result<Token, ConfigError>> {
+        self.token_source.as_ref().map(TokenSource::token)
     }
 
     /// Opens one stream of `Watch`. The deadline applies to opening it only; there are no retries.
@@ -134,10 +160,11 @@ impl Client {
         requests: mpsc::UnboundedReceiver<WatchRequest>,
     ) -> Result<Streaming<WatchResponse>, Error> {
         let mut request = Request::new(UnboundedReceiverStream::new(requests));
-        self.write_metadata(&self.parent(), request.metadata_mut());
+        self.write_metadata(&self.parent(), request.metadata_mut())?;
         let mut stub = self.stub.clone();
         match timeout(self.policy.deadline, stub.watch(request)).await {
-            Ok(response) => Ok(response?.into_inner()),
+            Ok(Ok(response)) => Ok(response.into_inner()),
+            Ok(Err(status)) => Err(self.with_address(Error::from(status))),
             Err(_) => Err(Error::deadline_exceeded(self.policy.deadline)),
         }
     }

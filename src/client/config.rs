@@ -1,5 +1,5 @@
 //! How a client connects: the address, the credentials and the deadlines.
-use super::{Address, ConfigError, Tls, Token};
+use super::{Address, ConfigError, Tls, Token, TokenSource};
 use std::time::Duration;
 
 /// The default deadline of a call, retries included.
@@ -25,13 +25,16 @@ pub struct Config {
     pub retries: usize,
     /// The token that is sent with every call; in plain text to this machine only.
     pub token: Option<Token>,
+    /// Where the token comes from, again for every call, instead of `token`.
+    pub token_source: Option<TokenSource>,
     /// TLS settings, for an [`Address::Tls`] only. `None`: trusts the system's certificate authorities.
     pub tls: Option<Tls>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { address: Address::default(), deadline: DEFAULT_DEADLINE, retries: usize::MAX, token: None, tls: None }
+        let (address, token, token_source, tls) = Default::default();
+        Self { address, deadline: DEFAULT_DEADLINE, retries: usize::MAX, token, token_source, tls }
     }
 }
 
@@ -42,7 +45,7 @@ impl Config {
         if self.tls.is_some() {
             check_tls(address)?;
         }
-        if self.token.is_some() && !address.is_encrypted() && !address.is_local() {
+        if (self.token.is_some() || self.token_source.is_some()) && !address.is_encrypted() && !address.is_local() {
             return Err(ConfigError::new(format!(
                 "the token would be sent to {address} in plain text: use https://, a Unix socket or loopback"
             )));

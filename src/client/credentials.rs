@@ -2,7 +2,12 @@
 //!
 //! 1. Neither a token nor a key is ever printed.
 use super::ConfigError;
-use std::{fmt, fs, path::Path};
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 use tonic::{
     metadata::{Ascii, MetadataValue},
     transport::{Certificate, ClientTlsConfig, Endpoint, Identity},
@@ -36,6 +41,16 @@ impl Token {
         header.strip_prefix(SCHEME).unwrap_or_default()
     }
 
+    /// When it ends, if it is a JSON web token (RFC 7519) that says so. Its signature is not checked.
+    pub(super) fn expires_at(&self) -> Option<SystemTime> {
+        let mut parts = self.secret().split('.');
+        let (_, payload, _, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else { return None };
+        let payload = String::from_utf8(decode_base64url(payload)?).ok()?;
+        let after = payload.split_once("\"exp\"")?.1.trim_start().strip_prefix(':')?.trim_start();
+        let digits = after.split(|c: char| !c.is_ascii_digit()).next()?;
+        SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(digits.parse().ok()?))
+    }
+
     /// The value of the `authorization` header.
     pub(super) fn header(&self) -> MetadataValue<Ascii> {
         self.0.clone()
@@ -46,6 +61,75 @@ impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(..)")
     }
+}
+
+/// Where a client gets its token from: for a token that ends, and is replaced by another one before it does.
+///
+/// It is asked for every attempt of a call, for every stream, and again while a stream is open: after two thirds of what is left
+/// of the token's life if that is a JSON web token, and at least once a minute. A new token goes out on the open stream, which stays
+/// open. So the source must answer at once: a source that asks another service keeps what it got.
+#[derive(Clone)]
+pub struct TokenSource(Arc<dyn Fn() -> Result<Token, ConfigError> + Send + Sync>);
+
+impl TokenSource {
+    /// A source that calls `get`. If that fails, the call fails with [`Error::Unauthenticated`](super::Error::Unauthenticated) and
+    /// is not sent.
+    pub fn new(get: impl Fn() -> Result<Token, ConfigError> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(get))
+    }
+
+    /// The token in a file, which is read each time; white space around it does not count.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        Self::new(move || {
+            let wrong = |why: &dyn fmt::Display| ConfigError::new(format!("token file {}: {why}", path.display()));
+            let text = fs::read_to_string(&path).map_err(|error| wrong(&error))?;
+            Token::new(text.trim()).map_err(|error| wrong(&error))
+        })
+    }
+
+    /// The token as it is now.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub fn token(&self) -> Result<Token, ConfigError> {
+        (self.0)()
+    }
+}
+
+impl PartialEq for TokenSource {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for TokenSource {}
+
+impl fmt::Debug for TokenSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenSource(..)")
+    }
+}
+
+/// Base64url without padding (RFC 4648, 5).
+fn decode_base64url(text: &str) -> Option<Vec<u8>> {
+    let (mut bits, mut count, mut bytes) = (0_u32, 0, Vec::new());
+    for c in text.bytes() {
+        let value = match c {
+            b'A'..=b'Z' => c - b'A',
+            b'a'..=b'z' => c - b'a' + 26,
+            b'0'..=b'9' => c - b'0' + 52,
+            b'-' => 62,
+            b'_' => 63,
+            _ => return None,
+        };
+        (bits, count) = (bits << 6 | u32::from(value), count + 6);
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    Some(bytes)
 }
 
 /// The trusted certificate authorities and the client certificate of a TLS connection.
@@ -118,6 +202,31 @@ mod tests {
             let error = Token::new(wrong).unwrap_err().to_string();
             assert!(error.starts_with("token: ") && (wrong.is_empty() || !error.contains(wrong)), "{error}");
         }
+    }
+
+    #[test]
+    fn a_json_web_token_says_when_it_ends_and_others_do_not() {
+        // {"aud":"x","exp":1700000000,"sub":"a"}
+        let token = Token::new("e30.eyJhdWQiOiJ4IiwiZXhwIjoxNzAwMDAwMDAwLCJzdWIiOiJhIn0.c2ln").unwrap();
+        assert_eq!(token.expires_at(), Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)));
+        for other in ["opaque", "a.b.c", "e30.e30.e30", "e30.eyJleHAiOiAieCJ9.c2ln", "e30.eyJleHAiOjF9", "e30.+.c2ln"] {
+            assert_eq!(Token::new(other).unwrap().expires_at(), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_token_file_is_read_each_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("token");
+        let source = TokenSource::file(&path);
+        assert!(source.token().unwrap_err().to_string().contains("token file"));
+        for text in ["first", "second\n"] {
+            fs::write(&path, text).unwrap();
+            assert_eq!(source.token().unwrap().secret(), text.trim());
+        }
+        fs::write(&path, "two words").unwrap();
+        let error = source.token().unwrap_err().to_string();
+        assert!(error.contains("visible ASCII") && !error.contains("words"), "{error}");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The errors of calls: one variant for each thing that a caller does next. The variant follows from the reason that the
 //! server sends (`google.rpc.ErrorInfo`, domain `pausewatch`), never from a message's text.
+use super::Address;
 use crate::core::types::InvalidField;
 use std::error::Error as _;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -122,6 +123,18 @@ impl Error {
         }
     }
 
+    /// Puts the address and the causes into the text of an error that the transport made because it found nobody there.
+    pub(super) fn at(self, address: &Address) -> Self {
+        match self {
+            Self::Unavailable(status) if status.source().is_some() => {
+                let mut named = Status::unavailable(format!("{address}: {}", causes(&status)));
+                named.set_source(Arc::new(*status));
+                Self::Unavailable(Box::new(named))
+            }
+            other => other,
+        }
+    }
+
     /// The error of a deadline that passed on this side.
     pub(crate) fn deadline_exceeded(after: Duration) -> Self {
         Self::DeadlineExceeded(Box::new(Status::deadline_exceeded(format!("no answer within {after:?}"))))
@@ -202,6 +215,13 @@ impl From<Status> for Error {
 /// The status of a broken connection. A status with a source was made on this side: the transport failed before the
 /// response was complete. tonic's code names the layer (UNKNOWN, CANCELLED, INTERNAL); callers need only UNAVAILABLE.
 fn connection_lost(status: &Status) -> Status {
+    let causes = causes(status);
+    let hint = hint(&causes).unwrap_or_default();
+    Status::unavailable(format!("connection lost: {causes}{hint}"))
+}
+
+/// What the transport says, from the outermost to the innermost.
+fn causes(status: &Status) -> String {
     let mut causes = Vec::new();
     let mut source = status.source();
     while let Some(cause) = source {
@@ -211,9 +231,7 @@ fn connection_lost(status: &Status) -> Status {
         }
         source = cause.source();
     }
-    let causes = causes.join(": ");
-    let hint = hint(&causes).unwrap_or_default();
-    Status::unavailable(format!("connection lost: {causes}{hint}"))
+    causes.join(": ")
 }
 
 fn hint(said: &str) -> Option<&'static str> {

@@ -47,7 +47,7 @@ pub use address::{Address, AddressError};
 pub use calls::Client;
 pub use config::Config;
 pub use config_error::ConfigError;
-pub use credentials::{Tls, Token};
+pub use credentials::{Tls, Token, TokenSource};
 pub use error::Error;
 pub use hold::{Hold, HoldBuilder, Lease, LeaseRisk, Release};
 pub use settings::Settings;

@@ -7,7 +7,7 @@
 //! 3. An unknown key is an error with its name and line: a misspelled key must not silently select the default.
 //! 4. A plaintext address overrides and ignores inherited TLS settings (an `https://` address or certificate files) and
 //!    their token: they belong to another coordinator.
-use super::{Address, Config, ConfigError, Tls, Token, config::check_tls};
+use super::{Address, Config, ConfigError, Tls, Token, TokenSource, config::check_tls};
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use std::{env, ffi::OsString, fmt::Display, fs, io::ErrorKind, path::Path, path::PathBuf};
@@ -29,6 +29,7 @@ type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 /// | `address` | `PAUSEWATCH_ADDRESS` |
 /// | `thread_id` | `PAUSEWATCH_THREAD_ID`, else `CODEX_THREAD_ID`, else `CLAUDE_CODE_SESSION_ID` |
 /// | `token` | `PAUSEWATCH_TOKEN` |
+/// | none | `PAUSEWATCH_TOKEN_FILE`: a file with the token |
 /// | `tls_ca`, `tls_cert`, `tls_key` | `PAUSEWATCH_TLS_CA`, `PAUSEWATCH_TLS_CERT`, `PAUSEWATCH_TLS_KEY` |
 ///
 /// The config file is TOML: the one that `PAUSEWATCH_CONFIG` names, else `pausewatch/config.toml` in
@@ -46,6 +47,8 @@ pub struct Settings {
     pub(crate) thread_source: Option<&'static str>,
     /// Authenticates the client to the coordinator.
     pub token: Option<Token>,
+    /// A file with the token, which is read again for every call: see [`TokenSource`]. Not together with `token`.
+    pub token_file: Option<PathBuf>,
     /// The certificate authorities to trust instead of the system's: a PEM file.
     pub tls_ca: Option<PathBuf>,
     /// The certificate chain of the client: a PEM file.
@@ -76,7 +79,7 @@ impl From<File> for Settings {
         let path = |path: Option<PathBuf>| path.filter(|path| !path.as_os_str().is_empty());
         let (tls_ca, tls_cert, tls_key) = (path(tls_ca), path(tls_cert), path(tls_key));
         let thread_source = thread_id.as_ref().map(|_| CONFIG_FILE);
-        Self { address, thread_id, thread_source, token, tls_ca, tls_cert, tls_key }
+        Self { address, thread_id, thread_source, token, token_file: None, tls_ca, tls_cert, tls_key }
     }
 }
 
@@ -140,12 +143,17 @@ impl Settings {
             true => Self { thread_id: other.thread_id, thread_source: other.thread_source, ..Self::default() },
             false => other,
         };
+        let (token, token_file) = match self.token.is_some() || self.token_file.is_some() {
+            true => (self.token, self.token_file),
+            false => (other.token, other.token_file),
+        };
         let thread_source = if self.thread_id.is_some() { self.thread_source } else { other.thread_source };
         Self {
             address: self.address.or(other.address),
             thread_id: self.thread_id.or(other.thread_id),
             thread_source,
-            token: self.token.or(other.token),
+            token,
+            token_file,
             tls_ca: self.tls_ca.or(other.tls_ca),
             tls_cert: self.tls_cert.or(other.tls_cert),
             tls_key: self.tls_key.or(other.tls_key),
@@ -177,7 +185,11 @@ impl Settings {
                 Some(Tls::load(ca.as_deref(), identity)?)
             }
         };
-        Ok(Config { address, token, tls, ..Config::default() })
+        if token.is_some() && self.token_file.is_some() {
+            return Err(ConfigError::new("PAUSEWATCH_TOKEN and PAUSEWATCH_TOKEN_FILE are both set: set one of them"));
+        }
+        let token_source = self.token_file.clone().map(TokenSource::file);
+        Ok(Config { address, token, token_source, tls, ..Config::default() })
     }
 
     fn from_variables(environment: Environment<'_>) -> Result<Self, ConfigError> {
@@ -191,6 +203,7 @@ impl Settings {
             thread_id: thread_id?,
             thread_source,
             token: variable(environment, "PAUSEWATCH_TOKEN", Token::new)?,
+            token_file: path_variable(environment, "PAUSEWATCH_TOKEN_FILE"),
             tls_ca: path_variable(environment, "PAUSEWATCH_TLS_CA"),
             tls_cert: path_variable(environment, "PAUSEWATCH_TLS_CERT"),
             tls_key: path_variable(environment, "PAUSEWATCH_TLS_KEY"),
@@ -259,10 +272,25 @@ mod tests {
             thread_id: Some("t".into()),
             thread_source: Some(CONFIG_FILE),
             token: Token::new("s3cret").ok(),
+            token_file: None,
             tls_ca: Some("/ca".into()),
             tls_cert: Some("/cert".into()),
             tls_key: Some("/key".into()),
         }
+    }
+
+    #[test]
+    fn a_token_file_goes_with_the_token_of_its_layer() {
+        let file = |path: &str| Settings { token_file: Some(path.into()), ..Settings::default() };
+        let token = |text: &str| Settings { token: Token::new(text).ok(), ..Settings::default() };
+        assert_eq!(file("/t").or(token("under")), file("/t"));
+        assert_eq!(token("over").or(file("/t")), token("over"));
+        assert_eq!(Settings::default().or(file("/t")), file("/t"));
+        assert!(file("/t").config().unwrap().token_source.is_some());
+        let both = Settings { token: Token::new("t").ok(), ..file("/t") };
+        assert!(both.config().unwrap_err().to_string().contains("set one of them"));
+        let elsewhere = Settings { address: Some("example.com:1".parse().unwrap()), ..file("/t") };
+        assert!(elsewhere.config().unwrap().check().is_err(), "it would be sent in plain text");
     }
 
     #[test]

@@ -11,14 +11,14 @@
 mod requests;
 mod stream;
 
-use super::{Client, Error, PauseState, retry};
+use super::{Client, Error, PauseState, Token, retry};
 use crate::core::types::ThreadId;
 use crate::proto::v1::{Refusal, WatchRequest, watch_response::Event as Wire};
 use backon::ExponentialBackoff;
 use requests::Requests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use stream::{Stream, unavailable};
 use tokio::time::{Instant, sleep_until};
 
@@ -35,6 +35,10 @@ const MAX_CONFIRMATION_DELAY: Duration = Duration::from_millis(100);
 /// How long a stream may be silent while a confirmation waits: the first time, and without an answer to its first request.
 const CONFIRMATION_TIMEOUT: Duration = Duration::from_millis(250);
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A token is asked for again after two thirds of the rest of its life, within these bounds.
+const MIN_TOKEN_RENEWAL: Duration = Duration::from_secs(1);
+const MAX_TOKEN_RENEWAL: Duration = Duration::from_secs(60);
 
 /// One event of a [`Watch`].
 #[derive(Debug, Clone)]
@@ -104,6 +108,10 @@ pub struct Watch {
     patience: Duration,
     /// Since when a confirmation has been waited for, and until when that is urgent.
     confirming: Option<(Instant, Instant)>,
+    /// When the token of the stream is renewed; `None`: it has none that changes.
+    renew_token_at: Option<Instant>,
+    /// The token that the stream has.
+    token: Option<Token>,
     disconnect_reported: bool,
     complete_reported: bool,
     ready: VecDeque<Message>,
@@ -144,6 +152,8 @@ impl Watch {
             reopen_at: (now, now),
             patience: CONFIRMATION_TIMEOUT,
             confirming: None,
+            renew_token_at: None,
+            token: None,
             disconnect_reported: false,
             complete_reported: false,
             ready: VecDeque::new(),
@@ -261,7 +271,10 @@ impl Watch {
         }
         if self.stream.is_none() && self.reopening_at(now) <= now {
             self.stream = Some(Stream::open(&self.client));
+            self.token = self.client.new_token().and_then(Result::ok);
+            self.renew_token_at = self.token.as_ref().map(|token| now + renewal_delay(token));
         }
+        self.renew_token(now);
         let Some(stream) = &self.stream else { return };
         let of_stream = WatchRequest {
             all_threads: self.all,
@@ -271,6 +284,27 @@ impl Watch {
         };
         if let Some(request) = self.requests.next(now, of_stream) {
             stream.send(request);
+        }
+    }
+
+    /// Asks for the token again, if it is time, and sends it if it is another one.
+    fn renew_token(&mut self, now: Instant) {
+        if self.renew_token_at.is_none_or(|at| now < at) || self.stream.is_none() {
+            return;
+        }
+        let token = match self.client.new_token() {
+            Some(Ok(token)) => token,
+            Some(Err(error)) => {
+                tracing::warn!(%error, "the token cannot be renewed");
+                self.renew_token_at = Some(now + MIN_TOKEN_RENEWAL);
+                return;
+            }
+            None => return,
+        };
+        self.renew_token_at = Some(now + renewal_delay(&token));
+        if self.token.as_ref() != Some(&token) {
+            self.requests.renew(token.secret().to_owned());
+            self.token = Some(token);
         }
     }
 
@@ -288,7 +322,7 @@ impl Watch {
         }
         let Some(stream) = &self.stream else { return Some(self.reopening_at(Instant::now())) };
         let silent_at = self.silent_at(stream);
-        Some(self.requests.due(self.all).map_or(silent_at, |due| due.min(silent_at)))
+        [self.requests.due(self.all), self.renew_token_at, Some(silent_at)].into_iter().flatten().min()
     }
 
     /// When the stream has been silent for too long. A confirmation that the coordinator has delayed is not waited for.
@@ -412,6 +446,12 @@ impl Watch {
             self.ready.push_back(Message::Event(Event::Disconnected { thread_ids, since, error }));
         }
     }
+}
+
+/// How long to wait before the token is asked for again.
+fn renewal_delay(token: &Token) -> Duration {
+    let rest = token.expires_at().map(|end| end.duration_since(SystemTime::now()).unwrap_or_default());
+    rest.map_or(MAX_TOKEN_RENEWAL, |rest| (rest * 2 / 3).clamp(MIN_TOKEN_RENEWAL, MAX_TOKEN_RENEWAL))
 }
 
 /// The next event of the stream; without a stream, waits for ever.

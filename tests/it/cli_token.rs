@@ -1,5 +1,6 @@
 //! `pausewatch token`, and what `run` gives its command: from nothing to a token that opens one thread.
 use crate::program::{Coordinator, ended, program};
+use crate::shell::{End, Run};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -136,4 +137,39 @@ fn g8_run_signs_a_token_for_its_command_and_keeps_the_key_to_itself() {
     assert!(passed.out.starts_with("own\n") && !passed.err.contains("FORBIDDEN"), "{passed:?}");
     let wrong = ended(coordinator.command(args).env("PAUSEWATCH_TOKEN_KEY", &keys));
     assert!(wrong.code == Some(125) && wrong.err.contains("no private key in it"), "{wrong:?}");
+}
+
+/// G1. Removed (the renewal of the token on the open stream), the command is killed with its question open: there is no grace.
+#[test]
+fn g1_a_token_file_that_is_replaced_keeps_a_command_paused() {
+    let site = Site::new();
+    site.token(&["key", "k"]);
+    let keys = site.path("k.pub");
+    let coordinator = Coordinator::start_with(["--store", "memory", "--listen", "127.0.0.1:0", "--jwt-keys", &keys]);
+    let token = |ttl: &str| site.token(&["create", "--token-key", "k", "--thread-id", "t", "--ttl", ttl]);
+    let replace = |token: &str| {
+        std::fs::write(site.path("new"), token).unwrap();
+        std::fs::rename(site.path("new"), site.path("token")).unwrap();
+    };
+    let until_it_has_ended = |token: &str| {
+        let refused = || get(&coordinator, token, "t").1.contains("TOKEN_EXPIRED");
+        while !refused() {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    };
+    let last = token("1h");
+    let opened = ended(coordinator.command(["increment", "--thread-id", "t"]).env("PAUSEWATCH_TOKEN", &last));
+    assert_eq!(opened.code, Some(0), "{opened:?}");
+    let first = token("4s");
+    replace(&first);
+    let args = ["run", "--thread-id", "t", "--disconnect-grace", "0", "1", "sh", "-c", "echo started; read line"];
+    let mut run = Run::spawn_with_input(coordinator.command(args).env("PAUSEWATCH_TOKEN_FILE", site.path("token")));
+    run.expect("started");
+    replace(&last);
+    until_it_has_ended(&first);
+    // More than its limit: with the token of the stream, time would have begun to run again.
+    until_it_has_ended(&token("3s"));
+    assert!(run.is_running(), "the question is open");
+    run.write("answered\n");
+    assert_eq!(run.ended(), End::Code(0));
 }

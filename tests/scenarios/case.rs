@@ -91,6 +91,8 @@ pub(crate) struct Keys {
     pub(crate) error: Option<OneOrMore>,
     pub(crate) field: Option<String>,
     #[serde(default)]
+    pub(crate) message: Vec<String>,
+    #[serde(default)]
     pub(crate) save: BTreeMap<String, String>,
     pub(crate) mark: Option<String>,
     #[serde(default)]
@@ -120,8 +122,21 @@ impl OneOrMore {
 }
 
 impl Keys {
-    const NAMES: [&str; 12] =
-        ["as", "expect", "error", "field", "save", "mark", "since", "took_ms", "until", "within_ms", "repeat", "why"];
+    const NAMES: [&str; 13] = [
+        "as",
+        "expect",
+        "error",
+        "field",
+        "message",
+        "save",
+        "mark",
+        "since",
+        "took_ms",
+        "until",
+        "within_ms",
+        "repeat",
+        "why",
+    ];
 
     /// Whether it says how long to wait.
     pub(crate) fn waits(&self) -> bool {
@@ -209,8 +224,8 @@ fn check(case: &Case, action: &Action, keys: &Keys, arguments: &mut Map<String, 
     for pattern in keys.expect.iter().chain(&keys.until) {
         expect::validate(pattern)?;
     }
-    if keys.field.is_some() && keys.error.is_none() {
-        return Err("a field is that of an error".to_owned());
+    if (keys.field.is_some() || !keys.message.is_empty()) && keys.error.is_none() {
+        return Err("a field and a message are those of an error".to_owned());
     }
     if keys.error.is_some() && (keys.expect.is_some() || keys.until.is_some()) {
         return Err("what fails has no answer to expect".to_owned());

@@ -7,7 +7,8 @@ pub(crate) struct Op(&'static str, &'static [&'static str], &'static [&'static s
 
 /// What players do.
 const PLAYER: &[Op] = &[
-    Op("client", &["client", "address"], &["environment", "deadline_ms", "tls_ca", "token"]),
+    Op("client", &["client", "address"], &["environment", "deadline_ms", "retries", "tls_ca", "token", "token_file"]),
+    Op("close", &["client"], &[]),
     Op("increment", &["client", "thread_id"], &["request_id", "reason", "holder", "ttl_ms"]),
     Op("decrement", &["client", "thread_id"], &["elicitation_id", "request_id"]),
     Op("renew", &["client", "thread_id", "elicitation_id"], &["ttl_ms"]),
@@ -21,6 +22,8 @@ const PLAYER: &[Op] = &[
     Op("hold_block", &["client", "thread_id", "stay_ms", "throws"], &["ttl_ms"]),
     Op("watch", &["client", "watch"], &["thread_ids", "include_elicitations", "observer"]),
     Op("next", &["watch", "within_ms"], &[]),
+    Op("add", &["watch", "thread_id"], &[]),
+    Op("remove", &["watch", "thread_id"], &[]),
     Op("unwatch", &["watch"], &[]),
     Op("timeout", &["client", "timeout", "thread_id", "limit_ms"], &["max_wall_ms", "disconnect_grace_ms"]),
     Op("read", &["timeout"], &[]),
@@ -51,7 +54,7 @@ const STAGE: &[Op] = &[
     Op("check", &["value"], &[]),
     Op("increment", &["thread_id"], &["request_id", "reason", "holder", "ttl_ms"]),
     Op("decrement", &["thread_id"], &["elicitation_id", "request_id"]),
-    Op("token", &["role"], &["thread_id", "prefix"]),
+    Op("token", &["role"], &["thread_id", "prefix", "ttl", "file"]),
     Op("race", &["limit_ms", "leads_ms"], &["player"]),
 ];
 

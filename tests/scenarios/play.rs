@@ -151,6 +151,14 @@ impl Play<'_> {
                 if !right || keys.field.as_ref().is_some_and(|field| refusal.field.as_ref() != Some(field)) {
                     return Err(format!("failed with another error: {}", tell(&refusal)));
                 }
+                let said = refusal.message.to_lowercase();
+                for part in &keys.message {
+                    let part = self.variables.put_into(&part.as_str().into())?;
+                    let part = part.as_str().ok_or("a part of a message is a string")?;
+                    if !said.contains(&part.to_lowercase()) {
+                        return Err(format!("the message does not say {part:?}: {}", tell(&refusal)));
+                    }
+                }
             }
         }
         if let Some((least, most)) = keys.took_ms {

@@ -7,6 +7,7 @@ mod certs;
 
 use certs::Authority;
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -26,7 +27,7 @@ impl Secrets {
         let (program, directory) = (program.to_owned(), directory.to_owned());
         let mut secrets = Secrets { program, directory, admin: String::new() };
         secrets.run(&["token", "key", &secrets.path("issuer.key")])?;
-        secrets.admin = secrets.token("admin", None, None)?;
+        secrets.admin = secrets.token("admin", None, None, None)?;
         Ok(secrets)
     }
 
@@ -41,10 +42,23 @@ impl Secrets {
         files.iter().flat_map(|(option, name)| [(*option).to_owned(), self.path(name)]).collect()
     }
 
-    pub(crate) fn token(&self, role: &str, thread_id: Option<&str>, prefix: Option<&str>) -> Result<String, String> {
+    /// Puts a token into a file, in one step; its path.
+    pub(crate) fn write(&self, name: &str, token: &str) -> Result<String, String> {
+        let (path, new) = (self.path(name), self.path(&format!("{name}.new")));
+        let written = fs::write(&new, token).and_then(|()| fs::rename(&new, &path));
+        written.map(|()| path).map_err(|error| format!("write {name}: {error}"))
+    }
+
+    pub(crate) fn token(
+        &self,
+        role: &str,
+        thread_id: Option<&str>,
+        prefix: Option<&str>,
+        ttl: Option<&str>,
+    ) -> Result<String, String> {
         let key = self.path("issuer.key");
         let mut arguments = vec!["token", "create", "--token-key", &key, "--role", role];
-        for (option, value) in [("--thread-id", thread_id), ("--prefix", prefix)] {
+        for (option, value) in [("--thread-id", thread_id), ("--prefix", prefix), ("--ttl", ttl)] {
             arguments.extend(value.into_iter().flat_map(|value| [option, value]));
         }
         Ok(self.run(&arguments)?.trim().to_owned())

@@ -39,7 +39,12 @@ impl Play<'_> {
         let secrets = self.server.secrets.as_ref().ok_or("this case is not secure")?;
         let [role, thread_id, prefix] =
             ["role", "thread_id", "prefix"].map(|key| arguments.get(key).and_then(Value::as_str));
-        Ok(json!({"token": secrets.token(role.unwrap_or_default(), thread_id, prefix)?}))
+        let ttl = arguments.get("ttl").and_then(Value::as_str);
+        let token = secrets.token(role.unwrap_or_default(), thread_id, prefix, ttl)?;
+        match arguments.get("file").and_then(Value::as_str) {
+            Some(name) => Ok(json!({"file": secrets.write(name, &token)?})),
+            None => Ok(json!({"token": token})),
+        }
     }
 
     async fn break_link(&mut self, op: &str) -> Result<Value, String> {

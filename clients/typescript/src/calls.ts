@@ -4,7 +4,8 @@
 import { randomUUID } from "node:crypto";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { createClient, type Client as Stub } from "@connectrpc/connect";
-import type { Channel } from "./channel.js";
+import type { CallOptions } from "./call-options.js";
+import { bearer, type Channel } from "./channel.js";
 import { invalidField, malformedAnswer } from "./errors.js";
 import { checkText } from "./fields.js";
 import { ElicitationService, type WatchRequestSchema } from "./gen/pausewatch/v1/elicitation_service_pb.js";
@@ -29,17 +30,10 @@ import {
 } from "./messages.js";
 import { type Line, type Patience, unary } from "./retry.js";
 
-/** What one call may differ in from its client. */
-export interface CallOptions {
-  /** How long the call may take, retries included. */
-  readonly deadlineMs?: number;
-  /** Ends the call with the signal's reason. Whether the call counted is unknown then. */
-  readonly signal?: AbortSignal | undefined;
-}
-
 export class Calls implements Line {
   readonly closing: AbortSignal;
   readonly keepsAlive: boolean;
+  readonly address: string;
   readonly #channel: Channel;
   readonly #stub: Stub<typeof ElicitationService>;
   readonly #patience: Patience;
@@ -47,6 +41,7 @@ export class Calls implements Line {
   constructor(channel: Channel, lane: "foreground" | "background", patience: Patience) {
     this.#channel = channel;
     this.closing = channel.closing;
+    this.address = channel.address;
     this.keepsAlive = lane === "foreground";
     this.#stub = createClient(ElicitationService, channel[lane]);
     this.#patience = patience;
@@ -118,8 +113,20 @@ export class Calls implements Line {
   }
 
   /** One stream of states, until it breaks or `signal` is aborted: that alone ends it. */
-  watch(requests: AsyncIterable<MessageInitShape<typeof WatchRequestSchema>>, signal: AbortSignal) {
-    return this.#stub.watch(requests, { signal });
+  watch(
+    requests: AsyncIterable<MessageInitShape<typeof WatchRequestSchema>>,
+    signal: AbortSignal,
+    token: string | undefined,
+  ) {
+    return this.#stub.watch(
+      requests,
+      token === undefined ? { signal } : { signal, headers: { authorization: bearer(token) } },
+    );
+  }
+
+  /** The token as it is now, if there may be another one later. */
+  nextToken(): Promise<string | undefined> {
+    return this.#channel.nextToken();
   }
 
   /** The next call connects anew. */

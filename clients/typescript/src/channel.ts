@@ -9,10 +9,11 @@ import * as net from "node:net";
 import * as tls from "node:tls";
 import type { Interceptor, Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { authority } from "./address.js";
+import { authority, formatAddress } from "./address.js";
 import { Connection } from "./connection.js";
 import { ConfigError, clientClosed } from "./errors.js";
 import type { Settings } from "./settings.js";
+import { askForToken, type TokenSource } from "./token.js";
 
 /** A slower connection attempt is repeated: short enough for a second try within the default deadline. */
 const CONNECT_TIMEOUT_MS = 2_000;
@@ -22,19 +23,24 @@ export class Channel {
   readonly foreground: Transport;
   /** For what goes on behind the scenes. */
   readonly background: Transport;
+  /** The address, in its short form. */
+  readonly address: string;
+  readonly #tokens: TokenSource | undefined;
   readonly #connection: Connection;
   readonly #closing = closingController();
 
   /** @throws {ConfigError} The certificates or the key cannot be used. */
   constructor(settings: Settings) {
     const { address, token } = settings;
+    this.address = formatAddress(address);
     const scheme = address.kind === "tcp" && address.tls ? "https" : "http";
     // The authority that a Unix socket's requests carry: any valid one will do, and servers log it.
     const host = address.kind === "tcp" ? authority(address) : "localhost";
     // As connect compares it: without the scheme's default port.
     const { origin } = new URL(`${scheme}://${host}`);
     this.#connection = new Connection(origin, dialer(settings));
-    const interceptors = token === undefined ? [] : [withToken(token)];
+    this.#tokens = typeof token === "function" ? token : undefined;
+    const interceptors = token === undefined ? [] : [withToken(typeof token === "function" ? token : () => token)];
     this.foreground = this.#transport(true, interceptors);
     this.background = this.#transport(false, interceptors);
   }
@@ -42,6 +48,15 @@ export class Channel {
   /** Aborted when the channel is closed, with the error to end every call with. */
   get closing(): AbortSignal {
     return this.#closing.signal;
+  }
+
+  /**
+   * The token as it is now; `undefined`: it never changes.
+   *
+   * @throws {ConnectError} There should be one, and is not.
+   */
+  async nextToken(): Promise<string | undefined> {
+    return this.#tokens === undefined ? undefined : askForToken(this.#tokens);
   }
 
   /** Ends every call and the connection. Calling it again does nothing. */
@@ -104,9 +119,14 @@ function withinTime<S extends net.Socket>(socket: S, connected: string): S {
   return socket.once(connected, stop).once("close", stop);
 }
 
-function withToken(token: string): Interceptor {
-  return (next) => (request) => {
-    request.header.set("authorization", `Bearer ${token}`);
+export function bearer(token: string): string {
+  return `Bearer ${token}`;
+}
+
+function withToken(source: TokenSource): Interceptor {
+  return (next) => async (request) => {
+    // A stream has been given its own.
+    if (!request.header.has("authorization")) request.header.set("authorization", bearer(await askForToken(source)));
     return next(request);
   };
 }

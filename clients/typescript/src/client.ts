@@ -8,7 +8,8 @@
  * 4. Only what somebody waits for keeps the process alive: calls and watches. Holds and timeouts do not.
  */
 import { formatAddress } from "./address.js";
-import { type CallOptions, Calls } from "./calls.js";
+import type { CallOptions } from "./call-options.js";
+import { Calls } from "./calls.js";
 import { Channel } from "./channel.js";
 import { ConfigError, ElicitationExpiredError, invalidField } from "./errors.js";
 import { Hold, type HoldOptions } from "./hold.js";
@@ -221,6 +222,7 @@ export class Client implements Disposable {
    *
    * @throws {InvalidFieldError} No thread can have this id, or none is given.
    * @throws {RangeError} `ms` or `maxWallMs` is no such number.
+   * @throws {CallError} The client is closed.
    */
   startTimeout(ms: number, options: TimeoutOptions = {}): PausableTimeout {
     const { threadId = this.threadId, maxWallMs = Number.POSITIVE_INFINITY } = options;
@@ -239,11 +241,13 @@ export class Client implements Disposable {
   }
 
   /**
-   * Ends every call with an error, every watch, and the connection. Holds are not released: their leases end them. Timeouts run on for their
-   * grace, as if cut off. Calling it again does nothing.
+   * Ends every call with an error, every watch, and the connection. Holds are not released: their leases end them. Timeouts run on, and from
+   * now on no thread pauses them: they expire at the end of their limits, and nobody is asked before. Starting another is an error, as any call
+   * is. Calling it again does nothing.
    */
   close(): void {
     this.#channel.close();
+    for (const follower of this.#followers.values()) follower.close();
   }
 
   [Symbol.dispose](): void {
@@ -251,6 +255,7 @@ export class Client implements Disposable {
   }
 
   #follower(graceMs: number): Follower {
+    this.#channel.closing.throwIfAborted();
     let follower = this.#followers.get(graceMs);
     if (follower === undefined) {
       if (!(graceMs >= 0)) throw new RangeError(`a disconnect grace of ${graceMs} ms; allowed: 0 and more`);

@@ -38,27 +38,37 @@ export function within<T>(place: string, action: () => T): T {
 /** A call failed. By itself, not as a subclass: for a reason that has no class of its own; see `code`. */
 export class CallError extends PausewatchError {
   override name = "CallError";
-  /** The status as it came, or as this library made it when nothing came. */
-  override readonly cause: ConnectError;
+  /** Not the `cause`: whoever prints the error would print the descriptors of the proto too. */
+  readonly #status: ConnectError;
 
+  /** @internal */
   constructor(status: ConnectError) {
-    super(status.rawMessage);
-    this.cause = status;
+    super(status.rawMessage, systemError(status));
+    this.#status = status;
   }
 
-  /** The gRPC code. */
-  get code(): Code {
-    return this.cause.code;
+  /**
+   * The status as it came, or as this library made it when nothing came.
+   *
+   * @internal
+   */
+  static statusOf(error: CallError): ConnectError {
+    return error.#status;
+  }
+
+  /** The gRPC code, a number: 14 is UNAVAILABLE. */
+  get code(): number {
+    return this.#status.code;
   }
 
   /** The server's reason, for example `ELICITATION_EXPIRED`; `undefined` when it gave none, or never answered. */
   get reason(): string | undefined {
-    return errorInfo(this.cause)?.reason;
+    return errorInfo(this.#status)?.reason;
   }
 
   /** Every dynamic part of the message, by name. */
   get metadata(): Readonly<Record<string, string>> {
-    return errorInfo(this.cause)?.metadata ?? {};
+    return errorInfo(this.#status)?.metadata ?? {};
   }
 
   /** Whether the call may succeed if it is made again just so, with the same request id. */
@@ -75,6 +85,7 @@ export class InvalidFieldError extends CallError {
   /** What it was and what is allowed. */
   readonly description: string;
 
+  /** @internal */
   constructor(status: ConnectError) {
     super(status);
     const violation = status.findDetails(BadRequestSchema)[0]?.fieldViolations[0];
@@ -124,6 +135,7 @@ export class LimitExceededError extends CallError {
   /** When another try may help; `undefined` when the server gave no time. */
   readonly retryAfterMs: number | undefined;
 
+  /** @internal */
   constructor(status: ConnectError) {
     super(status);
     this.limit = this.metadata.limit ?? "";
@@ -183,15 +195,19 @@ const BY_REASON: ReadonlyMap<string, new (status: ConnectError) => CallError> = 
   ["STORE_UNAVAILABLE", StoreUnavailableError],
 ]);
 
-/** The error for a status that a call ended with. */
-export function fromStatus(status: ConnectError): CallError {
+/**
+ * The error for a status that a call to `address` ended with.
+ *
+ * @internal
+ */
+export function fromStatus(status: ConnectError, address?: string): CallError {
   const named = BY_REASON.get(errorInfo(status)?.reason ?? "");
   if (named !== undefined) return new named(status);
   // By their code: a proxy in front of the server may ask for tokens as well.
   if (status.code === Code.Unauthenticated) return new UnauthenticatedError(status);
   if (status.code === Code.PermissionDenied) return new PermissionDeniedError(status);
   if (status.code === Code.DeadlineExceeded) return new DeadlineExceededError(status);
-  if (nobodyAnswered(status)) return new UnavailableError(broken(status));
+  if (nobodyAnswered(status)) return new UnavailableError(broken(status, address));
   return status.code === Code.Unavailable ? new UnavailableError(status) : new CallError(status);
 }
 
@@ -215,7 +231,11 @@ export function deadlineExceeded(afterMs: number): DeadlineExceededError {
   return new DeadlineExceededError(new ConnectError(`no answer within ${afterMs} ms`, Code.DeadlineExceeded));
 }
 
-/** A request of a stream that was refused, as the error of a call would be. */
+/**
+ * A request of a stream that was refused, as the error of a call would be.
+ *
+ * @internal
+ */
 export function refusalError({ code, reason, message, retryAfter }: Refusal): CallError {
   const info = { desc: ErrorInfoSchema, value: { reason, domain: DOMAIN } };
   const retry = retryAfter === undefined ? [] : [{ desc: RetryInfoSchema, value: { retryDelay: retryAfter } }];
@@ -249,9 +269,15 @@ function nobodyAnswered(status: ConnectError): boolean {
   return status.metadata.keys().next().done === true;
 }
 
-function broken(status: ConnectError): ConnectError {
+function broken(status: ConnectError, address: string | undefined): ConnectError {
+  const message = systemError(status)?.cause.message ?? status.rawMessage;
+  const where = address === undefined ? "" : `${address}: `;
+  return new ConnectError(`${where}connection lost: ${message}`, Code.Unavailable, undefined, undefined, status);
+}
+
+/** The error of the system that a status of this side comes from, as `cause`. */
+function systemError(status: ConnectError): { cause: Error } | undefined {
   let cause: unknown = status;
   while (cause instanceof Error && cause.cause instanceof Error) cause = cause.cause;
-  const { message } = cause instanceof ConnectError ? { message: cause.rawMessage } : (cause as Error);
-  return new ConnectError(`connection lost: ${message}`, Code.Unavailable, undefined, undefined, status);
+  return cause instanceof Error && !(cause instanceof ConnectError) ? { cause } : undefined;
 }

@@ -10,10 +10,12 @@
 import { randomUUID } from "node:crypto";
 import { basename } from "node:path";
 import { performance } from "node:perf_hooks";
-import type { CallOptions, Calls } from "./calls.js";
+import type { CallOptions } from "./call-options.js";
+import type { Calls } from "./calls.js";
 import type { ElicitationExpiredError, ElicitationReleasedError, ElicitationUnknownError } from "./errors.js";
+import type { Lease } from "./lease.js";
 import type { Elicitation, IncrementResponse } from "./messages.js";
-import { endingOf, type Lease, Renewal } from "./renewal.js";
+import { endingOf, Renewal } from "./renewal.js";
 
 /** Long enough to outlast two lost renewals and a restart of the server, short enough that a crash is forgotten soon. */
 const DEFAULT_TTL_MS = 30_000;
@@ -39,7 +41,11 @@ export type Release =
   /** The server does not know it: it lost its state, or has long forgotten it. */
   | { readonly ending: "unknown"; readonly error: ElicitationUnknownError };
 
-/** The two lanes of a client. */
+/**
+ * The two lanes of a client.
+ *
+ * @internal
+ */
 export interface Lanes {
   readonly foreground: Calls;
   readonly background: Calls;
@@ -72,7 +78,7 @@ export class Hold implements AsyncDisposable {
     this.#renewal = new Renewal(lanes.background, this.elicitation, ttlMs, openedAt, (lease) => this.#tell(lease));
   }
 
-  /** See `Client.hold`. */
+  /** @internal See `Client.hold`. */
   static async open(lanes: Lanes, threadId: string, options: HoldOptions): Promise<Hold> {
     const { signal } = options;
     signal?.throwIfAborted();

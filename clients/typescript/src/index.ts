@@ -9,7 +9,7 @@
  * | {@link pausableTimeout}, {@link PausableTimeout} | a limit that a person's slowness does not use up |
  * | {@link PausewatchError} | the base of the errors: one class for each thing that a caller does next |
  */
-export type { CallOptions } from "./calls.js";
+export type { CallOptions } from "./call-options.js";
 export { Client, type ClientOptions, type EnvironmentOptions } from "./client.js";
 export { pausableTimeout } from "./default-client.js";
 export {
@@ -31,6 +31,7 @@ export {
   UnavailableError,
 } from "./errors.js";
 export type { Hold, HoldOptions, Release } from "./hold.js";
+export type { Lease } from "./lease.js";
 export type {
   ClosedElicitation,
   DecrementRequest,
@@ -47,9 +48,9 @@ export type {
   PauseState,
   RenewRequest,
 } from "./messages.js";
-export type { Lease } from "./renewal.js";
 export type { ConnectionOptions } from "./settings.js";
-export type { EndedBy } from "./stopwatch/stopwatch.js";
+export type { EndedBy } from "./stopwatch/ended-by.js";
 export { type PausableTimeout, PausableTimeoutError, type TimeoutOptions } from "./stopwatch/timeout.js";
+export type { TokenSource } from "./token.js";
 export type { DisconnectedEvent, StateEvent, WatchEvent } from "./watch/event.js";
 export type { Watch, WatchOptions } from "./watch/watch.js";

@@ -8,25 +8,10 @@
  */
 import type { Calls } from "./calls.js";
 import { ElicitationExpiredError, ElicitationReleasedError, ElicitationUnknownError } from "./errors.js";
+import type { Lease } from "./lease.js";
 import type { Elicitation } from "./messages.js";
 import { Backoff } from "./retry.js";
 import { type Clock, systemClock } from "./stopwatch/clock.js";
-
-/** What is known of the lease of a hold. */
-export type Lease =
-  /** The elicitation is open. */
-  | "held"
-  /**
-   * No renewal got through for a whole ttl: the lease is over, or its server is down. Renewals are still tried; if one succeeds, the lease is
-   * `held` again.
-   */
-  | "overdue"
-  /** The lease ended: the elicitation is closed, and its thread runs unless another one is open. */
-  | "expired"
-  /** The elicitation was closed by a decrement. */
-  | "released"
-  /** The server does not know the elicitation: it lost its state, or has long forgotten it. */
-  | "unknown";
 
 /** How an elicitation ended that another caller closed, if that is what `error` says. */
 export function endingOf(error: unknown): "expired" | "released" | "unknown" | undefined {

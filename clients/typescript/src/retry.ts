@@ -16,6 +16,7 @@ import {
   fromStatus,
   StoreUnavailableError,
   UnavailableError,
+  unavailable,
 } from "./errors.js";
 
 /** The longest time that a timer of Node and the header `grpc-timeout` can take: about a day. */
@@ -59,6 +60,8 @@ export interface Line {
   readonly closing: AbortSignal;
   /** Whether the process lives on while the call is under way. */
   readonly keepsAlive: boolean;
+  /** Where it leads to, for errors. */
+  readonly address: string;
 }
 
 /**
@@ -74,6 +77,7 @@ export async function unary<R>(
   const { deadlineMs, signal } = patience;
   const giveUp = performance.now() + deadlineMs;
   const pauses = callPauses();
+  let last: UnavailableError | undefined;
   for (let retries = patience.retries; ; retries--) {
     signal?.throwIfAborted();
     line.closing.throwIfAborted();
@@ -84,9 +88,14 @@ export async function unary<R>(
       signal?.throwIfAborted();
       line.closing.throwIfAborted();
       const status = ConnectError.from(reason);
-      if (ended(status) && performance.now() + TICK_MS >= giveUp) throw deadlineExceeded(deadlineMs);
-      error = fromStatus(status);
+      if (ended(status) && performance.now() + TICK_MS >= giveUp) {
+        // It waited for a connection: that there was none is what the caller must know.
+        if (last !== undefined) throw unavailable(`${last.message}; no answer within ${deadlineMs} ms`);
+        throw deadlineExceeded(deadlineMs);
+      }
+      error = fromStatus(status, line.address);
     }
+    last = error instanceof UnavailableError ? error : undefined;
     const pause = pauseAfter(error, pauses);
     if (pause === undefined) throw error;
     // Waiting past the deadline would only hide the reason behind DEADLINE_EXCEEDED.

@@ -13,6 +13,7 @@ import { readFileSync } from "node:fs";
 import { type Address, DEFAULT_ADDRESS, formatAddress, isLocal, parseAddress } from "./address.js";
 import { type Environment, type Key, loadConfigFile } from "./config-file.js";
 import { ConfigError, within } from "./errors.js";
+import { isToken, type TokenSource, tokenFile } from "./token.js";
 
 /** How a client connects. What is absent, or empty, is taken from the next source, and at last has its default. */
 export interface ConnectionOptions {
@@ -20,8 +21,12 @@ export interface ConnectionOptions {
   readonly address?: string | undefined;
   /** The thread of calls that name none. Default: none. */
   readonly threadId?: string | undefined;
-  /** Sent with every call. Only over https, a Unix socket, or to this machine. */
-  readonly token?: string | undefined;
+  /**
+   * Sent with every call. Only over https, a Unix socket, or to this machine. A function gives the token as it is now, for one that ends and is
+   * replaced before: it is asked for every attempt of a call, and again while a watch or a timeout is open (at least once a minute), whose
+   * stream goes on with the new token. What it throws ends the call with {@link UnauthenticatedError}. It keeps what it got from elsewhere.
+   */
+  readonly token?: string | TokenSource | undefined;
   /** A PEM file with the authorities to trust, instead of those that Node trusts. Only with https. */
   readonly tlsCa?: string | undefined;
   /** A PEM file with the certificate of this program; with `tlsKey`, and only with https. */
@@ -34,7 +39,7 @@ export interface ConnectionOptions {
 export interface Settings {
   readonly address: Address;
   readonly threadId: string | undefined;
-  readonly token: string | undefined;
+  readonly token: string | TokenSource | undefined;
   /** The contents of the PEM files. */
   readonly tls: { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer };
 }
@@ -49,6 +54,8 @@ const NAMES: Readonly<Record<keyof ConnectionOptions, Key>> = {
 };
 /** Where the environment names the thread; the first that is set and not empty counts. */
 const THREAD_VARIABLES = ["PAUSEWATCH_THREAD_ID", "CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID"];
+/** Names a file with the token, which is read each time. */
+const TOKEN_FILE = "PAUSEWATCH_TOKEN_FILE";
 /** From its first line to its last, or to the end of a file that was cut off. */
 const CERTIFICATE = /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----[\s\S]*?(?:-----END [A-Z0-9 ]*CERTIFICATE-----|$)/g;
 const OPTIONS = Object.keys(NAMES) as (keyof ConnectionOptions)[];
@@ -66,7 +73,10 @@ export function withEnvironment(
   const file = loadConfigFile(configFile, environment);
   const variables = layer((option) => {
     const names = option === "threadId" ? THREAD_VARIABLES : [variableOf(option)];
-    return names.map((name) => environment[name]).find(Boolean);
+    const value = names.map((name) => environment[name]).find(Boolean);
+    if (option !== "token" || !environment[TOKEN_FILE]) return value;
+    if (value) throw new ConfigError(`${variableOf("token")} and ${TOKEN_FILE} are both set: set one of them`);
+    return tokenFile(environment[TOKEN_FILE]);
   });
   const { address } = variables;
   if (address && options.address === undefined) within(variableOf("address"), () => parseAddress(address));
@@ -82,7 +92,7 @@ function variableOf(option: keyof ConnectionOptions): string {
 }
 
 /** What one source says. */
-function layer(say: (option: keyof ConnectionOptions) => string | undefined): ConnectionOptions {
+function layer(say: (option: keyof ConnectionOptions) => string | TokenSource | undefined): ConnectionOptions {
   return Object.fromEntries(OPTIONS.map((option) => [option, say(option)]));
 }
 
@@ -110,8 +120,8 @@ export function settingsOf(options: ConnectionOptions): Settings {
   return { address, threadId: options.threadId || undefined, token, tls: readTls(options, address) };
 }
 
-function checkToken(token: string, address: Address): void {
-  if (!/^[\x21-\x7e]+$/.test(token)) {
+function checkToken(token: string | TokenSource, address: Address): void {
+  if (typeof token === "string" && !isToken(token)) {
     throw new ConfigError("token: it has characters that no header can carry; allowed: visible ASCII without spaces");
   }
   if (isSecure(address) || isLocal(address)) return;

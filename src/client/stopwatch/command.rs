@@ -1,7 +1,7 @@
 //! What the follower of a controller is told to do.
 use std::sync::Arc;
 
-/// At most one of each kind is queued per thread.
+/// At most one of each kind is queued per thread, and one to close.
 #[derive(Debug)]
 pub(super) enum Command {
     /// Follow the thread from now on.
@@ -10,4 +10,6 @@ pub(super) enum Command {
     CheckIdle(Arc<str>),
     /// Have the state of the thread confirmed.
     Confirm(Arc<str>),
+    /// Follow nothing any more.
+    Close,
 }

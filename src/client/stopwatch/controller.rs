@@ -15,7 +15,10 @@ use super::{
 };
 use crate::client::{Client, Error, PauseState};
 use crate::core::types::{InvalidField, ThreadId};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
@@ -42,7 +45,9 @@ struct Shared {
     threads: Arc<Threads>,
     /// `None` without a follower: states come from [`StopwatchController::apply`] alone.
     follower: Option<mpsc::UnboundedSender<Command>>,
-    link: watch::Receiver<Link>,
+    link: watch::Sender<Link>,
+    /// Set under the lock of the threads.
+    closed: OnceLock<()>,
 }
 
 impl StopwatchController {
@@ -69,15 +74,15 @@ impl StopwatchController {
     /// Outside of a tokio runtime.
     pub fn with_sleep_clock(client: Client, grace: Duration, slept: fn() -> Duration) -> Self {
         let (follower, commands) = mpsc::unbounded_channel();
-        let (link_sender, link) = watch::channel(Link::Connecting);
+        let link = watch::Sender::new(Link::Connecting);
         let threads = Arc::<Threads>::default();
-        tokio::spawn(follow::follow(client.watch(), threads.clone(), commands, link_sender, grace));
+        tokio::spawn(follow::follow(client.watch(), threads.clone(), commands, link.clone(), grace));
         let config = Arc::new(FollowConfig {
             follower: Some(follower.downgrade()),
             disconnect_grace: grace,
             machine_sleep: slept,
         });
-        Self(Arc::new(Shared { config, threads, follower: Some(follower), link }))
+        Self(Arc::new(Shared { config, threads, follower: Some(follower), link, closed: OnceLock::new() }))
     }
 
     /// A controller without a coordinator: states come from [`StopwatchController::apply`] alone, and a stopwatch expires
@@ -85,8 +90,9 @@ impl StopwatchController {
     pub fn detached() -> Self {
         let machine_sleep = machine_sleep::total;
         let config = Arc::new(FollowConfig { follower: None, disconnect_grace: Duration::ZERO, machine_sleep });
-        let (_, link) = watch::channel(Link::Connected);
-        Self(Arc::new(Shared { config, threads: Arc::default(), follower: None, link }))
+        let link = watch::Sender::new(Link::Connected);
+        let (threads, closed) = Default::default();
+        Self(Arc::new(Shared { config, threads, follower: None, link, closed }))
     }
 
     /// Makes `stopwatch` follow `thread_id` until the registration is dropped.
@@ -103,6 +109,23 @@ impl StopwatchController {
         Ok(Registration { shared: self.0.clone(), stopwatch: stopwatch.clone(), thread_id, number })
     }
 
+    /// Ends the connection. Registered stopwatches run on, and from now on no thread pauses them: they expire at the end of
+    /// their limits, without a confirmation. So does one that is registered later. Calling it again does nothing.
+    ///
+    /// Not necessary at the end of a program. To end a stopwatch early, drop it.
+    pub fn close(&self) {
+        let clocks: Vec<_> = {
+            let threads = self.0.threads.lock();
+            if self.0.closed.set(()).is_err() {
+                return;
+            }
+            threads.values().map(|thread| thread.clock.clone()).collect()
+        };
+        self.0.send(Command::Close);
+        self.0.link.send_replace(Link::closed());
+        clocks.iter().for_each(|clock| clock.close());
+    }
+
     /// Applies a state from another source as if the watch had delivered it. States of threads without stopwatches, and
     /// states older than the known one, are ignored.
     pub fn apply(&self, state: &PauseState) {
@@ -113,7 +136,7 @@ impl StopwatchController {
 
     /// The state of the connection to the coordinator, and its changes.
     pub fn link(&self) -> watch::Receiver<Link> {
-        self.0.link.clone()
+        self.0.link.subscribe()
     }
 }
 
@@ -127,6 +150,9 @@ impl Shared {
         }
         let id: Arc<str> = thread_id.into();
         let clock = Arc::new(ThreadClock::new(id.clone(), self.config.clone()));
+        if self.closed.get().is_some() {
+            clock.close();
+        }
         let idle_since = Instant::now();
         let thread = FollowedThread { clock: clock.clone(), registrations: 1, idle_since, idle_check_pending: false };
         threads.insert(id.clone(), thread);
@@ -143,7 +169,7 @@ impl Shared {
             return;
         }
         thread.idle_since = Instant::now();
-        if self.follower.is_none() {
+        if self.follower.is_none() || self.closed.get().is_some() {
             threads.remove(thread_id);
         } else if !std::mem::replace(&mut thread.idle_check_pending, true) {
             self.send(Command::CheckIdle(thread_id.clone()));

@@ -1,6 +1,6 @@
 //! The one task of a controller: applies the events of the watch to the threads' clocks.
 //!
-//! It ends when the controller and all its registrations are dropped.
+//! It ends when the controller is closed, or it and all its registrations are dropped.
 use super::{
     command::Command,
     paused_time::Source,
@@ -27,6 +27,12 @@ pub enum Link {
     Disconnected(String),
 }
 
+impl Link {
+    pub(super) fn closed() -> Self {
+        Self::Disconnected("the controller is closed".to_owned())
+    }
+}
+
 pub(super) async fn follow(
     mut states: Watch,
     threads: Arc<Threads>,
@@ -50,6 +56,10 @@ pub(super) async fn follow(
                         // The id was checked when it was registered.
                         Command::Follow(thread_id) => states.add(&thread_id).unwrap_or_default(),
                         Command::CheckIdle(thread_id) => idle_checks.push_back((Instant::now() + LINGER, thread_id)),
+                        Command::Close => {
+                            link.send_replace(Link::closed());
+                            return;
+                        }
                         Command::Confirm(thread_id) => {
                             if !states.has_stream() {
                                 threads.clock(&thread_id).inspect(|clock| clock.cut_off());

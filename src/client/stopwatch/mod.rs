@@ -68,5 +68,5 @@ pub use builder::StopwatchBuilder;
 pub use controller::{AwaitedThread, Registration, StopwatchController};
 pub use ended_by::EndedBy;
 pub use follow::Link;
-pub use run::Elapsed;
+pub use run::{Elapsed, ThreadTimeouts};
 pub use stopwatch::{PauseGuard, Stopwatch};

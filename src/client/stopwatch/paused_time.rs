@@ -91,6 +91,8 @@ pub(super) struct PausedTimeTracker {
     /// The last join before the disconnect was noticed.
     joined_before_disconnect: Instant,
     join_baseline: Option<JoinBaseline>,
+    /// When it was closed: no state will come.
+    closed_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -112,6 +114,7 @@ impl PausedTimeTracker {
             joined_at: now,
             joined_before_disconnect: now,
             join_baseline: None,
+            closed_at: None,
         }
     }
 
@@ -136,7 +139,9 @@ impl PausedTimeTracker {
     /// When an unconfirmed pause stops counting. `None`: connected.
     pub(super) fn valid_until(&self) -> Option<Instant> {
         let end = self.disconnected_at.and_then(|at| at.checked_add(self.grace));
-        end.map(|end| end.max(self.joined_before_disconnect))
+        let end = end.map(|end| end.max(self.joined_before_disconnect));
+        // However long the grace is, also one that is too long for a clock.
+        self.closed_at.map_or(end, |closed_at| Some(end.map_or(closed_at, |end| end.min(closed_at))))
     }
 
     /// The paused time at which a stopwatch joins, as far as is known, and the baseline that the next state sets. Needed
@@ -155,6 +160,16 @@ impl PausedTimeTracker {
             (self.disconnected_at, self.joined_before_disconnect) = (Some(since), self.joined_at);
         }
         was_paused
+    }
+
+    /// Notes that no state will come any more: from now on the thread counts as running.
+    pub(super) fn close(&mut self, now: Instant) {
+        self.disconnect(now, now);
+        self.closed_at = Some(now);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed_at.is_some()
     }
 
     /// How much of the grace the open pause has used, for a stopwatch that joined then: the part that cannot be confirmed.

@@ -1,6 +1,8 @@
 //! A future under a stopwatch, as `tokio::time::timeout` is used.
-use super::{EndedBy, Stopwatch};
-use std::{future::Future, io};
+use super::{EndedBy, Stopwatch, StopwatchController};
+use crate::client::Error;
+use crate::core::types::ThreadId;
+use std::{future::Future, io, time::Duration};
 
 /// The time of a [`Stopwatch`] was over before its future was ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -51,5 +53,80 @@ impl Stopwatch {
             output = future => Ok(output),
             () = self.expired() => Err(Elapsed(self.ended_by().unwrap_or(EndedBy::Limit))),
         }
+    }
+}
+
+/// A thread of a [`StopwatchController`], whose commands have timeouts. Made by [`StopwatchController::thread`].
+#[derive(Debug, Clone)]
+pub struct ThreadTimeouts {
+    controller: StopwatchController,
+    thread_id: String,
+}
+
+impl StopwatchController {
+    /// The timeouts of a thread. `thread_id`: 1 to 256 bytes without control characters.
+    ///
+    /// # Errors
+    /// [`Error::InvalidField`]: `thread_id` is out of its limits.
+    pub fn thread(&self, thread_id: &str) -> Result<ThreadTimeouts, Error> {
+        ThreadId::parse("thread_id", thread_id)?;
+        Ok(ThreadTimeouts { controller: self.clone(), thread_id: thread_id.to_owned() })
+    }
+}
+
+impl ThreadTimeouts {
+    /// `tokio::time::timeout` with a clock that stands still while the thread is paused: `future` has `limit` of unpaused time from
+    /// the first poll of the returned future on. For other limits, and pauses of its own, see [`Stopwatch::run`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), pausewatch::client::Error> {
+    /// use pausewatch::stopwatch::StopwatchController;
+    /// use std::{future::pending, time::Duration};
+    ///
+    /// let controller = StopwatchController::detached(); // or StopwatchController::new(Client::from_env()?)
+    /// let thread = controller.thread("thread-1")?;
+    /// assert_eq!(thread.timeout(Duration::from_secs(60), async { 7 }).await, Ok(7));
+    /// assert!(thread.timeout(Duration::from_millis(5), pending::<()>()).await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Elapsed`]: the time was over before, and `future` was dropped. A result that is ready at the first poll is returned.
+    ///
+    /// # Cancel safety
+    /// If the returned future is dropped, so is `future`.
+    pub async fn timeout<F: Future>(&self, limit: Duration, future: F) -> Result<F::Output, Elapsed> {
+        let stopwatch = Stopwatch::new(limit);
+        let _registered = self.controller.register(&self.thread_id, &stopwatch).expect("the thread id was checked");
+        stopwatch.run(future).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::PauseState;
+    use std::future::pending;
+    use tokio::time::{Instant, sleep};
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_of_a_pause_is_not_charged() {
+        let controller = StopwatchController::detached();
+        let state = |revision, paused| PauseState { thread_id: "t".to_owned(), revision, paused, ..Default::default() };
+        let thread = controller.thread("t").unwrap();
+        let start = Instant::now();
+        let timed = thread.timeout(Duration::from_secs(10), pending::<()>());
+        let pause = async {
+            sleep(Duration::from_secs(5)).await;
+            controller.apply(&state(1, true));
+            sleep(Duration::from_secs(3_600)).await;
+            let total = Some(Duration::from_secs(3_600).try_into().unwrap());
+            controller.apply(&PauseState { paused_total: total, ..state(2, false) });
+        };
+        let (timed, ()) = tokio::join!(timed, pause);
+        assert_eq!(timed.unwrap_err().ended_by(), EndedBy::Limit);
+        assert_eq!(start.elapsed().as_secs(), 3_610);
+        assert!(matches!(controller.thread("").unwrap_err(), Error::InvalidField { .. }));
     }
 }

@@ -136,6 +136,15 @@ impl ThreadClock {
         }
     }
 
+    /// Follows no more: from now on the thread counts as running, and that needs no confirmation.
+    pub(super) fn close(&self) {
+        let now = Instant::now();
+        self.report_change(now, false);
+        self.tracker().close(now.into_std());
+        self.report_change(now, true);
+        self.confirmed.notify_waiters();
+    }
+
     pub(super) fn apply(&self, state: &PauseState, source: Source) {
         // Our servers always send a total >= 0; anything else credits nothing.
         let total = state.paused_total.and_then(|total| Duration::try_from(total).ok()).unwrap_or_default();
@@ -156,9 +165,13 @@ impl ThreadClock {
         self.confirmed.notify_waiters();
     }
 
-    /// Asks the coordinator, unless it has confirmed the state since then (`None`), or is being asked.
+    /// Asks the coordinator, unless it has confirmed the state since then, or cannot be asked any more (`None`), or is being
+    /// asked.
     pub(super) fn ask(&self, since: Instant) -> Option<Waiting> {
         let follower = self.config.follower.as_ref()?;
+        if self.tracker().is_closed() {
+            return None;
+        }
         let mut confirmation = self.confirmation();
         if confirmation.last.is_some_and(|asked| asked >= since) {
             return None;

@@ -38,6 +38,8 @@ pub(super) struct Requests {
     is_accepted: bool,
     under_way: Option<Request>,
     last_was_confirmation: bool,
+    /// A new token for the stream.
+    token: Option<String>,
 }
 
 /// A request that was sent.
@@ -47,6 +49,7 @@ pub(super) struct Request {
     add: Vec<Arc<str>>,
     remove: Vec<Arc<str>>,
     confirm: Vec<Arc<str>>,
+    is_token: bool,
     pub(super) sent: Instant,
 }
 
@@ -90,6 +93,11 @@ impl Requests {
         self.confirm.ids.insert(thread_id);
     }
 
+    /// Renews the token of the stream.
+    pub(super) fn renew(&mut self, token: String) {
+        self.token = Some(token);
+    }
+
     /// Whether the stream has accepted a request.
     pub(super) fn is_accepted(&self) -> bool {
         self.is_accepted
@@ -126,6 +134,15 @@ impl Requests {
         if self.under_way.is_some() {
             return None;
         }
+        if self.is_accepted
+            && let Some(token) = self.token.take()
+        {
+            // Alone: refused, it has nothing that must be sent again.
+            self.sent += 1;
+            let (add, remove, confirm) = Default::default();
+            self.under_way = Some(Request { number: self.sent, add, remove, confirm, is_token: true, sent: now });
+            return Some(WatchRequest { token, ..WatchRequest::default() });
+        }
         let may_set = !self.is_accepted;
         let is_begin = of_stream.all_threads && may_set && self.add.is_allowed(now);
         let is_change = !self.remove.ids.is_empty() || self.add.is_due(now) || is_begin;
@@ -151,7 +168,7 @@ impl Requests {
             confirm: owned(&confirm),
             ..if may_set { of_stream } else { WatchRequest::default() }
         };
-        self.under_way = Some(Request { number: self.sent, add, remove, confirm, sent: now });
+        self.under_way = Some(Request { number: self.sent, add, remove, confirm, is_token: false, sent: now });
         Some(request)
     }
 
@@ -178,7 +195,7 @@ impl Requests {
     /// Notes the refusal of a request. Returns the threads that are not watched because of it.
     pub(super) fn on_refusal(&mut self, refusal: &Refusal, now: Instant) -> Vec<Arc<str>> {
         let refused = self.under_way.take_if(|request| request.number == refusal.request);
-        let Some(Request { add, remove, confirm, .. }) = refused else { return Vec::new() };
+        let Some(Request { add, remove, confirm, is_token: false, .. }) = refused else { return Vec::new() };
         self.remove.ids.extend(remove);
         let refused: BTreeSet<&str> = refusal.thread_ids.iter().map(String::as_str).collect();
         if refused.is_empty() {

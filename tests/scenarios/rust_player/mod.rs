@@ -9,7 +9,7 @@ mod timeouts;
 mod watches;
 
 use crate::player::Refusal;
-use pausewatch::client::{Address, Client, Config, Error, Settings, Tls, Token};
+use pausewatch::client::{Address, Client, Config, Error, Settings, Tls, Token, TokenSource};
 use serde_json::{Map, Value, json};
 use std::{
     collections::HashMap,
@@ -80,9 +80,13 @@ impl Player {
     async fn take(&self, step: Step) -> Outcome {
         match step.text("do") {
             "client" => self.make_client(&step).await,
+            "close" => {
+                self.close(&step);
+                Ok(json!({}))
+            }
             "increment" | "decrement" | "renew" | "get" | "list" | "list_pauses" => self.call(&step).await,
             "hold" | "release" | "lease" | "lost" | "hold_block" => self.hold(&step).await,
-            "watch" | "next" | "unwatch" => self.watch(&step).await,
+            "watch" | "next" | "add" | "remove" | "unwatch" => self.watch(&step).await,
             "timeout" | "read" | "expired" | "pause" | "resume" | "await_thread" | "unawait_thread" | "stop"
             | "timeout_block" | "expire_together" => self.time(&step).await,
             "reset" => {
@@ -99,12 +103,16 @@ impl Player {
         if let Some(deadline) = step.duration("deadline_ms") {
             config.deadline = deadline;
         }
+        if let Some(retries) = step.number("retries") {
+            config.retries = retries as usize;
+        }
         if let Some(ca) = step.given("tls_ca") {
             config.tls = Some(Tls::load(Some(Path::new(&ca)), None).map_err(|error| mistake(error.to_string()))?);
         }
         if let Some(token) = step.given("token") {
             config.token = Some(Token::new(&token).map_err(|error| mistake(error.to_string()))?);
         }
+        config.token_source = step.given("token_file").map(TokenSource::file);
         let client = Client::with_config(&config).map_err(|error| mistake(error.to_string()))?;
         let name = step.text("client").to_owned();
         if let Some(Value::Object(variables)) = step.0.get("environment") {

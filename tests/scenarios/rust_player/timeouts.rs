@@ -161,6 +161,19 @@ impl Player {
         Ok(json!({"late_ms": late}))
     }
 
+    /// Ends the connections of a client's timeouts.
+    pub(super) fn close(&self, step: &Step) {
+        let mut world = self.world();
+        world.clients.remove(step.text("client"));
+        world.timeouts.controllers.retain(|(client, _), controller| {
+            let stays = client != step.text("client");
+            if !stays {
+                controller.close();
+            }
+            stays
+        });
+    }
+
     fn timeout(&self, name: &str) -> Result<Arc<Timeout>, Refusal> {
         named(&self.world().timeouts.timeouts, name)
     }

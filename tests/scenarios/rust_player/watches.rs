@@ -26,6 +26,16 @@ impl Player {
                 self.world().watches.insert(name, Arc::new(Mutex::new(watch)));
                 Ok(json!({}))
             }
+            "add" => {
+                let watch = named(&self.world().watches, &name)?;
+                watch.lock().await.add(step.text("thread_id"))?;
+                Ok(json!({}))
+            }
+            "remove" => {
+                let watch = named(&self.world().watches, &name)?;
+                watch.lock().await.remove(step.text("thread_id"));
+                Ok(json!({}))
+            }
             "unwatch" => {
                 self.world().watches.remove(&name);
                 Ok(json!({}))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,8 +24,10 @@ type step struct {
 	Address         string      `json:"address"`
 	Environment     environment `json:"environment"`
 	DeadlineMs      *float64    `json:"deadline_ms"`
+	Retries         *int        `json:"retries"`
 	TLSCA           string      `json:"tls_ca"`
 	Token           string      `json:"token"`
+	TokenFile       string      `json:"token_file"`
 	ThreadID        *string     `json:"thread_id"`
 	ThreadIDs       *[]string   `json:"thread_ids"`
 	RequestID       string      `json:"request_id"`
@@ -66,7 +69,9 @@ type player struct {
 
 type watch struct {
 	events <-chan pausewatch.Event
-	stop   context.CancelFunc
+	// nil: of all threads.
+	set  *pausewatch.Watch
+	stop context.CancelFunc
 }
 
 func newPlayer() *player {
@@ -74,6 +79,7 @@ func newPlayer() *player {
 	p.ops = map[string]func(step) (any, error){
 		"reset":           func(step) (any, error) { p.reset(); return fields{}, nil },
 		"client":          p.newClient,
+		"close":           p.closeClient,
 		"increment":       p.increment,
 		"decrement":       p.decrement,
 		"renew":           p.renew,
@@ -87,6 +93,8 @@ func newPlayer() *player {
 		"hold_block":      p.holdBlock,
 		"watch":           p.watch,
 		"next":            p.next,
+		"add":             p.addThread,
+		"remove":          p.removeThread,
 		"unwatch":         p.unwatch,
 		"timeout":         p.timeout,
 		"read":            p.read,
@@ -137,11 +145,20 @@ func (p *player) newClient(s step) (any, error) {
 	if s.DeadlineMs != nil {
 		options = append(options, pausewatch.WithCallTimeout(ms(*s.DeadlineMs)))
 	}
+	if s.Retries != nil {
+		options = append(options, pausewatch.WithRetries(*s.Retries))
+	}
 	if s.TLSCA != "" {
 		options = append(options, pausewatch.WithTLSCA(s.TLSCA))
 	}
 	if s.Token != "" {
 		options = append(options, pausewatch.WithToken(s.Token))
+	}
+	if s.TokenFile != "" {
+		options = append(options, pausewatch.WithTokenSource(func(context.Context) (string, error) {
+			text, err := os.ReadFile(s.TokenFile)
+			return strings.TrimSpace(string(text)), err
+		}))
 	}
 	client, err := s.Environment.newClient(options)
 	if err != nil {
@@ -160,6 +177,14 @@ func (p *player) client(s step) (*pausewatch.Client, error) {
 		client = client.WithDisconnectGrace(ms(*s.DisconnectGrace))
 	}
 	return client, nil
+}
+
+func (p *player) closeClient(s step) (any, error) {
+	client, err := p.client(s)
+	if err != nil {
+		return nil, err
+	}
+	return fields{}, client.Close()
 }
 
 func (p *player) increment(s step) (any, error) {
@@ -365,14 +390,33 @@ func (p *player) watch(s step) (any, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	options := pausewatch.WatchOptions{IncludeElicitations: s.IncludeElicits, Observer: s.Observer}
-	var events <-chan pausewatch.Event
 	if s.ThreadIDs == nil {
-		events = client.WatchAll(ctx, options)
-	} else if events, err = client.Watch(ctx, *s.ThreadIDs, options); err != nil {
+		p.watches.put(s.Watch, watch{client.WatchAll(ctx, options), nil, stop})
+		return fields{}, nil
+	}
+	set, err := client.StartWatch(ctx, *s.ThreadIDs, options)
+	if err != nil {
 		stop()
 		return nil, err
 	}
-	p.watches.put(s.Watch, watch{events, stop})
+	p.watches.put(s.Watch, watch{set.Events(), set, stop})
+	return fields{}, nil
+}
+
+func (p *player) addThread(s step) (any, error) {
+	watch, ok := p.watches.get(s.Watch)
+	if !ok || watch.set == nil {
+		return nil, missing("watch", s.Watch)
+	}
+	return fields{}, watch.set.Add(*s.ThreadID)
+}
+
+func (p *player) removeThread(s step) (any, error) {
+	watch, ok := p.watches.get(s.Watch)
+	if !ok || watch.set == nil {
+		return nil, missing("watch", s.Watch)
+	}
+	watch.set.Remove(*s.ThreadID)
 	return fields{}, nil
 }
 

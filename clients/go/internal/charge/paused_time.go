@@ -76,6 +76,8 @@ type PausedTimeTracker struct {
 	// When a stopwatch joined last, and the last join before the disconnect was noticed.
 	joinedAt, joinedBeforeDisconnect time.Time
 	place                            *Place
+	// When it was closed: no state will come. Zero: it was not.
+	closedAt time.Time
 }
 
 // The last state, when it came, and what was pausedTime then.
@@ -114,6 +116,9 @@ func (c *PausedTimeTracker) ValidUntil() (time.Time, bool) {
 	validUntil := c.disconnectedAt.Add(c.grace)
 	if validUntil.Before(c.joinedBeforeDisconnect) {
 		validUntil = c.joinedBeforeDisconnect
+	}
+	if !c.closedAt.IsZero() && c.closedAt.Before(validUntil) {
+		validUntil = c.closedAt
 	}
 	return validUntil, !c.disconnectedAt.IsZero()
 }
@@ -154,6 +159,15 @@ func (c *PausedTimeTracker) Disconnect(now, since time.Time) bool {
 	}
 	return wasPaused
 }
+
+// Close: nothing will be heard any more. From now on the thread counts as running.
+func (c *PausedTimeTracker) Close(now time.Time) {
+	c.Disconnect(now, now)
+	c.closedAt = now
+}
+
+// Closed says whether it was closed.
+func (c *PausedTimeTracker) Closed() bool { return !c.closedAt.IsZero() }
 
 // Take takes a state from the watch. It says whether those who wait for the thread must look again: after a resume, and
 // when what was assumed is corrected.

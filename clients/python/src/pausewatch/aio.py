@@ -16,7 +16,7 @@ from .watch import AsyncWatch
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from ._io.durations import Seconds
@@ -40,10 +40,12 @@ class AsyncClient:
         address: str | None = None,
         thread_id: str | None = None,
         token: str | None = None,
+        token_source: Callable[[], str] | None = None,
         tls_ca: str | os.PathLike[str] | None = None,
         tls_cert: str | os.PathLike[str] | None = None,
         tls_key: str | os.PathLike[str] | None = None,
         deadline: Seconds = DEADLINE,
+        retries: int | None = None,
         config_file: str | os.PathLike[str] | None = None,
     ) -> Self:
         """A client with the settings of the arguments, else of the environment, else of the config file; see `Config.load`.
@@ -55,10 +57,12 @@ class AsyncClient:
                 address=address,
                 thread_id=thread_id,
                 token=token,
+                token_source=token_source,
                 tls_ca=tls_ca,
                 tls_cert=tls_cert,
                 tls_key=tls_key,
                 deadline=deadline,
+                retries=retries,
                 config_file=config_file,
             )
         )
@@ -192,7 +196,10 @@ class AsyncClient:
         return PausableTimeout(self._connection, thread, limit, max_wall, disconnect_grace)
 
     async def close(self) -> None:
-        """Ends the connection, and with it every watch and stopwatch of this client; again is harmless.
+        """Ends the connection, and with it every watch of this client; again is harmless.
+
+        Stopwatches and timeouts run on, and from now on no thread pauses them: they expire at the end of their limits, and nobody
+        is asked before. A new one raises RuntimeError, as any call does.
 
         Holds that are left open end with their leases; those that are being closed in the background get one deadline.
         """

@@ -13,18 +13,18 @@
 from __future__ import annotations
 
 import os
-import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ._io.durations import Seconds, to_nanos
+from ._io.tokens import is_token
 from .address import DEFAULT, Address, Scheme
 from .errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 DEADLINE: Seconds = 5.0
 """How long a call may take, retries included by default."""
@@ -36,7 +36,6 @@ _KEYS = ("address", "thread_id", "token", "tls_ca", "tls_cert", "tls_key")
 # The server's part of the file, which is not ours to judge.
 _SERVER = "serve"
 _CONFIG_VARIABLE = "PAUSEWATCH_CONFIG"
-_TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +48,18 @@ class Tls:
     """PEM file of this client's certificate, for a server that asks for one."""
     key: Path | None = None
     """PEM file of the key of that certificate, not encrypted."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFile:
+    """A token source: the token in a file, which is read each time; white space around it does not count."""
+
+    path: Path
+    """The file."""
+
+    def __call__(self) -> str:
+        """The token as it is now. Raises OSError, or ValueError for what is no ASCII."""
+        return self.path.read_text("ascii").strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +79,22 @@ class Config:
     """Files for TLS; only with an https address."""
     deadline: Seconds = DEADLINE
     """How long a call may take, retries included: a number of seconds or a timedelta, above 0."""
+    retries: int | None = None
+    """How often a call is repeated at most, within its deadline; None: as often as fits. 0 reports at once that no coordinator
+    runs."""
+    token_source: Callable[[], str] | None = field(default=None, repr=False)
+    """Gives the token instead, for one that ends and is replaced before. It is asked for every call, and again while a watch is
+    open (at least once a minute), whose stream then goes on with the new token. It must answer at once; what it raises ends a
+    call as `Unauthenticated`. Any thread may call it."""
 
     def __post_init__(self) -> None:
         _check_deadline(self.deadline)
+        if self.retries is not None and self.retries < 0:
+            raise ConfigError(f"retries {self.retries}: must be 0 or more, or None")
         _check_tls(self.address, self.tls)
-        _check_token(self.address, self.token)
+        if self.token is not None and self.token_source is not None:
+            raise ConfigError("a token and a token source (or PAUSEWATCH_TOKEN_FILE) are set: set one of them")
+        _check_token(self.address, self.token, self.token_source)
 
     @classmethod
     def load(
@@ -81,10 +103,12 @@ class Config:
         address: str | None = None,
         thread_id: str | None = None,
         token: str | None = None,
+        token_source: Callable[[], str] | None = None,
         tls_ca: str | os.PathLike[str] | None = None,
         tls_cert: str | os.PathLike[str] | None = None,
         tls_key: str | os.PathLike[str] | None = None,
         deadline: Seconds = DEADLINE,
+        retries: int | None = None,
         config_file: str | os.PathLike[str] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> Config:
@@ -102,10 +126,15 @@ class Config:
         given = (address, thread_id, token, tls_ca, tls_cert, tls_key)
         arguments = {key: os.fspath(value) for key, value in zip(_KEYS, given, strict=True) if value is not None}
         variables = {key: value for key in _KEYS if (value := _variable(key, environ))}
-        chosen = _over(_over(arguments, variables), _file(config_file, environ))
+        if token_file := environ.get("PAUSEWATCH_TOKEN_FILE"):
+            variables["token_file"] = token_file
+        # An empty argument only hides what the environment has.
+        given_source = {} if token_source is None else {"token_file": ""}
+        chosen = _over(_over(arguments | given_source, variables), _file(config_file, environ))
+        source = token_source or (TokenFile(Path(chosen["token_file"])) if chosen.get("token_file") else None)
         tls = Tls(**{key: Path(chosen[f"tls_{key}"]) for key in ("ca", "cert", "key") if f"tls_{key}" in chosen})
         parsed = Address.parse(chosen.get("address", DEFAULT))
-        return cls(parsed, chosen.get("thread_id"), chosen.get("token"), tls, deadline)
+        return cls(parsed, chosen.get("thread_id"), chosen.get("token"), tls, deadline, retries, source)
 
 
 def _variable(key: str, environ: Mapping[str, str]) -> str | None:
@@ -119,6 +148,8 @@ def _over(upper: dict[str, str], lower: dict[str, str]) -> dict[str, str]:
     is_plain = "address" in upper and not _is_encrypted(upper)
     if is_plain and (_is_encrypted(lower) or any(f"tls_{file}" in lower for file in ("ca", "cert", "key"))):
         lower = {key: value for key, value in lower.items() if key == "thread_id"}
+    if "token" in upper or "token_file" in upper:
+        lower = {key: value for key, value in lower.items() if key not in ("token", "token_file")}
     return lower | upper
 
 
@@ -176,10 +207,10 @@ def _check_tls(address: Address, tls: Tls) -> None:
         raise ConfigError(f"{given} is set, and the address {address} is plain text: write https://host:port, or unset it")
 
 
-def _check_token(address: Address, token: str | None) -> None:
-    if token is None:
+def _check_token(address: Address, token: str | None, source: Callable[[], str] | None) -> None:
+    if token is None and source is None:
         return
-    if not _TOKEN.fullmatch(token):
+    if token is not None and not is_token(token):
         raise ConfigError("the token is empty or has other characters than visible ASCII")
     if address.scheme is not Scheme.TLS and not address.is_local():
         raise ConfigError(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from ._io.async_connection import AsyncConnection
     from ._io.connection import Connection
-    from ._io.runtime import Dependent, Runtime
+    from ._io.runtime import LastingRuntime
 
 __all__ = ["AsyncStopwatch", "EndedBy", "Stopwatch"]
 
@@ -36,11 +35,10 @@ class _Connection(Protocol):
     @property
     def deadline(self) -> Nanos: ...
     @property
-    def dependents(self) -> weakref.WeakSet[Dependent]: ...
-    @property
     def controllers(self) -> dict[Nanos, Controller]: ...
     @property
-    def runtime(self) -> Runtime: ...
+    def runtime(self) -> LastingRuntime: ...
+    def check(self) -> None: ...
 
 
 _ConnectionT = TypeVar("_ConnectionT", bound=_Connection)
@@ -49,7 +47,7 @@ _ConnectionT = TypeVar("_ConnectionT", bound=_Connection)
 class _Ending:
     """What happens when a stopwatch ends. It outlives the stopwatch, and has it only while somebody is to be called."""
 
-    def __init__(self, runtime: Runtime, wake: Callable[[], None]) -> None:
+    def __init__(self, runtime: LastingRuntime, wake: Callable[[], None]) -> None:
         self._runtime = runtime
         self._wake = wake
         self._callbacks: list[Callable[[], object]] = []
@@ -71,6 +69,7 @@ class _Ending:
         if self.ticking is not None and self.ticking.is_expired:
             for callback in callbacks:
                 self._runtime.defer(callback)
+        self._runtime.leave()
 
     def close_soon(self) -> None:
         self._runtime.submit(self.close)
@@ -105,13 +104,15 @@ class _Stopwatch(Generic[_ConnectionT]):
         self._lock = runtime.lock
         self._ending = _Ending(runtime, wake)
         with self._lock:
+            # Looked at under the lock: a close either finds it, or is seen here.
+            connection.check()
             controller = connection.controllers.get(patience)
             if controller is None:
                 controller = connection.controllers[patience] = Controller(runtime, connection.deadline, patience)
+            runtime.stay()
             self._ticking = Ticking(runtime, controller, thread_id, length, began, self._ending.ended, wall)
             self._ending.ticking = self._ticking
         self._can_expire = length is not None or wall is not None
-        connection.dependents.add(self._ending)
 
     def __del__(self) -> None:
         # Not a finalizer of weakref's: it would keep the callbacks for ever, also those of an event loop that is no more.
@@ -193,7 +194,7 @@ class _Stopwatch(Generic[_ConnectionT]):
     def call_when_expired(self, callback: Callable[[], object]) -> None:
         """Calls it once when the stopwatch expires, soon if it has; never if it is stopped before.
 
-        Until then the stopwatch lives, and its client with it, also if nobody keeps them; closing the client stops it.
+        Until then the stopwatch lives, and its client with it, also if nobody keeps them.
 
         The client has one thread for all such callbacks of a synchronous client, and the event loop runs those of an
         asynchronous one: keep them short. What they raise is logged.
@@ -201,6 +202,11 @@ class _Stopwatch(Generic[_ConnectionT]):
         with self._lock:
             # Without a limit there is nothing to live for.
             self._ending.call(callback, keep=self if self._can_expire else None)
+
+    def _set_left(self, left: Seconds | None) -> None:
+        nanos = None if left is None else max(0, to_nanos(left))
+        with self._lock:
+            self._ticking.set_left(nanos)
 
     def stop(self) -> None:
         """Ends it before its time: it will not expire. Again, or after its end, does nothing."""

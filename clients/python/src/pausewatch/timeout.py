@@ -51,6 +51,26 @@ class PausableTimeout:
             raise RuntimeError("this timeout has not been entered")
         return self._stopwatch
 
+    def when(self) -> float | None:
+        """When it expires if nothing pauses it from now on, by the clock of the event loop, as `asyncio.Timeout.when`. None: it
+        has no limit. `max_wall` does not count.
+
+        Raises RuntimeError before the block is entered.
+        """
+        remaining = self.stopwatch.remaining()
+        return None if remaining is None else asyncio.get_running_loop().time() + remaining
+
+    def reschedule(self, when: float | None) -> None:
+        """Changes the limit, so that it expires then if nothing pauses it from now on, as `asyncio.Timeout.reschedule`. A moment
+        that is over ends it soon; None: it has no limit any more. `max_wall` stays.
+
+        Raises RuntimeError before the block is entered, and after it has ended or expired.
+        """
+        if self._left or self.stopwatch.is_expired:
+            raise RuntimeError("this timeout has ended")
+        left = None if when is None else when - asyncio.get_running_loop().time()
+        self.stopwatch._set_left(left)  # noqa: SLF001 # Stopwatches have no such method: they begin anew.
+
     def expired(self) -> bool:
         """Whether the block was ended by it."""
         return self._timeout.expired()

@@ -66,6 +66,18 @@ class _Reading:
             self._watching.close()
             self.wake()
 
+    def add(self, thread_id: str) -> None:
+        check_thread_id(thread_id)
+        with self._runtime.lock:
+            if self._is_bounded_by_threads:
+                self._watching.add(thread_id)
+                self._watching.start()
+
+    def remove(self, thread_id: str) -> None:
+        with self._runtime.lock:
+            if self._is_bounded_by_threads:
+                self._watching.remove(thread_id)
+
     @property
     def has_news(self) -> bool:
         return len(self._pending) > 0
@@ -108,6 +120,18 @@ class Watch:
             self._changed.wait_for(lambda: reading.has_news or reading.closed, to_wait(timeout))
             return reading.take() if reading.has_news and not reading.closed else None
 
+    def add(self, thread_id: str) -> None:
+        """Watches one thread more: its state comes, then `SnapshotComplete` again. Nothing happens if it is watched already, or
+        all are.
+
+        Raises InvalidField: no thread can have this id.
+        """
+        self._reading.add(thread_id)
+
+    def remove(self, thread_id: str) -> None:
+        """Watches one thread less; states of it that wait to be read may still come. Nothing happens if all are watched."""
+        self._reading.remove(thread_id)
+
     def close(self) -> None:
         """Ends the watch; again is harmless."""
         self._reading.close()
@@ -142,6 +166,18 @@ class AsyncWatch:
         self._reading.wake = self._changed.fire
         connection.dependents.add(self._reading)
         weakref.finalize(self, runtime.submit, self._reading.close).atexit = False
+
+    def add(self, thread_id: str) -> None:
+        """Watches one thread more: its state comes, then `SnapshotComplete` again. Nothing happens if it is watched already, or
+        all are.
+
+        Raises InvalidField: no thread can have this id.
+        """
+        self._reading.add(thread_id)
+
+    def remove(self, thread_id: str) -> None:
+        """Watches one thread less; states of it that wait to be read may still come. Nothing happens if all are watched."""
+        self._reading.remove(thread_id)
 
     def close(self) -> None:
         """Ends the watch; again is harmless."""

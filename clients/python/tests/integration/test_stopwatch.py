@@ -98,11 +98,38 @@ def test_stopped_it_does_not_expire_and_wakes_who_waits(client: pw.Client) -> No
     assert stopwatch.elapsed() < 5
 
 
-def test_closing_the_client_wakes_who_waits(server: Server, thread_id: str) -> None:
+def test_a_closed_client_lets_its_stopwatches_run_out_and_then_leaves_no_thread(server: Server, thread_id: str) -> None:
+    before = set(threading.enumerate())
     client = pw.Client.from_env(address=server.address)
-    stopwatch = client.stopwatch(60, thread_id=thread_id)
-    threading.Timer(0.05, client.close).start()
-    assert not stopwatch.wait_expired(timeout=5)
+    called = threading.Event()
+    client.increment_elicitation(thread_id)
+    stopwatch, paused = client.stopwatch(0.5, thread_id=thread_id), client.stopwatch(0.5, thread_id=thread_id)
+    stopwatch.call_when_expired(called.set)
+    while not stopwatch.is_paused:
+        time.sleep(0.001)
+    with paused.pause():
+        client.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            client.stopwatch(1, thread_id=thread_id)
+        assert not stopwatch.is_paused
+        assert stopwatch.wait_expired(timeout=30)
+        assert (stopwatch.ended_by, stopwatch.elapsed() >= 0.5) == (pw.EndedBy.LIMIT, True)
+        assert called.wait(30)
+        assert not paused.is_expired, "its own pause goes on"
+        with paused.await_thread("another"):
+            pass
+    assert paused.wait_expired(timeout=30)
+    late = threading.Event()
+    paused.call_when_expired(late.set)
+    assert late.wait(30)
+    gone(before)
+
+
+def gone(before: set[threading.Thread]) -> None:
+    deadline = time.monotonic() + 30
+    while left := {thread.name for thread in threading.enumerate() if thread not in before}:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.01)
 
 
 def test_a_stopwatch_that_nobody_has_any_more_is_stopped(client: pw.Client, thread_id: str) -> None:

@@ -87,6 +87,47 @@ async def test_a_closed_client_keeps_no_connection(server: Server, thread_id: st
     assert channel() is None, "a channel of grpc.aio ends its connection when nobody has it any more"
 
 
+async def test_a_closed_client_lets_its_timeouts_run_out(server: Server, thread_id: str) -> None:
+    client = pw.AsyncClient.from_env(address=server.address, thread_id=thread_id)
+    with pytest.raises(TimeoutError):
+        async with client.pausable_timeout(0.5) as timeout:
+            await client.close()
+            await asyncio.sleep(60)
+    assert timeout.stopwatch.elapsed() >= 0.5
+    with pytest.raises(RuntimeError, match="closed"):
+        async with client.pausable_timeout(1):
+            pass
+
+
+async def test_it_is_rescheduled_as_asyncios_timeout_is(async_client: pw.AsyncClient) -> None:
+    loop = asyncio.get_running_loop()
+    timeout = async_client.pausable_timeout(60)
+    for early in (timeout.when, lambda: timeout.reschedule(None)):
+        with pytest.raises(RuntimeError, match="not been entered"):
+            early()
+    with pytest.raises(TimeoutError):
+        async with timeout:
+            when = timeout.when()
+            assert when is not None
+            assert 55 < when - loop.time() <= 60
+            timeout.reschedule(None)
+            assert timeout.when() is None
+            async with async_client.hold():
+                timeout.reschedule(loop.time() + 0.5)
+                while not timeout.stopwatch.is_paused:  # noqa: ASYNC110 # The timeout has no such event.
+                    await asyncio.sleep(0.001)
+                charged = timeout.stopwatch.elapsed()
+                await asyncio.sleep(1)
+                assert timeout.stopwatch.elapsed() == charged, "what was rescheduled is paused too"
+            await asyncio.sleep(60)
+    with pytest.raises(RuntimeError, match="has ended"):
+        timeout.reschedule(loop.time() + 1)
+    with pytest.raises(TimeoutError):
+        async with async_client.pausable_timeout(None) as endless:
+            endless.reschedule(loop.time() - 1)
+            await asyncio.sleep(60)
+
+
 async def test_g3_the_time_of_a_question_is_not_charged(async_client: pw.AsyncClient) -> None:
     started = time.monotonic()
     async with async_client.pausable_timeout(1) as timeout:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pausewatch as pw
-from pausewatch.config import DEADLINE, Config
+from pausewatch.config import DEADLINE, Config, TokenFile
 
 from . import wire
 
@@ -57,9 +58,14 @@ class Ops:
 
     async def client(self, step: Json) -> None:
         deadline = wire.seconds(step, "deadline_ms") or DEADLINE
-        named = wire.some(step, "address", "tls_ca", "token")
+        named = wire.some(step, "address", "retries", "tls_ca", "token")
+        if (path := step.get("token_file")) is not None:
+            named["token_source"] = TokenFile(Path(path))
         config = Config.load(deadline=deadline, environ=step.get("environment", {}), **named)
         self._clients[step["client"]] = self._style.client(config)
+
+    async def close(self, step: Json) -> None:
+        await self._do(self._clients[step["client"]].close)
 
     async def increment(self, step: Json) -> Json:
         named = wire.some(step, "request_id", "reason", "holder")
@@ -130,6 +136,12 @@ class Ops:
 
     async def next(self, step: Json) -> Json:
         return wire.event(await self._style.next(self._watches[step["watch"]], step["within_ms"] / 1_000))
+
+    async def add(self, step: Json) -> None:
+        await self._do(self._watches[step["watch"]].add, step["thread_id"])
+
+    async def remove(self, step: Json) -> None:
+        await self._do(self._watches[step["watch"]].remove, step["thread_id"])
 
     async def unwatch(self, step: Json) -> None:
         await self._do(self._watches.pop(step["watch"]).close)

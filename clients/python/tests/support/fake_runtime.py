@@ -54,6 +54,7 @@ class Stream:
     heard: Callable[[pb.WatchResponse], None]
     ended: Callable[[CallError], None]
     own_connection: bool
+    token: str | None = None
     held: bool = False
     sent: list[pb.WatchRequest] = field(default_factory=list)
     answers: int = 0
@@ -66,7 +67,9 @@ class Stream:
 
     def send(self, request: pb.WatchRequest) -> None:
         assert self.request is None, "one after the other"
-        assert 0 < len(request.add) + len(request.remove) + len(request.confirm) + request.all_threads <= 501
+        assert (
+            0 < len(request.add) + len(request.remove) + len(request.confirm) + request.all_threads + bool(request.token) <= 501
+        )
         assert not (self.sent and (request.all_threads or request.include_elicitations)), "only the first one may"
         assert not (request.confirm and (request.add or request.remove or request.all_threads))
         self.sent.append(request)
@@ -123,6 +126,8 @@ class FakeRuntime:
     def __init__(self) -> None:
         self.lock = nullcontext()
         self.is_foreign = False
+        # That of a source; None: there is no source.
+        self.token: str | None = None
         self.calls: list[Asked] = []
         # How many calls there were.
         self.sent = 0
@@ -147,6 +152,9 @@ class FakeRuntime:
     def defer(self, callback: Callable[[], object]) -> None:
         self.deferred.append(callback)
 
+    def next_token(self) -> str | None:
+        return self.token
+
     def unary(self, call: Call[Any], timeout: Nanos, done: Callable[[Any], None]) -> Asked:
         asked = Asked(self, call, timeout, done)
         self.calls.append(asked)
@@ -160,7 +168,7 @@ class FakeRuntime:
         *,
         own_connection: bool,
     ) -> Stream:
-        stream = Stream(self, heard, ended, own_connection)
+        stream = Stream(self, heard, ended, own_connection, self.token)
         self.streams.append(stream)
         return stream
 

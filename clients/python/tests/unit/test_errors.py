@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from datetime import timedelta
 
 import pytest
@@ -55,7 +56,7 @@ def refused(code: StatusCode, reason: str, domain: str = "pausewatch") -> Raised
     ],
 )
 def test_the_type_follows_the_reason(reason: str, kind: type[pw.CallError]) -> None:
-    error = status.read(refused(StatusCode.NOT_FOUND, reason))
+    error = status.read(refused(StatusCode.NOT_FOUND, reason), "localhost:7420")
     assert type(error) is kind
     assert (error.code, error.reason, error.metadata) == (StatusCode.NOT_FOUND, reason, {"thread_id": "t"})
 
@@ -68,7 +69,7 @@ def test_the_type_follows_the_reason(reason: str, kind: type[pw.CallError]) -> N
     ],
 )
 def test_who_needs_another_token_is_told_so(code: StatusCode, reason: str, kind: type[pw.CallError]) -> None:
-    error = status.read(refused(code, reason))
+    error = status.read(refused(code, reason), "localhost:7420")
     assert (type(error), error.reason, isinstance(error, pw.TransientError)) == (kind, reason, False)
 
 
@@ -86,7 +87,9 @@ def test_who_needs_another_token_is_told_so(code: StatusCode, reason: str, kind:
 def test_a_limit_is_told_with_its_name_and_when_another_try_may_help(
     retry: error_details_pb2.RetryInfo | None, retry_after: timedelta | None
 ) -> None:
-    error = status.read(Raised(StatusCode.RESOURCE_EXHAUSTED, "in words", limit_trailers("streams-per-caller", retry)))
+    error = status.read(
+        Raised(StatusCode.RESOURCE_EXHAUSTED, "in words", limit_trailers("streams-per-caller", retry)), "localhost:7420"
+    )
     assert isinstance(error, pw.LimitExceeded)
     assert (error.limit, error.retry_after, str(error)) == ("streams-per-caller", retry_after, "in words")
     again = pickle.loads(pickle.dumps(error))
@@ -98,42 +101,43 @@ def test_a_limit_is_told_with_its_name_and_when_another_try_may_help(
     [("calls-per-second", True), ("calls-per-second-per-caller", True), ("open-elicitations-per-caller", False), ("", False)],
 )
 def test_only_a_limit_of_calls_a_second_is_transient(limit: str, transient: bool) -> None:
-    error = status.read(Raised(StatusCode.RESOURCE_EXHAUSTED, "", limit_trailers(limit)))
+    error = status.read(Raised(StatusCode.RESOURCE_EXHAUSTED, "", limit_trailers(limit)), "localhost:7420")
     assert (type(error), error.is_transient) == (pw.LimitExceeded, transient)
     assert not isinstance(error, pw.TransientError)
 
 
 def test_every_transient_error_says_so() -> None:
-    store = status.read(refused(StatusCode.UNAVAILABLE, "STORE_UNAVAILABLE"))
+    store = status.read(refused(StatusCode.UNAVAILABLE, "STORE_UNAVAILABLE"), "localhost:7420")
     assert (store.is_transient, pw.Unavailable.of("gone").is_transient) == (True, True)
-    assert not status.read(refused(StatusCode.NOT_FOUND, "SOMETHING_NEW")).is_transient
+    assert not status.read(refused(StatusCode.NOT_FOUND, "SOMETHING_NEW"), "localhost:7420").is_transient
 
 
 def test_a_reason_of_another_domain_is_none_of_ours() -> None:
-    error = status.read(refused(StatusCode.NOT_FOUND, "ELICITATION_EXPIRED", "example.com"))
+    error = status.read(refused(StatusCode.NOT_FOUND, "ELICITATION_EXPIRED", "example.com"), "localhost:7420")
     assert (type(error), error.reason, str(error)) == (pw.CallError, None, "in words")
 
 
 def test_a_field_is_told_with_what_is_allowed() -> None:
-    error = status.read(refused(StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"))
+    error = status.read(refused(StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"), "localhost:7420")
     assert isinstance(error, pw.InvalidField)
     assert (error.field, error.description, str(error)) == ("ttl", "ttl is 1 ms; allowed: 1 s", "ttl is 1 ms; allowed: 1 s")
 
 
 @pytest.mark.parametrize("code", [StatusCode.UNKNOWN, StatusCode.INTERNAL, StatusCode.CANCELLED, StatusCode.UNAVAILABLE])
 def test_a_connection_that_breaks_is_unavailable_whatever_its_code(code: StatusCode) -> None:
-    error = status.read(Raised(code, "Stream removed", []))
+    error = status.read(Raised(code, "Stream removed", []), "localhost:7420")
     assert type(error) is pw.Unavailable
     assert error.code is StatusCode.UNAVAILABLE
+    assert re.fullmatch("localhost:7420: (connection lost: )?Stream removed", str(error))
 
 
 def test_what_a_server_answered_is_no_broken_connection() -> None:
-    error = status.read(Raised(StatusCode.INTERNAL, "its own words", [("date", "now")]))
+    error = status.read(Raised(StatusCode.INTERNAL, "its own words", [("date", "now")]), "localhost:7420")
     assert (type(error), str(error)) == (pw.CallError, "its own words")
 
 
 def test_details_that_cannot_be_read_are_none() -> None:
-    error = status.read(Raised(StatusCode.NOT_FOUND, "", [("grpc-status-details-bin", b"\xff\xff")]))
+    error = status.read(Raised(StatusCode.NOT_FOUND, "", [("grpc-status-details-bin", b"\xff\xff")]), "localhost:7420")
     assert (type(error), error.reason, str(error)) == (pw.CallError, None, "NOT_FOUND")
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 UNAVAILABLE = pw.Unavailable.of("nobody listens")
+STORE_UNAVAILABLE = pw.StoreUnavailable(pw.Status(StatusCode.UNAVAILABLE, "the disk is full"))
 
 
 class Raised:
@@ -52,7 +53,7 @@ class Raised:
 @pytest.mark.parametrize("case", cases("retries.json"))
 def test_vectors(case: Json) -> None:
     only(case, "name", "code", "reason", "limit", "retry_after_ms", "repeated", "pauses_ms")
-    error = status.read(Raised(case))
+    error = status.read(Raised(case), "localhost:7420")
     if not case["repeated"]:
         with pytest.raises(pw.CallError):
             Attempts(3_600 * SECOND, 0).pause(error, 0)
@@ -93,10 +94,26 @@ def test_a_deadline_that_passed_says_how_long_it_was_and_what_came_before() -> N
     attempts = Attempts(2 * SECOND, 0)
     with pytest.raises(pw.DeadlineExceeded, match="^no answer within 2 s$"):
         attempts.pause(exceeded, 2 * SECOND)
+    attempts.pause(STORE_UNAVAILABLE, 0)
+    with pytest.raises(pw.DeadlineExceeded, match="no answer within 2 s; before: the disk is full") as error:
+        attempts.pause(exceeded, 2 * SECOND)
+    assert error.value.__cause__ is STORE_UNAVAILABLE
+
+
+def test_a_deadline_without_a_connection_says_that_nobody_listens() -> None:
+    exceeded = pw.DeadlineExceeded(pw.Status(StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded"))
+    attempts = Attempts(2 * SECOND, 0)
     attempts.pause(UNAVAILABLE, 0)
-    with pytest.raises(pw.DeadlineExceeded, match="no answer within 2 s; before: nobody listens") as error:
+    with pytest.raises(pw.Unavailable, match="nobody listens; no answer within 2 s") as error:
         attempts.pause(exceeded, 2 * SECOND)
     assert error.value.__cause__ is UNAVAILABLE
+
+
+def test_it_is_repeated_at_most_as_often_as_the_setting_says() -> None:
+    attempts = Attempts(5 * SECOND, 0, retries=1)
+    attempts.pause(UNAVAILABLE, 0)
+    with pytest.raises(pw.Unavailable):
+        attempts.pause(UNAVAILABLE, 0)
 
 
 def test_the_first_attempt_fails_at_once_and_later_ones_wait_for_a_connection() -> None:

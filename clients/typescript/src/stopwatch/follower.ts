@@ -4,7 +4,8 @@
  * 1. One stream follows all threads of a follower.
  * 2. A thread is followed for `LINGER_MS` after its last stopwatch left: the next command of the thread starts with exact knowledge and costs
  *    the coordinator nothing.
- * 3. A follower that has no thread any more says so, and is not used again: its stream is closed.
+ * 3. Its stopwatches outlive its client: closed, it stops none of them, and their threads count as running.
+ * 4. A follower that has no thread any more says so, and is not used again: its stream is closed.
  */
 import { checkThreadId } from "../fields.js";
 import type { PauseState } from "../messages.js";
@@ -31,6 +32,7 @@ export class Follower {
   readonly #clock: Clock;
   readonly #onIdle: () => void;
   readonly #threads = new Map<string, Followed>();
+  #closed = false;
 
   /** `open`: makes the stream; `onIdle`: called when the last thread is not followed any more. */
   constructor(open: (listener: Listener) => Stream, graceMs: number, clock: Clock, onIdle: () => void) {
@@ -65,12 +67,27 @@ export class Follower {
     return { thread: followed.thread, leave: () => this.#leave(followed) };
   }
 
+  /** Asks and follows no more. Calling it again does nothing. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#stream.close();
+    for (const [threadId, { thread, stayOn }] of [...this.#threads]) {
+      if (stayOn !== undefined) {
+        stayOn();
+        this.#threads.delete(threadId);
+      }
+      thread.close();
+    }
+  }
+
   #add(threadId: string): Followed {
     checkThreadId(threadId);
     const thread = new ThreadClock(threadId, this.#stream, this.#graceMs, this.#clock);
     const followed = { thread, stopwatches: 0, stayOn: undefined };
     this.#threads.set(threadId, followed);
-    this.#stream.add(threadId);
+    if (this.#closed) thread.close();
+    else this.#stream.add(threadId);
     return followed;
   }
 
@@ -78,6 +95,10 @@ export class Follower {
     followed.stopwatches--;
     if (followed.stopwatches > 0) return;
     const { threadId } = followed.thread;
+    if (this.#closed) {
+      this.#threads.delete(threadId);
+      return;
+    }
     followed.stayOn = this.#clock.timer(LINGER_MS, () => {
       this.#threads.delete(threadId);
       this.#stream.remove(threadId);

@@ -54,6 +54,8 @@ export class PausedTimeTracker {
   #last: Last | undefined;
   /** Since when the thread is not heard. */
   #disconnectedAt: number | undefined;
+  /** When it was closed. Infinity: it was not. */
+  #closedAt = Number.POSITIVE_INFINITY;
 
   constructor(now: number, grace: number) {
     this.#began = now;
@@ -76,7 +78,9 @@ export class PausedTimeTracker {
 
   /** When a pause that cannot be confirmed stops counting; `undefined`: the link is up. */
   get validUntil(): number | undefined {
-    return this.#disconnectedAt === undefined ? undefined : this.#disconnectedAt + this.#grace;
+    return this.#disconnectedAt === undefined
+      ? undefined
+      : Math.min(this.#disconnectedAt + this.#grace, this.#closedAt);
   }
 
   /** How much of the grace the open pause has used, for a stopwatch that joined then: what cannot be confirmed. */
@@ -91,6 +95,16 @@ export class PausedTimeTracker {
     const wasPaused = this.isPaused(now);
     this.#disconnectedAt ??= Math.max(since, this.#last?.now.at ?? since);
     return wasPaused;
+  }
+
+  /** Nothing will be heard any more: from now on the thread counts as running. */
+  close(now: number): void {
+    this.disconnect(now, now);
+    this.#closedAt = now;
+  }
+
+  get closed(): boolean {
+    return this.#closedAt < Number.POSITIVE_INFINITY;
   }
 
   /** Takes a state. Says whether waiters must look again: after a resume, and when what was assumed is corrected. */

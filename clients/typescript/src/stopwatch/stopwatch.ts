@@ -9,16 +9,15 @@
  *    answered for the whole grace. Only its limit on wall time ends it without: no pause and no question extends that.
  * 3. Expired is for ever; stopped is for ever too, and is never followed by expired.
  */
+
 import type { Clock } from "./clock.js";
+import type { EndedBy } from "./ended-by.js";
 import { Follows } from "./follows.js";
 import { Meter } from "./meter.js";
 import type { ThreadClock, Waiter } from "./thread.js";
 
 /** However short the grace is, a confirmation that can be requested gets this much time. */
 const SHORTEST_ASK_MS = 250;
-
-/** Which limit ended a timeout: that on unpaused time, or that on wall time. */
-export type EndedBy = "limit" | "maxWall";
 
 export class Stopwatch implements Waiter {
   readonly #clock: Clock;

@@ -109,6 +109,16 @@ export class ThreadClock {
     else this.disconnect();
   }
 
+  /** The client is closed: from now on the thread counts as running, and that needs no confirmation. */
+  close(): void {
+    const now = this.#clock.now();
+    for (const observer of this.#observers) observer.settle(now);
+    this.#tracker.close(now);
+    for (const observer of this.#observers) observer.correct(now);
+    wake(this.#waiting);
+    wake(this.#asking);
+  }
+
   /** `observer` is told of every change from now on. */
   observe(observer: Observer): void {
     this.#observers.add(observer);
@@ -123,9 +133,9 @@ export class ThreadClock {
     this.#waiting.add(waiter);
   }
 
-  /** Whether a confirmation has come that was requested at `since` or later. */
+  /** Whether a confirmation has come that was requested at `since` or later, or nobody can be asked any more. */
   isConfirmed(since: number): boolean {
-    return this.#confirmedSince >= since;
+    return this.#tracker.closed || this.#confirmedSince >= since;
   }
 
   /** Asks for a confirmation of `since` or later; `waiter` looks once, when one has come or is lost. */

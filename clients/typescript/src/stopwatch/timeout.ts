@@ -4,8 +4,9 @@
 import { invalidField } from "../errors.js";
 import { checkThreadId } from "../fields.js";
 import type { Clock } from "./clock.js";
+import type { EndedBy } from "./ended-by.js";
 import type { Follower } from "./follower.js";
-import { type EndedBy, Stopwatch } from "./stopwatch.js";
+import { Stopwatch } from "./stopwatch.js";
 
 /** What a timeout follows, and how patiently. */
 export interface TimeoutOptions {

@@ -13,6 +13,8 @@ export interface Changes {
   readonly add: string[];
   readonly remove: string[];
   readonly confirm: string[];
+  /** The next token of the stream, alone. */
+  readonly token?: string;
 }
 
 interface Unanswered extends Changes {
@@ -28,6 +30,7 @@ export class Requests {
   readonly #remove = new Set<string>();
   readonly #confirm = new Set<string>();
   #unanswered: Unanswered | undefined;
+  #token: string | undefined;
   /** A limit allows no sooner request. */
   #addFrom = 0;
   #confirmFrom = 0;
@@ -43,6 +46,7 @@ export class Requests {
 
   /** The stream is over. Confirmations that were under way are asked for by those who need them; `answered`: the stream had worked. */
   disconnected(answered: boolean): void {
+    this.#token = undefined;
     this.#unanswered = undefined;
     this.#known.clear();
     this.#addFrom = 0;
@@ -98,6 +102,13 @@ export class Requests {
   /** The next request, which counts as sent; `undefined`: nothing is to be sent now. */
   next(now: number): Changes | undefined {
     if (this.#unanswered !== undefined) return undefined;
+    if (this.#token !== undefined) {
+      // Alone: refused, it has nothing that must be sent again.
+      const request = { add: [], remove: [], confirm: [], token: this.#token };
+      this.#unanswered = { ...request, sentAt: now, confirms: new Set() };
+      this.#token = undefined;
+      return request;
+    }
     const confirm = now < this.#confirmFrom ? [] : take(this.#confirm, MOST_IDS);
     const remove = confirm.length > 0 ? [] : take(this.#remove, MOST_IDS);
     const add = confirm.length > 0 || now < this.#addFrom ? [] : take(this.#add, MOST_IDS - remove.length);
@@ -107,6 +118,11 @@ export class Requests {
     if (confirm.length > 0) this.#confirmingSince = now;
     this.#unanswered = { add, remove, confirm, sentAt: now, confirms: new Set(confirm) };
     return { add, remove, confirm };
+  }
+
+  /** Renews the token of a stream that has answered a request. */
+  renew(token: string): void {
+    this.#token = token;
   }
 
   /** How long a limit holds back what is to be sent; `undefined`: it holds nothing back. */
@@ -125,8 +141,9 @@ export class Requests {
 
   /** It was refused, because of `forbidden` or else until `again`. Gives the threads that are not watched because of that. */
   refused(forbidden: readonly string[], again: number): string[] {
-    const { add = [], remove = [], confirm = [] } = this.#unanswered ?? {};
+    const { add = [], remove = [], confirm = [], token } = this.#unanswered ?? {};
     this.#unanswered = undefined;
+    if (token !== undefined) return [];
     const isForbidden = new Set(forbidden);
     const wanted = add.filter((threadId) => !this.#remove.delete(threadId));
     for (const threadId of add) this.#known.delete(threadId);

@@ -14,6 +14,7 @@ import { CallError, fromStatus, LimitExceededError, refusalError, unavailable } 
 import type { Refusal, WatchResponse } from "../gen/pausewatch/v1/elicitation_service_pb.js";
 import { type PauseState, pauseStateOf } from "../messages.js";
 import { Backoff, pauseFor } from "../retry.js";
+import { askAgainAfterMs } from "../token.js";
 import { Requests } from "./requests.js";
 
 /**
@@ -72,6 +73,7 @@ class Open {
   silent: CallError | undefined;
   watchdog: NodeJS.Timeout | undefined;
   sendAgain: NodeJS.Timeout | undefined;
+  renewal: NodeJS.Timeout | undefined;
 }
 
 export class WatchStream {
@@ -210,7 +212,9 @@ export class WatchStream {
     this.#send();
     let error: CallError;
     try {
-      for await (const message of this.#calls.watch(open.outbox, signal)) {
+      const token = await this.#calls.nextToken();
+      if (token !== undefined) this.#renewLater(open, token);
+      for await (const message of this.#calls.watch(open.outbox, signal, token)) {
         if (signal.aborted) break;
         open.hasMessage = true;
         open.heardAt = performance.now();
@@ -224,13 +228,14 @@ export class WatchStream {
       }
       error = unavailable("the watch ended");
     } catch (reason) {
-      error = reason instanceof CallError ? reason : fromStatus(ConnectError.from(reason));
+      error = reason instanceof CallError ? reason : fromStatus(ConnectError.from(reason), this.#calls.address);
     }
     this.#open = undefined;
     end();
     open.outbox.end();
     clearTimeout(open.watchdog);
     clearTimeout(open.sendAgain);
+    clearTimeout(open.renewal);
     this.#stop.signal.removeEventListener("abort", end);
     const silence = open.hasMessage ? performance.now() - open.heardAt : 0;
     return {
@@ -238,6 +243,30 @@ export class WatchStream {
       error: open.silent ?? error,
       silentForMs: silence >= HEARTBEAT_MS ? silence : 0,
     };
+  }
+
+  #renewLater(open: Open, token: string, afterMs = askAgainAfterMs(token, Date.now())): void {
+    open.renewal = setTimeout(() => this.#renew(open, token), afterMs).unref();
+  }
+
+  /** Sends the token as it is now, if it is another one than the stream has. */
+  async #renew(open: Open, token: string): Promise<void> {
+    let next: string | undefined;
+    try {
+      next = await this.#calls.nextToken();
+    } catch (error) {
+      process.emitWarning(ConnectError.from(error).rawMessage, { code: "PAUSEWATCH_TOKEN" });
+    }
+    if (open !== this.#open) return;
+    if (next === undefined || !open.answered) {
+      this.#renewLater(open, token, TRY_AGAIN_MS);
+      return;
+    }
+    if (next !== token) {
+      this.#requests.renew(next);
+      this.#send();
+    }
+    this.#renewLater(open, next);
   }
 
   #receive(open: Open, { event }: WatchResponse): void {

@@ -1,4 +1,5 @@
 /** What the stage may ask for, op by op; see clients/scenarios/README.md. */
+import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   Client,
@@ -33,8 +34,10 @@ export interface Step {
   readonly holder?: string;
   readonly ttl_ms?: number;
   readonly deadline_ms?: number;
+  readonly retries?: number;
   readonly tls_ca?: string;
   readonly token?: string;
+  readonly token_file?: string;
   readonly page_size?: number;
   readonly page_token?: string;
   readonly include_running?: boolean;
@@ -71,9 +74,15 @@ export class Player {
   readonly #timeouts = new Map<string, Running>();
 
   readonly #ops: Readonly<Record<string, (step: Step) => Promise<Json> | Json>> = {
-    client: ({ client, address, environment = {}, deadline_ms, tls_ca, token }) => {
-      const options = { address, environment, deadlineMs: deadline_ms, tlsCa: tls_ca, token };
+    client: ({ client, address, environment = {}, deadline_ms, retries, tls_ca, ...step }) => {
+      const token =
+        step.token_file === undefined ? step.token : () => readFileSync(step.token_file ?? "", "utf8").trim();
+      const options = { address, environment, deadlineMs: deadline_ms, retries, tlsCa: tls_ca, token };
       this.#clients.set(client, Client.fromEnv(options));
+      return {};
+    },
+    close: (step) => {
+      this.#client(step).close();
       return {};
     },
     increment: async (step) => {
@@ -154,6 +163,14 @@ export class Player {
       watching.pending = undefined;
       if (result.done) throw new Error("the watch is closed");
       return eventToWire(result.value);
+    },
+    add: ({ watch, thread_id }) => {
+      get(this.#watches, watch).watch.add(thread_id);
+      return {};
+    },
+    remove: ({ watch, thread_id }) => {
+      get(this.#watches, watch).watch.remove(thread_id);
+      return {};
     },
     unwatch: ({ watch }) => {
       get(this.#watches, watch).watch.close();

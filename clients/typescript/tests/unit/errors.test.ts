@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { inspect } from "node:util";
 import { Code, ConnectError } from "@connectrpc/connect";
 import * as errors from "../../src/errors.js";
 import { checkThreadId } from "../../src/fields.js";
@@ -103,9 +104,18 @@ test("only a limit of calls a second is transient, and waited for", () => {
   assert.equal(errors.callLessOftenMs(errors.unavailable("nobody")), undefined);
 });
 
+test("an error prints its message and fields, and no descriptor of the proto", () => {
+  const printed = inspect(errors.invalidField("thread_id", "thread_id is empty"));
+  assert.match(printed, /InvalidFieldError: thread_id is empty/);
+  assert.doesNotMatch(printed, /\bdesc\b|typeName|ConnectError/);
+  const reset = new Error("read ECONNRESET");
+  const lost = errors.fromStatus(new ConnectError("aborted", Code.Aborted, undefined, undefined, reset));
+  assert.equal(lost.cause, reset, "what the system said");
+});
+
 test("a refusal made here reads as the server's does", () => {
   const made = errors.invalidField("thread_id", "thread_id is empty");
-  const read = errors.fromStatus(made.cause);
+  const read = errors.fromStatus(errors.CallError.statusOf(made));
   assert.ok(read instanceof errors.InvalidFieldError);
   assert.deepEqual([read.field, read.description, read.reason], ["thread_id", "thread_id is empty", "INVALID_FIELD"]);
 });

@@ -140,3 +140,19 @@ test("a thread that cannot be is not kept", () => {
   for (let i = 0; i < 2; i++) assert.throws(() => scene.begin(""), { name: "InvalidFieldError" });
   assert.deepEqual(scene.calls, []);
 });
+
+test("closed, it lets its stopwatches run out: nothing pauses them, and nobody is asked", async () => {
+  const scene = new Scene();
+  const { stopwatch } = scene.begin("a", 10_000);
+  scene.tell(state("a", true, 1n));
+  await scene.clock.advance(5_000);
+  scene.follower.close();
+  scene.follower.close();
+  assert.deepEqual([stopwatch.paused, stopwatch.linked, stopwatch.elapsedMs], [false, false, 0]);
+  const late = scene.begin("b", 10_000).stopwatch;
+  await scene.clock.advance(9_999);
+  assert.deepEqual([stopwatch.expired, late.expired], [false, false]);
+  await scene.clock.advance(1);
+  assert.deepEqual([stopwatch.endedBy, late.endedBy], ["limit", "limit"]);
+  assert.deepEqual(scene.calls, ["add a", "close"]);
+});

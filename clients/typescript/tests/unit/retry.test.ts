@@ -9,7 +9,7 @@ import { codeOf } from "../support/codes.js";
 import { limited, retryInfo } from "../support/limited.js";
 import { known, testEach } from "../support/vectors.js";
 
-const LINE = { closing: new AbortController().signal, keepsAlive: true };
+const LINE = { closing: new AbortController().signal, keepsAlive: true, address: "localhost:7420" };
 
 /** Something that is called: it is refused with each of these, then answers how often it was called. */
 function refusing(...refusals: Error[]) {
@@ -85,7 +85,7 @@ test("a wait longer than any timer is no short one", async () => {
   const closing = new AbortController();
   const asked = refusing(limited("calls-per-second", retryInfo({ seconds: 10_000_000_000n })));
   const patience = { deadlineMs: Number.POSITIVE_INFINITY, retries: Number.POSITIVE_INFINITY };
-  const call = unary({ closing: closing.signal, keepsAlive: true }, patience, asked.send);
+  const call = unary({ closing: closing.signal, keepsAlive: true, address: "localhost:7420" }, patience, asked.send);
   const reason = new Error("closed");
   setTimeout(() => closing.abort(reason), 200);
   await assert.rejects(call, reason);
@@ -98,7 +98,7 @@ for (const end of ["closing", "signal"] as const) {
     const { closing, signal } = { closing: aborts.closing.signal, signal: aborts.signal.signal };
     const patience = { deadlineMs: 3_600_000, retries: 1, signal };
     const asked = refusing(limited("calls-per-second", retryInfo({ seconds: 1_800n })));
-    const outcome = unary({ closing, keepsAlive: true }, patience, asked.send);
+    const outcome = unary({ closing, keepsAlive: true, address: "localhost:7420" }, patience, asked.send);
     await new Promise((resolve) => setImmediate(resolve));
     const reason = new Error("enough");
     aborts[end].abort(reason);

@@ -59,16 +59,16 @@ class AsyncConnection:
 
     async def run(self, call: Call[Answer], deadline: Seconds | None = None) -> Answer:
         """Sends it until there is an answer, a refusal, or no time left."""
-        attempts = Attempts(self.deadline if deadline is None else to_deadline(deadline), time.monotonic_ns())
+        patience = self.deadline if deadline is None else to_deadline(deadline)
+        attempts = Attempts(patience, time.monotonic_ns(), self.config.retries)
         while True:
             send = getattr(self._open().stub, call.method)
             left = to_seconds(attempts.left(time.monotonic_ns()))
+            metadata = self.spec.metadata(self.spec.next_token())
             try:
-                response = await send(
-                    call.request, timeout=left, metadata=self.spec.metadata, wait_for_ready=attempts.wait_for_ready
-                )
+                response = await send(call.request, timeout=left, metadata=metadata, wait_for_ready=attempts.wait_for_ready)
             except grpc.RpcError as failure:
-                error = status.read(failure)
+                error = status.read(failure, self.spec.address)
             except asyncio.CancelledError:
                 self._raise_if_only_closed()
                 raise
@@ -95,15 +95,21 @@ class AsyncConnection:
         for dependent in list(self.dependents):
             dependent.close()
         self._closed = True
+        for controller in self.controllers.values():
+            controller.close()
         self.controllers.clear()
         opened, self._opened = self._opened, None
         if opened is not None:
             await opened.runtime.close()
             await opened.channel.close()
 
-    def _open(self) -> _Opened:
+    def check(self) -> None:
+        """Raises RuntimeError where nothing can work any more."""
         if self._closed:
             raise RuntimeError(_CLOSED)
+
+    def _open(self) -> _Opened:
+        self.check()
         if self._opened is None:
             self._opened = _Opened(self)
         elif self._opened.loop is not asyncio.get_running_loop():

@@ -12,8 +12,11 @@ import grpc
 
 from ..address import Scheme
 from ..errors import ConfigError
+from . import tokens
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..config import Config, Tls
 
 _OPTIONS: tuple[tuple[str, Any], ...] = (
@@ -39,14 +42,27 @@ _OPTIONS: tuple[tuple[str, Any], ...] = (
 class ChannelSpec:
     """What both kinds of channel are made from."""
 
+    address: str
+    """The address as it was given, for errors."""
     target: str
     """gRPC's name for the address."""
     options: tuple[tuple[str, Any], ...]
     """The settings of the channel."""
     credentials: grpc.ChannelCredentials | None
     """None: plain text."""
-    metadata: tuple[tuple[str, str], ...]
-    """Sent with every call; has the token, so it is never shown."""
+    token: str | None
+    """Sent with every call, and never shown."""
+    token_source: Callable[[], str] | None
+    """Where it comes from instead, again for every call."""
+
+    def next_token(self) -> str | None:
+        """The token of the source; None: there is no source. Raises Unauthenticated: there should be one, and is not."""
+        return None if self.token_source is None else tokens.ask(self.token_source)
+
+    def metadata(self, next_token: str | None) -> tuple[tuple[str, str], ...]:
+        """What is sent with a call."""
+        token = next_token or self.token
+        return () if token is None else (("authorization", f"Bearer {token}"),)
 
     def open(self) -> grpc.Channel:
         """A channel for threads."""
@@ -76,8 +92,7 @@ def channel_spec(config: Config) -> ChannelSpec:
     else:
         target, options = f"dns:///{address.target}", _OPTIONS
     credentials = _credentials(config.tls) if address.scheme is Scheme.TLS else None
-    metadata = (("authorization", f"Bearer {config.token}"),) if config.token is not None else ()
-    return ChannelSpec(target, options, credentials, metadata)
+    return ChannelSpec(str(address), target, options, credentials, config.token, config.token_source)
 
 
 def _credentials(tls: Tls) -> grpc.ChannelCredentials:

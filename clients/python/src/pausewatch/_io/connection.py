@@ -51,14 +51,16 @@ class Connection:
     def run(self, call: Call[Answer], deadline: Seconds | None = None) -> Answer:
         """Sends it until there is an answer, a refusal, or no time left."""
         send = getattr(self._stub, call.method)
-        attempts = Attempts(self.deadline if deadline is None else to_deadline(deadline), time.monotonic_ns())
+        patience = self.deadline if deadline is None else to_deadline(deadline)
+        attempts = Attempts(patience, time.monotonic_ns(), self.config.retries)
         while True:
             self.check()
             left = to_seconds(attempts.left(time.monotonic_ns()))
+            metadata = self._spec.metadata(self._spec.next_token())
             try:
-                response = send(call.request, timeout=left, metadata=self._spec.metadata, wait_for_ready=attempts.wait_for_ready)
+                response = send(call.request, timeout=left, metadata=metadata, wait_for_ready=attempts.wait_for_ready)
             except grpc.RpcError as failure:
-                error = status.read(failure)
+                error = status.read(failure, self._spec.address)
             else:
                 return call.read(response)
             time.sleep(to_seconds(attempts.pause(error, time.monotonic_ns())))
@@ -114,6 +116,9 @@ class Connection:
         with self._lock:
             runtime, self._runtime = self._runtime, None
         if runtime is not None:
+            with runtime.lock:
+                for controller in self.controllers.values():
+                    controller.close()
             runtime.close()
         self._channel.close()
 

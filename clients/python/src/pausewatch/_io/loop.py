@@ -31,12 +31,13 @@ class LoopRuntime:
         self._loop = asyncio.get_running_loop()
         self._open_stub: pb_grpc.ElicitationServiceAsyncStub | None = stub
         self._spec = spec
-        self._metadata = spec.metadata
         # The loop itself keeps its tasks by weak references only.
         self._tasks: set[asyncio.Task[None]] = set()
         # The loop alone would run them also after the end.
         self._timers: set[_Timer] = set()
         self._closed = False
+        self._closing = False
+        self._staying = 0
 
     @property
     def is_foreign(self) -> bool:
@@ -61,16 +62,28 @@ class LoopRuntime:
     def defer(self, callback: Callable[[], object]) -> None:
         self._loop.call_soon(callback)
 
+    def stay(self) -> None:
+        self._staying += 1
+
+    def leave(self) -> None:
+        self._staying -= 1
+        if self._closing and self._staying == 0:
+            self.stop()
+
+    def next_token(self) -> str | None:
+        return self._spec.next_token()
+
     def unary(self, call: Call[Answer], timeout: Nanos, done: Callable[[Answer | CallError], None]) -> asyncio.Task[None]:
         async def ask() -> None:
             send = getattr(self._stub, call.method)
             answer: Answer | CallError
             try:
-                answer = call.read(
-                    await send(call.request, timeout=to_seconds(timeout), metadata=self._metadata, wait_for_ready=True)
-                )
+                metadata = self._spec.metadata(self._spec.next_token())
+                answer = call.read(await send(call.request, timeout=to_seconds(timeout), metadata=metadata, wait_for_ready=True))
+            except CallError as refused:
+                answer = refused
             except grpc.RpcError as failure:
-                answer = status.read(failure)
+                answer = status.read(failure, self._spec.address)
             done(answer)
 
         return self._start(ask())
@@ -83,16 +96,23 @@ class LoopRuntime:
         own_connection: bool,
     ) -> _Stream:
         stream = _Stream()
+        no_token: CallError | None = None
+        try:
+            stream.token = self._spec.next_token()
+        except CallError as refused:
+            no_token = refused
 
         async def listen() -> None:
-            error: CallError = Unavailable.of("the watch ended")
+            error: CallError = no_token or Unavailable.of("the watch ended")
             channel = self._spec.open_async() if own_connection else None
             try:
-                async for response in self._stub_of(channel).Watch(stream.requests(), metadata=self._metadata):
-                    await stream.released.wait()
-                    heard(response)
+                if no_token is None:
+                    metadata = self._spec.metadata(stream.token)
+                    async for response in self._stub_of(channel).Watch(stream.requests(), metadata=metadata):
+                        await stream.released.wait()
+                        heard(response)
             except grpc.RpcError as failure:
-                error = status.read(failure)
+                error = status.read(failure, self._spec.address)
             finally:
                 stream.to_send.put_nowait(None)
                 if channel is not None:
@@ -105,18 +125,23 @@ class LoopRuntime:
     def stop(self) -> list[asyncio.Task[None]]:
         """Ends all of it; nothing is called back afterwards. The tasks that are ending."""
         self._closed = True
-        # A channel of grpc.aio keeps its connection until nobody has it any more, closed or not.
-        self._open_stub = None
         for timer in list(self._timers):
             timer.cancel()
+        return self._end_tasks()
+
+    async def close(self) -> None:
+        """Ends calls and streams, and the rest with the last that stays; waits for what ends now."""
+        self._closing = True
+        ending = self._end_tasks() if self._staying else self.stop()
+        await asyncio.gather(*ending, return_exceptions=True)
+
+    def _end_tasks(self) -> list[asyncio.Task[None]]:
+        # A channel of grpc.aio keeps its connection until nobody has it any more, closed or not.
+        self._open_stub = None
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         return tasks
-
-    async def close(self) -> None:
-        """As `stop`, and waits for it."""
-        await asyncio.gather(*self.stop(), return_exceptions=True)
 
     @property
     def _stub(self) -> pb_grpc.ElicitationServiceAsyncStub:
@@ -142,6 +167,7 @@ class _Stream:
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
+        self.token: str | None = None
         self.released = asyncio.Event()
         self.released.set()
         # None: there will be no more.

@@ -46,11 +46,12 @@ def call_less_often(error: CallError) -> Nanos | None:
 class Attempts:
     """The attempts of one call."""
 
-    __slots__ = ("_deadline", "_give_up", "_last", "_pauses")
+    __slots__ = ("_deadline", "_give_up", "_last", "_pauses", "_retries")
 
-    def __init__(self, deadline: Nanos, now: Nanos) -> None:
+    def __init__(self, deadline: Nanos, now: Nanos, retries: int | None = None) -> None:
         self._deadline = deadline
         self._give_up = now + deadline
+        self._retries = retries
         self._pauses: Iterator[Nanos] | None = None
         self._last: CallError | None = None
 
@@ -67,11 +68,18 @@ class Attempts:
         """How long to wait after an attempt that ended with `error`; raises it when there is no other attempt."""
         if isinstance(error, DeadlineExceeded):
             text = f"no answer within {in_words(self._deadline)}"
+            # It waited for a connection: that there was none is what the caller must know.
+            if isinstance(self._last, Unavailable):
+                raise Unavailable.of(f"{self._last}; {text}") from self._last
             because = "" if self._last is None else f"; before: {self._last}"
             raise DeadlineExceeded(Status(StatusCode.DEADLINE_EXCEEDED, text + because)) from self._last
         wait = call_less_often(error)
         if wait is None and not isinstance(error, Unavailable | StoreUnavailable):
             raise error
+        if self._retries is not None:
+            if self._retries <= 0:
+                raise error
+            self._retries -= 1
         self._last = error
         self._pauses = self._pauses or backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         pause = next(self._pauses) + (wait or 0)

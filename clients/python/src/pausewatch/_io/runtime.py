@@ -6,6 +6,7 @@ Renewals, watches and stopwatches are written once against this, as callbacks, a
 1. Callbacks run one at a time, and what runs them holds `lock`; whoever calls in from outside takes it too.
 2. After a `cancel` nothing is called back any more.
 3. A callback never waits. What belongs to the user is run by `defer`, without the lock.
+4. When it is closed, calls and streams end. Timers go on until the last stopwatch that has said `stay` has said `leave`.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ class Stream(Cancel, Protocol):
     """A stream of `Watch` that is open. While it is held it is not read: flow control tells the server, which keeps of each
     thread the latest state for later.
     """
+
+    @property
+    def token(self) -> str | None:
+        """The token that it was opened with, if there may be another one later."""
 
     def send(self, request: pb.WatchRequest) -> None: ...
     def hold(self) -> None: ...
@@ -66,6 +71,9 @@ class Runtime(Protocol):
     def defer(self, callback: Callable[[], object]) -> None:
         """Runs a callback of the user's soon; what it raises is logged."""
 
+    def next_token(self) -> str | None:
+        """The token as it is now; None: it never changes. Raises Unauthenticated."""
+
     def unary(self, call: Call[Answer], timeout: Nanos, done: Callable[[Answer | CallError], None]) -> Cancel:
         """Sends it once, when there is a connection."""
 
@@ -77,3 +85,13 @@ class Runtime(Protocol):
         own_connection: bool,
     ) -> Stream:
         """Opens a stream; `ended` is called once, last. `own_connection`: not that of the calls, but a new one of its own."""
+
+
+class LastingRuntime(Runtime, Protocol):
+    """The runtime of a client."""
+
+    def stay(self) -> None:
+        """One more needs its timers, also after the client is closed. With the lock."""
+
+    def leave(self) -> None:
+        """One less does. With the lock."""

@@ -1,7 +1,8 @@
 """From what gRPC raises to the errors of this library, in one place.
 
 1. The type follows the server's reason, then the code.
-2. A connection that breaks during a call is UNAVAILABLE, whatever the runtime calls it. gRPC names the code after the
+2. A connection that cannot be made, or breaks during a call, is UNAVAILABLE with the address and the cause, whatever the
+   runtime calls it. gRPC names the code after the
    layer that noticed (UNKNOWN, INTERNAL, CANCELLED); such a status has no trailing metadata, while every answer of a
    coordinator has.
 """
@@ -74,12 +75,14 @@ class Failure(Protocol):
     def trailing_metadata(self) -> Iterable[Any] | None: ...
 
 
-def read(failure: Failure) -> CallError:
-    """The error for what a call raised."""
+def read(failure: Failure, address: str) -> CallError:
+    """The error for what a call to this address raised."""
     trailers = list(failure.trailing_metadata() or ())
     code, message = failure.code(), failure.details() or ""
     if not trailers and code in _OF_A_BROKEN_CONNECTION:
-        return Unavailable.of(f"connection lost: {message}")
+        return Unavailable.of(f"{address}: connection lost: {message}")
+    if not trailers and code is StatusCode.UNAVAILABLE:
+        return Unavailable.of(f"{address}: {message}")
     details = next((value for key, value in trailers if key == _DETAILS and isinstance(value, bytes)), b"")
     status = _unpack(code, message, details)
     return _BY_REASON.get(status.reason, _BY_CODE.get(code, CallError))(status)

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
 import logging
@@ -24,7 +25,7 @@ from . import status
 from .durations import SECOND, Nanos, to_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..v1 import elicitation_service_pb2 as pb
     from .calls import Answer, Call
@@ -46,9 +47,10 @@ class ThreadRuntime:
         self.lock = threading.RLock()
         self._stub = stub
         self._spec = spec
-        self._metadata = spec.metadata
         self._process = os.getpid()
         self._closed = False
+        self._closing = False
+        self._staying = 0
         self._numbers = itertools.count()
         self._timers: list[tuple[Nanos, int, _Task]] = []
         self._cancelled_timers = 0
@@ -85,19 +87,36 @@ class ThreadRuntime:
                 self._deferred = SimpleQueue()
                 threading.Thread(target=_run_deferred, args=(self._deferred,), name="pausewatch-callbacks", daemon=True).start()
             self._deferred.put(callback)
+            if self._closed:
+                self._end_deferred()
+
+    def stay(self) -> None:
+        self._staying += 1
+
+    def leave(self) -> None:
+        self._staying -= 1
+        if self._closing and self._staying == 0:
+            self.stop()
+
+    def next_token(self) -> str | None:
+        return self._spec.next_token()
 
     def unary(self, call: Call[Answer], timeout: Nanos, done: Callable[[Answer | CallError], None]) -> _Task:
+        try:
+            metadata = self._spec.metadata(self._spec.next_token())
+        except CallError as error:
+            refused = _Task(functools.partial(done, error), _nothing)
+            self.submit(refused.run)
+            return refused
         send = getattr(self._stub, call.method).future
-        future: grpc.Future[object] = send(
-            call.request, timeout=to_seconds(timeout), metadata=self._metadata, wait_for_ready=True
-        )
+        future: grpc.Future[object] = send(call.request, timeout=to_seconds(timeout), metadata=metadata, wait_for_ready=True)
 
         def over() -> None:
             answer: Answer | CallError
             try:
                 answer = call.read(future.result())
             except grpc.RpcError as failure:
-                answer = status.read(failure)
+                answer = status.read(failure, self._spec.address)
             done(answer)
 
         task = _Task(over, future.cancel)
@@ -114,8 +133,14 @@ class ThreadRuntime:
         channel = self._spec.open() if own_connection else None
         stub = self._stub if channel is None else pb_grpc.ElicitationServiceStub(channel)
         requests: SimpleQueue[pb.WatchRequest | None] = SimpleQueue()
-        responses = stub.Watch(iter(requests.get, None), metadata=self._metadata)
-        stream = _Stream(requests, responses, heard, ended, self.lock, channel)
+        token: str | None = None
+        responses: Iterable[pb.WatchResponse]
+        try:
+            token = self._spec.next_token()
+            responses = stub.Watch(iter(requests.get, None), metadata=self._spec.metadata(token))
+        except CallError as error:
+            responses = _Refused(error)
+        stream = _Stream(requests, responses, heard, ended, self.lock, channel, token)
         thread = threading.Thread(target=self._read, args=(stream,), name="pausewatch-watch", daemon=True)
         with self.lock:
             thread.start()
@@ -126,19 +151,30 @@ class ThreadRuntime:
         """Ends all of it; nothing is called back afterwards. The threads that are ending."""
         with self.lock:
             self._closed = True
-            for stream in self._streams:
-                stream.cancel()
+            ending = [*self._end_streams(), self._thread]
             self._timers.clear()
-            if self._deferred is not None:
-                self._deferred.put(None)
+            self._end_deferred()
             self._inbox.put(_nothing)
-            return [*self._streams.values(), self._thread]
+            return ending
 
     def close(self) -> None:
-        """As `stop`, and waits for it."""
-        for thread in self.stop():
+        """Ends the streams, and the rest with the last that stays; waits for what ends now."""
+        with self.lock:
+            self._closing = True
+            ending = self._end_streams() if self._staying else self.stop()
+        for thread in ending:
             if thread is not threading.current_thread():
                 thread.join(_JOIN_SECONDS)
+
+    def _end_streams(self) -> list[threading.Thread]:
+        for stream in self._streams:
+            stream.cancel()
+        return list(self._streams.values())
+
+    def _end_deferred(self) -> None:
+        if self._deferred is not None:
+            self._deferred.put(None)
+            self._deferred = None
 
     def _run(self) -> None:
         while not self._closed:
@@ -176,8 +212,10 @@ class ThreadRuntime:
                     if stream.is_open:
                         stream.heard(response)
             error: CallError = Unavailable.of("the watch ended")
+        except CallError as refused:
+            error = refused
         except grpc.RpcError as failure:
-            error = status.read(failure)
+            error = status.read(failure, self._spec.address)
         stream.end()
         with self.lock:
             self._streams.pop(stream, None)
@@ -221,7 +259,9 @@ class _Stream:
         ended: Callable[[CallError], None],
         lock: threading.RLock,
         channel: grpc.Channel | None,
+        token: str | None,
     ) -> None:
+        self.token = token
         self._requests = requests
         self._channel = channel
         self.responses = responses
@@ -255,6 +295,19 @@ class _Stream:
         with self._released:
             self._released.notify_all()
         self.responses.cancel()  # type: ignore[attr-defined]  # The stubs type the call as its responses alone.
+
+
+class _Refused:
+    """The responses of a stream that was not opened, for want of a token."""
+
+    def __init__(self, error: CallError) -> None:
+        self._error = error
+
+    def __iter__(self) -> Iterator[pb.WatchResponse]:
+        raise self._error
+
+    def cancel(self) -> None:
+        """There is nothing to cancel."""
 
 
 def _guarded(run: Callable[[], object]) -> None:

@@ -3,6 +3,7 @@
 1. A thread is followed for `LINGER` after its last stopwatch: the next command of the thread starts with exact knowledge
    and costs the coordinator nothing.
 2. While nothing is followed there is no stream.
+3. Its stopwatches outlive its client: closed, it stops none of them, and their threads count as running.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Controller:
         self._grace = grace
         self._threads: dict[str, _Followed] = {}
         self._watching = Watching(runtime, deadline, self._take, self._confirmed)
+        self._closed = False
 
     def enter(self, thread_id: str) -> ThreadClock:
         """One more stopwatch follows the thread; its id was checked."""
@@ -45,8 +47,11 @@ class Controller:
         if followed is None:
             followed = _Followed(ThreadClock(self._runtime, thread_id, self._grace, self._watching))
             self._threads[thread_id] = followed
-            self._watching.add(thread_id)
-            self._watching.start()
+            if self._closed:
+                followed.clock.close()
+            else:
+                self._watching.add(thread_id)
+                self._watching.start()
         if followed.forget is not None:
             followed.forget.cancel()
             followed.forget = None
@@ -57,8 +62,22 @@ class Controller:
         """One stopwatch less follows the thread."""
         followed = self._threads[thread_id]
         followed.registered -= 1
-        if followed.registered == 0:
+        if followed.registered > 0:
+            return
+        if self._closed:
+            del self._threads[thread_id]
+        else:
             followed.forget = self._runtime.call_at(self._runtime.now() + LINGER, lambda: self._forget(thread_id))
+
+    def close(self) -> None:
+        """Asks and follows no more. Again is harmless."""
+        self._closed = True
+        self._watching.close()
+        for thread_id, followed in list(self._threads.items()):
+            if followed.forget is not None:
+                followed.forget.cancel()
+                del self._threads[thread_id]
+            followed.clock.close()
 
     def _forget(self, thread_id: str) -> None:
         del self._threads[thread_id]

@@ -70,6 +70,10 @@ class Meter:
         """How far below its limit it is; beyond it, below zero. None: it has no limit."""
         return None if self._limit is None else self._limit - self.charged(now, paused_time)
 
+    def set_left(self, now: Nanos, paused_time: Nanos, left: Nanos | None) -> None:
+        """Changes the limit, so that this is left of it. None: it has no limit any more."""
+        self._limit = None if left is None else self.charged(now, paused_time) + left
+
     def elapsed(self, now: Nanos, paused_time: Nanos) -> Nanos:
         """What to show as elapsed."""
         self._shown = max(self._shown, self.charged(now, paused_time))

@@ -86,6 +86,7 @@ class PausedTimeTracker:
 
     __slots__ = (
         "_began",
+        "_closed_at",
         "_disconnected_at",
         "_grace",
         "_joined",
@@ -103,13 +104,15 @@ class PausedTimeTracker:
         # When a stopwatch joined last, and the last join before the disconnect was noticed.
         self._joined_at = self._joined_before_disconnect = now
         self._joined: Joined | None = None
+        self._closed_at: Nanos | None = None
 
     @property
     def valid_until(self) -> Nanos | None:
         """When a pause that cannot be confirmed stops counting. None: the link is up."""
         if self._disconnected_at is None:
             return None
-        return max(self._disconnected_at + self._grace, self._joined_before_disconnect)
+        until = max(self._disconnected_at + self._grace, self._joined_before_disconnect)
+        return until if self._closed_at is None else min(until, self._closed_at)
 
     def paused_time(self, now: Nanos) -> Nanos:
         """How long the thread has been paused since the beginning."""
@@ -148,6 +151,11 @@ class PausedTimeTracker:
             self._disconnected_at = since if self._last is None else max(since, self._last.moment.at)
             self._joined_before_disconnect = self._joined_at
         return was_paused
+
+    def close(self, now: Nanos) -> None:
+        """Nothing will be heard any more: from now on the thread counts as running."""
+        self.disconnect(now, now)
+        self._closed_at = now
 
     def apply(self, now: Moment, seen: Seen) -> bool:
         """Takes a state. Says whether waiters must look again: after a resume, and when an assumption is corrected."""

@@ -3,6 +3,7 @@
 1. Pausing is one assignment. Only a resume, a break and its end wake the waiters, and only those who wait for the thread;
    who waits for a timer is not among them.
 2. Only the answer to a question that was sent late enough confirms a state.
+3. Once it is closed, nobody can be asked: the thread counts as running, and that needs no confirmation.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class ThreadClock:
         self._tracker = PausedTimeTracker(runtime.now(), grace)
         # When the last question that was answered was sent.
         self._confirmed_at: Nanos | None = None
+        self._closed = False
         # Dicts, since sets keep no order.
         self._wait_for_change: dict[Waiter, None] = {}
         self._wait_for_answer: dict[Waiter, None] = {}
@@ -88,8 +90,8 @@ class ThreadClock:
         self._watching.ask(self._thread_id, since)
 
     def is_confirmed(self, since: Nanos) -> bool:
-        """Whether a question that was sent at `since` or later is answered."""
-        return self._confirmed_at is not None and self._confirmed_at >= since
+        """Whether a question that was sent at `since` or later is answered, or nobody can be asked any more."""
+        return self._closed or (self._confirmed_at is not None and self._confirmed_at >= since)
 
     def answer_due(self, since: Nanos) -> Nanos:
         """Until when that question is waited for at least."""
@@ -125,13 +127,25 @@ class ThreadClock:
         self.apply(state)
         if not watched:
             self.disconnect()
-        waiters, self._wait_for_answer = self._wait_for_answer, {}
-        for waiter in waiters:
-            waiter.look()
+        self._tell_answer()
+
+    def close(self) -> None:
+        """The client is closed: from now on the thread counts as running."""
+        now = self._runtime.now()
+        self._settle(now)
+        self._closed = True
+        self._tracker.close(now)
+        self._tell_change()
+        self._tell_answer()
 
     def _settle(self, now: Nanos) -> None:
         for observer in self._observers:
             observer.settle(now)
+
+    def _tell_answer(self) -> None:
+        waiters, self._wait_for_answer = self._wait_for_answer, {}
+        for waiter in waiters:
+            waiter.look()
 
     def _tell_change(self) -> None:
         waiters, self._wait_for_change = self._wait_for_change, {}

@@ -80,6 +80,12 @@ class Ticking:
         self._meter.resume(*self._use())
         self.look()
 
+    def set_left(self, left: Nanos | None) -> None:
+        """Changes the limit, so that this is left of it; after its end that does nothing."""
+        if not self.has_ended:
+            self._meter.set_left(*self._now(), left)
+            self.look()
+
     def await_thread(self, thread_id: str) -> None:
         """Stands still while that thread is paused too."""
         if not self.has_ended:

@@ -46,6 +46,7 @@ class Requests:
         self._asked_at: Nanos = 0
         # Those that this stream may not answer; the next one may.
         self._forbidden: dict[str, Question] = {}
+        self._token: str | None = None
         self._under_way: pb.WatchRequest | None = None
         self._is_first = True
         # After a refusal: not before then.
@@ -84,10 +85,15 @@ class Requests:
         """A stream was opened, on which these threads are to be watched."""
         self._to_ask = self._forbidden | self._asked | self._to_ask
         self._asked, self._forbidden, self._under_way, self._is_first = {}, {}, None, True
+        self._token = None
         self._to_remove.clear()
         self._watched.clear()
         self._to_add = dict.fromkeys(thread_ids)
         self._add_from = self._ask_from = 0
+
+    def renew(self, token: str) -> None:
+        """Renews the token of the stream."""
+        self._token = token
 
     def add(self, thread_id: str) -> None:
         """Watches one thread more."""
@@ -123,7 +129,10 @@ class Requests:
         if self._under_way is not None:
             return None
         request = None
-        if self._to_ask and now >= self._ask_from:
+        if self._token is not None and not self._is_first:
+            # Alone: refused, it has nothing that must be sent again.
+            request, self._token = pb.WatchRequest(token=self._token), None
+        elif self._to_ask and now >= self._ask_from:
             request = self._next_questions(now)
         elif self._to_remove or (self._to_add and now >= self._add_from) or (self._everything and self._is_first):
             request = self._next_changes(now)

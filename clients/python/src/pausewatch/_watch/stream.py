@@ -73,6 +73,11 @@ class WatchStream:
         """Whether it was opened, and not closed since."""
         return self._stream is not None or self._timer is not None
 
+    @property
+    def token(self) -> str | None:
+        """The token that the open stream began with, if there may be another one later."""
+        return None if self._stream is None else self._stream.token
+
     def open(self) -> None:
         """Opens it now."""
         self._timer, self._last_message, self._opened_at = None, None, self._runtime.now()

@@ -8,12 +8,16 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from .._io import status
 from .._io.durations import SECOND, Nanos
+from .._io.tokens import AGAIN, ask_again_after
+from ..errors import CallError
 from ..messages import PauseState
 from ..v1 import elicitation_service_pb2 as pb
 from .events import Disconnected, Event, SnapshotComplete, State
@@ -24,7 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from .._io.runtime import Cancel, Runtime
-    from ..errors import CallError
+
+
+_logger = logging.getLogger("pausewatch")
 
 
 @dataclass(slots=True)
@@ -61,6 +67,9 @@ class Watching:
         self._requests = Requests(setup)
         self._stream = WatchStream(runtime, deadline, self)
         self._again: Cancel | None = None
+        # The token that the stream has, and when the next one is asked for.
+        self._token: str | None = None
+        self._renewal: Cancel | None = None
         self._told_complete = False
         # Forbidden on the last stream: the next one does without them.
         self._left_out: set[str] = set()
@@ -127,6 +136,8 @@ class Watching:
     def opened(self) -> None:
         left_out, self._left_out = self._left_out, set()
         self._requests.opened(each for each in self._threads if each not in left_out)
+        self._token = self._stream.token
+        self._renew_later()
         self._send()
 
     def heard(self, message: pb.WatchResponse) -> None:
@@ -151,8 +162,32 @@ class Watching:
 
     def _end(self) -> None:
         self._stream.close()
-        if self._again is not None:
-            self._again.cancel()
+        for timer in (self._again, self._renewal):
+            if timer is not None:
+                timer.cancel()
+
+    def _renew_later(self) -> None:
+        if self._renewal is not None:
+            self._renewal.cancel()
+        if self._token is not None:
+            when = self._runtime.now() + ask_again_after(self._token, time.time())
+            self._renewal = self._runtime.call_at(when, self._renew)
+
+    def _renew(self) -> None:
+        """Sends the token as it is now, if it is another one. Without a stream, the next one begins with it."""
+        if not self._stream.is_open:
+            return
+        try:
+            token = self._runtime.next_token()
+        except CallError:
+            _logger.warning("the token cannot be renewed", exc_info=True)
+            self._renewal = self._runtime.call_at(self._runtime.now() + AGAIN, self._renew)
+            return
+        if token is not None and token != self._token:
+            self._token = token
+            self._requests.renew(token)
+            self._send()
+        self._renew_later()
 
     def _send(self) -> None:
         now = self._runtime.now()

@@ -209,13 +209,14 @@ public final class Client implements AutoCloseable {
     public PausableDeadline deadline(String threadId, Duration limit, DeadlineOptions options) {
         ThreadIds.checked(threadId);
         Follower follower = core.follower(options.disconnectGrace(), patience);
-        return core.opened(
-                closed -> new PausableDeadline(core.timer(), follower, threadId, limit, options.maxWall(), closed));
+        return core.started(
+                ended -> new PausableDeadline(core.timer(), follower, threadId, limit, options.maxWall(), ended));
     }
 
     /**
-     * Closes the connection, and with it all watches and deadlines of it; holds that are open are left to their leases, and are
-     * {@link Lease#OVERDUE}. A call afterwards is an {@link IllegalStateException}. Closing again is harmless. A process can end without it.
+     * Closes the connection, and with it all watches of it; holds that are open are left to their leases, and are {@link Lease#OVERDUE}.
+     * Deadlines run on, and from now on no thread pauses them: they expire at the end of their limits, and nobody is asked before. A call or a
+     * new deadline afterwards is an {@link IllegalStateException}. Closing again is harmless. A process can end without it.
      */
     @Override
     public void close() {

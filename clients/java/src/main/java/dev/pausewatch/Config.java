@@ -6,6 +6,7 @@ import java.util.EnumMap;
 import java.util.EnumSet;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 
 /**
@@ -19,10 +20,13 @@ import java.util.function.UnaryOperator;
  */
 public final class Config {
     private static final Duration DEFAULT_DEADLINE = Duration.ofSeconds(5);
+    /** Not a {@link Setting}: the config file has no such key. */
+    private static final String TOKEN_FILE = "PAUSEWATCH_TOKEN_FILE";
 
     private final Address address;
     private final Optional<String> threadId;
     private final Optional<String> token;
+    private final Optional<Supplier<String>> tokenSource;
     private final Optional<Path> tlsCa;
     private final Optional<KeyPair> tlsKeyPair;
     private final Duration deadline;
@@ -35,12 +39,15 @@ public final class Config {
         address = builder.get(Setting.ADDRESS).map(Address::parse).orElse(Address.DEFAULT);
         threadId = builder.get(Setting.THREAD_ID);
         token = builder.get(Setting.TOKEN);
+        tokenSource = Optional.ofNullable(builder.chosenSource);
         tlsCa = builder.get(Setting.TLS_CA).map(Path::of);
         tlsKeyPair = builder.keyPair();
         deadline = builder.deadline;
         retries = builder.retries;
         checkTls(builder);
-        token.ifPresent(this::checkToken);
+        if (token.isPresent() || tokenSource.isPresent()) {
+            checkToken();
+        }
     }
 
     /**
@@ -85,6 +92,10 @@ public final class Config {
         return token;
     }
 
+    Optional<Supplier<String>> tokenSource() {
+        return tokenSource;
+    }
+
     Optional<Path> tlsCa() {
         return tlsCa;
     }
@@ -96,7 +107,8 @@ public final class Config {
     @Override
     public String toString() {
         return "Config[address=" + address + ", threadId=" + threadId.orElse("none")
-                + ", token=" + (token.isPresent() ? "set" : "none") + ", tlsCa=" + tlsCa + ", tlsKeyPair=" + tlsKeyPair
+                + ", token=" + (token.isPresent() || tokenSource.isPresent() ? "set" : "none") + ", tlsCa=" + tlsCa
+                + ", tlsKeyPair=" + tlsKeyPair
                 + ", deadline=" + deadline + ", retries=" + retries + "]";
     }
 
@@ -115,8 +127,8 @@ public final class Config {
         }
     }
 
-    private void checkToken(String token) {
-        if (!token.matches("[\\x21-\\x7e]+")) {
+    private void checkToken() {
+        if (token.isPresent() && !Tokens.isToken(token.get())) {
             throw new ConfigException("the token is no header value: it must be one word of visible ASCII characters");
         }
         if (address instanceof Address.Tcp tcp && !tcp.tls() && !tcp.isLoopback()) {
@@ -129,7 +141,9 @@ public final class Config {
     public static final class Builder {
         private final UnaryOperator<String> environment;
         private final Map<Setting, String> arguments = new EnumMap<>(Setting.class);
+        private Supplier<String> tokenSource;
         private Map<Setting, String> chosen = Map.of();
+        private Supplier<String> chosenSource;
         private Duration deadline = DEFAULT_DEADLINE;
         private int retries = Integer.MAX_VALUE;
 
@@ -150,6 +164,17 @@ public final class Config {
         /** Sent with every call, as {@code authorization: Bearer …}; in plain text to a loopback address or a Unix socket only. */
         public Builder token(String token) {
             return set(Setting.TOKEN, token);
+        }
+
+        /**
+         * Gives the token instead, for one that ends and is replaced before. It is asked for every attempt of a call, and again while a watch or a
+         * deadline is open (at least once a minute), whose stream then goes on with the new token. What it throws ends the call with
+         * {@link UnauthenticatedException}. Any thread may call it, that of the client too: it must answer at once, so it keeps what it got from
+         * elsewhere. In the environment, {@code PAUSEWATCH_TOKEN_FILE} names a file that is read each time.
+         */
+        public Builder tokenSource(Supplier<String> source) {
+            tokenSource = source;
+            return this;
         }
 
         /** Whom to trust, instead of the authorities that this Java knows: a PEM file of certificates. */
@@ -189,7 +214,26 @@ public final class Config {
                         .ifPresent(value -> variables.put(setting, value));
             }
             chosen = over(over(arguments, variables), ConfigFile.load(environment));
+            chosenSource = source(variables);
+            if (chosenSource != null) {
+                chosen.remove(Setting.TOKEN);
+            }
             return new Config(this);
+        }
+
+        /** The token source of the arguments, else of the environment; null: that of neither counts. */
+        private Supplier<String> source(Map<Setting, String> variables) {
+            String file = environment.apply(TOKEN_FILE);
+            boolean isFile = file != null && !file.isEmpty() && !hides(arguments, variables);
+            if (tokenSource != null
+                    ? arguments.containsKey(Setting.TOKEN)
+                    : isFile && variables.containsKey(Setting.TOKEN)) {
+                throw new ConfigException("a token, and a token source or " + TOKEN_FILE + " are set; set one of them");
+            }
+            if (tokenSource != null) {
+                return tokenSource;
+            }
+            return isFile && !arguments.containsKey(Setting.TOKEN) ? Tokens.file(Path.of(file)) : null;
         }
 
         /**
@@ -197,18 +241,22 @@ public final class Config {
          * settings for TLS (an https address, or files) has nothing of theirs but the thread. They are another coordinator's.
          */
         private static Map<Setting, String> over(Map<Setting, String> upper, Map<Setting, String> lower) {
+            Map<Setting, String> both = new EnumMap<>(Setting.class);
+            both.putAll(lower);
+            if (hides(upper, lower)) {
+                both.keySet().retainAll(EnumSet.of(Setting.THREAD_ID));
+            }
+            both.putAll(upper);
+            return both;
+        }
+
+        private static boolean hides(Map<Setting, String> upper, Map<Setting, String> lower) {
             boolean isPlain = upper.containsKey(Setting.ADDRESS) && !isEncrypted(upper);
             boolean isForTls = isEncrypted(lower)
                     || lower.containsKey(Setting.TLS_CA)
                     || lower.containsKey(Setting.TLS_CERT)
                     || lower.containsKey(Setting.TLS_KEY);
-            Map<Setting, String> both = new EnumMap<>(Setting.class);
-            both.putAll(lower);
-            if (isPlain && isForTls) {
-                both.keySet().retainAll(EnumSet.of(Setting.THREAD_ID));
-            }
-            both.putAll(upper);
-            return both;
+            return isPlain && isForTls;
         }
 
         private static boolean isEncrypted(Map<Setting, String> settings) {

@@ -1,13 +1,15 @@
 package dev.pausewatch;
 
+import io.grpc.CallOptions;
 import io.grpc.Channel;
 import io.grpc.ConnectivityState;
 import io.grpc.ManagedChannel;
 import io.grpc.Status;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.Consumer;
+import java.util.function.Supplier;
 
 /**
  * One channel, whose reconnecting follows our rhythm: after a failure the channel by itself would wait up to two minutes, and refuse every call
@@ -15,41 +17,50 @@ import java.util.function.Consumer;
  */
 final class Connection {
     private final ManagedChannel channel;
+    /** The token of a call, where it comes from a source. */
+    static final CallOptions.Key<String> TOKEN = CallOptions.Key.create("pausewatch-token");
+
+    private final String address;
+    private final Optional<Supplier<String>> tokens;
     /** The calls that somebody waits for. */
     private final Set<CompletableFuture<?>> calls = ConcurrentHashMap.newKeySet();
-    /** An attempt was unavailable since the last one began. */
-    private volatile boolean wasUnavailable;
 
-    Connection(ManagedChannel channel) {
-        this.channel = channel;
+    /** {@code address}: where the channel leads to, for errors. */
+    Connection(ManagedChannel channel, String address) {
+        this(channel, address, Optional.empty());
     }
 
-    /** The channel for a stream: if the last one to connect failed, it is tried anew, and the stream learns what comes of that. */
+    /** {@code tokens}: where they come from, if there may be another one later. */
+    Connection(ManagedChannel channel, String address, Optional<Supplier<String>> tokens) {
+        this.channel = channel;
+        this.address = address;
+        this.tokens = tokens;
+    }
+
+    /**
+     * The token for the next call, as it is now; empty: it never changes.
+     *
+     * @throws UnauthenticatedException there should be one, and is not
+     */
+    Optional<String> nextToken() {
+        return tokens.map(Tokens::ask);
+    }
+
+    static CallOptions with(Optional<String> token, CallOptions options) {
+        return token.map(given -> options.withOption(TOKEN, given)).orElse(options);
+    }
+
+    /** What a call on it ended with. */
+    PausewatchException failure(Throwable thrown) {
+        return Failure.of(thrown, address);
+    }
+
+    /** The channel for one attempt: if the last one to connect failed, it is tried anew, and the attempt learns what comes of that. */
     Channel channel() {
         if (channel.getState(false) == ConnectivityState.TRANSIENT_FAILURE) {
             channel.enterIdle();
         }
         return channel;
-    }
-
-    /**
-     * The channel for one attempt, as {@link #channel()}. Attempts learn of a failure before the channel has changed its state; {@code begin}
-     * is therefore called by the channel, after that, and not with a failure from before.
-     */
-    void attempt(Consumer<Channel> begin) {
-        boolean isStale = wasUnavailable && channel.getState(false) != ConnectivityState.READY;
-        wasUnavailable = false;
-        if (isStale) {
-            channel.enterIdle();
-            channel.notifyWhenStateChanged(ConnectivityState.TRANSIENT_FAILURE, () -> begin.accept(channel));
-        } else {
-            begin.accept(channel());
-        }
-    }
-
-    /** An attempt has ended as unavailable. */
-    void unavailable() {
-        wasUnavailable = true;
     }
 
     /** The connection may be dead: attempts from now on get another one; calls that are under way go on. */

@@ -2,9 +2,11 @@ package dev.pausewatch;
 
 import dev.pausewatch.v1.WatchRequest;
 import java.time.Duration;
+import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
 import java.util.function.Function;
 
 /** What the clients of one connection share, and what is to be closed with it. */
@@ -13,13 +15,15 @@ final class Core implements AutoCloseable {
     private final Connection connection;
     private final Calls calls;
     private final Set<AutoCloseable> open = ConcurrentHashMap.newKeySet();
+    /** Those that outlive this client; guarded by itself. */
+    private final Set<PausableDeadline> deadlines = new HashSet<>();
     /** By disconnect grace. */
     private final Map<Duration, Follower> followers = new ConcurrentHashMap<>();
 
     private volatile boolean closed;
 
     Core(Config config) {
-        connection = new Connection(Transport.channel(config));
+        connection = new Connection(Transport.channel(config), config.address().toString(), config.tokenSource());
         calls = new Calls(connection, timer);
     }
 
@@ -37,12 +41,37 @@ final class Core implements AutoCloseable {
     }
 
     Follower follower(Duration grace, Calls.Patience patience) {
+        checkOpen();
         return followers.computeIfAbsent(
                 grace,
                 missing -> new Follower(
                         timer,
                         Nanos.of(grace),
                         follower -> link(follower, WatchRequest.getDefaultInstance(), patience)));
+    }
+
+    /** Makes a deadline, which runs on when this client is closed; it calls what it was made with when it ends. */
+    PausableDeadline started(Function<Consumer<PausableDeadline>, PausableDeadline> make) {
+        synchronized (deadlines) {
+            checkOpen();
+            PausableDeadline deadline = make.apply(this::ended);
+            deadlines.add(deadline);
+            return deadline;
+        }
+    }
+
+    private void ended(PausableDeadline deadline) {
+        synchronized (deadlines) {
+            deadlines.remove(deadline);
+            shutDownTimer();
+        }
+    }
+
+    /** With the lock. The timer goes on until the last deadline has ended. */
+    private void shutDownTimer() {
+        if (closed && deadlines.isEmpty()) {
+            timer.shutdown();
+        }
     }
 
     /** Makes something that ends with this client, unless it ends before: it then calls what it was made with. */
@@ -76,9 +105,15 @@ final class Core implements AutoCloseable {
 
     @Override
     public void close() {
-        closed = true;
+        synchronized (deadlines) {
+            closed = true;
+        }
         open.forEach(Core::end);
+        // Before the connection: its end is no break that has to be mended.
+        followers.values().forEach(Follower::close);
         connection.close();
-        timer.shutdown();
+        synchronized (deadlines) {
+            shutDownTimer();
+        }
     }
 }

@@ -28,6 +28,17 @@ record Failure(Status status, Optional<String> reason, Map<String, String> metad
     /** How grpc-java words the reset of a stream that brought no status; such a status is made on this side. */
     private static final String RESET = "RST_STREAM closed stream";
 
+    /** What a call to this address ended with. If the transport found nobody there, the text has the address and the cause. */
+    static PausewatchException of(Throwable thrown, String address) {
+        Status status = Status.fromThrowable(thrown);
+        if (status.getCode() != Status.Code.UNAVAILABLE || status.getCause() == null) {
+            return of(thrown);
+        }
+        String said = Objects.requireNonNullElse(
+                status.getCause().getMessage(), status.getCause().toString());
+        return made(Status.UNAVAILABLE, address + ": " + said, thrown);
+    }
+
     /** What a call ended with. */
     static PausewatchException of(Throwable thrown) {
         Status status = Status.fromThrowable(thrown);

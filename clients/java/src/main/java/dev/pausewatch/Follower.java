@@ -26,6 +26,7 @@ final class Follower implements WatchListener {
     private final long grace;
     private final WatchLink link;
     private final Map<String, Followed> threads = new HashMap<>();
+    private boolean closed;
 
     private static final class Followed {
         final ThreadClock clock;
@@ -51,7 +52,11 @@ final class Follower implements WatchListener {
             thread = new Followed(new ThreadClock(threadId, timer, grace, link));
             threads.put(threadId, thread);
             // Under the lock, so that it is in order with what is done about an idle one.
-            link.add(threadId);
+            if (closed) {
+                thread.clock.close();
+            } else {
+                link.add(threadId);
+            }
         }
         thread.registered++;
         thread.forgetting.cancel();
@@ -61,9 +66,28 @@ final class Follower implements WatchListener {
     synchronized void leave(String threadId) {
         Followed thread = threads.get(threadId);
         thread.registered--;
-        if (thread.registered == 0) {
+        if (thread.registered > 0) {
+            return;
+        }
+        if (closed) {
+            threads.remove(threadId);
+        } else {
             thread.forgetting = timer.in(LINGER_NANOS, () -> forget(threadId));
         }
+    }
+
+    /** Asks and follows no more. Its stopwatches run on, and their threads count as running. Again is harmless. */
+    void close() {
+        link.close();
+        List<ThreadClock> clocks;
+        synchronized (this) {
+            closed = true;
+            threads.values().forEach(thread -> thread.forgetting.cancel());
+            threads.values().removeIf(thread -> thread.registered == 0);
+            clocks = threads.values().stream().map(thread -> thread.clock).toList();
+        }
+        // Without the lock: who follows a clock may enter and leave.
+        clocks.forEach(ThreadClock::close);
     }
 
     private synchronized void forget(String threadId) {

@@ -4,11 +4,13 @@ import java.time.Duration;
 import java.util.HashSet;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
 
 /**
  * A deadline that stands still while its thread is paused, or while it is paused itself. Made by {@link Client#deadline}; it runs from then on.
@@ -32,7 +34,7 @@ public final class PausableDeadline implements AutoCloseable {
     private final String threadId;
     private final Duration limit;
     private final Optional<Duration> maxWall;
-    private final Runnable onClose;
+    private final Consumer<PausableDeadline> onEnd;
     private final Stopwatch stopwatch;
     /** Its own thread, and each that it awaits; guarded by itself. */
     private final Set<String> entered = new HashSet<>();
@@ -83,12 +85,12 @@ public final class PausableDeadline implements AutoCloseable {
             String threadId,
             Duration limit,
             Optional<Duration> maxWall,
-            Runnable onClose) {
+            Consumer<PausableDeadline> onEnd) {
         this.follower = follower;
         this.threadId = threadId;
         this.limit = limit;
         this.maxWall = maxWall;
-        this.onClose = onClose;
+        this.onEnd = onEnd;
         entered.add(threadId);
         stopwatch =
                 new Stopwatch(timer, follower.enter(threadId), Nanos.of(limit), maxWall.map(Nanos::of), this::complete);
@@ -124,6 +126,51 @@ public final class PausableDeadline implements AutoCloseable {
         // A future that is over must not be kept until the deadline is.
         future.whenComplete((result, thrown) -> timeout.cancel(false));
         return future;
+    }
+
+    /**
+     * Runs {@code work} on this thread, and interrupts it when this deadline expires. Work that takes no notice of interrupts, as of a lock or
+     * most of {@code java.io}, runs on, and its result is returned.
+     *
+     * @return what {@code work} returns
+     * @throws TimeoutException {@code work} failed after it was interrupted for that; what it threw is the cause
+     * @throws Exception what {@code work} throws otherwise
+     */
+    public <T> T call(Callable<T> work) throws Exception {
+        Thread caller = Thread.currentThread();
+        // Guarded by itself: an interrupt must not hit what comes after the work.
+        AtomicBoolean interrupted = new AtomicBoolean();
+        AtomicBoolean over = new AtomicBoolean();
+        CompletableFuture<Void> timeout = expired();
+        timeout.thenRun(() -> {
+            synchronized (over) {
+                if (!over.get()) {
+                    interrupted.set(true);
+                    caller.interrupt();
+                }
+            }
+        });
+        Exception failed;
+        try {
+            return work.call();
+        } catch (Exception thrown) {
+            failed = thrown;
+        } finally {
+            synchronized (over) {
+                over.set(true);
+            }
+            timeout.cancel(false);
+            if (interrupted.get()) {
+                // It was ours.
+                Thread.interrupted();
+            }
+        }
+        if (interrupted.get()) {
+            TimeoutException late = new TimeoutException(limitInWords());
+            late.initCause(failed);
+            throw late;
+        }
+        throw failed;
     }
 
     private String limitInWords() {
@@ -244,12 +291,13 @@ public final class PausableDeadline implements AutoCloseable {
             stopwatch.stop();
             entered.forEach(follower::leave);
         }
-        onClose.run();
+        onEnd.accept(this);
         expired.cancel(false);
     }
 
     private void complete() {
         // What a user does next is no business of the timer's thread.
         expired.completeAsync(() -> null);
+        onEnd.accept(this);
     }
 }

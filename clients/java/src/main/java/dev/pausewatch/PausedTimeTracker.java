@@ -85,6 +85,9 @@ final class PausedTimeTracker {
      */
     private record Last(Seen seen, Now now, long pausedTime, long unsettled) {}
 
+    /** When it was closed. */
+    private OptionalLong closedAt = OptionalLong.empty();
+
     PausedTimeTracker(long now, long grace) {
         this.began = now;
         this.grace = grace;
@@ -117,7 +120,8 @@ final class PausedTimeTracker {
             return OptionalLong.empty();
         }
         long end = disconnectedAt.getAsLong() + grace;
-        return OptionalLong.of(joinedBeforeDisconnect - end > 0 ? joinedBeforeDisconnect : end);
+        long until = joinedBeforeDisconnect - end > 0 ? joinedBeforeDisconnect : end;
+        return closedAt.isPresent() && closedAt.getAsLong() - until < 0 ? closedAt : OptionalLong.of(until);
     }
 
     /** Whether the state is known, and the watch is heard. */
@@ -153,6 +157,16 @@ final class PausedTimeTracker {
             joinedBeforeDisconnect = joinedAt;
         }
         return wasPaused;
+    }
+
+    /** Nothing will be heard any more: from now on the thread counts as running. */
+    void close(long now) {
+        disconnect(now, now);
+        closedAt = OptionalLong.of(now);
+    }
+
+    boolean isClosed() {
+        return closedAt.isPresent();
     }
 
     /** Takes a state. Says whether waiters must look again: after a resume, and when what was assumed is corrected. */

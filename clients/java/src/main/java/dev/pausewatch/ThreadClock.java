@@ -160,9 +160,22 @@ final class ThreadClock {
         }
     }
 
-    /** Whether the coordinator has answered a question that was sent at {@code since} or later. */
-    boolean isConfirmed(long since) {
-        return confirmedAt.isPresent() && confirmedAt.getAsLong() - since >= 0;
+    /** The client is closed: from now on the thread counts as running, and nobody is asked about it. On any thread. */
+    void close() {
+        long now = timer.now();
+        settle(now);
+        synchronized (this) {
+            tracker.close(now);
+        }
+        timer.execute(() -> {
+            wake(changed);
+            wake(answered);
+        });
+    }
+
+    /** Whether the coordinator has answered a question that was sent at {@code since} or later, or cannot be asked any more. */
+    synchronized boolean isConfirmed(long since) {
+        return tracker.isClosed() || (confirmedAt.isPresent() && confirmedAt.getAsLong() - since >= 0);
     }
 
     /** Sees to it that the coordinator is asked, now or as soon as the question under way is answered. */

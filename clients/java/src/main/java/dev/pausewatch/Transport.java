@@ -1,10 +1,14 @@
 package dev.pausewatch;
 
+import io.grpc.CallOptions;
+import io.grpc.Channel;
 import io.grpc.ChannelCredentials;
+import io.grpc.ClientCall;
 import io.grpc.ClientInterceptor;
 import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
+import io.grpc.MethodDescriptor;
 import io.grpc.TlsChannelCredentials;
 import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
 import io.grpc.netty.shaded.io.netty.channel.ChannelOption;
@@ -56,6 +60,7 @@ final class Transport {
                 .keepAliveTimeout(PING_ANSWER_S, TimeUnit.SECONDS)
                 .keepAliveWithoutCalls(true);
         config.token().map(Transport::bearer).ifPresent(builder::intercept);
+        config.tokenSource().ifPresent(source -> builder.intercept(new NextToken()));
         return builder.build();
     }
 
@@ -142,5 +147,13 @@ final class Transport {
         Metadata headers = new Metadata();
         headers.put(AUTHORIZATION, "Bearer " + token);
         return MetadataUtils.newAttachHeadersInterceptor(headers);
+    }
+
+    /** Sends the token that a call was given. */
+    private static final class NextToken implements ClientInterceptor {
+        @Override
+        public <Q, R> ClientCall<Q, R> interceptCall(MethodDescriptor<Q, R> method, CallOptions options, Channel next) {
+            return bearer(options.getOption(Connection.TOKEN)).interceptCall(method, options, next);
+        }
     }
 }

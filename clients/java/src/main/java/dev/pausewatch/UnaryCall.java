@@ -39,6 +39,9 @@ final class UnaryCall<Q, R, T> {
     private final CompletableFuture<T> answer = new CompletableFuture<>();
     private final Backoff pauses = Backoff.ofMillis(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
     private int retries;
+    /** What the attempt before said that found nobody. */
+    private String nobodyThere;
+
     private volatile ClientCall<Q, R> attempt;
 
     UnaryCall(
@@ -76,22 +79,23 @@ final class UnaryCall<Q, R, T> {
         if (answer.isDone()) {
             return;
         }
-        connection.attempt(channel -> {
-            CallOptions options = CallOptions.DEFAULT.withDeadlineAfter(Math.max(0, left()), TimeUnit.NANOSECONDS);
-            attempt = channel.newCall(method, options);
-            ClientCalls.asyncUnaryCall(attempt, request, new Observer());
-        });
+        CallOptions options;
+        try {
+            options = Connection.with(connection.nextToken(), CallOptions.DEFAULT);
+        } catch (PausewatchException noToken) {
+            answer.completeExceptionally(noToken);
+            return;
+        }
+        options = options.withDeadlineAfter(Math.max(0, left()), TimeUnit.NANOSECONDS);
+        attempt = connection.channel().newCall(method, options);
+        ClientCalls.asyncUnaryCall(attempt, request, new Observer());
     }
 
     private void failed(Throwable thrown) {
-        PausewatchException error =
-                endedAtDeadline(thrown) ? Failure.deadline(patience.deadline(), thrown) : Failure.of(thrown);
+        PausewatchException error = endedAtDeadline(thrown) ? outOfTime(thrown) : connection.failure(thrown);
         Optional<Duration> wait =
                 error instanceof LimitExceededException exceeded ? exceeded.callLessOften() : Optional.empty();
         boolean nobody = error instanceof UnavailableException || error instanceof StoreUnavailableException;
-        if (error instanceof UnavailableException) {
-            connection.unavailable();
-        }
         long pause = pauses.next() + wait.map(Nanos::of).orElse(0L);
         // Waiting past the deadline would only hide the reason behind DEADLINE_EXCEEDED.
         if ((!nobody && wait.isEmpty()) || retries >= patience.retries() || pause >= left() || connection.isClosed()) {
@@ -99,7 +103,16 @@ final class UnaryCall<Q, R, T> {
             return;
         }
         retries++;
+        nobodyThere = error instanceof UnavailableException ? error.getMessage() : null;
         timer.in(pause, this::attempt);
+    }
+
+    private PausewatchException outOfTime(Throwable thrown) {
+        PausewatchException error = Failure.deadline(patience.deadline(), thrown);
+        // It waited for a connection: that there was none is what the caller must know.
+        return nobodyThere == null
+                ? error
+                : Failure.made(Status.UNAVAILABLE, nobodyThere + "; " + error.getMessage(), thrown);
     }
 
     /** The transport and the server end a call at the same moment; the server may name it CANCELLED. */

@@ -3,11 +3,13 @@ package dev.pausewatch;
 import dev.pausewatch.v1.Refusal;
 import dev.pausewatch.v1.WatchRequest;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 
@@ -27,6 +29,8 @@ import java.util.concurrent.TimeUnit;
 final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     /** The most ids of one request. */
     private static final int MOST_IDS = 500;
+
+    private static final System.Logger LOG = System.getLogger(WatchLink.class.getName());
 
     private static final int FIRST_PAUSE_MS = 50;
     private static final int LONGEST_PAUSE_MS = 3_000;
@@ -71,6 +75,11 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     private long addFrom;
 
     private boolean limitTold;
+
+    /** The next token of the stream, to be sent. */
+    private Optional<String> nextToken = Optional.empty();
+
+    private Timer.Alarm renewal = Timer.Alarm.NONE;
 
     private Timer.Alarm next = Timer.Alarm.NONE;
     private long notBefore;
@@ -185,6 +194,12 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             return;
         }
         request = null;
+        if (!refused.getToken().isEmpty()) {
+            // It has the one before until that ends.
+            calm();
+            flush();
+            return;
+        }
         answered = true;
         forbidden.addAll(refusal.getThreadIdsList());
         toRemove.addAll(refused.getRemoveList());
@@ -231,6 +246,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         }
         stream = null;
         request = null;
+        renewal.cancel();
         // Also after a stream that worked: the clients of a restarted server must not all come back at once.
         notBefore = timer.now() + pauses.next();
         forbidden.clear();
@@ -301,8 +317,17 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         complete = false;
         addFrom = timer.now();
         confirmedLast = true;
+        Optional<String> token;
+        try {
+            token = environment.connection.nextToken();
+        } catch (PausewatchException noToken) {
+            broken(noToken, 0, false);
+            return;
+        }
         stream = new WatchStream(environment.connection, timer, this);
-        stream.open(environment.firstAnswer);
+        stream.open(environment.firstAnswer, token);
+        nextToken = Optional.empty();
+        token.ifPresent(this::renewLater);
         if (!toConfirm.isEmpty()) {
             hurry();
         }
@@ -311,6 +336,30 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         } else {
             send(setup);
         }
+    }
+
+    private void renewLater(String token) {
+        renewal = timer.in(Tokens.askAgainAfterNanos(token, Instant.now()), () -> renew(token));
+    }
+
+    /** Sends the token as it is now, if it is another one than the stream has. */
+    private void renew(String token) {
+        if (stream == null) {
+            return;
+        }
+        String next;
+        try {
+            next = environment.connection.nextToken().orElse(token);
+        } catch (PausewatchException noToken) {
+            LOG.log(System.Logger.Level.WARNING, "the token cannot be renewed", noToken);
+            renewal = timer.in(Tokens.SHORTEST_NANOS, () -> renew(token));
+            return;
+        }
+        if (!next.equals(token)) {
+            nextToken = Optional.of(next);
+            flush();
+        }
+        renewLater(next);
     }
 
     /** An answer that a timeout waits for is due. */
@@ -326,6 +375,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
 
     private void drop() {
         next.cancel();
+        renewal.cancel();
         breakTold = false;
         toConfirm.clear();
         forbidden.clear();
@@ -354,6 +404,14 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         if (answered && toAdd.isEmpty()) {
             complete = true;
             listener.snapshotComplete();
+        }
+        if (answered && nextToken.isPresent()) {
+            // Alone: refused, it has nothing that must be sent again.
+            WatchRequest renewed =
+                    WatchRequest.newBuilder().setToken(nextToken.get()).build();
+            nextToken = Optional.empty();
+            send(renewed);
+            return;
         }
         boolean mayAdd = !toAdd.isEmpty() && timer.now() - addFrom >= 0;
         boolean mayConfirm = !toConfirm.isEmpty() && answered;

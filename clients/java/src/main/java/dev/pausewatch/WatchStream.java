@@ -14,6 +14,7 @@ import io.grpc.stub.ClientResponseObserver;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -85,14 +86,16 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
         this.reader = reader;
     }
 
-    /** Opens it; {@code firstAnswer} is how long that may take. */
-    void open(Duration firstAnswer) {
+    /** Opens it with a token, if it has one that may change; {@code firstAnswer} is how long that may take. */
+    void open(Duration firstAnswer, Optional<String> token) {
         patience = Nanos.of(firstAnswer);
         heard = timer.now();
         listen();
         call = connection
                 .channel()
-                .newCall(ElicitationServiceGrpc.getWatchMethod(), CallOptions.DEFAULT.withExecutor(timer));
+                .newCall(
+                        ElicitationServiceGrpc.getWatchMethod(),
+                        Connection.with(token, CallOptions.DEFAULT.withExecutor(timer)));
         ClientCalls.asyncBidiStreamingCall(call, this);
     }
 
@@ -165,7 +168,7 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
 
     @Override
     public void onError(Throwable thrown) {
-        fail(Failure.of(thrown));
+        fail(connection.failure(thrown));
     }
 
     @Override

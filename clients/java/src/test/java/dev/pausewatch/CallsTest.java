@@ -118,7 +118,7 @@ class CallsTest {
 
     /** A call with a deadline of a minute, of a clock that stands still. */
     private CompletableFuture<IncrementResult> call(Timer timer, int retries) {
-        Connection connection = new Connection(Transport.channel(config().build()));
+        Connection connection = new Connection(Transport.channel(config().build()), "localhost:7420");
         return new Calls(connection, timer)
                 .increment(CALL, new Calls.Patience(Duration.ofMinutes(1), retries))
                 .orTimeout(10, TimeUnit.SECONDS)
@@ -233,7 +233,7 @@ class CallsTest {
                     assertThrows(DeadlineExceededException.class, () -> hasty.incrementElicitation(CALL));
             assertEquals("no answer within 300ms", error.getMessage());
         });
-        assertTrue(took > 0.29, took + " s");
+        assertTrue(took > 0.29 && took < 3, took + " s");
     }
 
     @Test
@@ -277,27 +277,13 @@ class CallsTest {
     void aServerThatWasAwayForLongIsReachedAtOnce() {
         try (Client once = Client.open(config().retries(0).build())) {
             server.stop();
-            // Each failure would double the time in which the channel by itself refuses every call.
+            // Each failure would double the channel's own patience.
             for (int failure = 0; failure < 20; failure++) {
                 assertThrows(UnavailableException.class, () -> once.incrementElicitation(CALL));
             }
             server.restart();
-            once.incrementElicitation(CALL);
-        }
-    }
-
-    /** With the channel's state alone to go by, one of six calls had the failure from before, on a busy machine. */
-    @Test
-    void aCallAfterAFailureIsNotRefusedWithThatFailure() {
-        try (Client once = Client.open(config().retries(0).build())) {
-            for (int round = 0; round < 50; round++) {
-                server.stop();
-                for (int failure = 0; failure < 3; failure++) {
-                    assertThrows(UnavailableException.class, () -> once.incrementElicitation(CALL));
-                }
-                server.restart();
-                once.incrementElicitation(CALL);
-            }
+            double took = seconds(() -> once.incrementElicitation(CALL));
+            assertTrue(took < 1.5, took + " s");
         }
     }
 
@@ -306,7 +292,7 @@ class CallsTest {
         server.stop();
         Client hasty = client.withDeadline(Duration.ofMillis(500));
         double took = seconds(() -> assertThrows(UnavailableException.class, () -> hasty.incrementElicitation(CALL)));
-        assertTrue(took < 60, took + " s");
+        assertTrue(took < 2.5, took + " s");
     }
 
     @Test
@@ -347,7 +333,8 @@ class CallsTest {
     void aClosedClientSaysSoAtOnce() {
         client.close();
         client.close();
-        assertThrows(IllegalStateException.class, () -> client.incrementElicitation(CALL));
+        double took = seconds(() -> assertThrows(IllegalStateException.class, () -> client.incrementElicitation(CALL)));
+        assertTrue(took < 1, took + " s");
         assertThrows(IllegalStateException.class, () -> client.watch("t").open());
     }
 

@@ -27,7 +27,7 @@ class ConfirmTest {
     private final ManualTimer timer = new ManualTimer();
     private final FakeChannel channel = new FakeChannel();
     private final WatchLink.Environment environment =
-            new WatchLink.Environment(new Connection(channel), timer, Duration.ofSeconds(5));
+            new WatchLink.Environment(new Connection(channel, "localhost:7420"), timer, Duration.ofSeconds(5));
     private final Follower follower = new Follower(
             timer,
             GRACE.toNanos(),

@@ -302,15 +302,61 @@ class ServerTest {
     }
 
     @Test
-    void closingTheClientEndsWhatHangsOnIt() {
+    void closingTheClientEndsItsWatchesAndLetsItsDeadlinesRunOut() throws InterruptedException {
         Watch watch = client.watch(thread).open();
-        PausableDeadline deadline = client.deadline(thread, Duration.ofHours(1));
+        PausableDeadline deadline = client.deadline(thread, Duration.ofMillis(500));
+        PausableDeadline stopped = client.deadline(thread, Duration.ofHours(1));
         CompletableFuture<Void> expired = deadline.expired();
+        PausableDeadline.Pause pause = stopped.pause();
+        client.incrementElicitation(IncrementElicitation.of(thread));
+        await(deadline::isPaused);
         client.close();
-        assertThrows(CompletionException.class, expired::join);
         assertFalse(watch.iterator().hasNext());
         assertDoesNotThrow(watch::close);
+        assertFalse(deadline.isPaused());
+        assertTrue(stopped.isPaused(), "its own pause goes on");
+        assertThrows(IllegalStateException.class, () -> client.deadline(thread, Duration.ofHours(1)));
+        assertDoesNotThrow(() -> stopped.awaitThread("another").close());
+        pause.close();
+        assertFalse(stopped.isPaused());
+        expired.orTimeout(30, TimeUnit.SECONDS).join();
+        assertEquals(Optional.of(EndedBy.LIMIT), deadline.endedBy());
+        assertTrue(deadline.elapsed().compareTo(Duration.ofMillis(500)) >= 0);
+        stopped.close();
+        assertFalse(stopped.isExpired());
         assertDoesNotThrow(deadline::close);
+    }
+
+    @Test
+    void workThatIsCalledIsInterruptedAtTheEndOfItsDeadline() throws Exception {
+        PausableDeadline deadline = client.deadline(thread, Duration.ofMillis(100));
+        TimeoutException late = assertThrows(
+                TimeoutException.class,
+                () -> deadline.call(() -> {
+                    Thread.sleep(60_000);
+                    return 1;
+                }));
+        assertTrue(late.getCause() instanceof InterruptedException);
+        assertTrue(late.getMessage().contains("100"), late.getMessage());
+        assertFalse(Thread.currentThread().isInterrupted());
+        try (PausableDeadline long_ = client.deadline(thread, Duration.ofHours(1))) {
+            assertEquals(7, long_.call(() -> 7));
+            IOException own = new IOException("its own");
+            assertEquals(
+                    own,
+                    assertThrows(
+                            IOException.class,
+                            () -> long_.call(() -> {
+                                throw own;
+                            })));
+            Thread.currentThread().interrupt();
+            assertThrows(
+                    InterruptedException.class,
+                    () -> long_.call(() -> {
+                        Thread.sleep(60_000);
+                        return 1;
+                    }));
+        }
     }
 
     @Test

@@ -8,6 +8,7 @@ import dev.pausewatch.v1.Refusal;
 import dev.pausewatch.v1.WatchResponse;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
@@ -18,7 +19,7 @@ class WatchStreamTest {
     private final ManualTimer timer = new ManualTimer();
     private final Reader reader = new Reader();
     private final FakeChannel channel = new FakeChannel();
-    private final WatchStream stream = new WatchStream(new Connection(channel), timer, reader);
+    private final WatchStream stream = new WatchStream(new Connection(channel, "localhost:7420"), timer, reader);
 
     private static final class Reader implements WatchStream.Reader {
         private boolean room = true;
@@ -51,7 +52,7 @@ class WatchStreamTest {
     }
 
     private void open() {
-        stream.open(FIRST_ANSWER);
+        stream.open(FIRST_ANSWER, Optional.empty());
     }
 
     private void hear() {

@@ -21,6 +21,9 @@ import dev.pausewatch.PausePage;
 import dev.pausewatch.PauseStatePage;
 import dev.pausewatch.RenewElicitation;
 import dev.pausewatch.WatchBuilder;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -55,6 +58,7 @@ final class Step {
     Map<String, Object> play() throws Exception {
         return switch (text("do")) {
             case "client" -> openClient();
+            case "close" -> close();
             case "reset" -> reset();
             case "increment" -> increment();
             case "decrement" -> decrement();
@@ -76,6 +80,14 @@ final class Step {
                         .next(duration("within_ms").orElseThrow())
                         .map(Answers::event)
                         .orElse(Map.of("event", "nothing"));
+            case "add" -> {
+                cast.watches.get(text("watch")).add(text("thread_id"));
+                yield Map.of();
+            }
+            case "remove" -> {
+                cast.watches.get(text("watch")).remove(text("thread_id"));
+                yield Map.of();
+            }
             case "unwatch" -> unwatch();
             case "timeout" -> timeout();
             case "read" -> Answers.reading(deadline().read());
@@ -94,13 +106,25 @@ final class Step {
     private Map<String, Object> openClient() {
         Config.Builder config = Environments.config(environment()).address(text("address"));
         duration("deadline_ms").ifPresent(config::deadline);
+        if (step.has("retries")) {
+            config.retries(step.get("retries").getAsInt());
+        }
         optional("tls_ca").map(Path::of).ifPresent(config::tlsCa);
         optional("token").ifPresent(config::token);
+        optional("token_file").map(Path::of).ifPresent(path -> config.tokenSource(() -> read(path)));
         Client old = cast.clients.put(text("client"), Client.open(config.build()));
         if (old != null) {
             old.close();
         }
         return Map.of();
+    }
+
+    private static String read(Path path) {
+        try {
+            return Files.readString(path).strip();
+        } catch (IOException unreadable) {
+            throw new UncheckedIOException(unreadable);
+        }
     }
 
     private Map<String, String> environment() {
@@ -111,6 +135,11 @@ final class Step {
                     .forEach((name, value) -> variables.put(name, value.getAsString()));
         }
         return variables;
+    }
+
+    private Map<String, Object> close() {
+        client().close();
+        return Map.of();
     }
 
     private Map<String, Object> reset() {

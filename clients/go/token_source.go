@@ -1,0 +1,114 @@
+package pausewatch
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	// A token is asked for again after two thirds of the rest of its life, within these bounds.
+	shortestRenewal = time.Second
+	longestRenewal  = time.Minute
+)
+
+// tokenSource gives the token as it is now.
+type tokenSource func(context.Context) (string, error)
+
+// fixedToken is a source of one token.
+func fixedToken(token string) tokenSource {
+	return func(context.Context) (string, error) { return token, nil }
+}
+
+// tokenFile is a source that reads a file each time; white space around the token does not count.
+func tokenFile(path string) tokenSource {
+	return func(context.Context) (string, error) {
+		text, err := os.ReadFile(path)
+		return strings.TrimSpace(string(text)), err
+	}
+}
+
+// checked gives the token, or an error with the code of a missing one.
+func (source tokenSource) checked(ctx context.Context) (string, error) {
+	token, err := source(ctx)
+	if err == nil {
+		err = checkToken(token)
+	}
+	if err != nil {
+		return "", status.Error(codes.Unauthenticated, fmt.Sprintf("no token: %v", err))
+	}
+	return token, nil
+}
+
+func checkToken(token string) error {
+	if token == "" {
+		return errors.New("the token is empty")
+	}
+	for _, c := range []byte(token) {
+		if c <= ' ' || c > '~' {
+			return errors.New("the token has a character that is not visible ASCII")
+		}
+	}
+	return nil
+}
+
+// renewToken asks for the token of an open stream again in time, and has it sent if it is another one, until ctx ends.
+func (l *watchStream) renewToken(ctx context.Context, token string) {
+	for wait := renewalDelay(token, time.Now()); ; {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+		next, err := l.set.client.tokens.checked(ctx)
+		if err != nil {
+			slog.WarnContext(ctx, "pausewatch: the token cannot be renewed", "error", err)
+			wait = shortestRenewal
+			continue
+		}
+		if next != token {
+			token = next
+			l.set.mu.Lock()
+			l.nextToken = next
+			l.set.mu.Unlock()
+			l.wakeUp()
+		}
+		wait = renewalDelay(token, time.Now())
+	}
+}
+
+func renewalDelay(token string, now time.Time) time.Duration {
+	end, ok := endOf(token)
+	if !ok {
+		return longestRenewal
+	}
+	return min(max(end.Sub(now)*2/3, shortestRenewal), longestRenewal)
+}
+
+// endOf is when a JSON web token ends that says so; its signature is not checked.
+func endOf(token string) (time.Time, bool) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return time.Time{}, false
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var claims struct {
+		End *float64 `json:"exp"`
+	}
+	if err != nil || json.Unmarshal(payload, &claims) != nil || claims.End == nil {
+		return time.Time{}, false
+	}
+	return time.Unix(int64(*claims.End), 0), true
+}
+
+// tokenKey is the key of the token that a call or a stream was given before it was sent.
+type tokenKey struct{}

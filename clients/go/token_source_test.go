@@ -1,0 +1,91 @@
+package pausewatch
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+func TestATokenIsAskedForAgainAfterTwoThirdsOfItsRest(t *testing.T) {
+	now := time.Unix(1_000, 0)
+	token := func(claims string) string {
+		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
+	}
+	for token, want := range map[string]time.Duration{
+		token(`{"exp":1030}`):    20 * time.Second,
+		token(`{"exp":1000000}`): time.Minute,
+		token(`{"exp":1}`):       time.Second,
+		token(`{"exp":"soon"}`):  time.Minute,
+		token(`[]`):              time.Minute,
+		"opaque":                 time.Minute,
+		"e30.+.c2ln":             time.Minute,
+	} {
+		if got := renewalDelay(token, now); got != want {
+			t.Errorf("%s: %v, not %v", token, got, want)
+		}
+	}
+}
+
+func TestATokenSourceThatFailsIsUnauthenticated(t *testing.T) {
+	failed := errors.New("no such vault")
+	client, err := NewClient(WithAddress("127.0.0.1:1"), WithTokenSource(func(context.Context) (string, error) { return "", failed }))
+	check(t, err)
+	defer client.Close()
+	if _, err := client.GetPauseState(t.Context(), "t"); !is[*UnauthenticatedError](err) {
+		t.Error(err)
+	}
+	if _, err := tokenSource(fixedToken("two words")).checked(t.Context()); status.Code(err) != codes.Unauthenticated {
+		t.Error(err)
+	}
+}
+
+func TestATokenFileIsReadEachTime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	t.Setenv("PAUSEWATCH_TOKEN_FILE", path)
+	found, err := findSettings(settings{}, "")
+	check(t, err)
+	for _, text := range []string{"first", "second\n"} {
+		check(t, os.WriteFile(path, []byte(text), 0o600))
+		if token, err := tokenFile(found.TokenFile)(t.Context()); err != nil || token+"\n" != text && token != text {
+			t.Errorf("%q, %v", token, err)
+		}
+	}
+	if over, err := findSettings(settings{Token: "over"}, ""); err != nil || over.Token != "over" || over.TokenFile != "" {
+		t.Errorf("%+v, %v", over, err)
+	}
+	t.Setenv("PAUSEWATCH_TOKEN", "t")
+	if _, err := NewClient(); err == nil {
+		t.Error("a token and a file with one")
+	}
+}
+
+func TestAnOpenStreamGetsTheNextToken(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		var token atomic.Value
+		token.Store("first")
+		client.tokens = func(context.Context) (string, error) { return token.Load().(string), nil }
+		s := startStopwatch(t, client, time.Hour)
+		time.Sleep(time.Minute + time.Second)
+		token.Store("second")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		var sent []string
+		for _, request := range f.changes() {
+			if request.GetToken() != "" {
+				sent = append(sent, request.GetToken())
+			}
+		}
+		if len(sent) != 1 || sent[0] != "second" || f.open() != 1 || !s.Read().Linked {
+			t.Errorf("sent %v, %d streams, %+v", sent, f.open(), s.Read())
+		}
+	})
+}

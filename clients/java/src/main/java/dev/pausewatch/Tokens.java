@@ -1,0 +1,91 @@
+package dev.pausewatch;
+
+import io.grpc.Status;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Instant;
+import java.util.Base64;
+import java.util.OptionalLong;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * Tokens that are replaced. A source is asked for every attempt of a call and for every stream, and again while a stream is open: after two
+ * thirds of what is left of the token's life, if it is a JSON web token, and at least once a minute.
+ */
+final class Tokens {
+    /** Also after the source has failed. */
+    static final long SHORTEST_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+    private static final long LONGEST_NANOS = TimeUnit.SECONDS.toNanos(60);
+    private static final Pattern END = Pattern.compile("\"exp\"\\s*:\\s*(\\d{1,15})");
+
+    private Tokens() {}
+
+    /** Whether it can be sent. */
+    static boolean isToken(String token) {
+        return token.matches("[\\x21-\\x7e]+");
+    }
+
+    /** A source that reads a file each time; white space around the token does not count. */
+    static Supplier<String> file(Path path) {
+        return () -> {
+            try {
+                return Files.readString(path).strip();
+            } catch (IOException unreadable) {
+                throw new UncheckedIOException(unreadable);
+            }
+        };
+    }
+
+    /**
+     * The token as it is now.
+     *
+     * @throws UnauthenticatedException the source has failed, or has none; nothing is to be sent
+     */
+    static String ask(Supplier<String> source) {
+        String token;
+        try {
+            token = source.get();
+        } catch (RuntimeException failed) {
+            throw missing(String.valueOf(failed.getMessage()), failed);
+        }
+        if (token == null || !isToken(token)) {
+            throw missing("the source gave one that is empty or has other characters than visible ASCII", null);
+        }
+        return token;
+    }
+
+    private static PausewatchException missing(String why, Throwable cause) {
+        return Failure.made(Status.UNAUTHENTICATED, "no token: " + why, cause);
+    }
+
+    /** When to ask for the next token. */
+    static long askAgainAfterNanos(String token, Instant now) {
+        OptionalLong end = end(token);
+        if (end.isEmpty()) {
+            return LONGEST_NANOS;
+        }
+        long rest = TimeUnit.SECONDS.toNanos(end.getAsLong() - now.getEpochSecond()) / 3 * 2;
+        return Math.max(SHORTEST_NANOS, Math.min(rest, LONGEST_NANOS));
+    }
+
+    /** When a JSON web token ends that says so, in seconds; its signature is not checked. */
+    private static OptionalLong end(String token) {
+        String[] parts = token.split("\\.", -1);
+        if (parts.length != 3) {
+            return OptionalLong.empty();
+        }
+        try {
+            Matcher found = END.matcher(new String(Base64.getUrlDecoder().decode(parts[1]), StandardCharsets.UTF_8));
+            return found.find() ? OptionalLong.of(Long.parseLong(found.group(1))) : OptionalLong.empty();
+        } catch (IllegalArgumentException noBase64) {
+            return OptionalLong.empty();
+        }
+    }
+}

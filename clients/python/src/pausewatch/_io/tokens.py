@@ -1,0 +1,66 @@
+"""Tokens that are replaced: where the next one comes from, and when it is asked for.
+
+A source is asked for every attempt of a call and for every stream, and again while a stream is open: after two thirds of what is
+left of the token's life, if it is a JSON web token, and at least once a minute.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import TYPE_CHECKING
+
+from grpc import StatusCode
+
+from ..errors import Status, Unauthenticated
+from .durations import SECOND, Nanos
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+AGAIN: Nanos = SECOND
+"""The shortest time until the source is asked again; also after it has failed."""
+_LONGEST: Nanos = 60 * SECOND
+
+
+def ask(source: Callable[[], str]) -> str:
+    """The token as it is now.
+
+    Raises Unauthenticated: the source has failed, or has no token; nothing is to be sent.
+    """
+    try:
+        token = source()
+    except Exception as error:
+        raise _missing(str(error)) from error
+    if not is_token(token):
+        raise _missing("the source gave one that is empty or has other characters than visible ASCII")
+    return token
+
+
+def _missing(why: str) -> Unauthenticated:
+    return Unauthenticated(Status(StatusCode.UNAUTHENTICATED, f"no token: {why}"))
+
+
+def is_token(token: str) -> bool:
+    """Whether it can be sent."""
+    return token != "" and all("\x21" <= character <= "\x7e" for character in token)
+
+
+def ask_again_after(token: str, now: float) -> Nanos:
+    """When to ask for the next token; `now`: the time of day."""
+    end = _end(token)
+    rest = _LONGEST if end is None else round((end - now) * SECOND * 2 / 3)
+    return max(AGAIN, min(rest, _LONGEST))
+
+
+def _end(token: str) -> float | None:
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (binascii.Error, ValueError):
+        return None
+    end = claims.get("exp") if isinstance(claims, dict) else None
+    return float(end) if isinstance(end, int | float) else None

@@ -1,0 +1,15 @@
+/** What is known of the lease of a hold. */
+export type Lease =
+  /** The elicitation is open. */
+  | "held"
+  /**
+   * No renewal got through for a whole ttl: the lease is over, or its server is down. Renewals are still tried; if one succeeds, the lease is
+   * `held` again.
+   */
+  | "overdue"
+  /** The lease ended: the elicitation is closed, and its thread runs unless another one is open. */
+  | "expired"
+  /** The elicitation was closed by a decrement. */
+  | "released"
+  /** The server does not know the elicitation: it lost its state, or has long forgotten it. */
+  | "unknown";

@@ -1,0 +1,2 @@
+/** Which limit ended a timeout: that on unpaused time, or that on wall time. */
+export type EndedBy = "limit" | "maxWall";

@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { Client, UnauthenticatedError } from "pausewatch";
+import { settingsOf, withEnvironment } from "../../src/settings.js";
+import { askAgainAfterMs } from "../../src/token.js";
+import { Requests } from "../../src/watch/requests.js";
+
+function jsonWebToken(claims: unknown): string {
+  return `e30.${Buffer.from(JSON.stringify(claims)).toString("base64url")}.c2ln`;
+}
+
+test("a token is asked for again after two thirds of its rest, and at least once a minute", () => {
+  const cases: [string, number][] = [
+    [jsonWebToken({ exp: 1_030 }), 20],
+    [jsonWebToken({ exp: 1_000_000 }), 60],
+    [jsonWebToken({ exp: 1 }), 1],
+    [jsonWebToken({ exp: "soon" }), 60],
+    [jsonWebToken([]), 60],
+    ["opaque", 60],
+    ["e30.+.c2ln", 60],
+  ];
+  for (const [token, seconds] of cases) assert.equal(askAgainAfterMs(token, 1_000_000), seconds * 1_000, token);
+});
+
+test("a source that fails, or has no token, is unauthenticated", async () => {
+  const failing = () => Promise.reject(new Error("no such vault"));
+  for (const token of [failing, () => "", () => "two words"]) {
+    using client = new Client({ address: "127.0.0.1:1", token });
+    await assert.rejects(client.getPauseState("t"), (error) => {
+      assert.ok(error instanceof UnauthenticatedError, `${error}`);
+      assert.match(error.message, /^no token: /);
+      return true;
+    });
+  }
+  assert.throws(() => settingsOf({ address: "example.com:1", token: () => "t" }), { name: "ConfigError" });
+});
+
+test("a token file is read each time, and is of its own layer", async () => {
+  const path = join(mkdtempSync(join(tmpdir(), "pausewatch-")), "token");
+  const environment = { PAUSEWATCH_TOKEN_FILE: path, PAUSEWATCH_CONFIG: "/dev/null" };
+  const { token } = withEnvironment({}, undefined, environment);
+  assert.ok(typeof token === "function");
+  for (const text of ["first", "second\n"]) {
+    writeFileSync(path, text);
+    assert.equal(await token(), text.trim());
+  }
+  assert.equal(withEnvironment({ token: "over" }, undefined, environment).token, "over");
+  assert.throws(() => withEnvironment({}, undefined, { ...environment, PAUSEWATCH_TOKEN: "t" }), /set one of them/);
+});
+
+test("a new token has a request of its own, before all others; refused, it is not sent again", () => {
+  const requests = new Requests();
+  requests.restart(["a"]);
+  assert.deepEqual(requests.next(0)?.add, ["a"]);
+  requests.answered();
+  requests.add("b");
+  requests.renew("second");
+  assert.deepEqual(requests.next(0), { add: [], remove: [], confirm: [], token: "second" });
+  assert.deepEqual(requests.refused([], 1_000), []);
+  assert.deepEqual(requests.next(0)?.add, ["b"], "it waits for nothing");
+});
