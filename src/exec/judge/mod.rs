@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `notify`, `filter` | the kernel's facility; the only unsafe code |
 //! | `waiting` | what a thread is about to execute |
-//! | `supervisor`, `lineage` | one process per command, which answers every `execve` in it |
+//! | `supervisor`, `lineage`, `scope` | one process per command, which answers every `execve` in it |
 //! | `redirect`, `relay` | our program in the place of one that was refused or approved |
 //! | `start` | an approved program, outside the sandbox |
 //! | `message`, `packet`, `link` | between the supervisor and the exec server |
@@ -31,6 +31,7 @@ supported! {
     mod probe;
     mod redirect;
     mod relay;
+    mod scope;
     mod start;
     mod supervisor;
     mod waiting;

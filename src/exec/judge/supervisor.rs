@@ -13,11 +13,12 @@ use super::{
     packet,
     redirect::{RedirectError, has_ending_signal, redirect},
     relay::{Order, Relayed},
+    scope::Scope,
     start::{Approved, start},
     waiting::{Addresses, Waiting},
 };
 use crate::exec::{
-    policy::{Action, Exec, Lineage, Place},
+    policy::{Action, Lineage, Place},
     supervise::session,
 };
 use nix::{
@@ -34,13 +35,10 @@ use rustix::{
 };
 use std::{
     collections::{HashMap, HashSet},
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     fs::File,
     io,
-    os::{
-        fd::{AsFd, AsRawFd, OwnedFd, RawFd},
-        unix::ffi::OsStrExt,
-    },
+    os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
     path::Path,
     process::{Command, Stdio},
     rc::Rc,
@@ -48,10 +46,6 @@ use std::{
 
 /// How often the supervisor looks whether the threads that wait for a verdict still do. The kernel does not notify that.
 const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// The maximum of arguments in a question, in bytes: a packet must hold it, escaped as JSON.
-const MAX_QUESTION_ARGUMENTS: usize = 16 << 10;
-const MAX_CHANGED_ENV: usize = 64;
-
 /// The parameters of a supervisor.
 pub(crate) struct Setup {
     /// The exec server: the supervisor dies with it.
@@ -93,7 +87,7 @@ struct Supervisor {
     server: OwnedFd,
     /// Whether the exec server still listens.
     is_connected: bool,
-    names: HashSet<String>,
+    scope: Scope,
     sources: Vec<Rc<Source>>,
     /// Approved programs that have not sent their listener yet.
     starting: Vec<OwnedFd>,
@@ -109,7 +103,6 @@ struct Supervisor {
     has_ended: bool,
     /// This program, for relays.
     program: File,
-    environment: HashMap<OsString, OsString>,
 }
 
 /// Runs the command, and returns when no process of it is left that executes programs.
@@ -158,7 +151,7 @@ pub(crate) fn supervise(setup: Setup) -> io::Result<()> {
     let mut supervisor = Supervisor {
         server,
         is_connected: true,
-        names: setup.names,
+        scope: Scope { names: setup.names, environment: std::env::vars_os().collect() },
         sources,
         starting: Vec::new(),
         first,
@@ -170,7 +163,6 @@ pub(crate) fn supervise(setup: Setup) -> io::Result<()> {
         shell,
         has_ended: false,
         program: File::open("/proc/self/exe")?,
-        environment: std::env::vars_os().collect(),
     };
     supervisor.run(&signals)
 }
@@ -282,7 +274,7 @@ impl Supervisor {
             return fail(listener, &call, error);
         }
         let lineage = self.lineages.of_next(waiting.process);
-        if !self.is_restricted(&waiting) {
+        if !self.scope.is_restricted(&waiting) {
             self.lineages.executed(waiting.process, lineage);
             return proceed(listener, &call);
         }
@@ -290,7 +282,7 @@ impl Supervisor {
         if !listener.waits(call.id) {
             return Ok(());
         }
-        let exec = self.exec(&waiting, &environment, lineage, source.place);
+        let exec = self.scope.exec(&waiting, &environment, lineage, source.place);
         let id = self.next_id;
         self.next_id += 1;
         let open = Open { source: source.clone(), call, addresses, waiting, lineage, environment };
@@ -300,52 +292,6 @@ impl Supervisor {
         }
         self.open.insert(id, open);
         Ok(())
-    }
-
-    /// Whether one of its names is that of a restricted program.
-    fn is_restricted(&self, waiting: &Waiting) -> bool {
-        let is_restricted = |path: &Path| {
-            path.file_name().and_then(OsStr::to_str).is_some_and(|name| self.names.contains(name))
-        };
-        is_restricted(&waiting.program)
-            || waiting.arguments.first().is_some_and(|name| is_restricted(Path::new(name)))
-            || waiting.interpreter.first().is_some_and(|name| is_restricted(Path::new(name)))
-            || is_restricted(&waiting.resolved())
-    }
-
-    fn exec(&self, waiting: &Waiting, environment: &[OsString], lineage: Lineage, place: Place) -> Exec {
-        let text = |text: &OsString| text.to_string_lossy().into_owned();
-        let path = |path: &Path| path.to_string_lossy().into_owned();
-        let mut left = MAX_QUESTION_ARGUMENTS;
-        let fits = |argument: &&OsString| {
-            let fits = argument.len() < left;
-            left = left.saturating_sub(argument.len() + 1);
-            fits
-        };
-        let argv: Vec<_> = waiting.arguments.iter().take_while(fits).map(text).collect();
-        Exec {
-            program: path(&waiting.program),
-            file: path(&waiting.resolved()).into(),
-            is_complete: argv.len() == waiting.arguments.len(),
-            argv,
-            workdir: path(&waiting.workdir).into(),
-            interpreter: waiting.interpreter.iter().map(text).collect(),
-            changed_env: self.changed(environment),
-            lineage,
-            place,
-        }
-    }
-
-    /// The names of variables that differ from those of the command line's shell.
-    fn changed(&self, environment: &[OsString]) -> Vec<String> {
-        let variables: HashMap<_, _> = environment.iter().filter_map(|entry| variable(entry)).collect();
-        let removed = self.environment.keys().filter(|name| !variables.contains_key(name.as_os_str()));
-        let set = variables.iter().filter(|(name, value)| self.environment.get(**name).is_none_or(|own| own != **value));
-        let names = removed.map(OsString::as_os_str).chain(set.map(|(name, _)| *name));
-        let mut names: Vec<_> = names.map(|name| name.to_string_lossy().chars().take(64).collect::<String>()).collect();
-        names.sort();
-        names.truncate(MAX_CHANGED_ENV);
-        names
     }
 
     fn on_verdict(&mut self) -> io::Result<()> {
@@ -519,11 +465,4 @@ fn is_same(one: &Path, other: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let identity = |path| std::fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
     identity(one).is_some_and(|one| Some(one) == identity(other))
-}
-
-/// The name and the value of `NAME=value`.
-fn variable(entry: &OsStr) -> Option<(&OsStr, &OsStr)> {
-    let bytes = entry.as_bytes();
-    let at = bytes.iter().skip(1).position(|byte| *byte == b'=')? + 1;
-    Some((OsStr::from_bytes(&bytes[..at]), OsStr::from_bytes(&bytes[at + 1..])))
 }
