@@ -16,7 +16,8 @@
 //! Features: `client` (client and stopwatches; no server, no database), `server`, `exec-server` (the MCP exec server and its
 //! policy, as a library), `cli` (the program; its command `exec-server` needs that feature too). Default: the whole program.
 
-#![forbid(unsafe_code)]
+// Except src/exec/judge/notify.rs: see docs/decisions/0004-execs-judged-by-seccomp-notification.md.
+#![deny(unsafe_code)]
 // Some items serve the program alone; unused items are checked with all features enabled.
 #![cfg_attr(not(all(feature = "cli", feature = "exec-server")), allow(dead_code, unused_imports, unreachable_pub))]
 

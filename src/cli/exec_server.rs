@@ -11,16 +11,17 @@ use super::{
 use crate::{
     client::stopwatch::StopwatchController,
     core::types::ThreadId,
+    exec::judge,
     exec::mcp::{
-        Config, ExecServer, Http, Launcher, Limits, PATH, Policy, SandboxPolicy, WhenUnable, default_shell, serve_http,
-        serve_stdio,
+        Config, ExecServer, Http, Launcher, Limits, NestedPrograms, PATH, Policy, SandboxPolicy, WhenUnable,
+        default_shell, serve_http, serve_stdio,
     },
     exec::policy::Rules,
     exec::sandbox::Sandbox,
 };
 use std::{
     io::{self, IsTerminal},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
     time::Duration,
@@ -30,6 +31,8 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
+/// This program.
+const PROGRAM: &str = "/proc/self/exe";
 /// The minimum length of a token for HTTP, in characters.
 const MIN_TOKEN_LENGTH: usize = 16;
 
@@ -78,6 +81,9 @@ pub struct Args {
     /// Use a private coordinator, even if an address is configured or a coordinator answers at the default address.
     #[arg(long, conflicts_with = "address")]
     private: bool,
+    /// Load the rules, print what is enforced on this system, and exit.
+    #[arg(long)]
+    check: bool,
     /// Print the thread and the coordinator on standard error.
     #[arg(short, long)]
     verbose: bool,
@@ -104,7 +110,10 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("start: {error}")),
     };
-    let served = runtime.block_on(serve(args));
+    let served = match args.check {
+        true => check(&args),
+        false => runtime.block_on(serve(args)),
+    };
     // Does not wait for a pending read of standard input.
     runtime.shutdown_background();
     match served {
@@ -151,7 +160,7 @@ async fn serve(args: Args) -> Result<(), String> {
         controller: StopwatchController::with_disconnect_grace(coordinator.client(), args.disconnect_grace),
         environment: Arc::new(move |thread_id| environment.environment(thread_id)),
         policy,
-        launcher: Launcher { program: "/proc/self/exe".into(), shell: default_shell().to_owned() },
+        launcher: Launcher { program: PROGRAM.into(), shell: default_shell().to_owned() },
         thread_id,
         limits,
     });
@@ -164,6 +173,14 @@ async fn serve(args: Args) -> Result<(), String> {
     server.shutdown().await;
     drop(coordinator);
     served
+}
+
+/// Prints what is enforced.
+fn check(args: &Args) -> Result<(), String> {
+    let policy = policy(args)?;
+    let sandbox = policy.sandbox.map_or("off (--no-sandbox)".to_owned(), |sandbox| sandbox.enforcement.to_string());
+    let text = format!("sandbox: {sandbox}\nrules: {}\n", policy.nested);
+    output::print(text.as_bytes()).map_err(|error| error.to_string())
 }
 
 /// 0 means no limit, as with GNU `timeout`.
@@ -217,7 +234,23 @@ fn policy(args: &Args) -> Result<Policy, String> {
         true => None,
         false => Some(SandboxPolicy::new(&args.writable, Sandbox::probe())?),
     };
-    Ok(Policy { rules: Arc::new(rules), when_unable: args.when_unable, sandbox })
+    let nested = nested_programs(&rules, sandbox.is_some());
+    Ok(Policy { rules: Arc::new(rules), when_unable: args.when_unable, sandbox, nested })
+}
+
+fn nested_programs(rules: &Rules, is_sandboxed: bool) -> NestedPrograms {
+    let restricted = rules.restricted_programs();
+    if restricted.is_empty() {
+        return NestedPrograms::Unrestricted;
+    }
+    if !is_sandboxed {
+        // The filter takes the privileges of set-user-id programs away, as the sandbox does.
+        return NestedPrograms::NotJudged("they are only in the sandbox".to_owned());
+    }
+    match judge::probe(Path::new(PROGRAM)) {
+        Ok(()) => NestedPrograms::Judged { restricted: restricted.into() },
+        Err(why) => NestedPrograms::NotJudged(why),
+    }
 }
 
 /// The paths that every sandboxed command can write, whatever its working directory.

@@ -21,6 +21,10 @@ mod exec_child;
 mod exec_reaper;
 #[cfg(feature = "exec-server")]
 mod exec_server;
+#[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod exec_start;
+#[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod exec_supervisor;
 pub(crate) mod exit;
 mod failure;
 mod follow;
@@ -74,6 +78,14 @@ pub enum Command {
     #[cfg(feature = "exec-server")]
     #[command(hide = true)]
     ExecChild(exec_child::Args),
+    /// Run a command of the exec server, and judge what it executes.
+    #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+    #[command(hide = true)]
+    ExecSupervisor(exec_supervisor::Args),
+    /// Become an approved program of a command.
+    #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+    #[command(hide = true)]
+    ExecStart,
     /// Kill the remaining commands of an exec server that was killed.
     #[cfg(feature = "exec-server")]
     #[command(hide = true)]
@@ -133,6 +145,10 @@ pub extern "C" fn record_start() {
 
 /// Parses the arguments, runs the command, and returns its exit code.
 pub fn main() -> ExitCode {
+    #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+    if let Some(code) = crate::exec::judge::run_if_relay() {
+        return ExitCode::from(code);
+    }
     let code = run_command();
     stderr::flush();
     code
@@ -157,6 +173,10 @@ fn run_command() -> ExitCode {
         Command::ExecServer(args) => exec_server::run(*args),
         #[cfg(feature = "exec-server")]
         Command::ExecChild(args) => exec_child::run(args),
+        #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+        Command::ExecSupervisor(args) => exec_supervisor::run(args),
+        #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+        Command::ExecStart => exec_start::run(),
         #[cfg(feature = "exec-server")]
         Command::ExecReaper(args) => exec_reaper::run(args),
         Command::RunChild(args) => run_child::run(args),

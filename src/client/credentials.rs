@@ -2,6 +2,7 @@
 //!
 //! 1. Neither a token nor a key is ever printed.
 use super::ConfigError;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use std::{
     fmt, fs,
     path::{Path, PathBuf},
@@ -45,10 +46,12 @@ impl Token {
     pub(super) fn expires_at(&self) -> Option<SystemTime> {
         let mut parts = self.secret().split('.');
         let (_, payload, _, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else { return None };
-        let payload = String::from_utf8(decode_base64url(payload)?).ok()?;
-        let after = payload.split_once("\"exp\"")?.1.trim_start().strip_prefix(':')?.trim_start();
-        let digits = after.split(|c: char| !c.is_ascii_digit()).next()?;
-        SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(digits.parse().ok()?))
+        #[derive(serde::Deserialize)]
+        struct Claims {
+            exp: f64,
+        }
+        let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
+        SystemTime::UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(claims.exp).ok()?)
     }
 
     /// The value of the `authorization` header.
@@ -109,27 +112,6 @@ impl fmt::Debug for TokenSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("TokenSource(..)")
     }
-}
-
-/// Base64url without padding (RFC 4648, 5).
-fn decode_base64url(text: &str) -> Option<Vec<u8>> {
-    let (mut bits, mut count, mut bytes) = (0_u32, 0, Vec::new());
-    for c in text.bytes() {
-        let value = match c {
-            b'A'..=b'Z' => c - b'A',
-            b'a'..=b'z' => c - b'a' + 26,
-            b'0'..=b'9' => c - b'0' + 52,
-            b'-' => 62,
-            b'_' => 63,
-            _ => return None,
-        };
-        (bits, count) = (bits << 6 | u32::from(value), count + 6);
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-        }
-    }
-    Some(bytes)
 }
 
 /// The trusted certificate authorities and the client certificate of a TLS connection.

@@ -4,9 +4,13 @@ use super::{
     ask::{AskMethod, CallAsker, elicitation},
     clock::Clock,
     command::CommandSpec,
-    handler::{Caller, named_thread, structured},
+    exec_questions::TakenQuestion,
+    handler::{Caller, structured},
+    pending::Waiting,
     progress,
     refusal::Refusal,
+    request_key::RequestKey,
+    running_call::RunningCall,
     scope::Context,
     tools::Outcome,
 };
@@ -14,10 +18,7 @@ use crate::{
     exec::policy::{Action, AskingPolicy, EscalationPolicy},
     exec::sandbox::Sandbox,
 };
-use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ElicitResult, InputRequest, InputRequiredResult, JsonObject,
-};
-use std::collections::BTreeMap;
+use rmcp::model::{CallToolRequestParams, CallToolResponse, ElicitResult, InputRequest, InputRequiredResult};
 
 /// The key of the one question in an `InputRequiredResult`.
 const QUESTION: &str = "approval";
@@ -32,47 +33,61 @@ pub(super) struct ExecRequest {
     pub(super) until: Option<Clock>,
     /// The answer to the question that was the response to an earlier call; `Some(None)`: it could not be parsed.
     answered: Option<Option<ElicitResult>>,
-    /// The thread that the call names.
-    thread: Option<String>,
-    /// The tool, thread, arguments and directory in a canonical form: an answer is valid for the same request only.
-    canonical: Vec<u8>,
+    key: RequestKey,
+}
+
+/// The answer to the question that was the response to an earlier call.
+pub(super) struct Answered {
+    pub(super) waiting: Waiting,
+    /// `None`: there is none, so the question is asked again; `Some(None)`: it could not be parsed.
+    pub(super) answer: Option<Option<ElicitResult>>,
+}
+
+impl ExecServer {
+    /// The answer that a call brings; `None`: it is a new call.
+    pub(super) fn answered(
+        &self,
+        request: &mut CallToolRequestParams,
+        key: &RequestKey,
+    ) -> Result<Option<Answered>, Refusal> {
+        let Some(state) = request.request_state.take() else { return Ok(None) };
+        let waiting = self.pending.take(&state, &key.canonical).map_err(|why| Refusal(why.to_owned()))?;
+        let answers = request.input_responses.take().unwrap_or_default();
+        let answer = answers.get(QUESTION).map(|answer| serde_json::from_value(answer.clone()).ok());
+        Ok(Some(Answered { waiting, answer }))
+    }
+
+    /// The response that asks the client a question; `waiting` waits for the answer.
+    fn question(&self, message: String, waiting: Waiting, key: RequestKey) -> CallToolResponse {
+        let state = self.pending.put(waiting, key.thread, &key.canonical);
+        let questions = [(QUESTION.to_owned(), InputRequest::Elicitation(elicitation(message)))];
+        InputRequiredResult::new(Some(questions.into()), Some(state)).into()
+    }
+}
+
+impl ExecRequest {
+    /// `answered`: the answer to an earlier question; `Some(None)`: it could not be parsed.
+    pub(super) fn new(
+        spec: CommandSpec,
+        clock: Clock,
+        answered: Option<Option<ElicitResult>>,
+        key: RequestKey,
+    ) -> Self {
+        Self { spec, login: false, clock, until: None, answered, key }
+    }
 }
 
 /// The decision about a request.
 pub(super) enum Approval {
     /// The command may run.
-    Granted { request: Box<ExecRequest>, sandbox: Option<Sandbox> },
+    Granted {
+        request: Box<ExecRequest>,
+        sandbox: Option<Sandbox>,
+        /// A rule asked about the line, so the programs that the line itself starts need no further question.
+        is_approved: bool,
+    },
     /// The command may not run, or not yet: the response to the call.
     Withheld(Box<CallToolResponse>),
-}
-
-impl ExecRequest {
-    /// `start` starts the command's clock. It is not called if an earlier call has started the clock.
-    pub(super) fn new(
-        server: &ExecServer,
-        request: &mut CallToolRequestParams,
-        context: &Context,
-        arguments: &JsonObject,
-        spec: CommandSpec,
-        start: impl FnOnce() -> Result<Clock, crate::client::Error>,
-    ) -> Result<Self, Refusal> {
-        // Sorts the arguments.
-        let arguments: BTreeMap<_, _> = arguments.iter().collect();
-        let thread = named_thread(context)?;
-        // The directory itself, because the path that the call names may lead elsewhere later.
-        let workdir = spec.workdir.as_os_str().as_encoded_bytes();
-        let canonical = serde_json::to_vec(&(&request.name, &thread, arguments, workdir))?;
-        let (clock, answered) = match request.request_state.take() {
-            None => (start()?, None),
-            Some(state) => {
-                let clock = server.pending.take(&state, &canonical).map_err(|why| Refusal(why.to_owned()))?;
-                let answers = request.input_responses.take().unwrap_or_default();
-                let answered = answers.get(QUESTION).map(|answer| serde_json::from_value(answer.clone()).ok());
-                (clock, answered)
-            }
-        };
-        Ok(Self { spec, login: false, clock, until: None, answered, thread, canonical })
-    }
 }
 
 impl Caller {
@@ -87,7 +102,8 @@ impl Caller {
         let sandbox = config.policy.sandbox.as_ref();
         let objection = sandbox.and_then(|sandbox| sandbox.objection(&request.spec.workdir));
         let policy = AskingPolicy::new(config.policy.rules.clone(), asker.clone()).for_lines_of(&shell);
-        let policy = policy.with_objection(objection);
+        let judges_programs = sandbox.is_some() && config.policy.nested.restricted().is_some();
+        let policy = policy.with_objection(objection).with_judged_programs(judges_programs);
         let argv = [&*shell, if request.login { "-lc" } else { "-c" }, &request.spec.line].map(str::to_owned);
         let decided = policy.determine_action(&shell, &argv, &request.spec.workdir);
         let clock = request.until.as_ref().unwrap_or(&request.clock);
@@ -97,20 +113,27 @@ impl Caller {
             Action::Run => sandbox.map(|sandbox| sandbox.sandbox_for(&request.spec)),
             Action::Deny { reason } => return Ok(self.withhold(request, reason, asker.take_unasked())),
         };
-        Ok(Approval::Granted { request: Box::new(request), sandbox })
+        Ok(Approval::Granted { request: Box::new(request), sandbox, is_approved: asker.is_approved() })
     }
 
     /// `unasked`: the question that the client is to ask.
     fn withhold(&self, request: ExecRequest, reason: String, unasked: Option<String>) -> Approval {
-        let ExecRequest { clock, thread, canonical, .. } = request;
+        let ExecRequest { clock, key, .. } = request;
         let response = match unasked {
             None => structured(Outcome::denied(reason, clock.read())),
-            Some(message) => {
-                let state = self.server.pending.put(clock, thread, &canonical);
-                let questions = [(QUESTION.to_owned(), InputRequest::Elicitation(elicitation(message)))];
-                InputRequiredResult::new(Some(questions.into()), Some(state)).into()
-            }
+            Some(message) => self.server.question(message, Waiting::start(clock), key),
         };
         Approval::Withheld(Box::new(response))
+    }
+
+    /// The response that asks about a program which a running command is about to execute. The command waits for the next call.
+    pub(super) fn ask_by_response(
+        &self,
+        call: RunningCall,
+        question: TakenQuestion,
+        key: RequestKey,
+    ) -> CallToolResponse {
+        let message = question.prompt().message.clone();
+        self.server.question(message, Waiting::exec(call, question), key)
     }
 }

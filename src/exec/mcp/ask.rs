@@ -5,11 +5,13 @@
 //! 2. While the person is being asked, only the clocks of this call are paused.
 //! 3. Only `accept` allows a command. A decline, a cancel, an error and an invalid answer deny it. [`WhenUnable`] applies to
 //!    clients that cannot ask, not to questions that failed.
+//! 4. A question about a program that a running command is about to execute is asked by the calls that wait for the command
+//!    ([`super::exec_questions`]).
 use super::scope::Context;
 use crate::{
     client::stopwatch::Stopwatch,
     escape::escaped_lines,
-    exec::policy::{Action, Asker, Question},
+    exec::policy::{Action, Asker, Exec, Lineage, Question},
 };
 use async_trait::async_trait;
 use rmcp::{
@@ -22,7 +24,7 @@ use rmcp::{
 };
 use std::{
     fmt::Write,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// The action for a command that a person has to approve, if the client cannot ask a person.
@@ -64,72 +66,159 @@ impl AskMethod {
     }
 }
 
+/// A question as the person reads it, and what the answers lead to.
+#[derive(Debug, Clone)]
+pub(super) struct Prompt {
+    pub(super) message: String,
+    /// After a plain yes.
+    accepted: Action,
+    judgement: String,
+}
+
+impl Prompt {
+    /// About a command that a call wants to run.
+    fn about_command(question: &Question<'_>) -> Self {
+        let line = match question.argv {
+            [_, option, line] if option.starts_with('-') => line.as_str(),
+            argv => &argv.join(" "),
+        };
+        Self::new(question, "Run this command?", line, "")
+    }
+
+    /// About a program that a running command is about to execute. `line`: the command's line.
+    pub(super) fn about_program(question: &Question<'_>, exec: &Exec, line: &str) -> Self {
+        let program = [exec.program.as_str()].into_iter().chain(exec.argv.iter().skip(1).map(String::as_str));
+        let quoted = |word| shlex::try_quote(word).map_or_else(|_| format!("{word:?}"), Into::into);
+        let mut text = program.map(quoted).collect::<Vec<_>>().join(" ");
+        if !exec.is_complete {
+            text += " …";
+        }
+        let by = match exec.lineage {
+            Lineage::Line => "The shell executes it in this command:",
+            Lineage::Nested(_) => "A program executes it in this command:",
+            Lineage::Unknown => "A background program executes it in this command:",
+        };
+        let after = format!("\n\n{by}\n\n{}", indented(line));
+        Self::new(question, "Run this program?", &text, after.trim_end())
+    }
+
+    fn new(question: &Question<'_>, ask: &str, what: &str, after: &str) -> Self {
+        let judgement = question.judgement.to_string();
+        let workdir = escaped_lines(&question.workdir.display().to_string());
+        let message = format!("{ask}\n\n{}\nin {workdir}\n\n{}{after}", indented(what), escaped_lines(&judgement));
+        Self { message, accepted: question.accepted(), judgement }
+    }
+
+    pub(super) fn action(&self, answer: Option<&ElicitationAction>) -> Action {
+        match answer {
+            Some(ElicitationAction::Accept) => self.accepted.clone(),
+            Some(ElicitationAction::Decline) => self.deny("the person declined"),
+            Some(ElicitationAction::Cancel) => self.deny("the person gave no answer (cancelled)"),
+            None | Some(_) => self.deny("the answer could not be understood"),
+        }
+    }
+
+    pub(super) fn deny(&self, why: &str) -> Action {
+        Action::Deny { reason: format!("{why}; {}", self.judgement) }
+    }
+}
+
+/// The text with nothing that a terminal or a client could show as something else, each line indented.
+fn indented(text: &str) -> String {
+    let mut indented = String::new();
+    for line in escaped_lines(text).lines() {
+        let _ = writeln!(indented, "    {line}");
+    }
+    indented
+}
+
+impl AskMethod {
+    /// Asks the person, and pauses `stopwatches` meanwhile. `None`: the response to the call has to ask.
+    pub(super) async fn ask(
+        &self,
+        prompt: &Prompt,
+        when_unable: WhenUnable,
+        stopwatches: &[Stopwatch],
+    ) -> Option<Action> {
+        let unable = |why: &str| match when_unable {
+            WhenUnable::Deny => prompt.deny(&format!("no person could be asked: {why}")),
+            WhenUnable::Run => Action::Run,
+            WhenUnable::Escalate => Action::Escalate,
+        };
+        Some(match self {
+            Self::Unsupported => unable("this client has no elicitation capability"),
+            Self::Answered(answer) => prompt.action(answer.as_ref().map(|answer| &answer.action)),
+            Self::Response => return None,
+            Self::Request(peer) => {
+                let _pauses: Vec<_> = stopwatches.iter().map(Stopwatch::pause).collect();
+                match request(peer, prompt.message.clone()).await {
+                    Ok(answer) => prompt.action(Some(&answer.action)),
+                    Err(ServiceError::UnexpectedResponse) => prompt.action(None),
+                    Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
+                        unable(&format!("this client announced the elicitation capability but failed: {error}"))
+                    }
+                    Err(error) => prompt.deny(&format!("the question was not answered: {error}")),
+                }
+            }
+        })
+    }
+}
+
 /// Asks the person about the command of one call.
 pub(super) struct CallAsker {
     method: AskMethod,
     when_unable: WhenUnable,
     /// Paused while the person is being asked.
     stopwatches: Vec<Stopwatch>,
+    state: Mutex<CallAskerState>,
+}
+
+#[derive(Default)]
+struct CallAskerState {
     /// The question to send as the response to the call.
-    unasked: Mutex<Option<String>>,
+    unasked: Option<String>,
+    /// Whether a rule asked, and the answer was not a no.
+    is_approved: bool,
 }
 
 impl CallAsker {
     pub(super) fn new(method: AskMethod, when_unable: WhenUnable, stopwatches: Vec<Stopwatch>) -> Arc<Self> {
-        Arc::new(Self { method, when_unable, stopwatches, unasked: Mutex::default() })
+        Arc::new(Self { method, when_unable, stopwatches, state: Mutex::default() })
     }
 
     /// Takes the question to send as the response to the call, if there is one.
     pub(super) fn take_unasked(&self) -> Option<String> {
-        self.unasked.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.state().unasked.take()
     }
 
-    fn unable(&self, question: &Question<'_>, why: &str) -> Action {
-        match self.when_unable {
-            WhenUnable::Deny => deny(question, &format!("no person could be asked: {why}")),
-            WhenUnable::Run => Action::Run,
-            WhenUnable::Escalate => Action::Escalate,
-        }
+    /// Whether a rule asked about the command, and the person, or `--when-unable`, let it run.
+    pub(super) fn is_approved(&self) -> bool {
+        self.state().is_approved
+    }
+
+    fn state(&self) -> MutexGuard<'_, CallAskerState> {
+        // Each change is one assignment.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[async_trait]
 impl Asker for CallAsker {
     async fn ask(&self, question: &Question<'_>) -> Action {
-        match &self.method {
-            AskMethod::Unsupported => self.unable(question, "this client has no elicitation capability"),
-            AskMethod::Answered(answer) => action(question, answer.as_ref().map(|answer| &answer.action)),
-            AskMethod::Response => {
-                *self.unasked.lock().unwrap_or_else(PoisonError::into_inner) = Some(message(question));
-                deny(question, "the person has not been asked yet")
+        let prompt = Prompt::about_command(question);
+        match self.method.ask(&prompt, self.when_unable, &self.stopwatches).await {
+            Some(action) => {
+                let is_yes = !matches!(action, Action::Deny { .. });
+                self.state().is_approved = is_yes && question.judgement.rule.is_some();
+                action
             }
-            AskMethod::Request(peer) => {
-                let _pauses: Vec<_> = self.stopwatches.iter().map(Stopwatch::pause).collect();
-                match request(peer, message(question)).await {
-                    Ok(answer) => action(question, Some(&answer.action)),
-                    Err(ServiceError::UnexpectedResponse) => action(question, None),
-                    Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => self.unable(
-                        question,
-                        &format!("this client announced the elicitation capability but failed: {error}"),
-                    ),
-                    Err(error) => deny(question, &format!("the question was not answered: {error}")),
-                }
+            None => {
+                let denied = prompt.deny("the person has not been asked yet");
+                self.state().unasked = Some(prompt.message);
+                denied
             }
         }
     }
-}
-
-fn action(question: &Question<'_>, answer: Option<&ElicitationAction>) -> Action {
-    match answer {
-        Some(ElicitationAction::Accept) => question.accepted(),
-        Some(ElicitationAction::Decline) => deny(question, "the person declined"),
-        Some(ElicitationAction::Cancel) => deny(question, "the person gave no answer (cancelled)"),
-        None | Some(_) => deny(question, "the answer could not be understood"),
-    }
-}
-
-fn deny(question: &Question<'_>, why: &str) -> Action {
-    Action::Deny { reason: format!("{why}; {}", question.judgement) }
 }
 
 async fn request(peer: &Peer<RoleServer>, message: String) -> Result<ElicitResult, ServiceError> {
@@ -164,21 +253,6 @@ pub(super) fn elicitation(message: String) -> ElicitRequest {
     ElicitRequest::new(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
 }
 
-/// The text for the person: the exact command, its directory, and why a rule prompts.
-fn message(question: &Question<'_>) -> String {
-    let line = match question.argv {
-        [_, option, line] if option.starts_with('-') => line.as_str(),
-        argv => &argv.join(" "),
-    };
-    let mut text = "Run this command?\n\n".to_owned();
-    for line in escaped_lines(line).lines() {
-        let _ = writeln!(text, "    {line}");
-    }
-    let _ = write!(text, "\nin {}\n\n", escaped_lines(&question.workdir.display().to_string()));
-    let _ = write!(text, "{}", escaped_lines(&question.judgement.to_string()));
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,9 +267,29 @@ mod tests {
         let judgement = rules.judge("git push");
         let argv = ["bash", "-c", line].map(str::to_owned);
         let workdir = Path::new("/work");
-        let text = message(&Question { program: "bash", argv: &argv, workdir, judgement: &judgement });
+        let question = Question { program: "bash", argv: &argv, workdir, exec: None, judgement: &judgement };
+        let text = Prompt::about_command(&question).message;
         let start = "Run this command?\n\n    git push # \\u{202e}\\u{1b}[2K\n    echo \\u{200b}done\n\nin /work\n\n";
         assert!(text.starts_with(start), "{text}");
         assert!(text.contains("my.rules") && text.ends_with("others see it"), "{text}");
+    }
+
+    #[test]
+    fn a_question_about_a_program_has_its_arguments_and_the_line_it_came_from() {
+        let rules = Rules::parse("my.rules", "prefix_rule(['git', 'push'], decision='prompt')").unwrap();
+        let argv = ["git", "push", "a b", "\x1b[2K"].map(str::to_owned);
+        let exec: Exec = serde_json::from_value(serde_json::json!({
+            "program": "/usr/bin/git", "file": "/usr/bin/git", "argv": argv, "is_complete": false, "workdir": "/work",
+            "interpreter": [], "changed_env": [], "lineage": {"Nested": 2}, "place": "Sandbox",
+        }))
+        .unwrap();
+        let (workdir, judgement) = (Path::new("/work"), rules.judge_exec(&exec));
+        let question =
+            Question { program: &exec.program, argv: &exec.argv, workdir, exec: Some(&exec), judgement: &judgement };
+        let text = Prompt::about_program(&question, &exec, "make release").message;
+        let start =
+            "Run this program?\n\n    /usr/bin/git push 'a b' '\\u{1b}[2K' …\n\nin /work\n\n`/usr/bin/git push ";
+        assert!(text.starts_with(start), "{text}");
+        assert!(text.contains("my.rules") && text.ends_with("in this command:\n\n    make release"), "{text}");
     }
 }

@@ -2,30 +2,37 @@
 //!
 //! 1. Its end is reported when none of its processes runs any more: those that outlive the first process are killed. Its
 //!    times are read when the first process ends.
-//! 2. It is ended by TERM (and HUP, if it has a terminal), then by KILL. The time between the two is wall time, which a
+//! 2. If its programs are judged, its first process is started by a supervisor, which reports the end of that process, and judges on until no
+//!    daemon of the command is left.
+//! 3. It is ended by TERM (and HUP, if it has a terminal), then by KILL. The time between the two is wall time, which a
 //!    pause does not stop.
 use super::{
     clock::{Clock, Times},
+    exec_questions::ExecQuestions,
     idle::Idle,
+    judging::{Judging, Notes},
     launch::{Launched, Reader},
+    nested_programs::NestedPrograms,
     output::{Output, Taken},
 };
 use crate::{
+    exec::policy::Rules,
     exec::sandbox::Enforcement,
     exec::supervise::{session::Session, session_killer::SessionKiller},
 };
 use rustix::process::Signal;
 use std::{
-    io::ErrorKind,
+    io::{self, ErrorKind},
     os::unix::process::ExitStatusExt,
     path::PathBuf,
     pin::pin,
     process::ExitStatus,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio::{
     net::unix::pipe,
+    process::Child,
     sync::watch,
     time::{Instant, sleep, timeout_at},
 };
@@ -55,8 +62,13 @@ pub(super) struct Command {
     pub(super) spec: CommandSpec,
     /// How much of its sandbox the kernel enforces; `None`: it has no sandbox.
     pub(super) sandbox: Option<Enforcement>,
+    /// Whether its programs are judged; `None`: it runs outside the sandbox.
+    pub(super) nested: Option<NestedPrograms>,
     pub(super) clock: Clock,
     pub(super) idle: Idle,
+    /// Questions about its programs.
+    pub(super) questions: Arc<ExecQuestions>,
+    pub(super) notes: Arc<Notes>,
     /// Cancelled to end it.
     pub(super) stop: CancellationToken,
     /// Cancelled when it was removed from the table.
@@ -93,15 +105,18 @@ impl Command {
         owner: u64,
         spec: CommandSpec,
         sandbox: Option<Enforcement>,
+        nested: Option<NestedPrograms>,
         clock: Clock,
         idle: Idle,
+        questions: Arc<ExecQuestions>,
         stop: CancellationToken,
         writer: Option<pipe::Sender>,
         output: Output,
     ) -> Self {
         let (removed, end) = (CancellationToken::new(), watch::Sender::new(None));
         let (writer, output) = (tokio::sync::Mutex::new(writer), Mutex::new(output));
-        Self { id, owner, spec, sandbox, clock, idle, stop, removed, writer, output, end }
+        let notes = Arc::default();
+        Self { id, owner, spec, sandbox, nested, clock, idle, questions, notes, stop, removed, writer, output, end }
     }
 
     /// Waits until none of its processes runs any more.
@@ -131,8 +146,16 @@ impl Command {
     }
 
     /// Runs until its last process has ended.
-    pub(super) async fn supervise(&self, launched: Launched, kill_after: Duration, session_killer: SessionKiller) {
-        let Launched { mut child, session, reader, writer: _ } = launched;
+    pub(super) async fn supervise(
+        &self,
+        launched: Launched,
+        kill_after: Duration,
+        session_killer: SessionKiller,
+        rules: Arc<Rules>,
+    ) {
+        let Launched { mut child, session, reader, writer: _, link } = launched;
+        let judging = |link| Judging::new(link, rules, self.questions.clone(), self.notes.clone());
+        let mut judging = link.map(judging);
         let mut reason = EndReason::Exited;
         let mut open = true;
         let (mut expired, mut idle) = (pin!(self.clock.stopwatch().expired()), pin!(self.idle.expired()));
@@ -141,7 +164,7 @@ impl Command {
         let status = loop {
             reason = tokio::select! {
                 biased;
-                status = child.wait() => break status,
+                status = first_process_ended(&mut child, judging.as_mut()) => break status,
                 _ = reader.readable(), if open => {
                     open = self.read(&reader);
                     continue;
@@ -160,10 +183,14 @@ impl Command {
             killing = true;
         };
         let times = self.clock.read();
+        self.questions.close();
         if open {
             self.read_trailing_output(&reader).await;
         }
-        end_remaining_processes(session, &session_killer).await;
+        match judging {
+            None => end_remaining_processes(session, &session_killer).await,
+            Some(judging) => end_supervised_processes(session, child, judging, &session_killer).await,
+        }
         let code = match status {
             Ok(_) if reason == EndReason::TimedOut => TIMED_OUT,
             Ok(status) => exit_code(status),
@@ -209,6 +236,36 @@ impl Command {
             }
         }
     }
+}
+
+/// Waits until the first process of a command has ended.
+async fn first_process_ended(child: &mut Child, judging: Option<&mut Judging>) -> io::Result<ExitStatus> {
+    let Some(judging) = judging else { return child.wait().await };
+    tokio::select! {
+        biased;
+        Some(status) = judging.ended() => Ok(status),
+        supervisor = child.wait() => judging.last_status().map_or(supervisor, Ok),
+    }
+}
+
+/// As [`end_remaining_processes`]. The supervisor, which leads the session, ends when no process of the command is left, and runs on
+/// if there are daemons.
+async fn end_supervised_processes(
+    session: Session,
+    mut supervisor: Child,
+    mut judging: Judging,
+    session_killer: &SessionKiller,
+) {
+    if supervisor.id().is_some() {
+        session.signal_group(Signal::TERM);
+        session.signal_group(Signal::CONT);
+        let ended = first_process_ended(&mut supervisor, Some(&mut judging));
+        let _ = tokio::time::timeout(REST_KILL_AFTER, ended).await;
+    }
+    session_killer.kill(session).await;
+    tokio::spawn(async move {
+        let _ = first_process_ended(&mut supervisor, Some(&mut judging)).await;
+    });
 }
 
 async fn end_remaining_processes(session: Session, session_killer: &SessionKiller) {

@@ -7,6 +7,7 @@ use super::{
     Config,
     clock::Clock,
     command::{Command, CommandSpec},
+    exec_questions::ExecQuestions,
     idle::Idle,
     launch::{Launch, Streams},
     output::Output,
@@ -49,6 +50,8 @@ pub(super) struct Start {
     pub(super) spec: CommandSpec,
     pub(super) login: bool,
     pub(super) sandbox: Option<Sandbox>,
+    /// Whether the programs that the line itself starts need no question.
+    pub(super) is_approved: bool,
     pub(super) clock: Clock,
     /// Cancelled to end the command.
     pub(super) stop: CancellationToken,
@@ -76,7 +79,7 @@ impl Commands {
 
     pub(super) fn start(self: &Arc<Self>, start: Start) -> Result<Arc<Command>, StartError> {
         let slot = self.reserve()?;
-        let Start { owner, spec, login, sandbox, clock, stop } = start;
+        let Start { owner, spec, login, sandbox, is_approved, clock, stop } = start;
         let streams = match &spec {
             CommandSpec { tty: true, .. } => Streams::Terminal,
             CommandSpec { outlives_call: true, .. } => Streams::Pipe,
@@ -84,21 +87,26 @@ impl Commands {
         };
         let env = (self.config.environment)(clock.thread_id());
         let (line, workdir) = (&spec.line, &spec.workdir);
-        let launch = Launch { line, login, workdir, env, streams, sandbox: sandbox.as_ref() };
+        let policy = &self.config.policy;
+        let restricted = policy.nested.restricted().filter(|_| sandbox.is_some());
+        let launch = Launch { line, login, workdir, env, streams, sandbox: sandbox.as_ref(), restricted };
         let mut launched = self.config.launcher.launch(launch)?;
         let session = launched.session;
         self.reaper.add(session);
         let limits = self.config.limits;
         let idle = Idle::new(self.config.controller.clone(), clock.thread_id().to_owned(), limits.idle);
         let output = Output::new(limits.output);
-        let policy = self.config.policy.sandbox.as_ref();
-        let sandbox = sandbox.and(policy).map(|sandbox| sandbox.enforcement);
+        let sandbox = sandbox.and(policy.sandbox.as_ref()).map(|sandbox| sandbox.enforcement);
+        let nested = sandbox.map(|_| policy.nested.clone());
         let (id, writer) = (slot.id.clone(), launched.writer.take());
-        let command = Arc::new(Command::new(id, owner, spec, sandbox, clock, idle, stop, writer, output));
+        let questions = ExecQuestions::new(spec.line.clone(), is_approved, clock.stopwatch().clone());
+        let command =
+            Arc::new(Command::new(id, owner, spec, sandbox, nested, clock, idle, questions, stop, writer, output));
         slot.fill(command.clone());
         let (commands, supervised, session_killer) = (self.clone(), command.clone(), self.session_killer.clone());
+        let rules = policy.rules.clone();
         self.running.spawn(async move {
-            supervised.supervise(launched, limits.kill_after, session_killer).await;
+            supervised.supervise(launched, limits.kill_after, session_killer, rules).await;
             commands.reaper.remove(session);
             commands.on_end(&supervised);
         });
@@ -207,7 +215,7 @@ mod tests {
     use super::*;
     use crate::{
         client::stopwatch::StopwatchController,
-        exec::mcp::{Launcher, Limits, Policy, WhenUnable},
+        exec::mcp::{Launcher, Limits, NestedPrograms, Policy, WhenUnable},
         exec::policy::Rules,
     };
 
@@ -218,7 +226,12 @@ mod tests {
             environment: Arc::new(|_| Vec::new()),
             launcher: Launcher { program: "true".into(), shell: "sh".into() },
             thread_id: None,
-            policy: Policy { rules: Arc::new(Rules::default()), when_unable: WhenUnable::Deny, sandbox: None },
+            policy: Policy {
+                rules: Arc::new(Rules::default()),
+                when_unable: WhenUnable::Deny,
+                sandbox: None,
+                nested: NestedPrograms::Unrestricted,
+            },
             limits: Limits { commands: 1, ..Limits::default() },
         })
     }
@@ -227,7 +240,7 @@ mod tests {
         let clock = Clock::start(&commands.config.controller, "t", None).unwrap();
         let spec = CommandSpec { line: String::new(), workdir: "/".into(), tty: false, outlives_call: true };
         let stop = CancellationToken::new();
-        commands.start(Start { owner: 1, spec, login: false, sandbox: None, clock, stop }).unwrap()
+        commands.start(Start { owner: 1, spec, login: false, sandbox: None, is_approved: false, clock, stop }).unwrap()
     }
 
     #[tokio::test]

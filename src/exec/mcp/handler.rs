@@ -136,7 +136,7 @@ impl ServerHandler for Caller {
         let result = match &*request.name {
             "shell" => self.shell(request, &context).await,
             "exec_command" => self.exec_command(request, &context).await,
-            "write_stdin" => self.write_stdin(request, &context).await.map(structured),
+            "write_stdin" => self.write_stdin(request, &context).await,
             "kill" => self.kill(request, &context).await.map(structured),
             "sessions" => self.sessions(request, &context).map(structured),
             unknown => {

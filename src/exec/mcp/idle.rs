@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// The idle timeout of a command.
-pub(super) struct Idle {
+pub(super) struct Idle(Arc<Inner>);
+
+struct Inner {
     controller: StopwatchController,
     thread_id: String,
     /// `None`: no timeout.
@@ -22,25 +24,25 @@ struct State {
 
 impl Idle {
     pub(super) fn new(controller: StopwatchController, thread_id: String, limit: Option<Duration>) -> Self {
-        Self { controller, thread_id, limit, state: watch::Sender::default() }
+        Self(Arc::new(Inner { controller, thread_id, limit, state: watch::Sender::default() }))
     }
 
     /// The timeout does not run while the returned guard lives.
-    pub(super) fn in_use(&self) -> InUse<'_> {
-        self.state.send_modify(|state| {
+    pub(super) fn in_use(&self) -> InUse {
+        self.0.state.send_modify(|state| {
             state.users += 1;
             state.clock = None;
         });
-        InUse(self)
+        InUse(self.0.clone())
     }
 
     pub(super) fn is_in_use(&self) -> bool {
-        self.state.borrow().users > 0
+        self.0.state.borrow().users > 0
     }
 
     /// Waits for the timeout.
     pub(super) async fn expired(&self) {
-        let mut states = self.state.subscribe();
+        let mut states = self.0.state.subscribe();
         loop {
             let clock = states.borrow_and_update().clock.clone();
             let expired = async {
@@ -60,11 +62,11 @@ impl Idle {
 
 /// See [`Idle::in_use`].
 #[must_use]
-pub(super) struct InUse<'a>(&'a Idle);
+pub(super) struct InUse(Arc<Inner>);
 
-impl Drop for InUse<'_> {
+impl Drop for InUse {
     fn drop(&mut self) {
-        let Idle { controller, thread_id, limit, state } = self.0;
+        let Inner { controller, thread_id, limit, state } = &*self.0;
         // Cannot fail: the command's own clock was started with the same thread id.
         let clock = Clock::start(controller, thread_id, *limit).ok().map(Arc::new);
         state.send_modify(|state| {

@@ -1,11 +1,15 @@
 //! Starting a command: its streams and its terminal.
 //!
 //! The hidden command `exec-child` of this program does the rest in the child process (session, death with the server,
-//! working directory, sandbox) and then executes the shell. Code between `fork` and `exec` would have to be unsafe; code after `exec` need not.
+//! working directory, sandbox) and then executes the shell. If programs are judged, `exec-supervisor` starts it ([`crate::exec::judge`]). Code between `fork` and `exec` would have to be unsafe; code after `exec` need not.
 //!
 //! 1. Standard output and standard error share one pipe or terminal, so their order is preserved.
 //! 2. This process keeps no copy of the write end, so it sees the end of the output.
-use crate::{exec::sandbox::Sandbox, exec::supervise::session::Session};
+use crate::{
+    exec::judge::{Link, connect},
+    exec::sandbox::Sandbox,
+    exec::supervise::session::Session,
+};
 use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
@@ -15,10 +19,10 @@ use rustix::{
 };
 use std::{
     ffi::{OsStr, OsString},
+    fs::File,
     io::{self, ErrorKind},
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    process::Stdio,
 };
 use tokio::{net::unix::pipe, process::Child};
 
@@ -52,6 +56,8 @@ pub(super) struct Launch<'a> {
     pub(super) env: Vec<(OsString, OsString)>,
     pub(super) streams: Streams,
     pub(super) sandbox: Option<&'a Sandbox>,
+    /// The names of the programs to judge when they are executed; `None`: none is judged.
+    pub(super) restricted: Option<&'a [String]>,
 }
 
 pub(super) struct Launched {
@@ -59,14 +65,22 @@ pub(super) struct Launched {
     pub(super) session: Session,
     pub(super) reader: Reader,
     pub(super) writer: Option<pipe::Sender>,
+    /// The connection to the supervisor, if programs are judged.
+    pub(super) link: Option<Link>,
 }
 
 impl Launcher {
     pub(super) fn launch(&self, launch: Launch<'_>) -> io::Result<Launched> {
         let mut command = std::process::Command::new(&self.program);
-        command.arg("exec-child").arg("--parent").arg(std::process::id().to_string());
+        command.arg(if launch.restricted.is_some() { "exec-supervisor" } else { "exec-child" });
+        command.arg("--parent").arg(std::process::id().to_string());
         if launch.streams == Streams::Terminal {
             command.arg("--terminal").env("TERM", "xterm-256color");
+        }
+        if let Some(names) = launch.restricted {
+            names.iter().for_each(|name| _ = command.arg("--name").arg(name));
+            // The rest is for `exec-child`.
+            command.arg("--");
         }
         if let Some(sandbox) = launch.sandbox {
             command.arg("--sandbox");
@@ -75,24 +89,35 @@ impl Launcher {
         command.arg("--workdir").arg(launch.workdir);
         command.arg("--").arg(&self.shell).arg(if launch.login { "-lc" } else { "-c" }).arg(launch.line);
         command.envs(launch.env);
-        let (reader, writer) = match launch.streams {
+        let (reader, writer, stdin) = match launch.streams {
             Streams::Terminal => {
                 let (ours, theirs) = open_terminal()?;
-                command.stdin(theirs.try_clone()?).stdout(theirs.try_clone()?).stderr(theirs);
+                command.stdout(theirs.try_clone()?).stderr(theirs.try_clone()?);
                 // A terminal is read and written like a pipe.
                 let reader = pipe::Receiver::from_owned_fd_unchecked(ours.try_clone()?)?;
-                (reader, Some(pipe::Sender::from_owned_fd_unchecked(ours)?))
+                (reader, Some(pipe::Sender::from_owned_fd_unchecked(ours)?), theirs)
             }
             streams => {
                 let (ours, theirs) = io::pipe()?;
-                command.stdout(theirs.try_clone()?).stderr(theirs).stdin(Stdio::null());
-                let mut writer = None;
+                command.stdout(theirs.try_clone()?).stderr(theirs);
+                let reader = pipe::Receiver::from_owned_fd(ours.into())?;
                 if streams == Streams::Pipe {
                     let (theirs, ours) = io::pipe()?;
-                    command.stdin(theirs);
-                    writer = Some(pipe::Sender::from_owned_fd(ours.into())?);
+                    (reader, Some(pipe::Sender::from_owned_fd(ours.into())?), theirs.into())
+                } else {
+                    (reader, None, File::open("/dev/null")?.into())
                 }
-                (pipe::Receiver::from_owned_fd(ours.into())?, writer)
+            }
+        };
+        let link = match launch.restricted {
+            Some(_) => {
+                let (ours, theirs) = connect(stdin)?;
+                command.stdin(theirs);
+                Some(Link::new(ours)?)
+            }
+            None => {
+                command.stdin(stdin);
+                None
             }
         };
         let mut command = tokio::process::Command::from(command);
@@ -101,7 +126,8 @@ impl Launcher {
         drop(command);
         let leader = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
         let leader = leader.ok_or_else(|| io::Error::other("the command has no process id"))?;
-        Ok(Launched { child, session: Session::led_by(leader), reader: Reader(reader), writer })
+        let session = if link.is_some() { Session::supervised_by(leader) } else { Session::led_by(leader) };
+        Ok(Launched { child, session, reader: Reader(reader), writer, link })
     }
 }
 

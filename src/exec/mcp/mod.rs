@@ -12,6 +12,7 @@
 //! | `clock`, `idle` | wall time and active time; the idle timeout |
 //! | `launch`, `output` | starting a process; its unread output |
 //! | `policy`, `approval`, `ask`, `pending` | whether a command may run; asking the person |
+//! | `nested_programs`, `judging`, `exec_questions`, `running_call`, `request_key` | programs that a running command is about to execute |
 //! | `progress` | progress notifications while a person is being asked |
 //! | `stdio`, `http` | serving one client on standard input and output, or many over HTTP |
 //! | `deletions` | deleted HTTP sessions |
@@ -29,15 +30,20 @@ mod command;
 mod commands;
 mod config;
 mod deletions;
+mod exec_questions;
 mod handler;
 mod http;
 mod idle;
+mod judging;
 mod launch;
+mod nested_programs;
 mod output;
 mod pending;
 mod policy;
 mod progress;
 mod refusal;
+mod request_key;
+mod running_call;
 mod scope;
 mod server;
 mod sessions;
@@ -50,6 +56,7 @@ pub(crate) use config::{Config, Limits};
 pub(crate) use handler::Caller;
 pub(crate) use http::{Http, PATH, serve_http};
 pub(crate) use launch::{Launcher, default_shell};
+pub(crate) use nested_programs::NestedPrograms;
 pub(crate) use policy::{Policy, SandboxPolicy};
 pub(crate) use server::ExecServer;
 pub(crate) use stdio::serve_stdio;

@@ -3,12 +3,13 @@
 //!
 //! 1. The client's `requestState` is signed, valid for the same request only, and usable once. It contains only a random
 //!    id; the state stays here.
-//! 2. The clock of the call is paused meanwhile. An abandoned question is dropped with its clock, so nothing stays paused.
+//! 2. The clock of the call is paused meanwhile. An abandoned question is dropped with its clock, so nothing stays paused. If it is about a
+//!    program of a running command, the command ends with it, unless the command outlives its call.
 //! 3. There are at most [`MAX_PENDING`] (G7). When they are full, a new one evicts the oldest of the thread that has most, so
 //!    that one busy thread does not evict the questions of others.
-use super::clock::Clock;
+use super::{clock::Clock, exec_questions::TakenQuestion, idle::InUse, running_call::RunningCall};
 use crate::client::stopwatch::PauseGuard;
-use rmcp::model::{RequestStateCodec, SealOptions};
+use rmcp::model::{ElicitResult, RequestStateCodec, SealOptions};
 use std::{
     cmp::Reverse,
     collections::HashMap,
@@ -23,6 +24,18 @@ const PENDING_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// The maximum number of open questions.
 const MAX_PENDING: usize = 1_000;
 
+impl WaitingExec {
+    /// Answers the question, and returns the call to go on with. Without an answer the question is asked again.
+    pub(super) fn answered(self, answer: Option<Option<ElicitResult>>) -> RunningCall {
+        let Self { call, question, .. } = self;
+        if let Some(answer) = answer {
+            let action = question.prompt().action(answer.as_ref().map(|answer| &answer.action));
+            question.answer(action);
+        }
+        call
+    }
+}
+
 /// The open questions of a server.
 pub(super) struct PendingApprovals {
     codec: RequestStateCodec,
@@ -32,9 +45,37 @@ pub(super) struct PendingApprovals {
 struct Open {
     /// The thread that the call names; calls that name none count as one thread.
     thread: Option<String>,
-    clock: Clock,
-    _pause: PauseGuard,
+    waiting: Waiting,
     since: Instant,
+}
+
+/// What waits for an answer.
+pub(super) enum Waiting {
+    /// A command that has not started.
+    Start { clock: Clock, _pause: PauseGuard },
+    /// A program that a running command is about to execute.
+    Exec(Box<WaitingExec>),
+}
+
+/// Neither the idle timeout of the command nor the yield deadline of the call runs meanwhile.
+pub(super) struct WaitingExec {
+    pub(super) call: RunningCall,
+    pub(super) question: TakenQuestion,
+    _in_use: InUse,
+    _pause: Option<PauseGuard>,
+}
+
+impl Waiting {
+    pub(super) fn start(clock: Clock) -> Self {
+        let _pause = clock.stopwatch().pause();
+        Self::Start { clock, _pause }
+    }
+
+    pub(super) fn exec(call: RunningCall, question: TakenQuestion) -> Self {
+        let _in_use = call.command.idle.in_use();
+        let _pause = call.until.as_ref().map(|until| until.stopwatch().pause());
+        Self::Exec(Box::new(WaitingExec { call, question, _in_use, _pause }))
+    }
 }
 
 impl PendingApprovals {
@@ -45,28 +86,27 @@ impl PendingApprovals {
         Self { codec, open: Mutex::default() }
     }
 
-    /// Keeps the clock of a call whose response is a question, and returns the `requestState` for the client.
-    pub(super) fn put(&self, clock: Clock, thread: Option<String>, request: &[u8]) -> String {
+    /// Keeps what waits for the answer to the question that is the response to a call, and returns the `requestState` for the client.
+    pub(super) fn put(&self, waiting: Waiting, thread: Option<String>, request: &[u8]) -> String {
         let id = Uuid::new_v4().into_bytes();
         let now = Instant::now();
         let mut open = self.open();
-        open.retain(|_, open| now - open.since < PENDING_TTL);
-        if open.len() >= MAX_PENDING {
-            evict_one(&mut open);
-        }
-        let _pause = clock.stopwatch().pause();
-        open.insert(id, Open { thread, clock, _pause, since: now });
+        // Dropped without the lock.
+        let _old: Vec<_> = open.extract_if(|_, open| now - open.since >= PENDING_TTL).collect();
+        let _evicted = (open.len() >= MAX_PENDING).then(|| evict_one(&mut open));
+        open.insert(id, Open { thread, waiting, since: now });
+        drop(open);
         self.codec.seal_with(&id, &SealOptions::new().associated_data(request).ttl(PENDING_TTL))
     }
 
-    /// Takes the clock of the call whose response had `state`.
+    /// Takes what waits for the answer to the question with `state`.
     ///
     /// # Errors
     /// `state` is forged, for another request, too old, evicted or used.
-    pub(super) fn take(&self, state: &str, request: &[u8]) -> Result<Clock, &'static str> {
+    pub(super) fn take(&self, state: &str, request: &[u8]) -> Result<Waiting, &'static str> {
         let id = self.codec.open_with(state, request).ok().and_then(|id| id.try_into().ok());
         let open = id.and_then(|id: [u8; 16]| self.open().remove(&id));
-        open.map(|open| open.clock).ok_or(
+        open.map(|open| open.waiting).ok_or(
             "requestState belongs to another request, is too old, was evicted by newer ones, or was used before: call again \
              without it to ask the person again",
         )
@@ -79,13 +119,12 @@ impl PendingApprovals {
 }
 
 /// Removes the oldest question of the thread that has the most.
-fn evict_one(open: &mut HashMap<[u8; 16], Open>) {
+fn evict_one(open: &mut HashMap<[u8; 16], Open>) -> Option<Open> {
     let mut counts = HashMap::<_, usize>::new();
     open.values().for_each(|open| *counts.entry(&open.thread).or_default() += 1);
     let first = open.iter().max_by_key(|(_, open)| (counts[&open.thread], Reverse(open.since)));
-    if let Some(id) = first.map(|(id, _)| *id) {
-        open.remove(&id);
-    }
+    let id = first.map(|(id, _)| *id)?;
+    open.remove(&id)
 }
 
 #[cfg(test)]
@@ -93,19 +132,20 @@ mod tests {
     use super::*;
     use crate::client::stopwatch::StopwatchController;
 
-    fn clock() -> Clock {
-        Clock::start(&StopwatchController::detached(), "t", Some(Duration::from_secs(1))).unwrap()
+    fn waiting() -> Waiting {
+        let clock = Clock::start(&StopwatchController::detached(), "t", Some(Duration::from_secs(1))).unwrap();
+        Waiting::start(clock)
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_is_valid_once_and_for_its_request_only() {
         let pending = PendingApprovals::new();
-        let state = pending.put(clock(), None, b"git push");
+        let state = pending.put(waiting(), None, b"git push");
         assert!(pending.take(&state, b"rm").is_err(), "for another request");
         assert!(pending.take(&state.replace('.', "!"), b"git push").is_err(), "forged");
         assert!(PendingApprovals::new().take(&state, b"git push").is_err(), "of another server");
         tokio::time::advance(Duration::from_secs(5)).await;
-        let clock = pending.take(&state, b"git push").unwrap();
+        let Ok(Waiting::Start { clock, .. }) = pending.take(&state, b"git push") else { panic!("it waits to start") };
         assert_eq!(clock.read().active, Duration::ZERO, "it was paused");
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(clock.read().active, Duration::from_secs(1), "it runs again");
@@ -115,9 +155,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn abandoned_questions_are_dropped() {
         let pending = PendingApprovals::new();
-        (0..9).for_each(|_| _ = pending.put(clock(), None, b""));
+        (0..9).for_each(|_| _ = pending.put(waiting(), None, b""));
         tokio::time::advance(PENDING_TTL).await;
-        pending.put(clock(), None, b"");
+        pending.put(waiting(), None, b"");
         assert_eq!(pending.open().len(), 1);
     }
 
@@ -126,7 +166,7 @@ mod tests {
         let pending = PendingApprovals::new();
         let put = async |thread: &str| {
             tokio::time::advance(Duration::from_millis(1)).await;
-            pending.put(clock(), Some(thread.to_owned()), b"")
+            pending.put(waiting(), Some(thread.to_owned()), b"")
         };
         let patient = put("patient").await;
         let (first, second) = (put("busy").await, put("busy").await);

@@ -1,6 +1,7 @@
 //! The policy about commands: the rules, and the sandbox.
 use super::ask::WhenUnable;
 use super::command::CommandSpec;
+use super::nested_programs::NestedPrograms;
 use crate::exec::policy::Rules;
 use crate::exec::sandbox::{Enforcement, Sandbox};
 use std::{
@@ -18,6 +19,7 @@ pub(crate) struct Policy {
     pub when_unable: WhenUnable,
     /// `None`: commands run without a sandbox.
     pub sandbox: Option<SandboxPolicy>,
+    pub nested: NestedPrograms,
 }
 
 /// The sandbox of commands that no rule or person allows to run outside it. Its paths have no symbolic links, because commands

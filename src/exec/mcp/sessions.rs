@@ -1,14 +1,18 @@
 //! The tools for running commands: `write_stdin`, `kill` and `sessions`.
 use super::{
+    approval::Answered,
     clock::Clock,
     command::Command,
     handler::Caller,
+    pending::Waiting,
     refusal::Refusal,
+    request_key::RequestKey,
+    running_call::RunningCall,
     scope::Context,
     shell::{DEFAULT_YIELD_TIME, max_output, yield_time},
     tools::{DEFAULT_MAX_OUTPUT, Kill, NoParameters, Outcome, Session, Sessions, WriteStdin, parse},
 };
-use rmcp::model::CallToolRequestParams;
+use rmcp::model::{CallToolRequestParams, CallToolResponse};
 use std::{sync::Arc, time::Duration};
 use tokio::io::AsyncWriteExt;
 
@@ -18,10 +22,17 @@ const DEFAULT_YIELD_TIME_AFTER_WRITE: Duration = Duration::from_secs(1);
 impl Caller {
     pub(super) async fn write_stdin(
         &self,
-        request: CallToolRequestParams,
+        mut request: CallToolRequestParams,
         context: &Context,
-    ) -> Result<Outcome, Refusal> {
-        let arguments: WriteStdin = parse(&request.arguments.unwrap_or_default())?;
+    ) -> Result<CallToolResponse, Refusal> {
+        let named = request.arguments.take().unwrap_or_default();
+        let arguments: WriteStdin = parse(&named)?;
+        let max_bytes = max_output(arguments.max_output_bytes);
+        let key = RequestKey::new("write_stdin", context, &named, None)?;
+        if let Some(Answered { waiting: Waiting::Exec(waiting), answer }) = self.server.answered(&mut request, &key)? {
+            // The earlier call has written already.
+            return self.wait(waiting.answered(answer), context, max_bytes, key).await;
+        }
         let command = self.find(&arguments.session_id, context)?;
         let default = if arguments.chars.is_empty() { DEFAULT_YIELD_TIME } else { DEFAULT_YIELD_TIME_AFTER_WRITE };
         let limit = Some(yield_time(arguments.yield_time_ms, default));
@@ -34,8 +45,8 @@ impl Caller {
                 () = context.ct.cancelled() => None,
             }
         };
-        let outcome = self.wait(&command, &until, context, max_output(arguments.max_output_bytes)).await?;
-        Ok(Outcome { note: note.or(outcome.note), ..outcome })
+        note.into_iter().for_each(|note| command.notes.add(note));
+        self.wait(RunningCall { command, stop: None, until: Some(until) }, context, max_bytes, key).await
     }
 
     pub(super) async fn kill(&self, request: CallToolRequestParams, context: &Context) -> Result<Outcome, Refusal> {

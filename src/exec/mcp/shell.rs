@@ -1,29 +1,24 @@
 //! The tools that start a command: `shell`, which waits for its end, and `exec_command`, which does not have to.
 use super::{
-    approval::{Approval, ExecRequest},
+    approval::{Answered, Approval, ExecRequest},
     clock::Clock,
-    command::{Command, CommandSpec},
+    command::CommandSpec,
     commands::Start,
     handler::{Caller, structured, workdir},
+    pending::Waiting,
     progress,
     refusal::{Refusal, cancelled},
+    request_key::RequestKey,
+    running_call::RunningCall,
     scope::Context,
     tools::{DEFAULT_MAX_OUTPUT, ExecCommand, Outcome, Shell, limit, parse},
 };
 use rmcp::model::{CallToolRequestParams, CallToolResponse};
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 use tokio_util::sync::DropGuard;
 
 /// The default of `yield_time_ms`.
 pub(super) const DEFAULT_YIELD_TIME: Duration = Duration::from_secs(10);
-
-/// A started command. Dropping this ends the command, unless `stop` was disarmed.
-struct Started {
-    command: Arc<Command>,
-    stop: DropGuard,
-    /// The clock of `yield_time_ms`.
-    until: Option<Clock>,
-}
 
 impl Caller {
     pub(super) async fn shell(
@@ -36,19 +31,19 @@ impl Caller {
         let (server, thread_id) = (&self.server, self.thread_id(context)?);
         let limit = timeout_ms.map_or(server.config.limits.timeout, limit);
         let spec = CommandSpec { line: command, workdir: workdir(Some(&named))?, tty: false, outlives_call: false };
-        let clock = || Clock::start(&server.config.controller, &thread_id, limit);
-        let mut exec_request = ExecRequest::new(server, &mut request, context, &arguments, spec, clock)?;
-        exec_request.login = login.unwrap_or(false);
-        let Started { command, stop: _stop, .. } = match self.start(exec_request, context).await? {
-            Ok(started) => started,
-            Err(response) => return Ok(*response),
+        let key = RequestKey::new("shell", context, &arguments, Some(&spec.workdir))?;
+        let (clock, answered) = match server.answered(&mut request, &key)? {
+            None => (Clock::start(&server.config.controller, &thread_id, limit)?, None),
+            Some(Answered { waiting: Waiting::Start { clock, .. }, answer }) => (clock, answer),
+            Some(Answered { waiting: Waiting::Exec(waiting), answer }) => {
+                return self.wait(waiting.answered(answer), context, DEFAULT_MAX_OUTPUT, key).await;
+            }
         };
-        let _in_use = command.idle.in_use();
-        let ended = progress::notify_during(context, &command.clock, command.ended());
-        tokio::select! {
-            biased;
-            _ = ended => Ok(structured(Outcome::of(&command, DEFAULT_MAX_OUTPUT))),
-            () = context.ct.cancelled() => Err(cancelled()),
+        let mut exec_request = ExecRequest::new(spec, clock, answered, key.clone());
+        exec_request.login = login.unwrap_or(false);
+        match self.start(exec_request, context).await? {
+            Ok(call) => self.wait(call, context, DEFAULT_MAX_OUTPUT, key).await,
+            Err(response) => Ok(*response),
         }
     }
 
@@ -61,25 +56,29 @@ impl Caller {
         let arguments: ExecCommand = parse(&named)?;
         let (server, thread_id) = (&self.server, self.thread_id(context)?);
         let limit = arguments.timeout_ms.and_then(limit);
+        let max_bytes = max_output(arguments.max_output_bytes);
         let spec = CommandSpec {
             line: arguments.command,
             workdir: workdir(arguments.workdir.as_deref())?,
             tty: arguments.tty.unwrap_or(false),
             outlives_call: true,
         };
-        let clock = |thread_id: &str, limit| Clock::start(&server.config.controller, thread_id, limit);
-        let start_clock = || clock(&thread_id, limit);
-        let mut exec_request = ExecRequest::new(server, &mut request, context, &named, spec, start_clock)?;
-        let until = Some(yield_time(arguments.yield_time_ms, DEFAULT_YIELD_TIME));
-        exec_request.until = Some(clock(exec_request.clock.thread_id(), until)?);
-        let Started { command, stop, until } = match self.start(exec_request, context).await? {
-            Ok(started) => started,
-            Err(response) => return Ok(*response),
+        let key = RequestKey::new("exec_command", context, &named, Some(&spec.workdir))?;
+        let (clock, answered) = match server.answered(&mut request, &key)? {
+            None => (Clock::start(&server.config.controller, &thread_id, limit)?, None),
+            Some(Answered { waiting: Waiting::Start { clock, .. }, answer }) => (clock, answer),
+            Some(Answered { waiting: Waiting::Exec(waiting), answer }) => {
+                return self.wait(waiting.answered(answer), context, max_bytes, key).await;
+            }
         };
-        let until = until.ok_or_else(cancelled)?;
-        let outcome = self.wait(&command, &until, context, max_output(arguments.max_output_bytes)).await?;
-        stop.disarm();
-        Ok(structured(outcome))
+        let until = Some(yield_time(arguments.yield_time_ms, DEFAULT_YIELD_TIME));
+        let until = Clock::start(&server.config.controller, clock.thread_id(), until)?;
+        let mut exec_request = ExecRequest::new(spec, clock, answered, key.clone());
+        exec_request.until = Some(until);
+        match self.start(exec_request, context).await? {
+            Ok(call) => self.wait(call, context, max_bytes, key).await,
+            Err(response) => Ok(*response),
+        }
     }
 
     /// Starts a command if it is approved; otherwise returns the response to the call.
@@ -87,7 +86,7 @@ impl Caller {
         &self,
         request: ExecRequest,
         context: &Context,
-    ) -> Result<Result<Started, Box<CallToolResponse>>, Refusal> {
+    ) -> Result<Result<RunningCall, Box<CallToolResponse>>, Refusal> {
         let scope = self.scope(context);
         let approval = tokio::select! {
             biased;
@@ -95,43 +94,45 @@ impl Caller {
             () = context.ct.cancelled() => return Err(cancelled()),
             () = scope.closed.cancelled() => return Err(cancelled()),
         };
-        let (request, sandbox) = match approval {
-            Approval::Granted { request, sandbox } => (*request, sandbox),
+        let (request, sandbox, is_approved) = match approval {
+            Approval::Granted { request, sandbox, is_approved } => (*request, sandbox, is_approved),
             Approval::Withheld(response) => return Ok(Err(response)),
         };
         let ExecRequest { spec, login, clock, until, .. } = request;
         let stop = scope.closed.child_token();
-        let start = Start { owner: scope.id, spec, login, sandbox, clock, stop: stop.clone() };
+        let start = Start { owner: scope.id, spec, login, sandbox, is_approved, clock, stop: stop.clone() };
         let command = self.server.commands.start(start)?;
-        Ok(Ok(Started { command, stop: stop.drop_guard(), until }))
+        Ok(Ok(RunningCall { command, stop: Some(stop.drop_guard()), until }))
     }
 
-    /// Waits until a command ends or `until` expires, and returns the state of the command.
+    /// Waits until the command of a call ends or its yield deadline expires, and returns the state of the command; or the question about a
+    /// program that the client has to ask.
     pub(super) async fn wait(
         &self,
-        command: &Command,
-        until: &Clock,
+        mut call: RunningCall,
         context: &Context,
         max_bytes: usize,
-    ) -> Result<Outcome, Refusal> {
-        let _in_use = command.idle.in_use();
-        let waited = async {
-            tokio::select! {
-                biased;
-                _ = command.ended() => {}
-                () = until.stopwatch().expired() => {}
-            }
-        };
-        tokio::select! {
+        key: RequestKey,
+    ) -> Result<CallToolResponse, Refusal> {
+        let command = call.command.clone();
+        let in_use = command.idle.in_use();
+        let clock = call.until.as_ref().unwrap_or(&command.clock);
+        let waited = tokio::select! {
             biased;
-            () = progress::notify_during(context, until, waited) => {}
+            waited = progress::notify_during(context, clock, call.wait(context, self.server.config.policy.when_unable)) => waited,
             () = context.ct.cancelled() => return Err(cancelled()),
+        };
+        if let Err(question) = waited {
+            return Ok(self.ask_by_response(call, question, key));
         }
-        let outcome = Outcome::of(command, max_bytes);
+        drop(in_use);
+        let outcome = Outcome::of(&command, max_bytes);
         if outcome.exit_code.is_some() {
-            self.server.commands.remove(command);
+            self.server.commands.remove(&command);
         }
-        Ok(outcome)
+        // From here on it outlives the call.
+        call.stop.take().map(DropGuard::disarm);
+        Ok(structured(outcome))
     }
 }
 

@@ -4,6 +4,7 @@
 use super::{
     clock::Times,
     command::{Command, End, EndReason},
+    nested_programs::NestedPrograms,
     output::Taken,
     refusal::Refusal,
 };
@@ -102,7 +103,8 @@ pub(super) struct Outcome {
     /// It still runs: pass this to `write_stdin` and `kill`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) session_id: Option<String>,
-    /// Whether the kernel keeps it from changing files outside its directory; missing if it ran without a sandbox.
+    /// Whether the kernel keeps it from changing files outside its directory, and whether the programs that it executes are judged by the
+    /// rules; missing if it ran without a sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) sandbox: Option<String>,
     /// Milliseconds since the call.
@@ -151,17 +153,24 @@ impl Outcome {
         let times = end.as_ref().map_or_else(|| command.clock.read(), |end| end.times);
         let (wall_ms, active_ms, paused_ms) = milliseconds(times);
         let ended_by = |reason| matches!(&end, Some(End { reason: actual, .. }) if *actual == reason);
+        let mut notes = command.notes.take();
+        if ended_by(EndReason::Idle) {
+            notes.push("ended because no call used it for too long".to_owned());
+        }
         Self {
             exit_code: end.as_ref().map(|end| end.code),
             output: text,
             omitted_bytes: omitted,
             timed_out: ended_by(EndReason::TimedOut),
             session_id: end.is_none().then(|| command.id.clone()),
-            sandbox: command.sandbox.map(|sandbox| sandbox.to_string()),
+            sandbox: command.sandbox.map(|sandbox| match &command.nested {
+                None | Some(NestedPrograms::Unrestricted) => sandbox.to_string(),
+                Some(nested) => format!("{sandbox}; {nested}"),
+            }),
             wall_ms,
             active_ms,
             paused_ms,
-            note: ended_by(EndReason::Idle).then(|| "ended because no call used it for too long".to_owned()),
+            note: (!notes.is_empty()).then(|| notes.join("; ")),
             ..Self::default()
         }
     }

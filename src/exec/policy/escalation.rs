@@ -1,10 +1,11 @@
 //! From a judgement to what is done: run in the sandbox, run outside it, or not at all.
-use super::{Decision, Judgement, Rules};
+use super::{Decision, Exec, Judgement, Rules};
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use std::{path::Path, sync::Arc};
 
 /// The action for a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// Run it inside the sandbox.
     Run,
@@ -26,6 +27,15 @@ pub trait EscalationPolicy: Send + Sync {
     /// # Cancel safety
     /// Dropped, the question is abandoned and nothing has run.
     async fn determine_action(&self, program: &str, argv: &[String], workdir: &Path) -> Action;
+
+    /// Determines the action for a program that a running command is about to execute, at any depth. Only the thread that executes it
+    /// waits. By default it is judged like a command of its own.
+    ///
+    /// # Cancel safety
+    /// Dropped, the question is abandoned and the program has not run.
+    async fn determine_exec(&self, exec: &Exec) -> Action {
+        self.determine_action(&exec.program, &exec.argv, &exec.workdir).await
+    }
 }
 
 /// A question that the rules leave to a person.
@@ -37,6 +47,8 @@ pub struct Question<'a> {
     pub argv: &'a [String],
     /// Where it will run.
     pub workdir: &'a Path,
+    /// If a running command is about to execute the program: all that is known about it.
+    pub exec: Option<&'a Exec>,
     /// Which command is in question, by which rule, and why.
     pub judgement: &'a Judgement,
 }
@@ -67,12 +79,14 @@ pub struct AskingPolicy {
     shell: Option<String>,
     /// Why a person is asked about a command that would otherwise run inside the sandbox.
     objection: Option<String>,
+    /// Whether the programs of a command in the sandbox are judged as they are executed.
+    judges_programs: bool,
 }
 
 impl AskingPolicy {
     /// Judges by `rules` and asks by `asker`.
     pub fn new(rules: Arc<Rules>, asker: Arc<dyn Asker>) -> Self {
-        Self { rules, asker, shell: None, objection: None }
+        Self { rules, asker, shell: None, objection: None, judges_programs: false }
     }
 
     /// For a caller that has each command line run by `shell`, with `-c` or `-lc`: what is judged then is the line alone. That
@@ -88,6 +102,13 @@ impl AskingPolicy {
         Self { objection, ..self }
     }
 
+    /// For a caller that has each program of a command in the sandbox judged as it is executed. Then a doubt about a command line needs no
+    /// question, unless execution would not show what runs.
+    #[must_use]
+    pub fn with_judged_programs(self, judges_programs: bool) -> Self {
+        Self { judges_programs, ..self }
+    }
+
     fn judge(&self, program: &str, argv: &[String]) -> Judgement {
         let mut judgement = match argv {
             [_, option, line] if self.shell.as_deref() == Some(program) && matches!(&**option, "-c" | "-lc") => {
@@ -95,6 +116,10 @@ impl AskingPolicy {
             }
             argv => self.rules.judge_argv(program, argv),
         };
+        let is_doubt = judgement.decision == Some(Decision::Prompt) && judgement.rule.is_none();
+        if self.judges_programs && is_doubt && !judgement.is_unseen {
+            judgement.decision = None;
+        }
         // Outside the sandbox, and without running at all, it is of no concern.
         let is_of_concern = match judgement.decision {
             None | Some(Decision::Prompt) => true,
@@ -121,7 +146,22 @@ impl EscalationPolicy for AskingPolicy {
             None => Action::Run,
             Some(Decision::Allow) if judgement.keeps_sandbox => Action::Run,
             Some(Decision::Allow) => Action::Escalate,
-            Some(Decision::Prompt) => self.asker.ask(&Question { program, argv, workdir, judgement: &judgement }).await,
+            Some(Decision::Prompt) => {
+                self.asker.ask(&Question { program, argv, workdir, exec: None, judgement: &judgement }).await
+            }
+            Some(Decision::Forbidden) => Action::Deny { reason: judgement.to_string() },
+        }
+    }
+
+    async fn determine_exec(&self, exec: &Exec) -> Action {
+        let judgement = self.rules.judge_exec(exec);
+        let Exec { program, argv, workdir, .. } = exec;
+        match judgement.decision {
+            None | Some(Decision::Allow) => Action::Run,
+            Some(Decision::Prompt) => {
+                let question = Question { program, argv, workdir, exec: Some(exec), judgement: &judgement };
+                self.asker.ask(&question).await
+            }
             Some(Decision::Forbidden) => Action::Deny { reason: judgement.to_string() },
         }
     }
@@ -175,6 +215,61 @@ mod tests {
         }
     }
 
+    /// A policy that was written before programs were judged when they are executed.
+    struct Old;
+
+    #[async_trait]
+    impl EscalationPolicy for Old {
+        async fn determine_action(&self, program: &str, argv: &[String], workdir: &Path) -> Action {
+            Action::Deny { reason: format!("{program} {argv:?} {}", workdir.display()) }
+        }
+    }
+
+    fn exec(program: &str, file: &str, argv: &[&str]) -> Exec {
+        let argv = argv.iter().map(|word| (*word).to_owned()).collect();
+        let (program, file, workdir) = (program.to_owned(), file.into(), "/work".into());
+        Exec { program, file, argv, workdir, is_complete: true, ..Exec::default() }
+    }
+
+    #[tokio::test]
+    async fn a_policy_without_a_judgement_of_programs_judges_them_as_commands() {
+        let action = Old.determine_exec(&exec("rm", "/bin/rm", &["rm", "x"])).await;
+        assert_eq!(action, Action::Deny { reason: r#"rm ["rm", "x"] /work"#.to_owned() });
+    }
+
+    #[tokio::test]
+    async fn a_program_is_judged_by_each_of_its_names() {
+        let rules = "prefix_rule(['ls'])\nprefix_rule(['git', 'push'], decision='prompt')\nprefix_rule(['rm'], decision='forbidden', justification='use trash')";
+        let rules = Arc::new(Rules::parse("test.rules", rules).unwrap());
+        assert_eq!(rules.restricted_programs(), ["git", "rm"]);
+        let asker = Arc::new(Told(Action::Run, Mutex::default()));
+        let policy = AskingPolicy::new(rules, asker.clone());
+        let script = |interpreter: &[&str]| Exec {
+            interpreter: interpreter.iter().map(|word| (*word).to_owned()).collect(),
+            ..exec("./x", "/work/x", &["./x", "push"])
+        };
+        for (exec, forbidden) in [
+            (exec("/usr/bin/rm", "/usr/bin/rm", &["rm", "x"]), true),
+            (exec("./link", "/usr/bin/rm", &["link"]), true),
+            (exec("/bin/busybox", "/bin/busybox", &["rm", "x"]), true),
+            (exec("/bin/busybox", "/bin/busybox", &[]), false),
+            (script(&["/bin/rm", "-f"]), true),
+            (script(&["/bin/sh"]), false),
+            (exec("bash", "/bin/bash", &["bash", "-c", "rm x"]), false),
+            (exec("ls", "/bin/ls", &["ls"]), false),
+        ] {
+            match policy.determine_exec(&exec).await {
+                Action::Deny { reason } => assert!(forbidden && reason.contains("use trash"), "{exec:?}: {reason}"),
+                action => assert!(!forbidden && action == Action::Run, "{exec:?}: {action:?}"),
+            }
+        }
+        assert_eq!(asker.1.lock().unwrap().len(), 0);
+        let push = exec("/usr/bin/git", "/usr/bin/git", &["git", "push"]);
+        assert_eq!(policy.determine_exec(&push).await, Action::Escalate);
+        let asked = asker.1.lock().unwrap();
+        assert!(asked.len() == 1 && asked[0].contains("git push"), "{asked:?}");
+    }
+
     #[tokio::test]
     async fn an_objection_is_asked_about_for_what_runs_inside_the_sandbox() {
         for (line, asked) in [("ls", 0), ("make", 1), ("git status", 1), ("rm x", 0)] {
@@ -186,6 +281,29 @@ mod tests {
             let action = policy.determine_action("bash", &argv, Path::new("/")).await;
             assert_eq!(asker.1.lock().unwrap().len(), asked, "{line}");
             assert_eq!(action == Action::Run, asked == 1, "{line}: {action:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_doubt_is_asked_about_only_where_execution_does_not_show_what_runs() {
+        let rm = "prefix_rule(['rm'], decision='forbidden')";
+        let cd = "prefix_rule(['cd'], decision='forbidden')";
+        for (rules, line, asked) in [
+            (rm, "$x y", 0),
+            (rm, "eval \"$x\"", 0),
+            (rm, "curl x | sh", 0),
+            (rm, "tmux new \"$x\"", 1),
+            (rm, "$x; ssh -o \"$y\" host", 1),
+            (cd, "$x y", 1),
+            (rm, "rm x; $y", 0),
+        ] {
+            let asker = Arc::new(Told(Action::Run, Mutex::default()));
+            let policy = AskingPolicy::new(Arc::new(Rules::parse("test.rules", rules).unwrap()), asker.clone());
+            let policy = policy.for_lines_of("bash").with_judged_programs(true);
+            let argv = ["bash", "-c", line].map(str::to_owned);
+            let action = policy.determine_action("bash", &argv, Path::new("/")).await;
+            assert_eq!(asker.1.lock().unwrap().len(), asked, "{line}");
+            assert_eq!(action == Action::Run, !line.starts_with("rm"), "{line}: {action:?}");
         }
     }
 

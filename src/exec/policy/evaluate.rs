@@ -1,10 +1,12 @@
 //! A command line held against the rules.
 use super::{
-    rule::{Decision, Executables, Fit, Rule},
+    exec::Exec,
+    rule::{Decision, Executables, Fit, Rule, file_name},
     settings,
     shell::{self, Line, Word},
+    unseen,
 };
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 /// The rules of one or more files.
 #[derive(Debug, Default)]
@@ -34,6 +36,9 @@ pub struct Judgement {
     /// A command in it may run programs that commands in the sandbox have named: if allowed, it runs without a question, but
     /// inside the sandbox.
     pub keeps_sandbox: bool,
+    /// The doubt, if there is one, matters also where programs are judged as they are executed: what runs may be a builtin of the shell, or
+    /// may run outside.
+    pub is_unseen: bool,
 }
 
 impl Rules {
@@ -58,10 +63,32 @@ impl Rules {
         self.decide(shell::read_argv(words.map(|word| Word::Text(word.to_owned())).collect()))
     }
 
+    /// Judges a program that a running command is about to execute: by each of its names. What it executes in turn is judged then, so the
+    /// line of a shell is not read. Never `allow`: an allowed program runs where the program that starts it runs.
+    pub fn judge_exec(&self, exec: &Exec) -> Judgement {
+        let words = |command: Vec<String>| command.into_iter().map(Word::Text).collect();
+        let mut line = Line::default();
+        line.beyond_allow = true;
+        line.commands = exec.commands().into_iter().map(words).collect();
+        self.decide(line)
+    }
+
+    /// The file names of the programs that a rule asks about or forbids, sorted. A program with another name needs no judgement.
+    pub fn restricted_programs(&self) -> Vec<String> {
+        self.restricted().map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    fn restricted(&self) -> impl Iterator<Item = &str> {
+        let rules = self.rules.iter().filter(|rule| rule.decision > Decision::Allow);
+        rules.flat_map(|rule| &rule.pattern[0]).map(|head| file_name(head))
+    }
+
     fn decide(&self, line: Line) -> Judgement {
         let commands = line.commands.iter().map(|words| shell::show(words)).collect();
         let keeps_sandbox = line.commands.iter().any(|words| settings::run_programs(words));
-        let mut judgement = Judgement { commands, keeps_sandbox, ..Judgement::default() };
+        let is_unseen =
+            self.restricted().any(unseen::is_builtin) || line.commands.iter().any(|words| unseen::delegates(words));
+        let mut judgement = Judgement { commands, keeps_sandbox, is_unseen, ..Judgement::default() };
         let mut doubts = line.doubts;
         let mut strictest: Option<(Decision, &Rule, usize)> = None;
         let mut all_allowed = !line.commands.is_empty() && !line.beyond_allow;

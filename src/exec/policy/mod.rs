@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! command line -> shell (every simple command in it, and every doubt) -> rules -> Judgement -> EscalationPolicy -> Action
+//! program that a running command is about to execute (Exec) -----------> rules -> Judgement -> EscalationPolicy -> Action
 //! ```
 //!
 //! A rule names the first words of a command and says `allow`, `prompt` or `forbidden`. A line is read as bash reads it,
@@ -9,19 +10,23 @@
 //!
 //! P1. A line that runs a forbidden command is never judged `allow`.
 //! P2. A doubt never makes a judgement milder. What cannot be read with certainty is prompted, unless something in the line
-//!     is forbidden anyway. (If no rule prompts or forbids, there is nothing to be in doubt about: it runs in the sandbox.)
+//!     is forbidden anyway. (If no rule prompts or forbids, there is nothing to be in doubt about: it runs in the sandbox. And if
+//!     programs are judged as they are executed, a doubt matters only where that does not show what runs: `unseen`.)
 //! P3. `allow` means outside the sandbox, so it holds only for a line whose every command is allowed, that writes no file by
 //!     a redirection, and that sets no variable which could make an allowed program run another. An allowed line with git, or a
 //!     program like it, runs inside the sandbox: its settings, which name programs to run, can be written there.
 //! P4. Whatever the line, reading it takes bounded time and memory, and never panics.
 mod escalation;
 mod evaluate;
+mod exec;
 mod load;
 mod rule;
 mod settings;
 mod shell;
+mod unseen;
 
 pub use escalation::{Action, Asker, AskingPolicy, EscalationPolicy, Question};
 pub use evaluate::{Judgement, Rules};
+pub use exec::{Exec, Lineage, Place};
 pub use load::LoadError;
 pub use rule::Decision;

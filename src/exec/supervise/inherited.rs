@@ -15,10 +15,15 @@ pub(crate) fn record_ignored_signals() {
     IGNORED.store(currently_ignored().unwrap_or(0), Relaxed);
 }
 
+/// The signals 1 to 31 that this process was started with as ignored: signal n is bit n - 1.
+pub(crate) fn ignored_at_start() -> u32 {
+    IGNORED.load(Relaxed)
+}
+
 /// Whether this process was started with `signal` ignored. `false` for real-time signals.
 pub(super) fn was_ignored(signal: Signal) -> bool {
     let bit = u32::try_from(signal.as_raw() - 1).ok().and_then(|shift| 1_u32.checked_shl(shift));
-    bit.is_some_and(|bit| IGNORED.load(Relaxed) & bit != 0)
+    bit.is_some_and(|bit| ignored_at_start() & bit != 0)
 }
 
 #[cfg(target_os = "linux")]

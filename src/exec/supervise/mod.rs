@@ -37,7 +37,7 @@ mod spawn;
 mod supervisor;
 
 pub(crate) use exit_action::ExitAction;
-pub(crate) use inherited::record_ignored_signals;
+pub(crate) use inherited::{ignored_at_start, record_ignored_signals};
 pub(crate) use signal::Signal;
 pub(crate) use signal_listener::SignalListener;
 pub(crate) use spawn::{Program, SpawnError, die_with_parent};

@@ -143,7 +143,10 @@ fn runs(child: &Child) -> bool {
 /// The process cannot leave the server's session.
 pub(crate) fn run_reaper(sessions: impl IntoIterator<Item = i32>) -> io::Result<()> {
     setsid()?;
-    kill_all(&remaining_sessions(sessions.into_iter().collect(), io::stdin().lock()));
+    let sessions = remaining_sessions(sessions.into_iter().collect(), io::stdin().lock());
+    // With their supervisors, which end with the server anyway.
+    let sessions: Vec<_> = sessions.into_iter().filter_map(Pid::from_raw).map(Session::led_by).collect();
+    kill_all(&sessions);
     Ok(())
 }
 

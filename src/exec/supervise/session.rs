@@ -36,15 +36,25 @@ pub(crate) fn lead(parent: Option<Pid>, terminal: bool) -> io::Result<()> {
 
 /// The session that a process leads, or is about to lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Session(Pid);
+pub(crate) struct Session {
+    leader: Pid,
+    /// The leader is not a process of the command, but its supervisor, which ends by itself.
+    is_supervised: bool,
+}
 
 impl Session {
+    /// Of a command whose first process leads it.
     pub(crate) fn led_by(leader: Pid) -> Self {
-        Self(leader)
+        Self { leader, is_supervised: false }
+    }
+
+    /// Of a command whose supervisor leads it.
+    pub(crate) fn supervised_by(leader: Pid) -> Self {
+        Self { leader, is_supervised: true }
     }
 
     pub(crate) fn id(self) -> i32 {
-        self.0.as_raw_pid()
+        self.leader.as_raw_pid()
     }
 
     /// Signals the leader's process group: the whole session except other jobs of an interactive shell. Call it only before
@@ -52,28 +62,31 @@ impl Session {
     pub(crate) fn signal(self, signal: Signal) {
         if !self.signal_group(signal) {
             // The process does not lead its group yet.
-            let _ = process::kill_process(self.0, signal);
+            let _ = process::kill_process(self.leader, signal);
         }
     }
 
     /// Signals the leader's process group when the leader may have ended; returns whether the group has a process.
     pub(crate) fn signal_group(self, signal: Signal) -> bool {
-        process::kill_process_group(self.0, signal) != Err(Errno::SRCH)
+        process::kill_process_group(self.leader, signal) != Err(Errno::SRCH)
     }
 
     /// Whether no process of the leader's group is left.
     pub(crate) fn group_is_empty(self) -> bool {
-        process::test_kill_process_group(self.0) == Err(Errno::SRCH)
+        process::test_kill_process_group(self.leader) == Err(Errno::SRCH)
     }
 }
 
-/// Sends KILL to every process of these sessions until there are none. Blocks the thread.
+/// Sends KILL to every process of these sessions, except supervisors, until there are none. Blocks the thread.
 #[cfg(target_os = "linux")]
-pub(crate) fn kill_all(sessions: &HashSet<i32>) {
+pub(crate) fn kill_all(sessions: &[Session]) {
     use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
+    let supervisors: HashSet<Pid> =
+        sessions.iter().filter(|session| session.is_supervised).map(|session| session.leader).collect();
+    let sessions = &sessions.iter().map(|session| session.id()).collect();
     for _ in 0..MAX_SCANS {
         let mut found = false;
-        for process in members(sessions) {
+        for process in members(sessions).into_iter().filter(|process| !supervisors.contains(process)) {
             found = true;
             let Ok(handle) = pidfd_open(process, PidfdFlags::empty()) else { continue };
             if session_of(process).is_some_and(|session| sessions.contains(&session)) {
@@ -90,9 +103,9 @@ pub(crate) fn kill_all(sessions: &HashSet<i32>) {
 
 /// Sends KILL to the leaders' process groups; this system cannot list the other processes of a session.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn kill_all(sessions: &HashSet<i32>) {
+pub(crate) fn kill_all(sessions: &[Session]) {
     for _ in 0..MAX_SCANS {
-        let groups = sessions.iter().filter_map(|id| Pid::from_raw(*id));
+        let groups = sessions.iter().map(|session| session.leader);
         if groups.filter(|group| process::kill_process_group(*group, Signal::KILL).is_ok()).count() == 0 {
             return;
         }

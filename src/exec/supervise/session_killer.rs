@@ -13,7 +13,7 @@ impl SessionKiller {
         tokio::spawn(async move {
             let mut batch: Vec<(Session, oneshot::Sender<()>)> = Vec::new();
             while receiver.recv_many(&mut batch, usize::MAX).await > 0 {
-                let sessions = batch.iter().map(|(session, _)| session.id()).collect();
+                let sessions: Vec<_> = batch.iter().map(|(session, _)| *session).collect();
                 let _ = tokio::task::spawn_blocking(move || kill_all(&sessions)).await;
                 for (_, done) in batch.drain(..) {
                     let _ = done.send(());

@@ -141,3 +141,24 @@ fn dependencies_are_found_in_every_form() {
     let circle = ["b/inner.rs", "d.rs"].map(|file| directory.path().join(file)).into();
     assert_eq!(cycles(&found), [circle]);
 }
+
+/// The package denies unsafe code; an exception has a page under docs/decisions.
+#[test]
+fn only_two_files_have_unsafe_code() {
+    fn search(directory: &Path, found: &mut BTreeSet<PathBuf>) {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                search(&path, found);
+            } else if fs::read_to_string(&path)
+                .is_ok_and(|text| text.contains("expect(unsafe_code") || text.contains("allow(unsafe_code"))
+            {
+                found.insert(path.strip_prefix(root()).unwrap().to_owned());
+            }
+        }
+    }
+    let mut found = BTreeSet::new();
+    search(&root().join("src"), &mut found);
+    let expected = ["src/exec/judge/notify.rs", "src/main.rs"].map(PathBuf::from);
+    assert_eq!(found, expected.into());
+}

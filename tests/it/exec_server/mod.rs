@@ -4,6 +4,7 @@ mod commands;
 mod git_settings;
 mod http;
 mod load;
+mod nested;
 mod pauses;
 mod prompts;
 mod workdir;

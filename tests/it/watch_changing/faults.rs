@@ -40,6 +40,7 @@ async fn an_invalid_request_ends_the_stream_and_names_the_field() {
     for (field, request) in [
         ("all_threads", v1::WatchRequest { all_threads: true, ..default() }),
         ("include_elicitations", v1::WatchRequest { include_elicitations: true, ..default() }),
+        ("observer", v1::WatchRequest { observer: true, ..default() }),
     ] {
         assert_eq!(invalid_field(&running, Some(add(&["a"])), request).await, field);
     }

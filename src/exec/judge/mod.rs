@@ -1,0 +1,53 @@
+//! Judging every program that a command executes, nested ones too (docs/decisions/0004-execs-judged-by-seccomp-notification.md).
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `notify`, `filter` | the kernel's facility; the only unsafe code |
+//! | `waiting` | what a thread is about to execute |
+//! | `supervisor`, `lineage`, `scope` | one process per command, which answers every `execve` in it |
+//! | `redirect`, `relay` | our program in the place of one that was refused or approved |
+//! | `start` | an approved program, outside the sandbox |
+//! | `message`, `packet`, `link` | between the supervisor and the exec server |
+//! | `probe` | whether all this works here |
+//!
+//! Invariants:
+//! 1. A restricted program runs only after a verdict, whatever starts it, unless the process that executes it is hostile: see the threat model in
+//!    docs/policy.md.
+//! 2. What runs outside the sandbox is exactly what was judged: path, arguments, environment, working directory.
+//! 3. If the exec server or the supervisor is killed, nothing more is executed, and nothing is left.
+
+macro_rules! supported {
+    ($($item:item)*) => { $(#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))] $item)* };
+}
+
+mod link;
+mod message;
+mod packet;
+supported! {
+    mod child;
+    mod filter;
+    mod lineage;
+    mod notify;
+    mod probe;
+    mod redirect;
+    mod relay;
+    mod scope;
+    mod start;
+    mod supervisor;
+    mod waiting;
+
+    pub(crate) use child::restrict_to_judged;
+    pub(crate) use probe::probe;
+    pub(crate) use relay::run_if_relay;
+    pub(crate) use start::become_approved;
+    pub(crate) use supervisor::{Setup, supervise};
+}
+
+pub(crate) use link::{Link, connect};
+pub(crate) use message::{Report, Verdict};
+
+/// Whether programs can be judged on this system.
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+pub(crate) fn probe(_: &std::path::Path) -> Result<(), String> {
+    Err("only Linux on x86_64 and aarch64 supports it".to_owned())
+}

@@ -1,0 +1,147 @@
+//! Makes a thread that waits in `execve` execute our own program, as a relay, with the arguments and the environment of its call.
+//!
+//! 1. Two file descriptors are added to the process: our program as F, closed on exec, and the relay's socket as F + 1.
+//! 2. ptrace stops the thread as it returns from its call; its registers then say `execveat(F, "", argv, envp, AT_EMPTY_PATH)`; it goes on.
+//!    No memory is written, because it may be shared with other processes (`vfork`).
+//! 3. The new call is a notification like any other, which the supervisor lets go on.
+use super::{
+    filter::INTERFACES,
+    notify::{Call, Listener},
+    packet,
+    waiting::{Addresses, empty_text, status_field},
+};
+use nix::{
+    sys::{
+        ptrace,
+        wait::{WaitPidFlag, WaitStatus, waitpid},
+    },
+    unistd::Pid,
+};
+use rustix::io::Errno;
+use std::{
+    collections::HashSet,
+    fs::{self, File},
+    io,
+    os::{
+        fd::{AsFd, OwnedFd, RawFd},
+        unix::fs::MetadataExt,
+    },
+};
+
+const AT_EMPTY_PATH: u64 = 0x1000;
+/// The stop that PTRACE_INTERRUPT causes: PTRACE_EVENT_STOP.
+const INTERRUPTED: i32 = 128;
+
+/// A thread that is about to execute our program.
+pub(super) struct Redirected {
+    /// The supervisor's end of the relay's socket.
+    pub(super) socket: OwnedFd,
+    /// F.
+    pub(super) descriptor: RawFd,
+}
+
+/// Why a thread was not redirected.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RedirectError {
+    /// The call has been answered with EINTR: the process has a signal to handle, which may end it.
+    #[error("it was interrupted by a signal")]
+    Interrupted,
+    /// The call still waits, or has ended.
+    #[error(transparent)]
+    Failed(#[from] io::Error),
+}
+
+pub(super) fn redirect(
+    listener: &Listener,
+    call: &Call,
+    addresses: &Addresses,
+    program: &File,
+) -> Result<Redirected, RedirectError> {
+    let thread = call.thread;
+    if root_of("self")? != root_of(&thread.to_string())? {
+        return Err(io::Error::other("it has another root directory").into());
+    }
+    if has_ending_signal(thread) {
+        listener.fail(call.id, Errno::INTR)?;
+        return Err(RedirectError::Interrupted);
+    }
+    let descriptor = free_pair(thread)?;
+    let empty = empty_text(call, addresses)?;
+    let (ours, theirs) = packet::pair()?;
+    let traced = Pid::from_raw(thread);
+    ptrace::seize(traced, ptrace::Options::empty()).map_err(io::Error::from)?;
+    let redirected = (|| {
+        listener.add_fd(call.id, program.as_fd(), descriptor, true)?;
+        listener.add_fd(call.id, theirs.as_fd(), descriptor + 1, false)?;
+        ptrace::interrupt(traced)?;
+        match listener.fail(call.id, Errno::INTR) {
+            // Before Linux 5.19, the interruption has ended the call.
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => {}
+            answered => answered?,
+        }
+        match waitpid(traced, Some(WaitPidFlag::__WALL))? {
+            WaitStatus::PtraceEvent(_, _, INTERRUPTED) => {}
+            other => return Err(io::Error::other(format!("it did not stop: {other:?}"))),
+        }
+        let path = [u64::try_from(descriptor).expect("it is a file descriptor"), empty];
+        set_registers(traced, call, [path[0], path[1], addresses.arguments, addresses.environment, AT_EMPTY_PATH])
+    })();
+    let detached = ptrace::detach(traced, None);
+    redirected?;
+    detached.map_err(io::Error::from)?;
+    Ok(Redirected { socket: ours, descriptor })
+}
+
+/// Whether a signal that ends most programs waits for the thread to handle it. The thread cannot, while its call waits.
+pub(super) fn has_ending_signal(thread: i32) -> bool {
+    // HUP, INT, QUIT, TERM.
+    const ENDING: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 14;
+    let signals = |name| status_field(thread, name).and_then(|mask| u64::from_str_radix(&mask, 16).ok()).unwrap_or(0);
+    (signals("SigPnd:") | signals("ShdPnd:")) & !signals("SigBlk:") & ENDING != 0
+}
+
+/// The device and inode of the root directory of a process.
+fn root_of(process: &str) -> io::Result<(u64, u64)> {
+    let root = fs::metadata(format!("/proc/{process}/root/"))?;
+    Ok((root.dev(), root.ino()))
+}
+
+/// A number that is free, like the next one.
+fn free_pair(thread: i32) -> io::Result<RawFd> {
+    let entries = fs::read_dir(format!("/proc/{thread}/fd"))?.flatten();
+    let taken: HashSet<RawFd> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let free = (3..RawFd::MAX).find(|number| !taken.contains(number) && !taken.contains(&(number + 1)));
+    free.ok_or_else(|| Errno::MFILE.into())
+}
+
+/// As if the thread were about to make `execveat` with these arguments, by the instruction that made `call`.
+#[cfg(target_arch = "x86_64")]
+fn set_registers(thread: Pid, call: &Call, arguments: [u64; 5]) -> io::Result<()> {
+    let interface = INTERFACES.iter().find(|interface| interface.architecture == call.architecture);
+    let interface = interface.ok_or(Errno::NOSYS)?;
+    let mut registers = ptrace::getregs(thread)?;
+    // No call is to be restarted.
+    registers.orig_rax = u64::MAX;
+    registers.rax = interface.execveat.into();
+    // `syscall`, `int 0x80` and `sysenter` have two bytes each.
+    registers.rip = call.instruction - 2;
+    if interface.pointer == 8 {
+        [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8] = arguments;
+    } else {
+        [registers.rbx, registers.rcx, registers.rdx, registers.rsi, registers.rdi] = arguments;
+    }
+    Ok(ptrace::setregs(thread, registers)?)
+}
+
+#[cfg(target_arch = "aarch64")]
+fn set_registers(thread: Pid, call: &Call, arguments: [u64; 5]) -> io::Result<()> {
+    let interface = INTERFACES.iter().find(|interface| interface.architecture == call.architecture);
+    // Programs for 32-bit Arm, whose registers have another layout, are not redirected.
+    let interface = interface.filter(|interface| interface.pointer == 8).ok_or(Errno::NOSYS)?;
+    let mut registers = ptrace::getregs(thread)?;
+    registers.regs[..5].copy_from_slice(&arguments);
+    registers.regs[8] = interface.execveat.into();
+    // `svc 0` has four bytes.
+    registers.pc = call.instruction - 4;
+    Ok(ptrace::setregs(thread, registers)?)
+}

@@ -1,0 +1,164 @@
+//! The relay: our program in the place of one that was refused or approved, in the same process, with the same file descriptors.
+//!
+//! 1. It knows that it is one by the file descriptor that it was executed by (`AT_EXECFN`), and asks its supervisor what to do.
+//! 2. Refused: it prints the reason and exits with 1.
+//! 3. Approved: it hands its file descriptors to the supervisor, which starts the program, and closes its own copies. It forwards the signals that
+//!    processes send to it; those of the terminal reach the program by itself, in the same process group. It stops, continues and
+//!    ends as the program does. If it is killed, the supervisor kills the program.
+use super::packet;
+use crate::exec::supervise::{Signal, ignored_at_start};
+use nix::sys::{
+    signal::{SigSet, SigmaskHow, raise, sigprocmask},
+    signalfd::{SfdFlags, SignalFd},
+};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    net::{SocketType, sockopt::socket_type},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs,
+    io::{self, Write},
+    os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
+};
+
+/// From the supervisor.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Order {
+    /// The program may not run.
+    Refuse(String),
+    /// Hand over your file descriptors.
+    Relay,
+    /// The program has ended with this code, after this signal, or is stopped.
+    Exited(i32),
+    Killed(i32),
+    Stopped,
+}
+
+/// To the supervisor.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Relayed {
+    /// These numbers; the file descriptors come with the message, as many as fit in one. `last`: no more follow.
+    Descriptors { numbers: Vec<RawFd>, last: bool },
+    /// This signal was sent to it.
+    Signal(i32),
+}
+
+/// The exit code if the supervisor has gone, or the program cannot be started.
+const CANNOT_RUN: u8 = 126;
+/// `si_code` of signals that the kernel sends, such as those of the terminal.
+const SI_KERNEL: i32 = 0x80;
+
+/// The file descriptor by which this process was executed, if it is a relay.
+fn descriptor() -> Option<RawFd> {
+    let descriptor = rustix::param::linux_execfn().to_str().ok()?.strip_prefix("/dev/fd/")?.parse().ok()?;
+    // Only numbers: `pausewatch` executed by a file descriptor otherwise has no socket behind it.
+    let link = fs::read_link(format!("/proc/self/fd/{}", descriptor + 1)).ok()?;
+    link.to_str()?.starts_with("socket:").then_some(descriptor)
+}
+
+/// Whether this process is a relay; if so, returns its exit code after it has done its work. Call it before anything else in `main`.
+pub(crate) fn run_if_relay() -> Option<u8> {
+    let socket = adopt(descriptor()? + 1).ok()?;
+    if socket_type(&socket) != Ok(SocketType::SEQPACKET) {
+        return None;
+    }
+    let code = match packet::receive(&socket) {
+        Ok(Some((Order::Refuse(reason), _))) => {
+            let _ = writeln!(io::stderr(), "pausewatch: denied: {reason}");
+            1
+        }
+        Ok(Some((Order::Relay, _))) => relay(socket).unwrap_or_else(|error| {
+            let _ = writeln!(io::stderr(), "pausewatch: the approved program cannot be started: {error}");
+            CANNOT_RUN
+        }),
+        _ => {
+            let _ = writeln!(io::stderr(), "pausewatch: the exec server that judges programs has ended");
+            CANNOT_RUN
+        }
+    };
+    Some(code)
+}
+
+/// An owned file descriptor from a number, without unsafe code: it is sent to ourselves.
+fn adopt(number: RawFd) -> io::Result<OwnedFd> {
+    let (ours, theirs) = packet::pair()?;
+    packet::send(&ours, &(), &[number])?;
+    let received = packet::receive::<()>(&theirs)?.and_then(|((), mut fds)| fds.pop());
+    nix::unistd::close(number)?;
+    received.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}
+
+fn relay(socket: OwnedFd) -> io::Result<u8> {
+    let ignored = ignored_at_start();
+    let all = SigSet::all();
+    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&all), None)?;
+    let signals = SignalFd::with_flags(&all, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+    let own = [socket.as_raw_fd(), signals.as_fd().as_raw_fd()];
+    let given: Vec<_> = open_descriptors().into_iter().filter(|number| !own.contains(number)).collect();
+    let mut parts = given.chunks(packet::MAX_FDS).peekable();
+    while let Some(numbers) = parts.next() {
+        let message = Relayed::Descriptors { numbers: numbers.to_vec(), last: parts.peek().is_none() };
+        packet::send(&socket, &message, numbers)?;
+    }
+    release(&given)?;
+    loop {
+        let mut polled = [PollFd::new(&socket, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
+        match poll(&mut polled, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let has_order = !polled[0].revents().is_empty();
+        while let Ok(Some(signal)) = signals.read_signal() {
+            let number = i32::try_from(signal.ssi_signo).unwrap_or(0);
+            let is_ignored = (1..32).contains(&number) && ignored & (1 << (number - 1)) != 0;
+            if signal.ssi_code != SI_KERNEL && !is_ignored && number != nix::libc::SIGCHLD {
+                packet::send(&socket, &Relayed::Signal(number), &[])?;
+            }
+        }
+        if !has_order {
+            continue;
+        }
+        match packet::receive(&socket)? {
+            Some((Order::Exited(code), _)) => return Ok(u8::try_from(code).unwrap_or(CANNOT_RUN)),
+            Some((Order::Killed(number), _)) => return Ok(die_of(number)),
+            Some((Order::Stopped, _)) => {
+                raise(nix::sys::signal::Signal::SIGSTOP)?;
+                // It was continued.
+                packet::send(&socket, &Relayed::Signal(nix::libc::SIGCONT), &[])?;
+            }
+            Some((Order::Refuse(_) | Order::Relay, _)) | None => return Ok(CANNOT_RUN),
+        }
+    }
+}
+
+/// Whoever waits for the end of a pipe waits for the program alone.
+fn release(given: &[RawFd]) -> io::Result<()> {
+    let null = fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    given.iter().filter(|number| **number > 2).for_each(|number| _ = nix::unistd::close(*number));
+    let _ = rustix::process::chdir("/");
+    Ok(())
+}
+
+/// The file descriptors of this process.
+pub(super) fn open_descriptors() -> Vec<RawFd> {
+    let Ok(entries) = fs::read_dir("/proc/self/fd") else { return vec![0, 1, 2] };
+    let numbers: Vec<RawFd> = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    // Without that of the directory that was just read.
+    numbers.into_iter().filter(|number| fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok()).collect()
+}
+
+/// Dies of a signal, or returns the exit code that stands for it.
+fn die_of(number: i32) -> u8 {
+    // The core dump of the program is of interest, not that of this process.
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+    if let Some(signal) = Signal::from_raw(number) {
+        let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
+        let _ = signal_hook::low_level::emulate_default_handler(number);
+        let _ = signal.send(rustix::process::getpid());
+    }
+    u8::try_from(128 + number).unwrap_or(CANNOT_RUN)
+}

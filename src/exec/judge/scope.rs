@@ -1,0 +1,77 @@
+//! Which programs of a command reach the exec server, and what it learns of them.
+use super::waiting::Waiting;
+use crate::exec::policy::{Exec, Lineage, Place};
+use std::{
+    collections::{HashMap, HashSet},
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    path::Path,
+};
+
+/// The maximum of arguments in a question, in bytes: a packet must hold it, escaped as JSON.
+const MAX_QUESTION_ARGUMENTS: usize = 16 << 10;
+const MAX_CHANGED_ENV: usize = 64;
+
+/// What the supervisor knows of the rules and of the command.
+pub(super) struct Scope {
+    /// The file names of restricted programs.
+    pub(super) names: HashSet<String>,
+    /// Of the command line's shell.
+    pub(super) environment: HashMap<OsString, OsString>,
+}
+
+impl Scope {
+    /// Whether one of its names is that of a restricted program.
+    pub(super) fn is_restricted(&self, waiting: &Waiting) -> bool {
+        let is_restricted = |path: &Path| {
+            path.file_name().and_then(OsStr::to_str).is_some_and(|name| self.names.contains(name))
+        };
+        is_restricted(&waiting.program)
+            || waiting.arguments.first().is_some_and(|name| is_restricted(Path::new(name)))
+            || waiting.interpreter.first().is_some_and(|name| is_restricted(Path::new(name)))
+            || is_restricted(&waiting.resolved())
+    }
+
+    /// What the question about a program tells.
+    pub(super) fn exec(&self, waiting: &Waiting, environment: &[OsString], lineage: Lineage, place: Place) -> Exec {
+        let text = |text: &OsString| text.to_string_lossy().into_owned();
+        let path = |path: &Path| path.to_string_lossy().into_owned();
+        let mut left = MAX_QUESTION_ARGUMENTS;
+        let fits = |argument: &&OsString| {
+            let fits = argument.len() < left;
+            left = left.saturating_sub(argument.len() + 1);
+            fits
+        };
+        let argv: Vec<_> = waiting.arguments.iter().take_while(fits).map(text).collect();
+        Exec {
+            program: path(&waiting.program),
+            file: path(&waiting.resolved()).into(),
+            is_complete: argv.len() == waiting.arguments.len(),
+            argv,
+            workdir: path(&waiting.workdir).into(),
+            interpreter: waiting.interpreter.iter().map(text).collect(),
+            changed_env: self.changed(environment),
+            lineage,
+            place,
+        }
+    }
+
+    /// The names of variables that differ from those of the command line's shell.
+    fn changed(&self, environment: &[OsString]) -> Vec<String> {
+        let variables: HashMap<_, _> = environment.iter().filter_map(|entry| variable(entry)).collect();
+        let removed = self.environment.keys().filter(|name| !variables.contains_key(name.as_os_str()));
+        let set = variables.iter().filter(|(name, value)| self.environment.get(**name).is_none_or(|own| own != **value));
+        let names = removed.map(OsString::as_os_str).chain(set.map(|(name, _)| *name));
+        let mut names: Vec<_> = names.map(|name| name.to_string_lossy().chars().take(64).collect::<String>()).collect();
+        names.sort();
+        names.truncate(MAX_CHANGED_ENV);
+        names
+    }
+}
+
+/// The name and the value of `NAME=value`.
+fn variable(entry: &OsStr) -> Option<(&OsStr, &OsStr)> {
+    let bytes = entry.as_bytes();
+    let at = bytes.iter().skip(1).position(|byte| *byte == b'=')? + 1;
+    Some((OsStr::from_bytes(&bytes[..at]), OsStr::from_bytes(&bytes[at + 1..])))
+}

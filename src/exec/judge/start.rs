@@ -1,0 +1,200 @@
+//! The start of an approved program outside the sandbox: what the supervisor sends, and what the hidden command `exec-start` does with it.
+//!
+//! 1. The program gets the file descriptors, working directory, process group, umask and resource limits of the process that wanted to execute it, and
+//!    exactly the path, arguments and environment that were judged.
+//! 2. It gets a filter of its own, so what it executes is judged as well. A set-user-id program does not: the filter would take its privileges away.
+//! 3. Its parent is the supervisor, and it dies with it.
+use super::{notify::Listener, packet, relay::open_descriptors, waiting::status_field};
+use nix::{
+    sys::signal::{SigSet, SigmaskHow, sigprocmask},
+    unistd::{Pid, getpgid, setpgid},
+};
+use rustix::{
+    fs::{MemfdFlags, memfd_create},
+    io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd},
+    process::{Resource, Rlimit, Signal, fchdir, set_parent_process_death_signal, setrlimit},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    ffi::{OsStr, OsString},
+    fs::{self, File},
+    io::{self, Read, Seek, Write},
+    os::{
+        fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd},
+        unix::{
+            ffi::{OsStrExt, OsStringExt},
+            fs::PermissionsExt,
+            process::CommandExt,
+        },
+    },
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+/// The resource limits that are copied, with their names in `/proc/PID/limits`.
+const LIMITS: [(Resource, &str); 7] = [
+    (Resource::Core, "Max core file size"),
+    (Resource::Cpu, "Max cpu time"),
+    (Resource::Data, "Max data size"),
+    (Resource::Fsize, "Max file size"),
+    (Resource::Nofile, "Max open files"),
+    (Resource::Stack, "Max stack size"),
+    (Resource::As, "Max address space"),
+];
+
+/// An approved program, as it was judged.
+#[derive(Debug)]
+pub(super) struct Approved {
+    /// The process that wanted to execute it, which is a relay now.
+    pub(super) process: i32,
+    pub(super) file: PathBuf,
+    pub(super) arguments: Vec<OsString>,
+    pub(super) environment: Vec<OsString>,
+    pub(super) workdir: PathBuf,
+}
+
+/// The message to `exec-start`. With it come the texts, the working directory, and the first file descriptors.
+#[derive(Debug, Serialize, Deserialize)]
+struct Instructions {
+    group: i32,
+    umask: u32,
+    is_judged: bool,
+    arguments: usize,
+    /// In the order of [`LIMITS`]: the soft and the hard limit.
+    limits: Vec<Option<(Option<u64>, Option<u64>)>>,
+    /// The numbers of the program's file descriptors, in the order in which they come.
+    numbers: Vec<RawFd>,
+}
+
+/// A program that is being started.
+pub(super) struct Starting {
+    pub(super) process: Pid,
+    /// Where its listener comes from; `None`: it is not judged.
+    pub(super) socket: Option<OwnedFd>,
+}
+
+/// Starts the program. `descriptors`: those of the relay, with their numbers.
+pub(super) fn start(approved: &Approved, descriptors: &[(RawFd, OwnedFd)]) -> io::Result<Starting> {
+    let relay = Pid::from_raw(approved.process);
+    let umask = status_field(approved.process, "Umask:").and_then(|mask| u32::from_str_radix(&mask, 8).ok());
+    let has_privileges = fs::metadata(&approved.file).is_ok_and(|data| data.permissions().mode() & 0o6000 != 0);
+    let instructions = Instructions {
+        group: getpgid(Some(relay))?.as_raw(),
+        umask: umask.unwrap_or(0o22),
+        is_judged: !has_privileges,
+        arguments: approved.arguments.len(),
+        limits: LIMITS.iter().map(|(_, name)| limit_of(approved.process, name)).collect(),
+        numbers: descriptors.iter().map(|(number, _)| *number).collect(),
+    };
+    let texts = [approved.file.as_os_str()].into_iter().chain(approved.arguments.iter().map(OsString::as_os_str));
+    let texts = write_texts(texts.chain(approved.environment.iter().map(OsString::as_os_str)))?;
+    let workdir = File::open(&approved.workdir)?;
+    let (ours, theirs) = packet::pair()?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("exec-start").stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
+    let process = Pid::from_raw(command.spawn()?.id().cast_signed());
+    packet::send(&ours, &instructions, &[texts.as_raw_fd(), workdir.as_raw_fd()])?;
+    for part in descriptors.chunks(packet::MAX_FDS) {
+        let fds: Vec<_> = part.iter().map(|(_, fd)| fd.as_raw_fd()).collect();
+        packet::send(&ours, &(), &fds)?;
+    }
+    Ok(Starting { process, socket: instructions.is_judged.then_some(ours) })
+}
+
+/// A resource limit of another process; `Some(None)`: unlimited.
+fn limit_of(process: i32, name: &str) -> Option<(Option<u64>, Option<u64>)> {
+    let limits = fs::read_to_string(format!("/proc/{process}/limits")).ok()?;
+    let mut fields = limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace();
+    let mut next = || match fields.next()? {
+        "unlimited" => Some(None),
+        number => number.parse().ok().map(Some),
+    };
+    Some((next()?, next()?))
+}
+
+/// A file in memory with these texts, each ended by NUL.
+fn write_texts<'a>(texts: impl Iterator<Item = &'a OsStr>) -> io::Result<File> {
+    let mut file = File::from(memfd_create("pausewatch", MemfdFlags::CLOEXEC)?);
+    let mut bytes = Vec::new();
+    for text in texts {
+        bytes.extend_from_slice(text.as_bytes());
+        bytes.push(0);
+    }
+    file.write_all(&bytes)?;
+    Ok(file)
+}
+
+fn read_texts(file: OwnedFd) -> io::Result<Vec<OsString>> {
+    let (mut file, mut bytes) = (File::from(file), Vec::new());
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    bytes.pop();
+    Ok(bytes.split(|byte| *byte == 0).map(|text| OsString::from_vec(text.to_vec())).collect())
+}
+
+/// Becomes the program.
+///
+/// # Errors
+/// The program was not executed. Standard error may be the program's already.
+pub(crate) fn become_approved() -> io::Result<()> {
+    let end = || io::Error::from(io::ErrorKind::UnexpectedEof);
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let (instructions, fds) = packet::receive::<Instructions>(io::stdin())?.ok_or_else(end)?;
+    // Our own file descriptors must not have the numbers of the program's.
+    let above = instructions.numbers.iter().max().map_or(3, |highest| highest + 1);
+    let socket = fcntl_dupfd_cloexec(io::stdin(), above)?;
+    let [texts, workdir] = <[OwnedFd; 2]>::try_from(fds).map_err(|_| end())?;
+    fchdir(&workdir)?;
+    drop(workdir);
+    let mut texts = read_texts(texts)?.into_iter();
+    let mut given = Vec::new();
+    while given.len() < instructions.numbers.len() {
+        for fd in packet::receive::<()>(&socket)?.ok_or_else(end)?.1 {
+            given.push(fcntl_dupfd_cloexec(&fd, above)?);
+        }
+    }
+    place(&instructions.numbers, &given, above)?;
+    drop(given);
+    // Fails if the group has gone.
+    let _ = setpgid(Pid::from_raw(0), Pid::from_raw(instructions.group));
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(instructions.umask));
+    let mut command = Command::new(texts.next().ok_or_else(end)?);
+    let mut arguments = texts.by_ref().take(instructions.arguments);
+    if let Some(name) = arguments.next() {
+        command.arg0(name);
+    }
+    command.args(arguments).env_clear();
+    for entry in texts {
+        let bytes = entry.as_bytes();
+        // A name may begin with `=`.
+        if let Some(at) = bytes.iter().skip(1).position(|byte| *byte == b'=') {
+            command.env(OsStr::from_bytes(&bytes[..=at]), OsStr::from_bytes(&bytes[at + 2..]));
+        }
+    }
+    if instructions.is_judged {
+        let listener = Listener::install()?;
+        packet::send(&socket, &(), &[listener.as_fd().as_raw_fd()])?;
+    }
+    for ((resource, _), limit) in LIMITS.iter().zip(instructions.limits) {
+        if let Some((current, maximum)) = limit {
+            let _ = setrlimit(*resource, Rlimit { current, maximum });
+        }
+    }
+    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
+    Err(command.exec())
+}
+
+/// Gives each file descriptor its number; those below that the program does not have are closed.
+fn place(numbers: &[RawFd], given: &[OwnedFd], above: RawFd) -> io::Result<()> {
+    open_descriptors().into_iter().filter(|number| *number < above).for_each(|number| _ = nix::unistd::close(number));
+    for (number, fd) in numbers.iter().zip(given) {
+        // The lowest number from there on that is free.
+        let placed = fcntl_dupfd_cloexec(fd, *number)?;
+        if placed.as_raw_fd() != *number {
+            return Err(io::Error::other(format!("the number {number} of a file descriptor is taken")));
+        }
+        fcntl_setfd(&placed, FdFlags::empty())?;
+        let _ = placed.into_raw_fd();
+    }
+    Ok(())
+}

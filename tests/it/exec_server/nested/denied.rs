@@ -1,0 +1,95 @@
+//! Forbidden programs do not run, and all others run as ever.
+use super::{Judged, compiled, text};
+use serde_json::Value;
+
+fn assert_denied(answer: &Value) {
+    let output = text(answer, "output");
+    assert!(output.contains("pausewatch: denied: ") && output.contains("use trash"), "{answer}");
+    assert!(text(answer, "note").contains("a program was denied"), "{answer}");
+}
+
+#[test]
+fn a_forbidden_program_is_denied_wherever_it_is_started() {
+    let Some(mut judged) = Judged::start() else { return };
+    let kept = judged.kept();
+    let rm = ["/bin/rm", "/usr/bin/rm"].into_iter().find(|path| std::path::Path::new(path).exists()).unwrap();
+    judged.script("nested", "#!/bin/sh\nsh -c 'sh -c \"rm kept\"'\n");
+    judged.script("interpreted", &format!("#!{rm}\n"));
+    std::os::unix::fs::symlink(rm, judged.path("link")).unwrap();
+    for script in [
+        "rm kept; exit $?",
+        "exec rm kept",
+        "./nested; exit $?",
+        "x=r; y=m; $x$y kept; exit $?",
+        "echo kept | xargs rm; exit 1",
+        "find kept -exec rm {} +; exit 1",
+        "nice rm kept; exit $?",
+        "./link kept; exit $?",
+        "./interpreted; exit $?",
+        "(sleep_=1; rm kept) & wait $!; exit $?",
+        "echo 'rm kept' | sh; exit $?",
+    ] {
+        let answer = judged.run(script);
+        assert_denied(&answer);
+        assert_eq!(
+            (&answer["exit_code"], &answer["denied"]),
+            (&Value::from(1), &Value::from(false)),
+            "{script}: {answer}"
+        );
+        assert!(kept.exists(), "{script}");
+    }
+    assert_eq!(judged.client.come("elicitation/create").len(), 0);
+}
+
+#[test]
+fn a_forbidden_program_is_denied_to_every_kind_of_process() {
+    let Some(mut judged) = Judged::start() else { return };
+    let kept = judged.kept();
+    for (source, arguments) in [("vfork.c", "/bin/rm kept"), ("spawn.c", "1 rm kept"), ("thread.c", "rm kept")] {
+        let program = compiled(source, judged.directory.path());
+        let answer = judged.run(&format!("{} {arguments}; exit $?", program.display()));
+        assert_denied(&answer);
+        assert!(kept.exists() && answer["exit_code"] != 0, "{source}: {answer}");
+    }
+}
+
+#[test]
+fn programs_without_a_rule_run_as_ever() {
+    let Some(mut judged) = Judged::start() else { return };
+    let answer =
+        judged.run("no-such-program; echo $?; ./nested.rules; echo $?; /; echo $?; /bin/true && exec sh -c 'exit 7'");
+    assert_eq!(answer["exit_code"], 7, "{answer}");
+    let numbers: Vec<_> = text(&answer, "output").lines().filter(|line| line.len() == 3).collect();
+    assert_eq!(numbers, ["127", "126", "126"], "{answer}");
+    assert_eq!(answer["note"], Value::Null, "{answer}");
+    assert!(text(&answer, "sandbox").ends_with("; nested programs are judged"), "{answer}");
+
+    for (source, arguments, output) in [
+        ("vfork.c", "/bin/true", "20 of 20 ran\n"),
+        ("spawn.c", "20 true", "20 of 20 ran\n"),
+        ("thread.c", "echo ran", "ran\n"),
+    ] {
+        let program = compiled(source, judged.directory.path());
+        assert_eq!(judged.run(&format!("{} {arguments}", program.display()))["output"], output);
+    }
+    let long = "i=0; a=; while [ $i -lt 1000 ]; do a=\"$a 0123456789012345678901234567890123456789\"; i=$((i+1)); done; \
+                sh -c 'echo $#' sh $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a $a";
+    assert_eq!(judged.run(long)["output"], "30000\n");
+}
+
+/// A program in memory has no path, and other system call interfaces have other numbers.
+#[test]
+fn unusual_ways_to_execute_a_program_are_judged_too() {
+    let Some(mut judged) = Judged::start() else { return };
+    let kept = judged.kept();
+    let memory = compiled("memory.c", judged.directory.path());
+    let answer = judged.run(&format!("{} /bin/rm rm kept; exit $?", memory.display()));
+    assert_denied(&answer);
+    assert!(kept.exists());
+    if cfg!(target_arch = "x86_64") {
+        let other = compiled("other_interfaces.c", judged.directory.path());
+        let answer = judged.run(&format!("{} /bin/rm kept", other.display()));
+        assert_denied(&answer);
+        assert!(kept.exists() && text(&answer, "output").contains("x32: Function not implemented\n"), "{answer}");
+    }
+}

@@ -1,0 +1,108 @@
+//! What a person approves runs outside the sandbox, in the place of the process that wanted to execute it.
+use super::{Judged, compiled, text, unwritable_directory};
+use crate::support::skipped;
+use serde_json::Value;
+use std::fs;
+
+#[test]
+fn an_approved_program_runs_outside_the_sandbox_and_only_it() {
+    let Some(mut judged) = Judged::start() else { return };
+    let Some(outside) = unwritable_directory() else {
+        return skipped("directory", "sandboxed commands can write every directory that this user can write");
+    };
+    let (made, refused) = (outside.path().join("made"), outside.path().join("refused"));
+    let script = |program: &str| format!("{program} {}; echo $?; echo x > {}", made.display(), refused.display());
+    for (source, prefix) in [("", ""), ("vfork.c", ""), ("spawn.c", "3 "), ("thread.c", "")] {
+        let _ = fs::remove_file(&made);
+        let program = match source {
+            "" => "touch".to_owned(),
+            source => {
+                let touch = if source == "vfork.c" { "/bin/touch" } else { "touch" };
+                format!("{} {prefix}{touch}", compiled(source, judged.directory.path()).display())
+            }
+        };
+        let answer = judged.run_approved(&script(&program));
+        assert!(made.exists() && !text(&answer, "output").contains("changed"), "{source}: {answer}");
+        assert!(text(&answer, "output").contains("0\n"), "{source}: {answer}");
+        assert!(text(&answer, "sandbox").starts_with("not enforced") || !refused.exists(), "{source}: {answer}");
+    }
+    // A rule that allows does not let a nested program out.
+    let copy = format!("cp nested.rules {}; exit $?", refused.display());
+    let answer = judged.run(&copy);
+    assert!(text(&answer, "sandbox").starts_with("not enforced") || answer["exit_code"] == 1, "{answer}");
+}
+
+#[test]
+fn an_approved_program_has_the_descriptors_directory_mask_environment_limits_and_group_of_its_place() {
+    let Some(mut judged) = Judged::start() else { return };
+    judged.script(
+        "show",
+        "#!/bin/bash\npwd; umask; ulimit -n; echo \"$FOO\"; head -n 2 <&63 | tail -n 1; cut -d' ' -f5,6 /proc/self/stat\n",
+    );
+    let answer = judged.run_approved(
+        "exec bash -c '\ncd /usr; umask 027; ulimit -n 123; export FOO=\"a b\"; cut -d\" \" -f5,6 /proc/self/stat
+         exec 63<\"$OLDPWD/nested.rules\"; env \"$OLDPWD/show\" </dev/null | tr a-z A-Z'",
+    );
+    let output = text(&answer, "output");
+    let (own, rest) = output.split_once('\n').unwrap_or_else(|| panic!("{answer}"));
+    let rule = r#"PREFIX_RULE(PATTERN = ["RM"], DECISION = "FORBIDDEN", JUSTIFICATION = "USE TRASH")"#;
+    assert_eq!(rest, format!("/USR\n0027\n123\nA B\n{rule}\n{own}\n"), "{answer}");
+}
+
+#[test]
+fn an_approved_program_ends_its_place_as_it_ends() {
+    let Some(mut judged) = Judged::start() else { return };
+    judged.script("end", "#!/bin/sh\ncase $1 in [0-9]*) exit $1;; *) kill -$1 $$;; esac\n");
+    let answer = judged.run_approved(
+        "exec 2>/dev/null
+         for how in 0 7 KILL TERM SEGV USR1 HUP; do env ./end $how; echo \"$how $?\"; done
+         # A signal to the place reaches the program.
+         sleep 1000 & sleeping=$!
+         while ! pgrep -g 0 -x sleep >/dev/null; do :; done
+         kill $sleeping; wait $sleeping; echo \"sleep $?\"",
+    );
+    let output = text(&answer, "output");
+    assert_eq!(output, "0 0\n7 7\nKILL 137\nTERM 143\nSEGV 139\nUSR1 138\nHUP 129\nsleep 143\n", "{answer}");
+}
+
+#[test]
+fn what_an_approved_program_executes_is_judged_too() {
+    let Some(mut judged) = Judged::start() else { return };
+    let kept = judged.kept();
+    judged.script("remove", "#!/bin/sh\ngrep Seccomp: /proc/self/status; rm kept\n");
+    let answer = judged.run_approved("env ./remove; exit $?");
+    assert!(text(&answer, "output").starts_with("Seccomp:\t2\npausewatch: denied: "), "{answer}");
+    assert_eq!(answer["exit_code"], 1, "{answer}");
+    assert!(kept.exists());
+}
+
+#[test]
+fn an_approved_program_gets_all_of_its_arguments() {
+    let Some(mut judged) = Judged::start() else { return };
+    // 1.5 MB, of which the person sees the beginning.
+    let id = judged.begin(&format!(
+        "a=0123456789; a=$a$a$a$a$a$a$a$a$a$a; for i in 1 2 3 4 5 6 7 8; do a=\"$a $a\"; done
+         env sh -c 'echo $#' sh {}",
+        "$a ".repeat(57)
+    ));
+    let asked = judged.question();
+    let message = text(&asked["params"], "message");
+    assert!(message.len() < 100_000 && message.contains(" …\n"), "{}", message.len());
+    judged.client.others.push(asked);
+    assert_eq!(judged.approve_until(id)["output"], "14592\n");
+}
+
+/// A program in memory cannot be started from outside: it stays where it is.
+#[test]
+fn a_program_in_memory_never_leaves_the_sandbox() {
+    let Some(mut judged) = Judged::start() else { return };
+    let Some(outside) = unwritable_directory() else {
+        return skipped("directory", "sandboxed commands can write every directory that this user can write");
+    };
+    let (memory, made) = (compiled("memory.c", judged.directory.path()), outside.path().join("made"));
+    let answer = judged.run_approved(&format!("{} /bin/touch touch {}; exit $?", memory.display(), made.display()));
+    if text(&answer, "sandbox").starts_with("enforced") {
+        assert!(!made.exists() && answer["exit_code"] == 1, "{answer}");
+    }
+    assert_eq!(answer["denied"], Value::from(false));
+}

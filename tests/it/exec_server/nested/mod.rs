@@ -1,0 +1,136 @@
+//! Programs that a command starts in turn: the rules hold for them, whatever starts them.
+//!
+//! Commands run scripts, whose text is not in their line, so nothing here is decided by reading the line.
+mod denied;
+mod escalated;
+mod faults;
+mod questions;
+mod terminal;
+
+use super::client::{Client, PATIENCE, exec_server};
+use super::prompts::unwritable_directory;
+use crate::program::ended;
+use crate::support::skipped;
+use serde_json::{Value, json};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+const RULES: &str = r#"
+prefix_rule(pattern = ["rm"], decision = "forbidden", justification = "use trash")
+prefix_rule(pattern = ["touch"], decision = "prompt", justification = "it is only a test")
+prefix_rule(pattern = [["cat", "env", "sleep"]], decision = "prompt")
+prefix_rule(pattern = ["cp"], decision = "allow")
+"#;
+
+/// An exec server that judges programs, and a directory for its commands.
+struct Judged {
+    client: Client,
+    directory: TempDir,
+}
+
+/// Whether this system can judge programs; if not, the running test is skipped.
+fn can_judge(rules: &Path) -> bool {
+    let checked = ended(&mut exec_server(["--check", "--rules", rules.to_str().unwrap()]));
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    let judged = checked.out.contains("\nrules: nested programs are judged\n");
+    if !judged {
+        skipped("seccomp-notify", checked.out);
+    }
+    judged
+}
+
+impl Judged {
+    /// With a client that can be asked; `None`: this system cannot judge programs.
+    fn start() -> Option<Self> {
+        Self::with(Client::start, &[])
+    }
+
+    fn with(client: impl FnOnce(Command) -> Client, options: &[&str]) -> Option<Self> {
+        let directory = tempfile::tempdir().unwrap();
+        let rules = directory.path().join("nested.rules");
+        fs::write(&rules, RULES).unwrap();
+        let mut server = exec_server(["--rules", rules.to_str().unwrap()]);
+        server.args(options);
+        can_judge(&rules).then(|| Self { client: client(server), directory })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// An executable script.
+    fn script(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn arguments(&self, line: &str) -> Value {
+        json!({"command": line, "workdir": self.directory.path(), "timeout_ms": 60_000})
+    }
+
+    /// Runs a script of `sh` to its end; whatever is asked meanwhile stays open.
+    fn run(&mut self, script: &str) -> Value {
+        let id = self.begin(script);
+        self.client.answer(id)
+    }
+
+    fn begin(&mut self, script: &str) -> u64 {
+        self.script("task", &format!("#!/bin/sh\n{script}\n"));
+        self.client.begin("shell", "t", self.arguments("./task"))
+    }
+
+    /// Runs a script, and says yes to everything.
+    fn run_approved(&mut self, script: &str) -> Value {
+        let id = self.begin(script);
+        self.approve_until(id)
+    }
+
+    fn approve_until(&mut self, id: u64) -> Value {
+        let client = &mut self.client;
+        // On a busy machine, hundreds of programs take longer than one message may.
+        let end = Instant::now() + 10 * PATIENCE;
+        while !client.has_answered(id) {
+            assert!(Instant::now() < end, "no answer; there are {:#?}", client.others);
+            match client.others.iter().position(|message| message["method"] == "elicitation/create") {
+                Some(at) => {
+                    let asked = client.others.remove(at);
+                    client.respond(&asked, json!({"action": "accept", "content": {}}));
+                }
+                None => std::thread::sleep(Duration::from_millis(2)),
+            }
+        }
+        client.answer(id)
+    }
+
+    fn question(&mut self) -> Value {
+        self.client.wait_for("question", |message| message["method"] == "elicitation/create")
+    }
+
+    /// A file that exists and must not be removed.
+    fn kept(&self) -> PathBuf {
+        let kept = self.path("kept");
+        fs::write(&kept, "").unwrap();
+        kept
+    }
+}
+
+fn text<'a>(answer: &'a Value, field: &str) -> &'a str {
+    answer[field].as_str().unwrap_or_else(|| panic!("{field} of {answer}"))
+}
+
+/// A program in C of `programs/`, compiled.
+fn compiled(name: &str, directory: &Path) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/exec_server/nested/programs").join(name);
+    let program = directory.join(name.trim_end_matches(".c"));
+    // The linker of Rust is there on each machine that compiles this test.
+    let compiled = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(&source).output().unwrap();
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    program
+}

@@ -1,0 +1,228 @@
+//! What is asked about programs of a running command, by which call, and what time it costs.
+use super::{Judged, text};
+use crate::exec_server::client::Client;
+use serde_json::{Value, json};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+fn accept(judged: &mut Judged, asked: &Value) {
+    judged.client.respond(asked, json!({"action": "accept", "content": {}}));
+}
+
+#[test]
+fn only_the_program_in_question_waits_and_the_time_does_not_count() {
+    let Some(mut judged) = Judged::start() else { return };
+    judged.script("task", "#!/bin/sh\ntouch made; echo $?; touch made; echo $?\n");
+    judged.script("other", "#!/bin/sh\nwhile ! [ -e made ]; do echo x >> ran; done\n");
+    let id = judged.client.begin(
+        "shell",
+        "t",
+        json!({"command": "./other & ./task; wait", "workdir": judged.directory.path(), "timeout_ms": 2_000}),
+    );
+    let asked = judged.question();
+    let message = text(&asked["params"], "message");
+    let directory = judged.directory.path().canonicalize().unwrap();
+    for part in [
+        "Run this program?\n\n    ",
+        "touch made\n",
+        directory.to_str().unwrap(),
+        "it is only a test",
+        "A program executes it in this command:\n\n    ./other & ./task; wait",
+    ] {
+        assert!(message.contains(part), "{part} in {message}");
+    }
+    let before = fs::metadata(judged.path("ran")).map_or(0, |data| data.len());
+    // Longer than the limit of the command.
+    let end = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < end || fs::metadata(judged.path("ran")).map_or(0, |data| data.len()) <= before + 100 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(!judged.path("made").exists());
+    accept(&mut judged, &asked);
+    let answer = judged.client.answer(id);
+    // The second time it is not asked.
+    assert_eq!((&answer["output"], &answer["timed_out"]), (&json!("0\n0\n"), &json!(false)), "{answer}");
+    assert!(answer["paused_ms"].as_u64() >= Some(2_900), "{answer}");
+    assert!(!judged.client.come("notifications/progress").is_empty(), "the caller was told");
+}
+
+#[test]
+fn a_decline_is_remembered_until_the_command_ends() {
+    let Some(mut judged) = Judged::start() else { return };
+    for _ in 0..2 {
+        let id = judged.begin("touch made; echo $?; touch made; echo $?; touch other; echo $?");
+        let asked = judged.question();
+        judged.client.respond(&asked, json!({"action": "decline"}));
+        let other = judged.question();
+        assert!(text(&other["params"], "message").contains("touch other\n"));
+        accept(&mut judged, &other);
+        let answer = judged.client.answer(id);
+        let output = text(&answer, "output");
+        assert_eq!(output.matches("the person declined").count(), 2, "{answer}");
+        assert!(output.contains("1\npausewatch:") && output.ends_with("1\n0\n"), "{answer}");
+        assert!(!judged.path("made").exists() && judged.path("other").exists());
+    }
+}
+
+#[test]
+fn two_programs_of_one_command_can_wait_at_once() {
+    let Some(mut judged) = Judged::start() else { return };
+    let id = judged.begin("touch one & touch two & wait; ls one two");
+    for _ in 0..2 {
+        let asked = judged.question();
+        accept(&mut judged, &asked);
+    }
+    let answer = judged.client.answer(id);
+    assert_eq!(answer["output"], "one\ntwo\n", "{answer}");
+}
+
+#[test]
+fn the_question_is_withdrawn_when_the_program_that_waits_is_ended() {
+    let Some(mut judged) = Judged::start() else { return };
+    for how in ["timeout 1 touch made", "touch made & sleep_=$!; sh -c 'read x < go'; kill -KILL $!; wait $!"] {
+        let go = judged.path("go");
+        let _ = fs::remove_file(&go);
+        rustix::fs::mknodat(rustix::fs::CWD, &go, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+        let id = judged.begin(how);
+        let asked = judged.question();
+        if how.contains("KILL") {
+            fs::write(&go, "x\n").unwrap();
+        }
+        let is_cancel = |message: &Value| {
+            message["method"] == "notifications/cancelled" && message["params"]["requestId"] == asked["id"]
+        };
+        judged.client.wait_for("cancellation", is_cancel);
+        judged.client.answer(id);
+        assert!(!judged.path("made").exists(), "{how}");
+    }
+}
+
+#[test]
+fn between_two_calls_a_question_waits_for_the_next_one() {
+    let Some(mut judged) = Judged::start() else { return };
+    judged.script("task", "#!/bin/sh\nread line; touch made; echo $?; read line\n");
+    let arguments = json!({"command": "./task", "workdir": judged.directory.path(), "yield_time_ms": 1});
+    let started = judged.client.call("exec_command", arguments);
+    let session = text(&started, "session_id").to_owned();
+    let write = |chars: &str, yield_time_ms: u64| json!({"session_id": session, "chars": chars, "yield_time_ms": yield_time_ms});
+    // The command asks after this call has returned, or meanwhile.
+    let id = judged.client.begin("write_stdin", "t", write("x\n", 1));
+    let (mut paused, end) = (false, Instant::now() + Duration::from_secs(30));
+    let asked = loop {
+        judged.client.has_answered(id);
+        if let Some(asked) = judged.client.come("elicitation/create").pop() {
+            break Some(asked);
+        }
+        if judged.client.has_answered(id) {
+            if paused {
+                break None;
+            }
+            let sessions = judged.client.call("sessions", json!({}));
+            paused = sessions["sessions"][0]["paused"] == true;
+        }
+        assert!(Instant::now() < end, "nothing is asked");
+    };
+    let (id, asked) = match asked {
+        Some(asked) => (id, asked),
+        None => {
+            judged.client.answer(id);
+            let id = judged.client.begin("write_stdin", "t", write("", 2_000));
+            (id, judged.question())
+        }
+    };
+    assert!(!judged.path("made").exists());
+    accept(&mut judged, &asked);
+    let mut output = text(&judged.client.answer(id), "output").to_owned();
+    if output.is_empty() {
+        let answer = judged.client.call("write_stdin", write("", 2_000));
+        output = text(&answer, "output").to_owned();
+    }
+    assert_eq!(output, "0\n");
+    assert!(judged.path("made").exists());
+    judged.client.call("kill", json!({"session_id": session}));
+}
+
+/// A call of 2026-07-28, which may be answered by a question.
+fn once(judged: &mut Judged, tool: &str, arguments: &Value, more: Value) -> Value {
+    let mut params = json!({"name": tool, "arguments": arguments, "_meta": {"threadId": "t"}});
+    for (key, value) in more.as_object().unwrap() {
+        params[key] = value.clone();
+    }
+    let id = judged.client.request("tools/call", params);
+    judged.client.result(id)
+}
+
+/// The parameters that answer `asked`.
+fn reply(asked: &Value, action: &str) -> Value {
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let message = &asked["inputRequests"]["approval"]["params"]["message"];
+    assert!(message.as_str().unwrap().contains("Run this program?"), "{message}");
+    json!({"requestState": asked["requestState"], "inputResponses": {"approval": {"action": action, "content": {}}}})
+}
+
+fn newer() -> Option<Judged> {
+    Judged::with(|server| Client::with(server, "2026-07-28", json!({"elicitation": {"form": {}}})), &[])
+}
+
+#[test]
+fn in_the_newer_protocol_the_command_hangs_until_the_call_is_repeated_with_the_answer() {
+    let Some(mut judged) = newer() else { return };
+    judged.script("task", "#!/bin/sh\necho x >> started; touch one; echo $?; touch two; echo $?; exit 5\n");
+    for tool in ["shell", "exec_command"] {
+        let arguments = json!({"command": "./task", "workdir": judged.directory.path(), "timeout_ms": 1_500});
+        let asked = once(&mut judged, tool, &arguments, json!({}));
+        let first = reply(&asked, "accept");
+        // Longer than the limit of the command.
+        std::thread::sleep(Duration::from_secs(2));
+        let other = json!({"command": "./task ", "workdir": judged.directory.path(), "timeout_ms": 1_500});
+        let forged = once(&mut judged, tool, &other, first.clone());
+        assert_eq!(forged["isError"], true, "for another command: {forged}");
+        let asked = once(&mut judged, tool, &arguments, first);
+        let second = reply(&asked, "decline");
+        let answer = once(&mut judged, tool, &arguments, second.clone());
+        let outcome = &answer["structuredContent"];
+        assert_eq!(outcome["exit_code"], 5, "{answer}");
+        let output = text(outcome, "output");
+        assert!(
+            output.starts_with("0\npausewatch: denied: the person declined") && output.ends_with("1\n"),
+            "{answer}"
+        );
+        assert!(outcome["paused_ms"].as_u64() >= Some(1_900), "{answer}");
+        assert!(judged.path("one").exists() && !judged.path("two").exists());
+        let again = once(&mut judged, tool, &arguments, second);
+        assert_eq!(again["isError"], true, "used up: {again}");
+        assert_eq!(fs::read_to_string(judged.path("started")).unwrap(), "x\n", "it ran once");
+        fs::remove_file(judged.path("started")).unwrap();
+        fs::remove_file(judged.path("one")).unwrap();
+    }
+}
+
+#[test]
+fn in_the_newer_protocol_a_repeated_write_does_not_write_again() {
+    let Some(mut judged) = newer() else { return };
+    judged.script("task", "#!/bin/sh\nread a; touch made; echo \"$? $a\"; read b; echo \"$b\"\n");
+    let arguments = json!({"command": "./task", "workdir": judged.directory.path(), "yield_time_ms": 1});
+    let started = once(&mut judged, "exec_command", &arguments, json!({}));
+    let session = text(&started["structuredContent"], "session_id").to_owned();
+    let write = json!({"session_id": session, "chars": "one\n", "yield_time_ms": 20_000, "close": true});
+    let asked = once(&mut judged, "write_stdin", &write, json!({}));
+    let answer = once(&mut judged, "write_stdin", &write, reply(&asked, "accept"));
+    let outcome = &answer["structuredContent"];
+    assert_eq!((&outcome["output"], &outcome["exit_code"]), (&json!("0 one\n\n"), &json!(0)), "{answer}");
+}
+
+#[test]
+fn when_unable_decides_for_clients_that_cannot_ask() {
+    for (when, output) in [("deny", "1\n"), ("run", "0\n"), ("escalate", "0\n")] {
+        let client = |server| Client::with(server, "2025-06-18", json!({}));
+        let Some(mut judged) = Judged::with(client, &["--when-unable", when]) else { return };
+        let answer = judged.run("touch made; echo $?");
+        assert!(text(&answer, "output").ends_with(output), "{when}: {answer}");
+        assert_eq!(judged.path("made").exists(), when != "deny", "{when}");
+        if when == "deny" {
+            assert!(text(&answer, "output").contains("no person could be asked"), "{answer}");
+        }
+    }
+}
