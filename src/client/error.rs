@@ -1,9 +1,8 @@
 //! The errors of calls: one variant for each thing that a caller does next. The variant follows from the reason that the
 //! server sends (`google.rpc.ErrorInfo`, domain `pausewatch`), never from a message's text.
-use super::Address;
 use crate::core::types::InvalidField;
 use std::error::Error as _;
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -124,7 +123,7 @@ impl Error {
     }
 
     /// Puts the address and the causes into the text of an error that the transport made because it found nobody there.
-    pub(super) fn at(self, address: &Address) -> Self {
+    pub(super) fn at(self, address: &dyn fmt::Display) -> Self {
         match self {
             Self::Unavailable(status) if status.source().is_some() => {
                 let mut named = Status::unavailable(format!("{address}: {}", causes(&status)));

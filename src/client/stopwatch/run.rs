@@ -103,7 +103,7 @@ impl ThreadTimeouts {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 mod tests {
     use super::*;
     use crate::client::PauseState;
