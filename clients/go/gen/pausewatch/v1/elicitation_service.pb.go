@@ -38,6 +38,8 @@
 package pausewatchv1
 
 import (
+	"pausewatch.dev/clients/go/internal/registry"
+
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -2247,7 +2249,9 @@ func file_pausewatch_v1_elicitation_service_proto_init() {
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
+		TypeRegistry: registry.Types{},
 		File: protoimpl.DescBuilder{
+			FileRegistry:  registry.Files{},
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pausewatch_v1_elicitation_service_proto_rawDesc), len(file_pausewatch_v1_elicitation_service_proto_rawDesc)),
 			NumEnums:      1,
