@@ -70,7 +70,8 @@ impl Reflection {
             }
             MessageRequest::AllExtensionNumbersOfType(name) => {
                 let extensions = pool.get_message_by_name(name)?;
-                let extension_number = extensions.extensions().map(|extension| extension.number().cast_signed()).collect();
+                let extension_number =
+                    extensions.extensions().map(|extension| extension.number().cast_signed()).collect();
                 let numbers = ExtensionNumberResponse { base_type_name: name.clone(), extension_number };
                 Some(MessageResponse::AllExtensionNumbersResponse(numbers))
             }
@@ -95,7 +96,8 @@ impl Reflection {
     fn containing_member(&self, name: &str) -> Option<FileDescriptor> {
         let Reflection(pool) = self;
         let (parent, name) = name.rsplit_once('.')?;
-        let has_method = || pool.get_service_by_name(parent)?.methods().any(|method| method.name() == name).then_some(());
+        let has_method =
+            || pool.get_service_by_name(parent)?.methods().any(|method| method.name() == name).then_some(());
         let has_field = || {
             let message = pool.get_message_by_name(parent)?;
             let has = message.get_field_by_name(name).is_some() || message.oneofs().any(|oneof| oneof.name() == name);
@@ -106,7 +108,9 @@ impl Reflection {
 }
 
 fn described(file: FileDescriptor) -> MessageResponse {
-    MessageResponse::FileDescriptorResponse(FileDescriptorResponse { file_descriptor_proto: vec![file.encode_to_vec()] })
+    MessageResponse::FileDescriptorResponse(FileDescriptorResponse {
+        file_descriptor_proto: vec![file.encode_to_vec()],
+    })
 }
 
 fn error(code: Code, message: &str) -> ErrorResponse {
