@@ -170,7 +170,12 @@ macro_rules! reflection_knows {
                     panic!("{symbol} is described");
                 };
                 let file = prost_types::FileDescriptorProto::decode(&found.file_descriptor_proto[0][..]);
-                assert!(symbol.starts_with(file.expect("a descriptor").package()), "{symbol}");
+                let file = file.expect("a descriptor");
+                assert!(symbol.starts_with(file.package()), "{symbol}");
+                // With the comments, which grpcurl shows.
+                let built = prost_types::FileDescriptorSet::decode(pausewatch::proto::DESCRIPTORS).expect("built");
+                let built = built.file.into_iter().find(|built| built.name() == file.name());
+                assert!(built.is_none_or(|built| built == file && built.source_code_info.is_some()), "{symbol}");
             }
         }
 
