@@ -289,7 +289,11 @@ impl Coordinator {
                 .inspect_err(|why| tracing::warn!(thread_id, why, "sign a token for a command"))
                 .ok(),
         };
-        let file = |path: &Option<PathBuf>| path.clone().unwrap_or_default().into_os_string();
+        // The command may run in another directory.
+        let file = |path: &Option<PathBuf>| match path {
+            Some(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()).into_os_string(),
+            None => OsString::new(),
+        };
         let optional = [
             ("PAUSEWATCH_TOKEN", token.as_ref().map(Token::secret).unwrap_or_default().into()),
             ("PAUSEWATCH_TOKEN_FILE", if is_own { file(token_file) } else { OsString::new() }),

@@ -122,10 +122,15 @@ fn exec_server_follows_a_pause_that_is_longer_than_its_token() {
         let site = Site::new();
         site.asked(["increment"]);
         let file = site.token_file(Role::Watcher, is_replaced);
-        let mut client = Client::start(site.with_file(exec_server(["--disconnect-grace", SECOND]), &file));
-        let command = json!({"command": format!("sleep {QUESTION}"), "workdir": "/", "timeout_ms": 1_000});
+        let mut command = site.with_file(exec_server(["--disconnect-grace", SECOND]), &file);
+        // The server runs in `/`, its command elsewhere, and gets the file too.
+        command.env("PAUSEWATCH_TOKEN_FILE", file.path.strip_prefix("/").unwrap());
+        let mut client = Client::start(command);
+        let line = format!("sleep {QUESTION}; {} get >/dev/null", env!("CARGO_BIN_EXE_pausewatch"));
+        let command = json!({"command": line, "workdir": site.directory.path(), "timeout_ms": 1_000});
         let answer = client.call("shell", command);
-        assert_eq!(answer["timed_out"], timed_out, "replaced: {is_replaced}: {answer}");
+        let code = if timed_out { 124 } else { 0 };
+        assert_eq!((&answer["timed_out"], &answer["exit_code"]), (&json!(timed_out), &json!(code)), "{answer}");
     }
 }
 
