@@ -19,6 +19,7 @@ mod in_process;
 mod listen;
 mod metrics_http;
 mod pause_log;
+mod reflection;
 mod reload;
 mod routes;
 mod status;

@@ -3,6 +3,7 @@ use super::admission::{Admission, MemoryLimit, ServiceContext, StreamLimit};
 use super::content_type::GrpcOnly;
 use super::grpc::{Elicitations, MAX_UNARY_REQUEST, MAX_WATCH_REQUEST};
 use super::http::{self, Http, HttpContext, MaxRequest, Methods};
+use super::reflection::{self, Reflection};
 use crate::clock::Clock;
 use crate::coordinator::Coordinator;
 use crate::proto::DESCRIPTORS;
@@ -67,22 +68,16 @@ impl LayerStack {
 
 /// All that is served but health, which a listening server has.
 pub(super) fn routes(coordinator: &Arc<Coordinator>, guard: &LayerStack) -> Routes {
-    let reflection = || {
-        tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(DESCRIPTORS)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-            // Lets grpcurl show the details of errors.
-            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
-    };
     let LayerStack { context, clock, access, .. } = guard;
     let elicitations = Elicitations::new(coordinator.clone(), clock.clone(), context.clone(), access.clone());
     // Reflection needs a token as well, which tools send with their queries for descriptors.
-    let v1 = guard.before_reflection(reflection().build_v1().expect("our descriptors are valid"));
-    let v1alpha = guard.before_reflection(reflection().build_v1alpha().expect("our descriptors are valid"));
-    let mut routes = Routes::new(guard.before(elicitations)).add_service(v1).add_service(v1alpha);
+    let reflection = guard.before_reflection(Reflection::service());
+    let mut routes = Routes::new(guard.before(elicitations)).add_service(reflection.clone());
     let rest = guard.before(tower::service_fn(no_such_service));
     let router = routes.axum_router_mut();
-    *router = std::mem::take(router).fallback_service(rest.map_request(with_own_body));
+    *router = std::mem::take(router)
+        .route_service(reflection::V1ALPHA, reflection.map_request(reflection::v1))
+        .fallback_service(rest.map_request(with_own_body));
     if guard.http.is_some() {
         for path in http::paths() {
             let page = guard.before_page(http::Page).map_request(with_own_body);
