@@ -10,9 +10,11 @@ pub(crate) mod audit;
 mod authority;
 pub(crate) mod background_writer;
 mod check;
+mod connection;
 mod content_type;
 mod control;
 pub(crate) mod grpc;
+mod grpc_timeout;
 mod handshake;
 mod http;
 mod in_process;
@@ -22,6 +24,7 @@ mod pause_log;
 mod reflection;
 mod reload;
 mod routes;
+mod services;
 mod status;
 mod tls;
 mod worker;
@@ -49,11 +52,12 @@ use crate::proto::v1::elicitation_service_server::SERVICE_NAME;
 use access::Access;
 use admission::{ConnectionLimiter, FIRST_REQUEST_TIME, ServiceContext};
 use audit::Trail;
+use connection::Serving;
 use control::Control;
 use listen::{Listener, Tcp};
 use pause_log::{ChangeObservers, PauseLog};
 use reload::{FileDigests, Source};
-use routes::{LayerStack, routes};
+use routes::{LayerStack, services};
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
@@ -64,8 +68,9 @@ use tls::Tls;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio::time::{interval, timeout};
-use tokio_stream::Stream;
+use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tonic::transport::server::Connected;
 use tonic_health::server::HealthReporter;
 use worker::{Work, Worker};
@@ -272,7 +277,7 @@ impl Server {
             http,
             drain: drain.clone(),
         };
-        let routes = routes(&coordinator, &guard).add_service(guard.before_health(health_service));
+        let services = services(&coordinator, &guard).and(guard.before_health(health_service));
         let mut listeners = Vec::new();
         for listen in &config.listen {
             listeners.push(Listener::open(listen, tcp).await?);
@@ -283,8 +288,8 @@ impl Server {
             Some(address) => Some(metrics_http::Listener::open(address, config.metrics_insecure).await?),
             None => None,
         };
-        let mut workers =
-            vec![Worker::here(Work { routes: routes.prepare(), tls, http: config.http, drain: drain.clone() })];
+        let serving = Serving { services: Arc::new(services), http: config.http, drain: drain.clone() };
+        let mut workers = vec![Worker::here(Work { serving, tls })];
         for i in 1..config.workers {
             let worker = Worker::on_new_thread(i, workers[0].work());
             workers.push(worker.map_err(StartError::Worker)?);
@@ -418,14 +423,26 @@ where
     let coordinator = Arc::new(Coordinator::start_with(store, clock.clone(), settings, end_process)?);
     let guard =
         LayerStack { context: Arc::default(), clock, access: None, http: None, drain: CancellationToken::new() };
-    let routes = routes(&coordinator, &guard);
-    let server = worker::with_limits().add_routes(routes);
-    tokio::select! {
-        served = server.serve_with_incoming(connections) => {
-            if let Err(error) = served {
-                tracing::error!(%error, "serve connections");
+    let services = Arc::new(services(&coordinator, &guard));
+    let drain = CancellationToken::new();
+    let _dropped = drain.clone().drop_guard();
+    let tracker = TaskTracker::new();
+    let serve = async {
+        let mut connections = pin!(connections);
+        while let Some(connection) = connections.next().await {
+            match connection {
+                Ok(stream) => {
+                    let (services, drain) = (services.clone(), drain.clone());
+                    tracker.spawn(async move { connection::serve_http2(stream, services, &drain).await });
+                }
+                Err(error) => tracing::warn!(%error, "accept a connection"),
             }
         }
+        tracker.close();
+        tracker.wait().await;
+    };
+    tokio::select! {
+        () = serve => {}
         () = beat(coordinator.hub().clone()) => {}
     }
     Ok(())

@@ -17,8 +17,8 @@ use tonic_reflection::pb::v1::{
     ServerReflectionResponse, ServiceResponse,
 };
 
-/// The path of the older version, for a router.
-pub(super) const V1ALPHA: &str = "/grpc.reflection.v1alpha.ServerReflection/{*method}";
+/// The name of the older version.
+pub(super) const V1ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
 
 /// Describes all that is served.
 #[derive(Clone, Debug)]
@@ -132,12 +132,8 @@ impl ServerReflection for Reflection {
 }
 
 /// Turns a call of v1alpha into the same of v1.
-pub(super) fn v1<B>(mut request: HttpRequest<B>) -> HttpRequest<Body>
-where
-    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+pub(super) fn v1(mut request: HttpRequest<Body>) -> HttpRequest<Body> {
     let path = request.uri().path().replacen(".v1alpha.", ".v1.", 1);
     *request.uri_mut() = Uri::try_from(path).expect("a part of a path is left out");
-    request.map(Body::new)
+    request
 }

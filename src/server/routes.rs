@@ -1,9 +1,10 @@
-//! The services, and the layers before each of them.
+//! The services, the layers before each of them, and which one serves a request.
 use super::admission::{Admission, MemoryLimit, ServiceContext, StreamLimit};
 use super::content_type::GrpcOnly;
 use super::grpc::{Elicitations, MAX_UNARY_REQUEST, MAX_WATCH_REQUEST};
 use super::http::{self, Http, HttpContext, MaxRequest, Methods};
 use super::reflection::{self, Reflection};
+use super::services::Services;
 use crate::clock::Clock;
 use crate::coordinator::Coordinator;
 use crate::proto::DESCRIPTORS;
@@ -15,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
-use tonic::service::Routes;
 use tower::ServiceExt;
 
 /// The layers before each service.
@@ -67,32 +67,17 @@ impl LayerStack {
 }
 
 /// All that is served but health, which a listening server has.
-pub(super) fn routes(coordinator: &Arc<Coordinator>, guard: &LayerStack) -> Routes {
+pub(super) fn services(coordinator: &Arc<Coordinator>, guard: &LayerStack) -> Services {
     let LayerStack { context, clock, access, .. } = guard;
     let elicitations = Elicitations::new(coordinator.clone(), clock.clone(), context.clone(), access.clone());
     // Reflection needs a token as well, which tools send with their queries for descriptors.
     let reflection = guard.before_reflection(Reflection::service());
-    let mut routes = Routes::new(guard.before(elicitations)).add_service(reflection.clone());
-    let rest = guard.before(tower::service_fn(no_such_service));
-    let router = routes.axum_router_mut();
-    *router = std::mem::take(router)
-        .route_service(reflection::V1ALPHA, reflection.map_request(reflection::v1))
-        .fallback_service(rest.map_request(with_own_body));
-    if guard.http.is_some() {
-        for path in http::paths() {
-            let page = guard.before_page(http::Page).map_request(with_own_body);
-            *router = std::mem::take(router).route_service(path, page);
-        }
-    }
-    routes
-}
-
-fn with_own_body<B>(request: Request<B>) -> Request<Body>
-where
-    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    request.map(Body::new)
+    let services = Services::all_by(guard.before(tower::service_fn(no_such_service)))
+        .and(guard.before(elicitations))
+        .and(reflection.clone())
+        .and_named(reflection::V1ALPHA, reflection.map_request(reflection::v1));
+    let pages = guard.http.iter().flat_map(|_| http::paths());
+    pages.fold(services, |services, path| services.and_at(path, guard.before_page(http::Page)))
 }
 
 fn no_such_service(_: Request<Body>) -> Ready<Result<Response<Body>, Infallible>> {
