@@ -7,12 +7,19 @@ use super::{
     notify::Call,
 };
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
-use rustix::{io::Errno, process::Pid};
+use rustix::{
+    fs::{Mode, OFlags, open},
+    io::Errno,
+    process::Pid,
+};
 use std::{
     ffi::OsString,
     fs::{self, File},
     io::{self, IoSliceMut, Read},
-    os::unix::{ffi::OsStringExt, fs::PermissionsExt},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::{ffi::OsStringExt, fs::PermissionsExt},
+    },
     path::{Path, PathBuf},
 };
 
@@ -106,6 +113,19 @@ impl Waiting {
             Ok(data) if data.is_file() && data.permissions().mode() & 0o111 != 0 => None,
             Ok(_) => Some(Errno::ACCESS),
             Err(error) => Some(Errno::from_io_error(&error).unwrap_or(Errno::ACCESS)),
+        }
+    }
+
+    /// The working directory, opened: a path may lead elsewhere later.
+    ///
+    /// # Errors
+    /// The process has changed its directory meanwhile, or has ended.
+    pub(super) fn directory(&self, call: &Call) -> io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = open(format!("/proc/{}/cwd", call.thread), flags, Mode::empty())?;
+        match fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd()))? == self.workdir {
+            true => Ok(directory),
+            false => Err(io::Error::other("its working directory has changed")),
         }
     }
 

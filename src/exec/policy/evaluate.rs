@@ -64,13 +64,34 @@ impl Rules {
     }
 
     /// Judges a program that a running command is about to execute: by each of its names. What it executes in turn is judged then, so the
-    /// line of a shell is not read. Never `allow`: an allowed program runs where the program that starts it runs.
+    /// line of a shell is not read. Never `allow`: see [`LineCommands`](super::LineCommands).
     pub fn judge_exec(&self, exec: &Exec) -> Judgement {
         let words = |command: Vec<String>| command.into_iter().map(Word::Text).collect();
         let mut line = Line::default();
         line.beyond_allow = true;
         line.commands = exec.commands().into_iter().map(words).collect();
         self.decide(line)
+    }
+
+    /// The commands of a line whose words are all known, which a rule allows, and which do not run what the settings of a project
+    /// name. None, if the line cannot be judged with certainty.
+    pub(super) fn allowed_commands(&self, shell: &str, command_line: &str) -> Vec<Vec<String>> {
+        let line = shell::read(shell, command_line);
+        if !line.doubts.is_empty() {
+            return Vec::new();
+        }
+        let known = |words: &[Word]| words.iter().map(|word| word.text().map(str::to_owned)).collect();
+        let commands = line.commands.iter().filter(|words| !settings::run_programs(words));
+        let allowed = commands.filter(|words| {
+            let decisions = self.rules.iter().filter(|rule| rule.fit(words, &self.executables) != Fit::No);
+            decisions.map(|rule| rule.decision).max() == Some(Decision::Allow)
+        });
+        allowed.filter_map(|words| known(words)).collect()
+    }
+
+    /// Whether there is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
     }
 
     /// The file names of the programs that a rule asks about or forbids, sorted. A program with another name needs no judgement.

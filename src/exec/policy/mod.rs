@@ -15,11 +15,14 @@
 //! P3. `allow` means outside the sandbox, so it holds only for a line whose every command is allowed, that writes no file by
 //!     a redirection, and that sets no variable which could make an allowed program run another. An allowed line with git, or a
 //!     program like it, runs inside the sandbox: its settings, which name programs to run, can be written there.
+//!     A single program of a line that is not allowed as a whole leaves the sandbox only as `line_commands` says.
 //! P4. Whatever the line, reading it takes bounded time and memory, and never panics.
 mod escalation;
 mod evaluate;
 mod exec;
+mod line_commands;
 mod load;
+mod prompt;
 mod rule;
 mod settings;
 mod shell;
@@ -28,5 +31,7 @@ mod unseen;
 pub use escalation::{Action, Asker, AskingPolicy, EscalationPolicy, Question};
 pub use evaluate::{Judgement, Rules};
 pub use exec::{Exec, Lineage, Place};
+pub use line_commands::LineCommands;
 pub use load::LoadError;
+pub(crate) use prompt::{Prompt, command_of};
 pub use rule::Decision;
