@@ -94,7 +94,6 @@ impl Commands {
             restricted,
             line_commands: LineCommands::new(
                 &policy.rules,
-                &self.config.launcher.shell.to_string_lossy(),
                 line,
                 workdir,
                 sandbox.writable(),

@@ -121,7 +121,7 @@ impl AskingPolicy {
     fn judge(&self, program: &str, argv: &[String]) -> Judgement {
         let mut judgement = match argv {
             [_, option, line] if self.shell.as_deref() == Some(program) && matches!(&**option, "-c" | "-lc") => {
-                self.rules.judge_for(program, line)
+                self.rules.judge(line)
             }
             argv => self.rules.judge_argv(program, argv),
         };

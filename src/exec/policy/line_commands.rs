@@ -27,10 +27,10 @@ pub struct LineCommands {
 }
 
 impl LineCommands {
-    /// The commands of `line` for `shell`, which runs it in `workdir`. `writable`: what commands can write, without symbolic links.
+    /// The commands of `line`, which runs in `workdir`. `writable`: what commands can write, without symbolic links.
     /// `search`: the directories of programs, as in the variable PATH of this process.
-    pub fn new(rules: &Rules, shell: &str, line: &str, workdir: &Path, writable: &[PathBuf], search: OsString) -> Self {
-        let commands = rules.allowed_commands(shell, line);
+    pub fn new(rules: &Rules, line: &str, workdir: &Path, writable: &[PathBuf], search: OsString) -> Self {
+        let commands = rules.allowed_commands(line);
         Self { commands, workdir: workdir.to_owned(), writable: writable.to_owned(), search }
     }
 
@@ -85,7 +85,7 @@ mod tests {
         let rules = Rules::parse("my.rules", RULES).unwrap();
         let of_line = |line: &str| {
             let (workdir, search) = (root.join("work"), root.join("bin").into_os_string());
-            LineCommands::new(&rules, "bash", line, &workdir, std::slice::from_ref(&workdir), search)
+            LineCommands::new(&rules, line, &workdir, std::slice::from_ref(&workdir), search)
         };
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let exec = Exec {
@@ -123,7 +123,7 @@ mod tests {
             assert!(!commands.start(&other), "{other:?}");
         }
         let (writable, search) = (root.clone(), root.join("bin").into_os_string());
-        let commands = LineCommands::new(&rules, "bash", "tool 'a b'", &root.join("work"), &[writable], search);
+        let commands = LineCommands::new(&rules, "tool 'a b'", &root.join("work"), &[writable], search);
         assert!(!commands.start(&exec), "a command can replace the program");
     }
 }

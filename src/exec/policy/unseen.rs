@@ -1,5 +1,5 @@
 //! What is not seen when programs are judged as they are executed.
-use super::{rule::file_name, shell::Word};
+use super::shell::{Line, Word};
 
 /// Commands of bash that it runs itself: nothing is executed.
 const BUILTINS: [&str; 62] = [
@@ -93,7 +93,12 @@ pub(super) fn is_builtin(name: &str) -> bool {
     BUILTINS.contains(&name)
 }
 
-/// Whether the command may run something outside, where nothing is judged.
-pub(super) fn delegates(words: &[Word]) -> bool {
-    matches!(words.first(), Some(Word::Text(program)) if DELEGATING.contains(&file_name(program)))
+/// Whether the line names a program that may run something outside, where nothing is judged.
+pub(super) fn delegates(line: &Line) -> bool {
+    let texts = line.commands.iter().flatten().map(|word| match word {
+        Word::Text(text) | Word::One(text) | Word::Many(text) => text,
+    });
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let mut names = texts.chain([&line.unread]).flat_map(|text| text.split(|c| !is_part(c)));
+    names.any(|name| DELEGATING.contains(&name))
 }
