@@ -159,14 +159,14 @@ fn a_person_is_asked_on_the_terminal() {
         [("y\n", "status\npush origin\npush origin\n", 0), ("\n", "status\n", 1), ("no\n", "status\n", 1)]
     {
         let mut terminal = Terminal::start(&command, 300, 40);
-        terminal.wait_for_text("Run it? [y/N] ");
+        terminal.wait_for_text("Run it? [y/N]");
         assert!(terminal.screen.text().contains("git push origin"), "{}", terminal.screen.text());
         terminal.write(keys);
         terminal.wait_for_end(code);
         assert_eq!(project.calls(), calls, "{keys:?}");
     }
     let mut terminal = Terminal::start(&command, 300, 40);
-    terminal.wait_for_text("Run it? [y/N] ");
+    terminal.wait_for_text("Run it? [y/N]");
     terminal.write("\u{3}");
     terminal.wait_for_text("ended 1");
     assert_eq!(project.calls(), "status\n", "Ctrl-C ends it");
@@ -196,13 +196,15 @@ fn a_killed_run_or_supervisor_leaves_no_process() {
     for victim in ["run", "supervisor"] {
         let mark = format!("7{:08}.25", fastrand::u32(..100_000_000));
         let script = format!("sleep {mark} & sleep {mark}; wait");
-        let mut run = Process::start(project.command(&[], &["1m", "sh", "-c", &script]));
+        let run = Process::start(project.command(&[], &["1m", "sh", "-c", &script]));
         let sleeps = format!("sleep {mark} ");
         until("the command runs", || find(|line| line == sleeps));
         let supervisor = find(|line| line.contains("exec-supervisor") && line.contains(&mark)).unwrap();
         let pid = if victim == "run" { run.pid() } else { supervisor };
         kill_process(pid, Signal::KILL).unwrap();
-        run.kill();
+        // Its standard streams are closed, so no process of it is left that has them.
+        let ended = run.end();
+        assert_eq!(ended.code, None, "{victim}: {ended:?}");
         until_gone(&mark);
     }
 }

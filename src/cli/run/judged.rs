@@ -2,7 +2,9 @@
 //!
 //! 1. COMMAND and its supervisor run in our session and process group, so signals and the terminal are as without rules.
 //! 2. While a person is being asked, the clock stands still. Only the thread that executes the program waits.
-//! 3. One question at a time. An answer holds until COMMAND ends, for the same file, arguments and directory; a failure to ask is no answer.
+//! 3. If this process is killed, its supervisor kills COMMAND and all of its processes. If the supervisor is killed, COMMAND dies, and the process group
+//!    is killed unless it is not ours (`--foreground`).
+//! 4. One question at a time. An answer holds until COMMAND ends, for the same file, arguments and directory; a failure to ask is no answer.
 use super::ask::Ask;
 use crate::{
     client::stopwatch::Stopwatch,
@@ -48,8 +50,13 @@ impl Judge {
         self.rules.warnings()
     }
 
-    /// Starts the program. `stopwatch` is paused during questions.
-    pub(super) fn start(&self, program: &Program, stopwatch: Stopwatch) -> Result<Judged, SpawnError> {
+    /// Starts the program. `stopwatch` is paused during questions. `owns_group`: this process leads its process group.
+    pub(super) fn start(
+        &self,
+        program: &Program,
+        stopwatch: Stopwatch,
+        owns_group: bool,
+    ) -> Result<Judged, SpawnError> {
         let (supervisor, link) = self.spawn(program).map_err(SpawnError::NoProcess)?;
         let words = [&program.name].into_iter().chain(&program.args).map(|word| word.to_string_lossy());
         let line = shlex::try_join(
@@ -69,7 +76,7 @@ impl Judge {
                 super::say(&note);
             }
         };
-        Ok(Judged { judging: Judging::new(link, Arc::new(policy), Arc::new(note)), supervisor })
+        Ok(Judged { judging: Judging::new(link, Arc::new(policy), Arc::new(note)), supervisor, owns_group })
     }
 
     fn spawn(&self, program: &Program) -> io::Result<(Child, Link)> {
@@ -95,11 +102,17 @@ impl Judge {
 pub(super) struct Judged {
     judging: Judging,
     supervisor: Child,
+    owns_group: bool,
 }
 
 impl Process for Judged {
     async fn wait(&mut self) -> io::Result<ExitStatus> {
-        self.judging.first_process_ended(&mut self.supervisor).await
+        let status = self.judging.first_process_ended(&mut self.supervisor).await;
+        if self.judging.process().is_some() && self.owns_group {
+            // Its supervisor has ended before it.
+            let _ = crate::exec::supervise::Signal::KILL.send_to_own_group();
+        }
+        status
     }
 
     fn id(&self) -> Option<Pid> {

@@ -192,7 +192,7 @@ impl Plan {
     fn start(&self, stopwatch: &Stopwatch) -> Result<Command, SpawnError> {
         #[cfg(feature = "exec-server")]
         if let Some(judge) = &self.judge {
-            return Ok(Command::Judged(judge.start(&self.program, stopwatch.clone())?));
+            return Ok(Command::Judged(judge.start(&self.program, stopwatch.clone(), !self.policy.foreground)?));
         }
         let _ = stopwatch;
         Ok(Command::Plain(self.program.spawn()?))

@@ -8,7 +8,7 @@ use super::{
     filter::INTERFACES,
     notify::{Call, Listener},
     packet,
-    waiting::{Addresses, empty_text, status_field},
+    waiting::{Addresses, empty_text, root_of, status_field},
 };
 use nix::{
     sys::{
@@ -22,10 +22,7 @@ use std::{
     collections::HashSet,
     fs::{self, File},
     io,
-    os::{
-        fd::{AsFd, OwnedFd, RawFd},
-        unix::fs::MetadataExt,
-    },
+    os::fd::{AsFd, OwnedFd, RawFd},
 };
 
 const AT_EMPTY_PATH: u64 = 0x1000;
@@ -98,12 +95,6 @@ pub(super) fn has_ending_signal(thread: i32) -> bool {
     const ENDING: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 14;
     let signals = |name| status_field(thread, name).and_then(|mask| u64::from_str_radix(&mask, 16).ok()).unwrap_or(0);
     (signals("SigPnd:") | signals("ShdPnd:")) & !signals("SigBlk:") & ENDING != 0
-}
-
-/// The device and inode of the root directory of a process.
-fn root_of(process: &str) -> io::Result<(u64, u64)> {
-    let root = fs::metadata(format!("/proc/{process}/root/"))?;
-    Ok((root.dev(), root.ino()))
 }
 
 /// A number that is free, like the next one.

@@ -194,7 +194,26 @@ pub(crate) fn supervise(setup: Setup) -> io::Result<()> {
         has_ended: false,
         program: File::open("/proc/self/exe")?,
     };
-    supervisor.run(&signals)
+    let ended = supervisor.run(&signals);
+    if ended.is_err() && place == Place::Outside {
+        // In a session of its own, the death of this process ends the command; here, nothing does.
+        kill_descendants();
+    }
+    ended
+}
+
+/// Ends all processes of the command: this process adopts those whose parents have ended.
+fn kill_descendants() {
+    let children = format!("/proc/self/task/{}/children", std::process::id());
+    loop {
+        let listed = std::fs::read_to_string(&children).unwrap_or_default();
+        let found = listed.split_whitespace().filter_map(|process| process.parse().ok()).map(Pid::from_raw);
+        found.for_each(|process| _ = kill(process, Signal::SIGKILL));
+        match wait(WaitOptions::empty()) {
+            Ok(_) | Err(Errno::INTR) if !listed.is_empty() => {}
+            _ => return,
+        }
+    }
 }
 
 /// The command's output ends when no process of the command has it any more; this is none of them.

@@ -18,7 +18,10 @@ use std::{
     io::{self, IoSliceMut, Read},
     os::{
         fd::{AsRawFd, OwnedFd},
-        unix::{ffi::OsStringExt, fs::PermissionsExt},
+        unix::{
+            ffi::OsStringExt,
+            fs::{MetadataExt, PermissionsExt},
+        },
     },
     path::{Path, PathBuf},
 };
@@ -40,6 +43,8 @@ pub(super) struct Waiting {
     pub(super) file: PathBuf,
     pub(super) arguments: Vec<OsString>,
     pub(super) workdir: PathBuf,
+    /// Whether its root directory is not ours, so that paths lead it elsewhere.
+    is_in_other_root: bool,
     /// The program and the argument that the first line of a script names.
     pub(super) interpreter: Vec<OsString>,
 }
@@ -82,6 +87,7 @@ impl Waiting {
         let mut left = MAX_BYTES;
         let given = PathBuf::from(OsString::from_vec(memory.text(addresses.path, &mut left)?));
         let workdir = fs::read_link(format!("/proc/{thread}/cwd"))?;
+        let is_in_other_root = root_of(&thread.to_string())? != root_of("self")?;
         let (program, file) = match addresses.directory {
             Some(number) if number >= 0 && given.is_relative() => {
                 let link = PathBuf::from(format!("/proc/{thread}/fd/{number}"));
@@ -91,6 +97,13 @@ impl Waiting {
                     false => (opened.join(&given), link.join(&given)),
                 }
             }
+            _ if is_in_other_root => {
+                let file = match given.strip_prefix("/") {
+                    Ok(below) => Path::new(&format!("/proc/{thread}/root")).join(below),
+                    Err(_) => Path::new(&format!("/proc/{thread}/cwd")).join(&given),
+                };
+                (given, file)
+            }
             _ => {
                 let file = workdir.join(&given);
                 (given, file)
@@ -98,7 +111,7 @@ impl Waiting {
         };
         let arguments = memory.texts(addresses.arguments, addresses.pointer, &mut left)?;
         let interpreter = interpreter(&file).unwrap_or_default();
-        Ok(Self { process: process_of(thread)?, program, file, arguments, workdir, interpreter })
+        Ok(Self { process: process_of(thread)?, program, file, arguments, workdir, is_in_other_root, interpreter })
     }
 
     /// The environment that it is to get.
@@ -109,6 +122,10 @@ impl Waiting {
     /// Why the kernel will not execute the file, as far as its type and mode show. `execvp` tries each directory of PATH, so most
     /// calls are for files that do not exist.
     pub(super) fn error(&self) -> Option<Errno> {
+        if self.is_in_other_root {
+            // A link in it may lead us elsewhere.
+            return None;
+        }
         match fs::metadata(&self.file) {
             Ok(data) if data.is_file() && data.permissions().mode() & 0o111 != 0 => None,
             Ok(_) => Some(Errno::ACCESS),
@@ -133,6 +150,12 @@ impl Waiting {
     pub(super) fn resolved(&self) -> PathBuf {
         fs::canonicalize(&self.file).unwrap_or_else(|_| self.program.clone())
     }
+}
+
+/// The device and inode of the root directory of a process.
+pub(super) fn root_of(process: &str) -> io::Result<(u64, u64)> {
+    let root = fs::metadata(format!("/proc/{process}/root/"))?;
+    Ok((root.dev(), root.ino()))
 }
 
 /// The end of the path that a call passes: there is an empty text.

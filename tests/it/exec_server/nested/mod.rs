@@ -4,7 +4,10 @@
 mod denied;
 mod escalated;
 mod faults;
+mod kills;
+mod privileges;
 mod questions;
+mod refused;
 mod terminal;
 
 use super::client::{Client, PATIENCE, exec_server};
