@@ -5,7 +5,7 @@
 //! 3. If this process is killed, its supervisor kills COMMAND and all of its processes. If the supervisor is killed, COMMAND dies, and the process group
 //!    is killed unless it is not ours (`--foreground`).
 //! 4. One question at a time. An answer holds until COMMAND ends, for the same file, arguments and directory; a failure to ask is no answer.
-use super::ask::Ask;
+use super::{super::failure, ask::Ask};
 use crate::{
     client::stopwatch::Stopwatch,
     exec::{
@@ -73,7 +73,7 @@ impl Judge {
         // The program that was denied has printed why.
         let note = |note: String| {
             if !note.starts_with("a program was denied") {
-                super::say(&note);
+                failure::say("run", &note);
             }
         };
         Ok(Judged { judging: Judging::new(link, Arc::new(policy), Arc::new(note)), supervisor, owns_group })

@@ -100,7 +100,7 @@ impl Rules {
             let head = words.first().and_then(Word::text).unwrap_or_default();
             let mut names = words.iter().skip(1).filter_map(Word::text).map(file_name);
             let is_restricted = |name: &&str| self.restricted().any(|restricted| restricted == *name);
-            if !unseen::is_builtin(head)
+            if !shell::is_builtin(head)
                 && let Some(name) = names.find(is_restricted)
             {
                 line.doubts.push(format!("`{}` may run `{name}`", shell::show(words)));
@@ -117,7 +117,7 @@ impl Rules {
     fn decide(&self, line: Line) -> Judgement {
         let commands = line.commands.iter().map(|words| shell::show(words)).collect();
         let keeps_sandbox = line.commands.iter().any(|words| settings::run_programs(words));
-        let is_unseen = self.restricted().any(unseen::is_builtin) || unseen::delegates(&line);
+        let is_unseen = self.restricted().any(shell::is_builtin) || unseen::delegates(&line);
         let may_break = self.rules.iter().any(|rule| rule.decision > Decision::Allow);
         let mut judgement = Judgement { commands, keeps_sandbox, is_unseen, ..Judgement::default() };
         let mut doubts = line.doubts;

@@ -7,41 +7,25 @@
 //! 2. Commands are found wherever they stand: which of them run, nobody knows before.
 //! 3. What is not plain words joined by `&&`, `||`, `;`, `|` and `&` is a doubt. Some of it is read nevertheless, as far as it is certain.
 //! 4. Reading takes time that is linear in the length of the line.
+mod builtins;
+mod line;
 mod lists;
 mod scan;
 mod word;
 
+pub(super) use builtins::is_builtin;
+pub(super) use line::Line;
 pub(super) use word::{Word, show};
 
-use super::{rule::file_name, unseen};
-use lists::{EVALUATING, HARMLESS_VARIABLES, PRIVILEGED, REMOTE, RUNNERS, SHELLS};
+use super::rule::file_name;
+use lists::{EVALUATING, PRIVILEGED, REMOTE, RUNNERS, SHELLS};
 
 /// Longer lines are a doubt.
 const MAX_BYTES: usize = 16 << 10;
 /// How deep scripts may stand in each other (`bash -c "bash -c '…'"`).
 const MAX_DEPTH: usize = 4;
 
-/// A command line as it was read.
-#[derive(Debug, Default)]
-pub(super) struct Line {
-    /// Each command's words, in the order of the text.
-    pub(super) commands: Vec<Vec<Word>>,
-    /// Why what was read may not be what runs.
-    pub(super) doubts: Vec<String>,
-    /// It writes a file by a redirection, or sets a variable that programs may heed: more than its commands' words say.
-    pub(super) beyond_allow: bool,
-    /// The text behind the point from which on its meaning is not certain.
-    pub(super) unread: String,
-}
-
 impl Line {
-    fn doubt(&mut self, why: impl Into<String>) {
-        // One is enough to decide; a few are enough to tell.
-        if self.doubts.len() < 8 {
-            self.doubts.push(why.into());
-        }
-    }
-
     /// Notes a command, and what it runs in turn.
     fn command(&mut self, words: Vec<Word>, depth: usize) {
         let head = words.first().and_then(Word::text).unwrap_or_default();
@@ -58,7 +42,7 @@ impl Line {
             self.doubt(format!("what `{}` runs is not known", show(&words)));
         } else if REMOTE.contains(&name) && words[1..].iter().any(|word| !is_plain_of_remote(word)) {
             self.doubt(format!("what the options of `{}` run is not known", show(&words)));
-        } else if EVALUATING.contains(&head) || unseen::is_builtin(head) && words[1..].iter().any(evaluates) {
+        } else if EVALUATING.contains(&head) || is_builtin(head) && words[1..].iter().any(evaluates) {
             self.doubt(format!("what `{}` makes the shell do is not known", show(&words)));
         }
         let inner = run_with_privileges(&words);
@@ -76,22 +60,15 @@ impl Line {
         let is_odd = |c: &char| (c.is_control() || c.is_whitespace()) && !matches!(c, ' ' | '\t' | '\n');
         match text.chars().find(is_odd) {
             Some(odd) => self.doubt(format!("it has the character {odd:?}, which programs do not agree on")),
-            None => scan::scan(text, self, depth),
+            None => {
+                let Line { commands, doubts, beyond_allow, unread } = scan::scan(text);
+                commands.into_iter().for_each(|words| self.command(words, depth));
+                doubts.into_iter().for_each(|why| self.doubt(why));
+                self.beyond_allow |= beyond_allow;
+                self.unread += &unread;
+            }
         }
     }
-
-    /// Notes that a variable is set.
-    fn assign(&mut self, name: &str) {
-        self.beyond_allow |= !is_harmless(name);
-        // Names in small letters are the line's own.
-        if !is_harmless(name) && name.contains(|c: char| c.is_ascii_uppercase()) {
-            self.doubt(format!("it sets {name}, which may change what the commands after it are"));
-        }
-    }
-}
-
-fn is_harmless(variable: &str) -> bool {
-    HARMLESS_VARIABLES.contains(&variable) || variable.starts_with("LC_")
 }
 
 /// Whether the word of `ssh` or its like names no program to run here.
@@ -135,4 +112,59 @@ pub(super) fn read_argv(words: Vec<Word>) -> Line {
     let mut line = Line::default();
     line.command(words, 0);
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_words_are_read_as_every_shell_reads_them() {
+        for (text, commands) in [
+            ("ls -l 'a b' \"c d\" e\\ f", &["ls -l 'a b' 'c d' 'e f'"][..]),
+            ("r''m x; \\rm y && \"rm\" z", &["rm x", "rm y", "rm z"]),
+            ("a|b||c&&d;e&f\ng # h; i", &["a", "b", "c", "d", "e", "f", "g"]),
+            ("! a 2>&1 </dev/null | b >/dev/null", &["a", "b"]),
+            ("r\\\nm x", &["rm x"]),
+            ("LC_ALL=1 a 'b;c'", &["a 'b;c'"]),
+            ("bash -lc 'a; rm b'", &["bash -lc 'a; rm b'", "a", "rm b"]),
+            ("ls 5$ \"$\" \"\"", &["ls '5$' '$' ''"]),
+        ] {
+            let line = read(text);
+            assert_eq!(line.commands.iter().map(|words| show(words)).collect::<Vec<_>>(), commands, "{text}");
+            assert_eq!((line.doubts.len(), line.beyond_allow), (0, false), "{text}: {line:?}");
+        }
+        assert!(read("a > b").beyond_allow && read("a >> b").beyond_allow && read("FOO_x=1 a").beyond_allow);
+    }
+
+    #[test]
+    fn what_is_not_plain_is_a_doubt_and_what_is_certain_is_found_nevertheless() {
+        for (text, commands) in [
+            ("a; rm $(b)", &["a", "rm …"][..]),
+            ("a `b`; c", &["a …"]),
+            ("for f in a b; do rm $f; done", &["rm $f"]),
+            ("if a; then b; fi", &["a", "b"]),
+            ("(a; b)", &["a", "b"]),
+            ("f() { rm; }", &["…"]),
+            ("cat <<E\nrm x\nE", &["cat …"]),
+            ("case x in rm) ;; esac", &["…"]),
+            ("[[ a || rm == x ]]", &["…"]),
+            ("a 'b", &["a …"]),
+            ("a ) b", &["a …"]),
+            ("$'rm' x", &["…"]),
+            ("((rm))", &["…"]),
+            ("eval 'rm x'", &["eval 'rm x'"]),
+            ("echo 'a[$(rm)]'", &["echo 'a[$(rm)]'"]),
+            ("PATH=. a", &["a"]),
+            ("x+=1 a", &["…"]),
+            ("a {b}>c", &["a …"]),
+            ("a >&b c", &["a …"]),
+            ("a &> b", &["a", "…"]),
+            ("sudo -u x rm y", &["sudo -u x rm y", "-u x rm y", "x rm y", "rm y", "y"]),
+        ] {
+            let line = read(text);
+            assert_eq!(line.commands.iter().map(|words| show(words)).collect::<Vec<_>>(), commands, "{text}");
+            assert!(!line.doubts.is_empty(), "{text}");
+        }
+    }
 }

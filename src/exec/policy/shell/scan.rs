@@ -1,7 +1,8 @@
 //! The words and operators of a line, as far as all shells agree on them.
 use super::{
-    Line, Word,
+    line::Line,
     lists::{BEFORE_COMMANDS, UNREAD},
+    word::Word,
 };
 use std::{iter::Peekable, str::Chars};
 
@@ -10,10 +11,10 @@ const QUOTED: char = '\u{1}';
 /// Files that are written without effect.
 const NOWHERE: [&str; 4] = ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"];
 
-/// Notes the commands of a line, up to where their meaning is not certain any more.
-pub(super) fn scan(text: &str, line: &mut Line, depth: usize) {
-    let mut scanner =
-        Scanner { chars: text.chars().peekable(), line, depth, words: Vec::new(), is_loop: false, groups: 0 };
+/// The commands of a line, up to where their meaning is not certain any more.
+pub(super) fn scan(text: &str) -> Line {
+    let (chars, line) = (text.chars().peekable(), Line::default());
+    let mut scanner = Scanner { chars, line, words: Vec::new(), is_loop: false, groups: 0 };
     if scanner.run().is_none() {
         let rest: String = scanner.chars.by_ref().collect();
         let start: String = rest.chars().take(40).collect();
@@ -21,17 +22,15 @@ pub(super) fn scan(text: &str, line: &mut Line, depth: usize) {
         scanner.line.unread += &rest;
         // What is left of its words.
         scanner.words.push(Word::Many("…".to_owned()));
+        scanner.is_loop = false;
     }
-    let words = std::mem::take(&mut scanner.words);
-    if !words.is_empty() {
-        scanner.line.command(words, depth);
-    }
+    scanner.end();
+    scanner.line
 }
 
 struct Scanner<'a> {
     chars: Peekable<Chars<'a>>,
-    line: &'a mut Line,
-    depth: usize,
+    line: Line,
     /// Of the current command.
     words: Vec<Word>,
     /// These are not words of a command, but of `for NAME in WORDS`.
@@ -121,7 +120,7 @@ impl Scanner<'_> {
     fn end(&mut self) {
         let words = std::mem::take(&mut self.words);
         if !words.is_empty() && !std::mem::take(&mut self.is_loop) {
-            self.line.command(words, self.depth);
+            self.line.commands.push(words);
         }
     }
 
@@ -291,60 +290,5 @@ impl Scanner<'_> {
         parts.shape.push(QUOTED);
         self.line.doubt(format!("the value of `${name}` is not known"));
         Some(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::exec::policy::shell::{read, show};
-
-    #[test]
-    fn plain_words_are_read_as_every_shell_reads_them() {
-        for (text, commands) in [
-            ("ls -l 'a b' \"c d\" e\\ f", &["ls -l 'a b' 'c d' 'e f'"][..]),
-            ("r''m x; \\rm y && \"rm\" z", &["rm x", "rm y", "rm z"]),
-            ("a|b||c&&d;e&f\ng # h; i", &["a", "b", "c", "d", "e", "f", "g"]),
-            ("! a 2>&1 </dev/null | b >/dev/null", &["a", "b"]),
-            ("r\\\nm x", &["rm x"]),
-            ("LC_ALL=1 a 'b;c'", &["a 'b;c'"]),
-            ("bash -lc 'a; rm b'", &["bash -lc 'a; rm b'", "a", "rm b"]),
-            ("ls 5$ \"$\" \"\"", &["ls '5$' '$' ''"]),
-        ] {
-            let line = read(text);
-            assert_eq!(line.commands.iter().map(|words| show(words)).collect::<Vec<_>>(), commands, "{text}");
-            assert_eq!((line.doubts.len(), line.beyond_allow), (0, false), "{text}: {line:?}");
-        }
-        assert!(read("a > b").beyond_allow && read("a >> b").beyond_allow && read("FOO_x=1 a").beyond_allow);
-    }
-
-    #[test]
-    fn what_is_not_plain_is_a_doubt_and_what_is_certain_is_found_nevertheless() {
-        for (text, commands) in [
-            ("a; rm $(b)", &["a", "rm …"][..]),
-            ("a `b`; c", &["a …"]),
-            ("for f in a b; do rm $f; done", &["rm $f"]),
-            ("if a; then b; fi", &["a", "b"]),
-            ("(a; b)", &["a", "b"]),
-            ("f() { rm; }", &["…"]),
-            ("cat <<E\nrm x\nE", &["cat …"]),
-            ("case x in rm) ;; esac", &["…"]),
-            ("[[ a || rm == x ]]", &["…"]),
-            ("a 'b", &["a …"]),
-            ("a ) b", &["a …"]),
-            ("$'rm' x", &["…"]),
-            ("((rm))", &["…"]),
-            ("eval 'rm x'", &["eval 'rm x'"]),
-            ("echo 'a[$(rm)]'", &["echo 'a[$(rm)]'"]),
-            ("PATH=. a", &["a"]),
-            ("x+=1 a", &["…"]),
-            ("a {b}>c", &["a …"]),
-            ("a >&b c", &["a …"]),
-            ("a &> b", &["a", "…"]),
-            ("sudo -u x rm y", &["sudo -u x rm y", "-u x rm y", "x rm y", "rm y", "y"]),
-        ] {
-            let line = read(text);
-            assert_eq!(line.commands.iter().map(|words| show(words)).collect::<Vec<_>>(), commands, "{text}");
-            assert!(!line.doubts.is_empty(), "{text}");
-        }
     }
 }
