@@ -11,6 +11,7 @@ mod add;
 mod calls;
 mod client_timeouts;
 mod clients;
+mod exec;
 mod grpc;
 mod history;
 mod hostile;
@@ -38,7 +39,7 @@ use result::Result;
 use settings::Settings;
 use std::process::ExitCode;
 
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "calls",
     "hostile",
     "propagation",
@@ -51,6 +52,7 @@ const NAMES: [&str; 13] = [
     "stores",
     "stopwatch",
     "history",
+    "exec",
     "clients",
 ];
 
@@ -91,6 +93,7 @@ fn run(name: &str) -> Result<()> {
         "stores" => stores::run(&settings),
         "stopwatch" => stopwatch::run(),
         "history" => history::run(),
+        "exec" => exec::run(&settings),
         _ => clients::run(&settings),
     }?;
     println!("{table}");
