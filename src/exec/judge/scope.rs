@@ -31,7 +31,7 @@ impl Scope {
         is_restricted(&waiting.program)
             || waiting.arguments.first().is_some_and(|name| is_restricted(Path::new(name)))
             || waiting.interpreter.first().is_some_and(|name| is_restricted(Path::new(name)))
-            || is_restricted(&waiting.resolved())
+            || is_restricted(&waiting.resolved)
     }
 
     /// Whether it is called as the line calls a program that a rule allows.
@@ -52,7 +52,7 @@ impl Scope {
         let argv: Vec<_> = waiting.arguments.iter().take_while(fits).map(text).collect();
         Exec {
             program: path(&waiting.program),
-            file: path(&waiting.resolved()).into(),
+            file: path(&waiting.resolved).into(),
             is_complete: argv.len() == waiting.arguments.len(),
             argv,
             workdir: path(&waiting.workdir).into(),

@@ -6,7 +6,6 @@
 //! 3. Its parent is the supervisor, and it dies with it.
 //! 4. A text without `#!`, which the kernel cannot execute, is run by the shell that wanted to execute it: bash, else `sh`, as `execvp` does.
 use super::{notify::Listener, packet, relay::open_descriptors, waiting::status_field};
-use crate::exec::policy::Lineage;
 use nix::{
     sys::signal::{SigSet, SigmaskHow, sigprocmask},
     unistd::{Pid, getpgid, setpgid},
@@ -53,8 +52,6 @@ pub(super) struct Approved {
     pub(super) arguments: Vec<OsString>,
     pub(super) environment: Vec<OsString>,
     pub(super) directory: OwnedFd,
-    /// Of the process that wanted to execute it.
-    pub(super) lineage: Lineage,
     /// The shell for a script that names none.
     pub(super) shell: String,
 }

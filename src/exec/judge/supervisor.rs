@@ -12,14 +12,14 @@ use super::{
     message::{Report, Verdict},
     notify::{Call, Listener},
     packet,
-    redirect::{RedirectError, has_ending_signal, redirect},
+    redirect::{has_ending_signal, redirect},
     relay::{Order, Relayed},
     scope::Scope,
     start::{Approved, Starting, has_privileges, shell_of, start},
     waiting::{Addresses, Waiting},
 };
 use crate::exec::{
-    policy::{Action, Lineage, Place},
+    policy::{Action, Place},
     supervise::session,
 };
 use nix::{
@@ -41,7 +41,7 @@ use std::{
     fs::File,
     io,
     os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
     rc::Rc,
 };
@@ -86,10 +86,8 @@ struct Open {
     call: Call,
     addresses: Addresses,
     waiting: Waiting,
-    /// What the server was asked about: the file without symbolic links, and the working directory.
-    file: PathBuf,
+    /// The working directory.
     directory: OwnedFd,
-    lineage: Lineage,
     environment: Vec<OsString>,
 }
 
@@ -319,15 +317,15 @@ impl Supervisor {
             return Ok(());
         }
         // Answered here, not by the kernel: until it looks, another process could put a program there.
-        if let Some(error) = waiting.error() {
+        if let Some(error) = waiting.error {
             return fail(listener, &call, error);
         }
-        let lineage = self.lineages.of_next(waiting.process);
-        let is_of_line = lineage == Lineage::Line && source.place == Place::Sandbox;
-        if !self.scope.is_restricted(&waiting) && !(is_of_line && self.scope.is_allowed(&waiting)) {
-            self.lineages.executed(waiting.process, lineage);
+        let may_leave = source.place == Place::Sandbox && self.scope.is_allowed(&waiting);
+        if !self.scope.is_restricted(&waiting) && !may_leave {
+            self.lineages.executed(waiting.process);
             return proceed(listener, &call);
         }
+        let lineage = self.lineages.of_next(waiting.process);
         let environment = Waiting::environment(&call, &addresses).unwrap_or_default();
         let directory = match waiting.directory(&call) {
             Ok(directory) => directory,
@@ -342,8 +340,7 @@ impl Supervisor {
         let exec = self.scope.exec(&waiting, &environment, lineage, source.place);
         let id = self.next_id;
         self.next_id += 1;
-        let (source, file) = (source.clone(), exec.file.clone());
-        let open = Open { source, call, addresses, waiting, file, directory, lineage, environment };
+        let open = Open { source: source.clone(), call, addresses, waiting, directory, environment };
         if !self.is_connected || packet::send(&self.server, &Report::Asks { id, exec: Box::new(exec) }, &[]).is_err() {
             self.act(open, Action::Deny { reason: "the exec server has ended, so it cannot be judged".to_owned() });
             return Ok(());
@@ -372,20 +369,22 @@ impl Supervisor {
 
     /// Does what was decided about a program.
     fn act(&mut self, open: Open, action: Action) {
-        let Open { source, call, addresses, waiting, file, directory, lineage, environment } = open;
+        let Open { source, call, addresses, waiting, directory, environment } = open;
         let name = waiting.program.display().to_string();
         let (order, approved) = match action {
             Action::Deny { reason } => (Order::Refuse(reason), None),
             // A file without a name, such as one in memory, cannot be started from outside.
             Action::Escalate
-                if (source.place == Place::Sandbox || has_privileges(&file)) && is_same(&file, &waiting.file) =>
+                if (source.place == Place::Sandbox || has_privileges(&waiting.resolved))
+                    && is_same(&waiting.resolved, &waiting.file) =>
             {
-                let (process, arguments) = (waiting.process, waiting.arguments.clone());
+                let (process, file, arguments) =
+                    (waiting.process, waiting.resolved.clone(), waiting.arguments.clone());
                 let shell = shell_of(call.thread).to_owned();
-                let approved = Approved { process, file, arguments, environment, directory, lineage, shell };
+                let approved = Approved { process, file, arguments, environment, directory, shell };
                 (Order::Relay, Some(approved))
             }
-            Action::Run | Action::Escalate => return self.run_here(&source, &call, &waiting, lineage),
+            Action::Run | Action::Escalate => return self.run_here(&source, &call, &waiting),
         };
         match redirect(&source.listener, &call, &addresses, &self.program) {
             Ok(redirected) => {
@@ -395,8 +394,7 @@ impl Supervisor {
                     self.relays.push(Relay { socket, approved, received, program: None });
                 }
             }
-            Err(RedirectError::Interrupted) => {}
-            Err(RedirectError::Failed(error)) => {
+            Err(error) => {
                 if source.listener.waits(call.id) {
                     self.note(format!("{name} was not executed: {error}"));
                 }
@@ -405,8 +403,8 @@ impl Supervisor {
         }
     }
 
-    fn run_here(&mut self, source: &Source, call: &Call, waiting: &Waiting, lineage: Lineage) {
-        self.lineages.executed(waiting.process, lineage);
+    fn run_here(&mut self, source: &Source, call: &Call, waiting: &Waiting) {
+        self.lineages.executed(waiting.process);
         let _ = proceed(&source.listener, call);
     }
 
@@ -420,7 +418,7 @@ impl Supervisor {
                     match start(&approved, &descriptors) {
                         Ok(started) => {
                             relay.program = Some(started.process);
-                            self.lineages.executed(started.process.as_raw(), approved.lineage);
+                            self.lineages.started(started.process.as_raw(), approved.process);
                             self.starting.push(started);
                         }
                         Err(error) => {
@@ -456,22 +454,16 @@ impl Supervisor {
         }
     }
 
-    /// Drops the questions about threads that have been killed, and interrupts those that have a signal to handle.
+    /// Drops the questions about threads that have been killed, or have a signal that would end their programs: so it does, as soon as our
+    /// program is in the place of theirs.
     fn withdraw(&mut self) {
-        let mut withdrawn = Vec::new();
-        for (id, Open { source, call, .. }) in &self.open {
-            let waits = source.listener.waits(call.id);
-            if waits && !has_ending_signal(call.thread) {
-                continue;
-            }
-            if waits {
-                let _ = fail(&source.listener, call, Errno::INTR);
-            }
-            withdrawn.push(*id);
-        }
-        for id in withdrawn {
-            self.open.remove(&id);
+        let is_over = |open: &Open| !open.source.listener.waits(open.call.id) || has_ending_signal(open.call.thread);
+        let withdrawn: Vec<_> = self.open.extract_if(|_, open| is_over(open)).collect();
+        for (id, open) in withdrawn {
             self.report(&Report::Withdrawn { id });
+            if open.source.listener.waits(open.call.id) {
+                self.act(open, Action::Deny { reason: "it was interrupted by a signal".to_owned() });
+            }
         }
     }
 
