@@ -168,8 +168,10 @@ fn a_person_is_asked_on_the_terminal() {
     let mut terminal = Terminal::start(&command, 300, 40);
     terminal.wait_for_text("Run it? [y/N]");
     terminal.write("\u{3}");
-    terminal.wait_for_text("ended 1");
-    assert_eq!(project.calls(), "status\n", "Ctrl-C ends it");
+    // Ctrl-C ends what waits.
+    terminal.wait_for_text("pausewatch: denied: it was interrupted by a signal");
+    assert_eq!(project.calls(), "status\n");
+    assert_eq!(terminal.screen.text().matches("Run it?").count(), 1, "{}", terminal.screen.text());
 }
 
 #[test]

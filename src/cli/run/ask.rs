@@ -4,7 +4,7 @@
 //! 2. Dropped, the question is withdrawn: nothing is read any more, and the command of `--ask` is killed.
 use rustix::{
     fs::{Mode, OFlags, open},
-    process::{Pid, getpgrp},
+    process::Pid,
     termios::{QueueSelector, tcflush, tcgetpgrp, tcsetpgrp},
 };
 use std::{ffi::OsString, io, os::fd::OwnedFd, process::Stdio};
@@ -99,7 +99,8 @@ struct Foreground {
 impl Foreground {
     fn take(terminal: &OwnedFd) -> io::Result<Self> {
         let terminal = terminal.try_clone()?;
-        let (own, before) = (getpgrp(), tcgetpgrp(&terminal).ok());
+        let own = Pid::from_raw(nix::unistd::getpgrp().as_raw()).ok_or(io::ErrorKind::Unsupported)?;
+        let before = tcgetpgrp(&terminal).ok();
         if before != Some(own) {
             // Our thread blocks TTOU, which would stop this process.
             tcsetpgrp(&terminal, own)?;

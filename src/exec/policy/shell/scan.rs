@@ -170,10 +170,7 @@ impl Scanner<'_> {
     }
 
     fn word(&mut self) -> Option<()> {
-        let parts = match self.parts() {
-            Some(parts) => parts,
-            None => return None,
-        };
+        let parts = self.parts()?;
         let next = self.chars.peek().copied();
         if matches!(next, Some('<' | '>')) {
             if !parts.shape.is_empty() && parts.shape.chars().all(|c| c.is_ascii_digit()) {
