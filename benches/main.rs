@@ -12,6 +12,7 @@ mod board;
 mod calls;
 mod client_timeouts;
 mod clients;
+mod exec;
 mod fleet_of_one;
 mod grpc;
 mod history;
@@ -40,7 +41,7 @@ use result::Result;
 use settings::Settings;
 use std::process::ExitCode;
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "calls",
     "hostile",
     "propagation",
@@ -54,6 +55,7 @@ const NAMES: [&str; 14] = [
     "stores",
     "stopwatch",
     "history",
+    "exec",
     "clients",
 ];
 
@@ -95,6 +97,7 @@ fn run(name: &str) -> Result<()> {
         "stores" => stores::run(&settings),
         "stopwatch" => stopwatch::run(),
         "history" => history::run(),
+        "exec" => exec::run(&settings),
         _ => clients::run(&settings),
     }?;
     println!("{table}");

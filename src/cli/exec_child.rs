@@ -18,7 +18,7 @@ use std::{
 
 /// The arguments of `exec-child`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// The process id of the exec server, or of the supervisor: the command ends with it.
     #[arg(long)]
     parent: i32,

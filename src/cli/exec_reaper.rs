@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 /// The arguments of `exec-reaper`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// The sessions that run at its start.
     sessions: Vec<i32>,
 }

@@ -239,8 +239,7 @@ fn policy(args: &Args) -> Result<Policy, String> {
 }
 
 fn nested_programs(rules: &Rules, is_sandboxed: bool) -> NestedPrograms {
-    let restricted = rules.restricted_programs();
-    if restricted.is_empty() {
+    if rules.is_empty() {
         return NestedPrograms::Unrestricted;
     }
     if !is_sandboxed {
@@ -248,7 +247,7 @@ fn nested_programs(rules: &Rules, is_sandboxed: bool) -> NestedPrograms {
         return NestedPrograms::NotJudged("they are only in the sandbox".to_owned());
     }
     match judge::probe(Path::new(PROGRAM)) {
-        Ok(()) => NestedPrograms::Judged { restricted: restricted.into() },
+        Ok(()) => NestedPrograms::Judged { restricted: rules.restricted_programs().into() },
         Err(why) => NestedPrograms::NotJudged(why),
     }
 }

@@ -74,25 +74,6 @@ pub enum Command {
     /// Serve MCP tools that run commands with such time limits.
     #[cfg(feature = "exec-server")]
     ExecServer(Box<exec_server::Args>),
-    /// Start a session and become a command of the exec server.
-    #[cfg(feature = "exec-server")]
-    #[command(hide = true)]
-    ExecChild(exec_child::Args),
-    /// Run a command of the exec server, and judge what it executes.
-    #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-    #[command(hide = true)]
-    ExecSupervisor(exec_supervisor::Args),
-    /// Become an approved program of a command.
-    #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-    #[command(hide = true)]
-    ExecStart,
-    /// Kill the remaining commands of an exec server that was killed.
-    #[cfg(feature = "exec-server")]
-    #[command(hide = true)]
-    ExecReaper(exec_reaper::Args),
-    /// Become the command of `run` or `hold`.
-    #[command(hide = true)]
-    RunChild(run_child::Args),
     /// Run a command, and pause its thread until the command has ended.
     Hold(hold::Args),
     /// Open an elicitation: its thread is paused until it is closed.
@@ -137,6 +118,26 @@ pub enum Command {
     Man(manual::ManArgs),
 }
 
+/// The commands that this program runs itself. They are parsed apart from the others: there is a supervisor for each command of an exec
+/// server, and the description of all commands and their help would take most of its memory.
+#[derive(Debug, Subcommand)]
+enum Internal {
+    /// Start a session and become a command of the exec server.
+    #[cfg(feature = "exec-server")]
+    ExecChild(exec_child::Args),
+    /// Run a command of the exec server, and judge what it executes.
+    #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+    ExecSupervisor(exec_supervisor::Args),
+    /// Become an approved program of a command.
+    #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+    ExecStart,
+    /// Kill the remaining commands of an exec server that was killed.
+    #[cfg(feature = "exec-server")]
+    ExecReaper(exec_reaper::Args),
+    /// Become the command of `run` or `hold`.
+    RunChild(run_child::Args),
+}
+
 /// Records how this process was started. It runs before Rust's runtime, so it does not allocate and cannot panic.
 pub extern "C" fn record_start() {
     crate::exec::supervise::record_ignored_signals();
@@ -156,7 +157,12 @@ pub fn main() -> ExitCode {
 
 fn run_command() -> ExitCode {
     let arguments = asker::with_command_of_link(std::env::args_os().collect());
-    let usage_code = match arguments.get(1).and_then(|name| name.to_str()) {
+    let name = arguments.get(1).and_then(|name| name.to_str());
+    if name.is_some_and(Internal::has_subcommand) {
+        let matches = Internal::augment_subcommands(clap::Command::new("pausewatch")).get_matches_from(arguments);
+        return run_internal(Internal::from_arg_matches(&matches).expect("clap accepted them"));
+    }
+    let usage_code = match name {
         Some("run" | "hold") => exit::OWN_FAILURE,
         _ => exit::USAGE,
     };
@@ -171,15 +177,6 @@ fn run_command() -> ExitCode {
         Command::Serve(_) => run_serve(serve, matches.subcommand_matches("serve").expect("the command is serve")),
         #[cfg(feature = "exec-server")]
         Command::ExecServer(args) => exec_server::run(*args),
-        #[cfg(feature = "exec-server")]
-        Command::ExecChild(args) => exec_child::run(args),
-        #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-        Command::ExecSupervisor(args) => exec_supervisor::run(args),
-        #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-        Command::ExecStart => exec_start::run(),
-        #[cfg(feature = "exec-server")]
-        Command::ExecReaper(args) => exec_reaper::run(args),
-        Command::RunChild(args) => run_child::run(args),
         Command::Hold(args) => hold::run(args),
         Command::Increment(args) => increment::run(args),
         Command::Decrement(args) => decrement::run(args),
@@ -201,6 +198,20 @@ fn run_command() -> ExitCode {
         Command::Config(args) => config::run(args, serve),
         Command::Completions(args) => manual::completions(args, program),
         Command::Man(args) => manual::man(args, program),
+    }
+}
+
+fn run_internal(command: Internal) -> ExitCode {
+    match command {
+        #[cfg(feature = "exec-server")]
+        Internal::ExecChild(args) => exec_child::run(args),
+        #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+        Internal::ExecSupervisor(args) => exec_supervisor::run(args),
+        #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+        Internal::ExecStart => exec_start::run(),
+        #[cfg(feature = "exec-server")]
+        Internal::ExecReaper(args) => exec_reaper::run(args),
+        Internal::RunChild(args) => run_child::run(args),
     }
 }
 

@@ -19,7 +19,7 @@ use std::{
 
 /// The arguments of `run-child`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// The command that starts it, for messages.
     #[arg(long, value_name = "NAME")]
     caller: String,

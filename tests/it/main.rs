@@ -104,6 +104,8 @@ mod run_pauses;
 #[cfg(feature = "exec-server")]
 mod run_report;
 #[cfg(feature = "exec-server")]
+mod run_rules;
+#[cfg(feature = "exec-server")]
 mod run_vs_timeout;
 #[cfg(feature = "exec-server")]
 mod sandbox;

@@ -7,6 +7,8 @@ use super::super::{
 use super::{duration, report::Target};
 use crate::exec::supervise::{Program, Signal};
 use clap::{Args as _, error::ErrorKind};
+#[cfg(feature = "exec-server")]
+use std::path::PathBuf;
 use std::{ffi::OsString, time::Duration};
 
 /// The arguments of `run`.
@@ -51,6 +53,15 @@ pub struct Args {
     /// times, the reason of the end, and the pauses.
     #[arg(long, value_name = "FILE|FD", value_parser = Target::parse)]
     pub(super) report: Option<Target>,
+    /// Judge every program that COMMAND executes, nested ones too, by these rules, in the Starlark format of Codex. Linux only. Repeatable.
+    #[cfg(feature = "exec-server")]
+    #[arg(long, value_name = "FILE")]
+    pub(super) rules: Vec<PathBuf>,
+    /// Ask about a program by this command for /bin/sh: exit code 0 is a yes, 1 is a no. PAUSEWATCH_QUESTION is the question,
+    /// PAUSEWATCH_PROGRAM the program with its arguments [default: ask on the terminal].
+    #[cfg(feature = "exec-server")]
+    #[arg(long, value_name = "COMMAND", requires = "rules")]
+    pub(super) ask: Option<String>,
     /// Use a private coordinator, even if an address is configured or a coordinator answers at the default address.
     #[arg(long, conflicts_with = "address")]
     pub(super) private: bool,

@@ -10,9 +10,14 @@
 //!    inner command pauses the outer one too. The command's token opens its thread only, unless there is no key to sign one:
 //!    then it gets our own token.
 //! 4. The limit on wall time (`--max-wall`) holds beside the other one; the earlier one ends the command.
-//! 5. A problem with the coordinator is only a warning; the command runs, and its time limit holds.
+//! 5. With `--rules`, programs are judged as they are executed (`judged.rs`).
+//! 6. A problem with the coordinator is only a warning; the command runs, and its time limit holds.
 mod args;
+#[cfg(feature = "exec-server")]
+mod ask;
 mod duration;
+#[cfg(feature = "exec-server")]
+mod judged;
 mod pauses;
 mod report;
 pub(crate) use args::Args;
@@ -26,11 +31,16 @@ use crate::{
     client::stopwatch::{AwaitedThread, Link, Registration, Stopwatch, StopwatchController},
     client::{Address, ConfigError, Error, Settings},
     core::types::ThreadId,
-    exec::supervise::{Ended, ExitAction, Policy, Program, Signal, Supervisor},
+    exec::supervise::{Ended, ExitAction, Policy, Process, Program, Signal, SpawnError, Supervisor},
 };
 use pauses::Pauses;
 use report::{Clocks, Target};
-use std::{process::ExitCode, time::Duration};
+use rustix::process::Pid;
+use std::{
+    io,
+    process::{ExitCode, ExitStatus},
+    time::Duration,
+};
 use tokio::{sync::watch, time::Instant};
 
 /// Runs the command and returns the exit code, or dies by the signal that killed the command.
@@ -63,6 +73,8 @@ struct Plan {
     max_wall: Duration,
     report: Option<Target>,
     program: Program,
+    #[cfg(feature = "exec-server")]
+    judge: Option<judged::Judge>,
     policy: Policy,
     verbose: bool,
     settings: Settings,
@@ -94,7 +106,16 @@ impl Plan {
         // A private coordinator signs its own.
         let signer = args.key.signer()?;
         let signed = signer.map(|signer| SignedTokens::sign(signer, &thread_ids, limit)).transpose()?;
+        #[cfg(feature = "exec-server")]
+        let judge = match args.rules.is_empty() {
+            true => None,
+            false => Some(judged::Judge::new(&args.rules, args.ask)?),
+        };
+        #[cfg(feature = "exec-server")]
+        judge.iter().flat_map(judged::Judge::warnings).for_each(|warning| say(&format!("warning: {warning}")));
         Ok(Self {
+            #[cfg(feature = "exec-server")]
+            judge,
             limit,
             max_wall: args.max_wall,
             report: args.report,
@@ -128,7 +149,8 @@ impl Plan {
             self.program.env = coordinator.environment(self.thread_id());
         }
         let pauses = Pauses::default();
-        let job = match supervisor.start(&self.program) {
+        let (stopwatch, started) = (self.stopwatch(), Instant::now());
+        let job = match supervisor.start(|| self.start(&stopwatch)) {
             Ok(job) => job,
             Err(error) => {
                 let code = failure::cannot_run("run", &self.program.name, &error);
@@ -137,7 +159,6 @@ impl Plan {
                 return Err(code);
             }
         };
-        let (stopwatch, started) = (self.stopwatch(), Instant::now());
         let follows = !self.limit.is_zero() || self.report.is_some();
         let _registered = coordinator.as_ref().filter(|_| follows).map(|coordinator| {
             let controller = StopwatchController::with_disconnect_grace(coordinator.client(), self.disconnect_grace);
@@ -166,6 +187,15 @@ impl Plan {
         let clocks = Clocks { wall, active, ended_by: stopwatch.ended_by() };
         self.write_report(&ended, clocks, &pauses, coordinator.as_ref()).await;
         Ok(ended.action)
+    }
+
+    fn start(&self, stopwatch: &Stopwatch) -> Result<Command, SpawnError> {
+        #[cfg(feature = "exec-server")]
+        if let Some(judge) = &self.judge {
+            return Ok(Command::Judged(judge.start(&self.program, stopwatch.clone(), !self.policy.foreground)?));
+        }
+        let _ = stopwatch;
+        Ok(Command::Plain(self.program.spawn()?))
     }
 
     fn thread_id(&self) -> &str {
@@ -223,6 +253,31 @@ impl Plan {
                 say(&format!("warning: no private coordinator: {why}. The time limit holds and cannot be paused"));
                 Ok(None)
             }
+        }
+    }
+}
+
+/// COMMAND.
+enum Command {
+    Plain(tokio::process::Child),
+    #[cfg(feature = "exec-server")]
+    Judged(judged::Judged),
+}
+
+impl Process for Command {
+    async fn wait(&mut self) -> io::Result<ExitStatus> {
+        match self {
+            Self::Plain(child) => Process::wait(child).await,
+            #[cfg(feature = "exec-server")]
+            Self::Judged(judged) => judged.wait().await,
+        }
+    }
+
+    fn id(&self) -> Option<Pid> {
+        match self {
+            Self::Plain(child) => Process::id(child),
+            #[cfg(feature = "exec-server")]
+            Self::Judged(judged) => judged.id(),
         }
     }
 }

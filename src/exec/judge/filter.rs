@@ -25,19 +25,28 @@ pub(super) struct Interface {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(super) const INTERFACES: [Interface; 2] = [
+pub(super) const INTERFACES: [Interface; 2] = X86_64;
+#[cfg(target_arch = "aarch64")]
+pub(super) const INTERFACES: [Interface; 2] = AARCH64;
+
+#[cfg(any(test, target_arch = "x86_64"))]
+const X86_64: [Interface; 2] = [
     Interface { architecture: 0xC000_003E, execve: 59, execveat: 322, pointer: 8, end: Some(0x4000_0000) },
     Interface { architecture: 0x4000_0003, execve: 11, execveat: 358, pointer: 4, end: None },
 ];
-#[cfg(target_arch = "aarch64")]
-pub(super) const INTERFACES: [Interface; 2] = [
+#[cfg(any(test, target_arch = "aarch64"))]
+const AARCH64: [Interface; 2] = [
     Interface { architecture: 0xC000_00B7, execve: 221, execveat: 281, pointer: 8, end: None },
     Interface { architecture: 0x4000_0028, execve: 11, execveat: 387, pointer: 4, end: None },
 ];
 
 pub(super) fn program() -> Vec<sock_filter> {
+    program_for(&INTERFACES)
+}
+
+fn program_for(interfaces: &[Interface]) -> Vec<sock_filter> {
     let mut program = vec![load(ARCHITECTURE)];
-    for interface in &INTERFACES {
+    for interface in interfaces {
         let mut block = vec![load(NUMBER)];
         if let Some(end) = interface.end {
             block.extend([jump(BPF_JGE, end, 0, 1), give(NO_SUCH_CALL)]);
@@ -78,8 +87,8 @@ mod tests {
     use super::*;
 
     /// What the kernel would do.
-    fn judge(architecture: u32, number: u32) -> u32 {
-        let (program, mut at, mut value) = (program(), 0, 0);
+    fn judge(interfaces: &[Interface], architecture: u32, number: u32) -> u32 {
+        let (program, mut at, mut value) = (program_for(interfaces), 0, 0);
         loop {
             let sock_filter { code, jt, jf, k } = program[at];
             at += 1;
@@ -96,17 +105,20 @@ mod tests {
 
     #[test]
     fn only_execs_wait_for_an_answer() {
-        for Interface { architecture, execve, execveat, .. } in INTERFACES {
-            assert_eq!(judge(architecture, execve), NOTIFY);
-            assert_eq!(judge(architecture, execveat), NOTIFY);
-            assert_eq!(judge(architecture, execve - 1), ALLOW);
-            assert_eq!(judge(architecture, execveat + 1), ALLOW);
-            assert_eq!(judge(architecture, 1_000), ALLOW);
-        }
-        assert_eq!(judge(0x1234, INTERFACES[0].execve), NO_SUCH_CALL, "an unknown architecture");
-        if let Some(end) = INTERFACES[0].end {
-            for number in [end, end + INTERFACES[0].execve, end + 520] {
-                assert_eq!(judge(INTERFACES[0].architecture, number), NO_SUCH_CALL, "x32");
+        for interfaces in [X86_64, AARCH64] {
+            let judge = |architecture, number| judge(&interfaces, architecture, number);
+            for Interface { architecture, execve, execveat, .. } in &interfaces {
+                assert_eq!(judge(*architecture, *execve), NOTIFY);
+                assert_eq!(judge(*architecture, *execveat), NOTIFY);
+                assert_eq!(judge(*architecture, execve - 1), ALLOW);
+                assert_eq!(judge(*architecture, execveat + 1), ALLOW);
+                assert_eq!(judge(*architecture, 1_000), ALLOW);
+            }
+            assert_eq!(judge(0x1234, interfaces[0].execve), NO_SUCH_CALL, "an unknown architecture");
+            if let Some(end) = interfaces[0].end {
+                for number in [end, end + interfaces[0].execve, end + 520] {
+                    assert_eq!(judge(interfaces[0].architecture, number), NO_SUCH_CALL, "x32");
+                }
             }
         }
     }

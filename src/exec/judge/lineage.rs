@@ -9,27 +9,27 @@ const MAX_PARENTS: usize = 1_000;
 
 pub(super) struct Lineages {
     shell: i32,
-    /// For each process that has executed a program: how many lie between the shell and what it executes next, at least 1. An entry may
-    /// be of an ended process with the same id. That makes a lineage wrong, but never [`Lineage::Line`].
-    depths: HashMap<i32, u32>,
+    /// How many programs each process has executed. An entry may be of an ended process with the same id. That makes a lineage wrong, but
+    /// never [`Lineage::Line`].
+    executed: HashMap<i32, u32>,
+    /// For each approved program that was started in the place of another process: that process, which lives as long.
+    places: HashMap<i32, i32>,
 }
 
 impl Lineages {
     pub(super) fn of(shell: i32) -> Self {
-        Self { shell, depths: HashMap::new() }
+        Self { shell, executed: HashMap::new(), places: HashMap::new() }
     }
 
     /// Whose program a process executes next.
     pub(super) fn of_next(&self, process: i32) -> Lineage {
-        let mut at = process;
+        let (mut at, mut depth) = (process, 0_u32);
         for _ in 0..MAX_PARENTS {
-            if let Some(depth) = self.depths.get(&at) {
-                return Lineage::Nested(*depth);
-            }
+            depth = depth.saturating_add(self.executed.get(&at).copied().unwrap_or(0));
             if at == self.shell {
-                return Lineage::Line;
+                return if depth == 0 { Lineage::Line } else { Lineage::Nested(depth) };
             }
-            match parent(at) {
+            match self.places.get(&at).copied().or_else(|| parent(at)) {
                 Some(parent) if parent > 1 => at = parent,
                 _ => break,
             }
@@ -37,18 +37,20 @@ impl Lineages {
         Lineage::Unknown
     }
 
-    /// A process has executed a program of this lineage.
-    pub(super) fn executed(&mut self, process: i32, lineage: Lineage) {
-        let depth = match lineage {
-            Lineage::Line => 1,
-            Lineage::Nested(depth) => depth.saturating_add(1),
-            // Its child processes are of unknown lineage, too.
-            Lineage::Unknown => return,
-        };
-        if self.depths.len() >= MAX_ENTRIES {
-            self.depths.retain(|process, _| parent(*process).is_some());
+    /// A process has executed a program.
+    pub(super) fn executed(&mut self, process: i32) {
+        if self.executed.len() >= MAX_ENTRIES {
+            self.executed.retain(|process, _| parent(*process).is_some());
+            self.places.retain(|process, _| parent(*process).is_some());
         }
-        self.depths.insert(process, depth);
+        let count = self.executed.entry(process).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    /// An approved program was started in the place of a process.
+    pub(super) fn started(&mut self, program: i32, place: i32) {
+        self.places.insert(program, place);
+        self.executed(program);
     }
 }
 
@@ -67,10 +69,11 @@ mod tests {
         let own = rustix::process::getpid().as_raw_pid();
         let mut lineages = Lineages::of(own);
         assert_eq!(lineages.of_next(own), Lineage::Line);
-        lineages.executed(own, Lineage::Line);
-        assert_eq!(lineages.of_next(own), Lineage::Nested(1));
-        lineages.executed(own, lineages.of_next(own));
+        lineages.executed(own);
+        lineages.executed(own);
         assert_eq!(lineages.of_next(own), Lineage::Nested(2));
+        lineages.started(-2, own);
+        assert_eq!(lineages.of_next(-2), Lineage::Nested(3), "in the place of another process");
         assert_eq!(Lineages::of(-1).of_next(own), Lineage::Unknown);
     }
 }

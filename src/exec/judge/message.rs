@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 /// From the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
+    /// The first process of the command runs.
+    Started { process: i32 },
     /// A thread waits to execute a program, until a [`Verdict`] with this id.
     Asks { id: u64, exec: Box<Exec> },
     /// That thread has been killed, or gets a signal that ends it: no verdict is needed.

@@ -7,7 +7,7 @@
 //! | `supervisor`, `lineage`, `scope` | one process per command, which answers every `execve` in it |
 //! | `redirect`, `relay` | our program in the place of one that was refused or approved |
 //! | `start` | an approved program, outside the sandbox |
-//! | `message`, `packet`, `link` | between the supervisor and the exec server |
+//! | `message`, `packet`, `link`, `judging` | between the supervisor and the exec server, or `run --rules` |
 //! | `probe` | whether all this works here |
 //!
 //! Invariants:
@@ -20,6 +20,7 @@ macro_rules! supported {
     ($($item:item)*) => { $(#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))] $item)* };
 }
 
+mod judging;
 mod link;
 mod message;
 mod packet;
@@ -40,11 +41,11 @@ supported! {
     pub(crate) use probe::probe;
     pub(crate) use relay::run_if_relay;
     pub(crate) use start::become_approved;
-    pub(crate) use supervisor::{Setup, supervise};
+    pub(crate) use supervisor::{CommandSession, Setup, supervise};
 }
 
-pub(crate) use link::{Link, connect};
-pub(crate) use message::{Report, Verdict};
+pub(crate) use judging::Judging;
+pub(crate) use link::{Link, connect, save_memory};
 
 /// Whether programs can be judged on this system.
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]

@@ -45,14 +45,14 @@ pub(super) fn send(socket: impl AsFd, message: &impl Serialize, fds: &[RawFd]) -
 /// # Errors
 /// EAGAIN: the socket does not block and is empty. Others: it is not such a socket, or the message is invalid.
 pub(super) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
-    let mut bytes = vec![0; MAX_BYTES];
+    let mut bytes = vec![0; length_of_next(&socket)?];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     #[cfg(target_os = "linux")]
     let flags = RecvFlags::CMSG_CLOEXEC;
     #[cfg(not(target_os = "linux"))]
     let flags = RecvFlags::empty();
-    let received = recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags)?;
+    let received = recvmsg(&socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags)?;
     let mut fds = Vec::new();
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(rights) = message {
@@ -63,6 +63,18 @@ pub(super) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Opti
         0 => Ok(None),
         length => Ok(Some((serde_json::from_slice(&bytes[..length])?, fds))),
     }
+}
+
+/// The buffer for the next message: memory that is not used stays untouched.
+#[cfg(target_os = "linux")]
+fn length_of_next(socket: impl AsFd) -> io::Result<usize> {
+    let (_, length) = rustix::net::recv(socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::TRUNC)?;
+    Ok(length.clamp(1, MAX_BYTES))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn length_of_next(_: impl AsFd) -> io::Result<usize> {
+    Ok(MAX_BYTES)
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ impl Attempt {
                     return Ok(Err(note.unwrap_or_else(|| why.to_owned())));
                 }
                 Report::Noted(text) => note = Some(text),
-                Report::Withdrawn { .. } => {}
+                Report::Started { .. } | Report::Withdrawn { .. } => {}
             }
         }
     }

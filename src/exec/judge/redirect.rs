@@ -3,12 +3,13 @@
 //! 1. Two file descriptors are added to the process: our program as F, closed on exec, and the relay's socket as F + 1.
 //! 2. ptrace stops the thread as it returns from its call; its registers then say `execveat(F, "", argv, envp, AT_EMPTY_PATH)`; it goes on.
 //!    No memory is written, because it may be shared with other processes (`vfork`).
+//!    A signal that the thread has a handler for runs it first, as it would just before any call.
 //! 3. The new call is a notification like any other, which the supervisor lets go on.
 use super::{
     filter::INTERFACES,
     notify::{Call, Listener},
     packet,
-    waiting::{Addresses, empty_text, status_field},
+    waiting::{Addresses, empty_text, has_other_root, status_field},
 };
 use nix::{
     sys::{
@@ -22,10 +23,7 @@ use std::{
     collections::HashSet,
     fs::{self, File},
     io,
-    os::{
-        fd::{AsFd, OwnedFd, RawFd},
-        unix::fs::MetadataExt,
-    },
+    os::fd::{AsFd, OwnedFd, RawFd},
 };
 
 const AT_EMPTY_PATH: u64 = 0x1000;
@@ -40,30 +38,19 @@ pub(super) struct Redirected {
     pub(super) descriptor: RawFd,
 }
 
-/// Why a thread was not redirected.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum RedirectError {
-    /// The call has been answered with EINTR: the process has a signal to handle, which may end it.
-    #[error("it was interrupted by a signal")]
-    Interrupted,
-    /// The call still waits, or has ended.
-    #[error(transparent)]
-    Failed(#[from] io::Error),
-}
-
+/// Makes the thread that waits in `call` execute `program` instead.
+///
+/// # Errors
+/// The call still waits, or has ended.
 pub(super) fn redirect(
     listener: &Listener,
     call: &Call,
     addresses: &Addresses,
     program: &File,
-) -> Result<Redirected, RedirectError> {
+) -> io::Result<Redirected> {
     let thread = call.thread;
-    if root_of("self")? != root_of(&thread.to_string())? {
-        return Err(io::Error::other("it has another root directory").into());
-    }
-    if has_ending_signal(thread) {
-        listener.fail(call.id, Errno::INTR)?;
-        return Err(RedirectError::Interrupted);
+    if has_other_root(thread)? {
+        return Err(io::Error::other("it has another root directory"));
     }
     let descriptor = free_pair(thread)?;
     let empty = empty_text(call, addresses)?;
@@ -88,7 +75,7 @@ pub(super) fn redirect(
     })();
     let detached = ptrace::detach(traced, None);
     redirected?;
-    detached.map_err(io::Error::from)?;
+    detached?;
     Ok(Redirected { socket: ours, descriptor })
 }
 
@@ -98,12 +85,6 @@ pub(super) fn has_ending_signal(thread: i32) -> bool {
     const ENDING: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 14;
     let signals = |name| status_field(thread, name).and_then(|mask| u64::from_str_radix(&mask, 16).ok()).unwrap_or(0);
     (signals("SigPnd:") | signals("ShdPnd:")) & !signals("SigBlk:") & ENDING != 0
-}
-
-/// The device and inode of the root directory of a process.
-fn root_of(process: &str) -> io::Result<(u64, u64)> {
-    let root = fs::metadata(format!("/proc/{process}/root/"))?;
-    Ok((root.dev(), root.ino()))
 }
 
 /// A number that is free, like the next one.

@@ -3,7 +3,7 @@
 //! 1. It knows that it is one by the file descriptor that it was executed by (`AT_EXECFN`), and asks its supervisor what to do.
 //! 2. Refused: it prints the reason and exits with 1.
 //! 3. Approved: it hands its file descriptors to the supervisor, which starts the program, and closes its own copies. It forwards the signals that
-//!    processes send to it; those of the terminal reach the program by itself, in the same process group. It stops, continues and
+//!    processes send to it; those of the terminal reach the program by itself, in the same process group, once it is there. It stops, continues and
 //!    ends as the program does. If it is killed, the supervisor kills the program.
 use super::packet;
 use crate::exec::supervise::{Signal, ignored_at_start};
@@ -29,6 +29,8 @@ pub(super) enum Order {
     Refuse(String),
     /// Hand over your file descriptors.
     Relay,
+    /// The program is in the process group, and gets signals of the terminal by itself.
+    Started,
     /// The program has ended with this code, after this signal, or is stopped.
     Exited(i32),
     Killed(i32),
@@ -102,6 +104,8 @@ fn relay(socket: OwnedFd) -> io::Result<u8> {
         packet::send(&socket, &message, numbers)?;
     }
     release(&given)?;
+    // Signals of the terminal that the program cannot have got.
+    let mut early = Some(Vec::new());
     loop {
         let mut polled = [PollFd::new(&socket, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
         match poll(&mut polled, None) {
@@ -112,14 +116,24 @@ fn relay(socket: OwnedFd) -> io::Result<u8> {
         while let Ok(Some(signal)) = signals.read_signal() {
             let number = i32::try_from(signal.ssi_signo).unwrap_or(0);
             let is_ignored = (1..32).contains(&number) && ignored & (1 << (number - 1)) != 0;
-            if signal.ssi_code != SI_KERNEL && !is_ignored && number != nix::libc::SIGCHLD {
-                packet::send(&socket, &Relayed::Signal(number), &[])?;
+            if is_ignored || number == nix::libc::SIGCHLD {
+                continue;
+            }
+            match &mut early {
+                Some(early) if signal.ssi_code == SI_KERNEL => early.push(number),
+                None if signal.ssi_code == SI_KERNEL => {}
+                _ => packet::send(&socket, &Relayed::Signal(number), &[])?,
             }
         }
         if !has_order {
             continue;
         }
         match packet::receive(&socket)? {
+            Some((Order::Started, _)) => {
+                for number in early.take().unwrap_or_default() {
+                    packet::send(&socket, &Relayed::Signal(number), &[])?;
+                }
+            }
             Some((Order::Exited(code), _)) => return Ok(u8::try_from(code).unwrap_or(CANNOT_RUN)),
             Some((Order::Killed(number), _)) => return Ok(die_of(number)),
             Some((Order::Stopped, _)) => {

@@ -16,6 +16,8 @@ const MAX_CHANGED_ENV: usize = 64;
 pub(super) struct Scope {
     /// The file names of restricted programs.
     pub(super) names: HashSet<String>,
+    /// The first words of the line's commands that a rule allows.
+    pub(super) allowed: HashSet<String>,
     /// Of the command line's shell.
     pub(super) environment: HashMap<OsString, OsString>,
 }
@@ -29,7 +31,12 @@ impl Scope {
         is_restricted(&waiting.program)
             || waiting.arguments.first().is_some_and(|name| is_restricted(Path::new(name)))
             || waiting.interpreter.first().is_some_and(|name| is_restricted(Path::new(name)))
-            || is_restricted(&waiting.resolved())
+            || is_restricted(&waiting.resolved)
+    }
+
+    /// Whether it is called as the line calls a program that a rule allows.
+    pub(super) fn is_allowed(&self, waiting: &Waiting) -> bool {
+        waiting.arguments.first().and_then(|name| name.to_str()).is_some_and(|name| self.allowed.contains(name))
     }
 
     /// What the question about a program tells.
@@ -45,7 +52,7 @@ impl Scope {
         let argv: Vec<_> = waiting.arguments.iter().take_while(fits).map(text).collect();
         Exec {
             program: path(&waiting.program),
-            file: path(&waiting.resolved()).into(),
+            file: path(&waiting.resolved).into(),
             is_complete: argv.len() == waiting.arguments.len(),
             argv,
             workdir: path(&waiting.workdir).into(),

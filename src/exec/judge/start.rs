@@ -4,6 +4,7 @@
 //!    exactly the path, arguments and environment that were judged.
 //! 2. It gets a filter of its own, so what it executes is judged as well. A set-user-id program does not: the filter would take its privileges away.
 //! 3. Its parent is the supervisor, and it dies with it.
+//! 4. A text without `#!`, which the kernel cannot execute, is run by the shell that wanted to execute it: bash, else `sh`, as `execvp` does.
 use super::{notify::Listener, packet, relay::open_descriptors, waiting::status_field};
 use nix::{
     sys::signal::{SigSet, SigmaskHow, sigprocmask},
@@ -27,7 +28,7 @@ use std::{
             process::CommandExt,
         },
     },
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -50,7 +51,9 @@ pub(super) struct Approved {
     pub(super) file: PathBuf,
     pub(super) arguments: Vec<OsString>,
     pub(super) environment: Vec<OsString>,
-    pub(super) workdir: PathBuf,
+    pub(super) directory: OwnedFd,
+    /// The shell for a script that names none.
+    pub(super) shell: String,
 }
 
 /// The message to `exec-start`. With it come the texts, the working directory, and the first file descriptors.
@@ -58,6 +61,7 @@ pub(super) struct Approved {
 struct Instructions {
     group: i32,
     umask: u32,
+    shell: String,
     is_judged: bool,
     arguments: usize,
     /// In the order of [`LIMITS`]: the soft and the hard limit.
@@ -69,36 +73,50 @@ struct Instructions {
 /// A program that is being started.
 pub(super) struct Starting {
     pub(super) process: Pid,
-    /// Where its listener comes from; `None`: it is not judged.
-    pub(super) socket: Option<OwnedFd>,
+    /// Where the message comes from that it is in its process group, with its listener if it is judged.
+    pub(super) socket: OwnedFd,
 }
 
 /// Starts the program. `descriptors`: those of the relay, with their numbers.
 pub(super) fn start(approved: &Approved, descriptors: &[(RawFd, OwnedFd)]) -> io::Result<Starting> {
     let relay = Pid::from_raw(approved.process);
     let umask = status_field(approved.process, "Umask:").and_then(|mask| u32::from_str_radix(&mask, 8).ok());
-    let has_privileges = fs::metadata(&approved.file).is_ok_and(|data| data.permissions().mode() & 0o6000 != 0);
     let instructions = Instructions {
         group: getpgid(Some(relay))?.as_raw(),
         umask: umask.unwrap_or(0o22),
-        is_judged: !has_privileges,
+        shell: approved.shell.clone(),
+        is_judged: !has_privileges(&approved.file),
         arguments: approved.arguments.len(),
         limits: LIMITS.iter().map(|(_, name)| limit_of(approved.process, name)).collect(),
         numbers: descriptors.iter().map(|(number, _)| *number).collect(),
     };
     let texts = [approved.file.as_os_str()].into_iter().chain(approved.arguments.iter().map(OsString::as_os_str));
     let texts = write_texts(texts.chain(approved.environment.iter().map(OsString::as_os_str)))?;
-    let workdir = File::open(&approved.workdir)?;
     let (ours, theirs) = packet::pair()?;
     let mut command = Command::new("/proc/self/exe");
     command.arg("exec-start").stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
     let process = Pid::from_raw(command.spawn()?.id().cast_signed());
-    packet::send(&ours, &instructions, &[texts.as_raw_fd(), workdir.as_raw_fd()])?;
+    packet::send(&ours, &instructions, &[texts.as_raw_fd(), approved.directory.as_raw_fd()])?;
     for part in descriptors.chunks(packet::MAX_FDS) {
         let fds: Vec<_> = part.iter().map(|(_, fd)| fd.as_raw_fd()).collect();
         packet::send(&ours, &(), &fds)?;
     }
-    Ok(Starting { process, socket: instructions.is_judged.then_some(ours) })
+    Ok(Starting { process, socket: ours })
+}
+
+/// The shell that runs a script without `#!` which this thread executes: bash runs it by itself, `execvp` by `sh`. Only the name of the thread's
+/// program counts, because a command may have made the program.
+pub(super) fn shell_of(thread: i32) -> &'static str {
+    let program = fs::read_link(format!("/proc/{thread}/exe")).unwrap_or_default();
+    match program.ends_with("bash") && Path::new("/bin/bash").exists() {
+        true => "/bin/bash",
+        false => "/bin/sh",
+    }
+}
+
+/// Whether the program sets its user or group id when it is executed, which the filter would prevent.
+pub(super) fn has_privileges(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|data| data.permissions().mode() & 0o6000 != 0)
 }
 
 /// A resource limit of another process; `Some(None)`: unlimited.
@@ -158,30 +176,47 @@ pub(crate) fn become_approved() -> io::Result<()> {
     // Fails if the group has gone.
     let _ = setpgid(Pid::from_raw(0), Pid::from_raw(instructions.group));
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(instructions.umask));
-    let mut command = Command::new(texts.next().ok_or_else(end)?);
-    let mut arguments = texts.by_ref().take(instructions.arguments);
-    if let Some(name) = arguments.next() {
-        command.arg0(name);
-    }
-    command.args(arguments).env_clear();
-    for entry in texts {
-        let bytes = entry.as_bytes();
-        // A name may begin with `=`.
-        if let Some(at) = bytes.iter().skip(1).position(|byte| *byte == b'=') {
-            command.env(OsStr::from_bytes(&bytes[..=at]), OsStr::from_bytes(&bytes[at + 2..]));
-        }
-    }
-    if instructions.is_judged {
-        let listener = Listener::install()?;
-        packet::send(&socket, &(), &[listener.as_fd().as_raw_fd()])?;
-    }
+    let file = texts.next().ok_or_else(end)?;
+    let arguments: Vec<_> = texts.by_ref().take(instructions.arguments).collect();
+    let environment: Vec<_> = texts.collect();
+    let listener = instructions.is_judged.then(Listener::install).transpose()?;
+    let fds: Vec<_> = listener.iter().map(|listener| listener.as_fd().as_raw_fd()).collect();
+    packet::send(&socket, &(), &fds)?;
+    drop(listener);
     for ((resource, _), limit) in LIMITS.iter().zip(instructions.limits) {
         if let Some((current, maximum)) = limit {
             let _ = setrlimit(*resource, Rlimit { current, maximum });
         }
     }
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
+    let mut arguments = arguments.into_iter();
+    let name = arguments.next();
+    let mut command = match is_plain_text(file.as_ref()) {
+        true => Command::new(instructions.shell),
+        false => Command::new(&file),
+    };
+    match name {
+        _ if is_plain_text(file.as_ref()) => command.arg(file),
+        Some(name) => command.arg0(name),
+        None => &mut command,
+    };
+    command.args(arguments).env_clear();
+    for entry in environment {
+        let bytes = entry.as_bytes();
+        // A name may begin with `=`.
+        if let Some(at) = bytes.iter().skip(1).position(|byte| *byte == b'=') {
+            command.env(OsStr::from_bytes(&bytes[..=at]), OsStr::from_bytes(&bytes[at + 2..]));
+        }
+    }
     Err(command.exec())
+}
+
+/// Whether the file is a script without a line that names its interpreter.
+fn is_plain_text(file: &Path) -> bool {
+    let mut start = [0; 128];
+    let length = File::open(file).and_then(|mut file| file.read(&mut start)).unwrap_or(0);
+    let first_line = start[..length].split(|byte| *byte == b'\n').next().unwrap_or_default();
+    length > 0 && !first_line.starts_with(b"#!") && !first_line.contains(&0) && !first_line.starts_with(b"\x7fELF")
 }
 
 /// Gives each file descriptor its number; those below that the program does not have are closed.

@@ -8,17 +8,18 @@
 //! S5. It waits for nothing but its poll: whatever the command does, other execs of the command go on.
 use super::{
     lineage::Lineages,
+    link,
     message::{Report, Verdict},
     notify::{Call, Listener},
     packet,
-    redirect::{RedirectError, has_ending_signal, redirect},
+    redirect::{has_ending_signal, redirect},
     relay::{Order, Relayed},
     scope::Scope,
-    start::{Approved, start},
+    start::{Approved, Starting, has_privileges, shell_of, start},
     waiting::{Addresses, Waiting},
 };
 use crate::exec::{
-    policy::{Action, Lineage, Place},
+    policy::{Action, Place},
     supervise::session,
 };
 use nix::{
@@ -32,6 +33,7 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
     process::{WaitOptions, wait},
+    thread::disable_transparent_huge_pages,
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -48,12 +50,14 @@ use std::{
 const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// The parameters of a supervisor.
 pub(crate) struct Setup {
-    /// The exec server: the supervisor dies with it.
-    pub(crate) parent: Option<rustix::process::Pid>,
-    /// Whether the command's standard input becomes the terminal of its session.
-    pub(crate) terminal: bool,
+    /// The session of the command.
+    pub(crate) session: CommandSession,
+    /// Huge pages are off for this process only, which would have megabytes of them: [`super::link::save_memory`].
+    pub(crate) restore_huge_pages: bool,
     /// See [`Rules::restricted_programs`](crate::exec::policy::Rules::restricted_programs).
     pub(crate) names: HashSet<String>,
+    /// The first words of the line's commands that a rule allows: see [`LineCommands`](crate::exec::policy::LineCommands).
+    pub(crate) allowed: HashSet<String>,
     /// More arguments of `exec-child`.
     pub(crate) child: Vec<OsString>,
 }
@@ -64,13 +68,26 @@ struct Source {
     place: Place,
 }
 
+/// The session of a command.
+pub(crate) enum CommandSession {
+    /// The supervisor leads a session of its own, and dies with this process, the exec server. The command is in the sandbox.
+    New {
+        parent: Option<rustix::process::Pid>,
+        /// The command's standard input becomes the terminal of the session.
+        terminal: bool,
+    },
+    /// That of the caller, with its process group. The command is in no sandbox.
+    Inherited,
+}
+
 /// A program whose verdict is open.
 struct Open {
     source: Rc<Source>,
     call: Call,
     addresses: Addresses,
     waiting: Waiting,
-    lineage: Lineage,
+    /// The working directory.
+    directory: OwnedFd,
     environment: Vec<OsString>,
 }
 
@@ -89,8 +106,8 @@ struct Supervisor {
     is_connected: bool,
     scope: Scope,
     sources: Vec<Rc<Source>>,
-    /// Approved programs that have not sent their listener yet.
-    starting: Vec<OwnedFd>,
+    /// Approved programs that are not in their process group yet.
+    starting: Vec<Starting>,
     /// Listeners whose next call is the program that was started for it.
     first: HashSet<RawFd>,
     open: HashMap<u64, Open>,
@@ -113,11 +130,20 @@ struct Supervisor {
 /// # Errors
 /// The command was not started, or the supervisor cannot go on; then the command dies with this process.
 pub(crate) fn supervise(setup: Setup) -> io::Result<()> {
-    session::lead(setup.parent, false)?;
+    if setup.restore_huge_pages {
+        disable_transparent_huge_pages(false)?;
+    }
+    let place = match setup.session {
+        CommandSession::New { parent, .. } => {
+            session::lead(parent, false)?;
+            Place::Sandbox
+        }
+        CommandSession::Inherited => Place::Outside,
+    };
     let server = io::stdin().as_fd().try_clone_to_owned()?;
     let stdin = packet::receive::<()>(&server)?.and_then(|((), mut fds)| fds.pop());
     let stdin = stdin.ok_or(io::ErrorKind::UnexpectedEof)?;
-    if setup.terminal {
+    if let CommandSession::New { terminal: true, .. } = setup.session {
         rustix::process::ioctl_tiocsctty(&stdin)?;
     }
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
@@ -130,9 +156,10 @@ pub(crate) fn supervise(setup: Setup) -> io::Result<()> {
     let (ours, theirs) = packet::pair()?;
     let mut command = Command::new("/proc/self/exe");
     command.args(["exec-child", "--judged", "--parent", &std::process::id().to_string()]).args(&setup.child);
-    command.stdin(Stdio::from(theirs));
+    command.stdin(Stdio::from(theirs)).env_remove(link::NO_HUGE_PAGES);
     let shell = Pid::from_raw(command.spawn()?.id().cast_signed());
     drop(command);
+    let _ = packet::send(&server, &Report::Started { process: shell.as_raw() }, &[]);
     packet::send(&ours, &(), &[stdin.as_raw_fd()])?;
     drop(stdin);
     forget_streams()?;
@@ -145,13 +172,14 @@ pub(crate) fn supervise(setup: Setup) -> io::Result<()> {
         // It could not start, and has said so.
         None => None,
     };
+    let environment = std::env::vars_os().filter(|(name, _)| name != link::NO_HUGE_PAGES).collect();
     let sources: Vec<_> =
-        listener.into_iter().map(|listener| Rc::new(Source { listener, place: Place::Sandbox })).collect();
+        listener.into_iter().map(|listener| Rc::new(Source { listener, place })).collect();
     let first = sources.iter().map(|source| source.listener.as_fd().as_raw_fd()).collect();
     let mut supervisor = Supervisor {
         server,
         is_connected: true,
-        scope: Scope { names: setup.names, environment: std::env::vars_os().collect() },
+        scope: Scope { names: setup.names, allowed: setup.allowed, environment },
         sources,
         starting: Vec::new(),
         first,
@@ -164,7 +192,26 @@ pub(crate) fn supervise(setup: Setup) -> io::Result<()> {
         has_ended: false,
         program: File::open("/proc/self/exe")?,
     };
-    supervisor.run(&signals)
+    let ended = supervisor.run(&signals);
+    if ended.is_err() && place == Place::Outside {
+        // In a session of its own, the death of this process ends the command; here, nothing does.
+        kill_descendants();
+    }
+    ended
+}
+
+/// Ends all processes of the command: this process adopts those whose parents have ended.
+fn kill_descendants() {
+    let children = format!("/proc/self/task/{}/children", std::process::id());
+    loop {
+        let listed = std::fs::read_to_string(&children).unwrap_or_default();
+        let found = listed.split_whitespace().filter_map(|process| process.parse().ok()).map(Pid::from_raw);
+        found.for_each(|process| _ = kill(process, Signal::SIGKILL));
+        match wait(WaitOptions::empty()) {
+            Ok(_) | Err(Errno::INTR) if !listed.is_empty() => {}
+            _ => return,
+        }
+    }
 }
 
 /// The command's output ends when no process of the command has it any more; this is none of them.
@@ -214,7 +261,7 @@ impl Supervisor {
         let relays = self.relays.iter().enumerate();
         let relays = relays.map(|(at, relay)| (PollFd::new(&relay.socket, PollFlags::IN), Ready::Relay(at)));
         let starting = self.starting.iter().enumerate();
-        let starting = starting.map(|(at, socket)| (PollFd::new(socket, PollFlags::IN), Ready::Starting(at)));
+        let starting = starting.map(|(at, program)| (PollFd::new(&program.socket, PollFlags::IN), Ready::Starting(at)));
         let sources = self.sources.iter();
         let sources =
             sources.map(|source| (PollFd::new(&source.listener, PollFlags::IN), Ready::Source(source.clone())));
@@ -270,22 +317,30 @@ impl Supervisor {
             return Ok(());
         }
         // Answered here, not by the kernel: until it looks, another process could put a program there.
-        if let Some(error) = waiting.error() {
+        if let Some(error) = waiting.error {
             return fail(listener, &call, error);
         }
-        let lineage = self.lineages.of_next(waiting.process);
-        if !self.scope.is_restricted(&waiting) {
-            self.lineages.executed(waiting.process, lineage);
+        let may_leave = source.place == Place::Sandbox && self.scope.is_allowed(&waiting);
+        if !self.scope.is_restricted(&waiting) && !may_leave {
+            self.lineages.executed(waiting.process);
             return proceed(listener, &call);
         }
+        let lineage = self.lineages.of_next(waiting.process);
         let environment = Waiting::environment(&call, &addresses).unwrap_or_default();
+        let directory = match waiting.directory(&call) {
+            Ok(directory) => directory,
+            Err(error) => {
+                self.note(format!("{} was not executed: {error}", waiting.program.display()));
+                return fail(listener, &call, Errno::ACCESS);
+            }
+        };
         if !listener.waits(call.id) {
             return Ok(());
         }
         let exec = self.scope.exec(&waiting, &environment, lineage, source.place);
         let id = self.next_id;
         self.next_id += 1;
-        let open = Open { source: source.clone(), call, addresses, waiting, lineage, environment };
+        let open = Open { source: source.clone(), call, addresses, waiting, directory, environment };
         if !self.is_connected || packet::send(&self.server, &Report::Asks { id, exec: Box::new(exec) }, &[]).is_err() {
             self.act(open, Action::Deny { reason: "the exec server has ended, so it cannot be judged".to_owned() });
             return Ok(());
@@ -314,22 +369,22 @@ impl Supervisor {
 
     /// Does what was decided about a program.
     fn act(&mut self, open: Open, action: Action) {
-        let Open { source, call, addresses, waiting, lineage, environment } = open;
+        let Open { source, call, addresses, waiting, directory, environment } = open;
         let name = waiting.program.display().to_string();
         let (order, approved) = match action {
             Action::Deny { reason } => (Order::Refuse(reason), None),
-            Action::Escalate if source.place == Place::Sandbox => {
-                let Waiting { process, arguments, workdir, .. } = &waiting;
-                match std::fs::canonicalize(&waiting.file) {
-                    Ok(file) if is_same(&file, &waiting.file) => {
-                        let (arguments, workdir) = (arguments.clone(), workdir.clone());
-                        (Order::Relay, Some(Approved { process: *process, file, arguments, environment, workdir }))
-                    }
-                    // A file without a name, such as one in memory, cannot be started from outside.
-                    _ => return self.run_here(&source, &call, &waiting, lineage),
-                }
+            // A file without a name, such as one in memory, cannot be started from outside.
+            Action::Escalate
+                if (source.place == Place::Sandbox || has_privileges(&waiting.resolved))
+                    && is_same(&waiting.resolved, &waiting.file) =>
+            {
+                let (process, file, arguments) =
+                    (waiting.process, waiting.resolved.clone(), waiting.arguments.clone());
+                let shell = shell_of(call.thread).to_owned();
+                let approved = Approved { process, file, arguments, environment, directory, shell };
+                (Order::Relay, Some(approved))
             }
-            Action::Run | Action::Escalate => return self.run_here(&source, &call, &waiting, lineage),
+            Action::Run | Action::Escalate => return self.run_here(&source, &call, &waiting),
         };
         match redirect(&source.listener, &call, &addresses, &self.program) {
             Ok(redirected) => {
@@ -339,8 +394,7 @@ impl Supervisor {
                     self.relays.push(Relay { socket, approved, received, program: None });
                 }
             }
-            Err(RedirectError::Interrupted) => {}
-            Err(RedirectError::Failed(error)) => {
+            Err(error) => {
                 if source.listener.waits(call.id) {
                     self.note(format!("{name} was not executed: {error}"));
                 }
@@ -349,8 +403,8 @@ impl Supervisor {
         }
     }
 
-    fn run_here(&mut self, source: &Source, call: &Call, waiting: &Waiting, lineage: Lineage) {
-        self.lineages.executed(waiting.process, lineage);
+    fn run_here(&mut self, source: &Source, call: &Call, waiting: &Waiting) {
+        self.lineages.executed(waiting.process);
         let _ = proceed(&source.listener, call);
     }
 
@@ -364,7 +418,8 @@ impl Supervisor {
                     match start(&approved, &descriptors) {
                         Ok(started) => {
                             relay.program = Some(started.process);
-                            self.starting.extend(started.socket);
+                            self.lineages.started(started.process.as_raw(), approved.process);
+                            self.starting.push(started);
                         }
                         Err(error) => {
                             let _ = packet::send(&relay.socket, &Order::Exited(126), &[]);
@@ -387,31 +442,28 @@ impl Supervisor {
     }
 
     fn on_started(&mut self, at: usize) {
-        let socket = self.starting.swap_remove(at);
-        if let Ok(Some(((), mut fds))) = packet::receive(&socket)
-            && let Some(fd) = fds.pop()
-        {
+        let Starting { process, socket } = self.starting.swap_remove(at);
+        // It could not start, and its end says so.
+        let Ok(Some(((), mut fds))) = packet::receive(&socket) else { return };
+        if let Some(relay) = self.relays.iter().find(|relay| relay.program == Some(process)) {
+            let _ = packet::send(&relay.socket, &Order::Started, &[]);
+        }
+        if let Some(fd) = fds.pop() {
             self.first.insert(fd.as_raw_fd());
             self.sources.push(Rc::new(Source { listener: fd.into(), place: Place::Outside }));
         }
     }
 
-    /// Drops the questions about threads that have been killed, and interrupts those that have a signal to handle.
+    /// Drops the questions about threads that have been killed, or have a signal that would end their programs: so it does, as soon as our
+    /// program is in the place of theirs.
     fn withdraw(&mut self) {
-        let mut withdrawn = Vec::new();
-        for (id, Open { source, call, .. }) in &self.open {
-            let waits = source.listener.waits(call.id);
-            if waits && !has_ending_signal(call.thread) {
-                continue;
-            }
-            if waits {
-                let _ = fail(&source.listener, call, Errno::INTR);
-            }
-            withdrawn.push(*id);
-        }
-        for id in withdrawn {
-            self.open.remove(&id);
+        let is_over = |open: &Open| !open.source.listener.waits(open.call.id) || has_ending_signal(open.call.thread);
+        let withdrawn: Vec<_> = self.open.extract_if(|_, open| is_over(open)).collect();
+        for (id, open) in withdrawn {
             self.report(&Report::Withdrawn { id });
+            if open.source.listener.waits(open.call.id) {
+                self.act(open, Action::Deny { reason: "it was interrupted by a signal".to_owned() });
+            }
         }
     }
 

@@ -7,20 +7,31 @@ use super::{
     notify::Call,
 };
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
-use rustix::{io::Errno, process::Pid};
+use rustix::{
+    fs::{Mode, OFlags, open},
+    io::Errno,
+    process::Pid,
+};
 use std::{
     ffi::OsString,
     fs::{self, File},
     io::{self, IoSliceMut, Read},
-    os::unix::{ffi::OsStringExt, fs::PermissionsExt},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::{
+            ffi::OsStringExt,
+            fs::{MetadataExt, PermissionsExt},
+        },
+    },
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
 /// The maximum of argument texts and pointers together: the kernel's own bound with the usual limit of the stack is 2 MiB.
 const MAX_BYTES: usize = 6 << 20;
 const PAGE: u64 = 4096;
 /// The kernel reads so much of a script's first line.
-const MAX_SCRIPT_LINE: u64 = 256;
+const MAX_SCRIPT_LINE: usize = 256;
 
 /// A program that a thread is about to execute.
 #[derive(Debug)]
@@ -33,8 +44,13 @@ pub(super) struct Waiting {
     pub(super) file: PathBuf,
     pub(super) arguments: Vec<OsString>,
     pub(super) workdir: PathBuf,
+    /// The file without symbolic links; the path as given if it has no name.
+    pub(super) resolved: PathBuf,
     /// The program and the argument that the first line of a script names.
     pub(super) interpreter: Vec<OsString>,
+    /// Why the kernel will not execute the file, as far as its type and mode show. `execvp` tries each directory of PATH, so most
+    /// calls are for files that do not exist.
+    pub(super) error: Option<Errno>,
 }
 
 /// The addresses that the call passes.
@@ -75,6 +91,7 @@ impl Waiting {
         let mut left = MAX_BYTES;
         let given = PathBuf::from(OsString::from_vec(memory.text(addresses.path, &mut left)?));
         let workdir = fs::read_link(format!("/proc/{thread}/cwd"))?;
+        let is_in_other_root = has_other_root(thread)?;
         let (program, file) = match addresses.directory {
             Some(number) if number >= 0 && given.is_relative() => {
                 let link = PathBuf::from(format!("/proc/{thread}/fd/{number}"));
@@ -84,14 +101,31 @@ impl Waiting {
                     false => (opened.join(&given), link.join(&given)),
                 }
             }
+            _ if is_in_other_root => {
+                let file = match given.strip_prefix("/") {
+                    Ok(below) => Path::new(&format!("/proc/{thread}/root")).join(below),
+                    Err(_) => Path::new(&format!("/proc/{thread}/cwd")).join(&given),
+                };
+                (given, file)
+            }
             _ => {
                 let file = workdir.join(&given);
                 (given, file)
             }
         };
         let arguments = memory.texts(addresses.arguments, addresses.pointer, &mut left)?;
-        let interpreter = interpreter(&file).unwrap_or_default();
-        Ok(Self { process: process_of(thread)?, program, file, arguments, workdir, interpreter })
+        let error = match fs::metadata(&file) {
+            Ok(data) if data.is_file() && data.permissions().mode() & 0o111 != 0 => None,
+            Ok(_) => Some(Errno::ACCESS),
+            Err(error) => Some(Errno::from_io_error(&error).unwrap_or(Errno::ACCESS)),
+        };
+        let start = error.is_none().then(|| start_of(&file)).flatten();
+        let resolved = start.as_ref().map(|(resolved, _)| resolved.clone());
+        let resolved = resolved.or_else(|| fs::canonicalize(&file).ok()).unwrap_or_else(|| program.clone());
+        let interpreter = start.and_then(|(_, start)| interpreter(&start)).unwrap_or_default();
+        // In another root directory, a link may have led us elsewhere.
+        let error = error.filter(|_| !is_in_other_root);
+        Ok(Self { process: process_of(thread)?, program, file, arguments, workdir, resolved, interpreter, error })
     }
 
     /// The environment that it is to get.
@@ -99,20 +133,34 @@ impl Waiting {
         Memory { thread: call.thread }.texts(addresses.environment, addresses.pointer, &mut { MAX_BYTES })
     }
 
-    /// Why the kernel will not execute the file, as far as its type and mode show. `execvp` tries each directory of PATH, so most
-    /// calls are for files that do not exist.
-    pub(super) fn error(&self) -> Option<Errno> {
-        match fs::metadata(&self.file) {
-            Ok(data) if data.is_file() && data.permissions().mode() & 0o111 != 0 => None,
-            Ok(_) => Some(Errno::ACCESS),
-            Err(error) => Some(Errno::from_io_error(&error).unwrap_or(Errno::ACCESS)),
+    /// The working directory, opened: a path may lead elsewhere later.
+    ///
+    /// # Errors
+    /// The process has changed its directory meanwhile, or has ended.
+    pub(super) fn directory(&self, call: &Call) -> io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = open(format!("/proc/{}/cwd", call.thread), flags, Mode::empty())?;
+        match fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd()))? == self.workdir {
+            true => Ok(directory),
+            false => Err(io::Error::other("its working directory has changed")),
         }
     }
+}
 
-    /// The file without symbolic links; the path as given if it has no name.
-    pub(super) fn resolved(&self) -> PathBuf {
-        fs::canonicalize(&self.file).unwrap_or_else(|_| self.program.clone())
-    }
+/// The device and inode of the root directory of a process.
+fn root_of(process: &str) -> io::Result<(u64, u64)> {
+    let root = fs::metadata(format!("/proc/{process}/root/"))?;
+    Ok((root.dev(), root.ino()))
+}
+
+/// Whether the root directory of a thread is not ours, so that paths lead it elsewhere.
+pub(super) fn has_other_root(thread: i32) -> io::Result<bool> {
+    static OURS: OnceLock<(u64, u64)> = OnceLock::new();
+    let ours = match OURS.get() {
+        Some(ours) => *ours,
+        None => *OURS.get_or_init(|| root_of("self").unwrap_or_default()),
+    };
+    Ok(root_of(&thread.to_string())? != ours)
 }
 
 /// The end of the path that a call passes: there is an empty text.
@@ -198,14 +246,19 @@ pub(super) fn status_field(thread: i32, name: &str) -> Option<String> {
     status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
 }
 
+/// The path without symbolic links and the first bytes of a file; `None`: it cannot be read.
+fn start_of(file: &Path) -> Option<(PathBuf, Vec<u8>)> {
+    // Should it not be a regular file any more, opening it must not block.
+    let opened = open(file, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let resolved = fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).ok()?;
+    let mut start = vec![0; MAX_SCRIPT_LINE];
+    let length = File::from(opened).read(&mut start).ok()?;
+    start.truncate(length);
+    Some((resolved, start))
+}
+
 /// The program and its argument of a `#!` line.
-fn interpreter(file: &Path) -> Option<Vec<OsString>> {
-    // Opening something else, such as a named pipe, could block.
-    if !fs::metadata(file).ok()?.is_file() {
-        return None;
-    }
-    let mut start = Vec::new();
-    File::open(file).ok()?.take(MAX_SCRIPT_LINE).read_to_end(&mut start).ok()?;
+fn interpreter(start: &[u8]) -> Option<Vec<OsString>> {
     let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?.trim_ascii();
     // The kernel splits once: all that follows the program is one argument.
     let program = line.split(u8::is_ascii_whitespace).next().filter(|program| !program.is_empty())?;
@@ -224,13 +277,15 @@ mod tests {
         let file = directory.path().join("script");
         let read = |text: &str| {
             fs::write(&file, text).unwrap();
-            interpreter(&file).map(|words| words.into_iter().map(|word| word.into_string().unwrap()).collect::<Vec<_>>())
+            let (resolved, start) = start_of(&file).unwrap();
+            assert_eq!(resolved, file.canonicalize().unwrap());
+            interpreter(&start).map(|words| words.into_iter().map(|word| word.into_string().unwrap()).collect::<Vec<_>>())
         };
         assert_eq!(read("#!/bin/sh\nrm x\n"), Some(vec!["/bin/sh".to_owned()]));
         assert_eq!(read("#! /usr/bin/env -S a b \n"), Some(vec!["/usr/bin/env".to_owned(), "-S a b".to_owned()]));
         assert_eq!(read("#!"), None);
         assert_eq!(read("rm x"), None);
-        assert_eq!(interpreter(directory.path()), None, "a directory");
+        assert_eq!(start_of(directory.path()), None, "a directory");
     }
 
     #[test]

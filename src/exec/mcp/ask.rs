@@ -10,8 +10,7 @@
 use super::scope::Context;
 use crate::{
     client::stopwatch::Stopwatch,
-    escape::escaped_lines,
-    exec::policy::{Action, Asker, Exec, Lineage, Question},
+    exec::policy::{Action, Asker, Prompt, Question},
 };
 use async_trait::async_trait;
 use rmcp::{
@@ -22,10 +21,7 @@ use rmcp::{
     },
     service::{PeerRequestOptions, RequestHandle},
 };
-use std::{
-    fmt::Write,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The action for a command that a person has to approve, if the client cannot ask a person.
 #[derive(Debug, Clone, Copy)]
@@ -66,70 +62,14 @@ impl AskMethod {
     }
 }
 
-/// A question as the person reads it, and what the answers lead to.
-#[derive(Debug, Clone)]
-pub(super) struct Prompt {
-    pub(super) message: String,
-    /// After a plain yes.
-    accepted: Action,
-    judgement: String,
-}
-
-impl Prompt {
-    /// About a command that a call wants to run.
-    fn about_command(question: &Question<'_>) -> Self {
-        let line = match question.argv {
-            [_, option, line] if option.starts_with('-') => line.as_str(),
-            argv => &argv.join(" "),
-        };
-        Self::new(question, "Run this command?", line, "")
+/// What an answer leads to.
+pub(super) fn action_of(prompt: &Prompt, answer: Option<&ElicitationAction>) -> Action {
+    match answer {
+        Some(ElicitationAction::Accept) => prompt.accept(),
+        Some(ElicitationAction::Decline) => prompt.deny("the person declined"),
+        Some(ElicitationAction::Cancel) => prompt.deny("the person gave no answer (cancelled)"),
+        None | Some(_) => prompt.deny("the answer could not be understood"),
     }
-
-    /// About a program that a running command is about to execute. `line`: the command's line.
-    pub(super) fn about_program(question: &Question<'_>, exec: &Exec, line: &str) -> Self {
-        let program = [exec.program.as_str()].into_iter().chain(exec.argv.iter().skip(1).map(String::as_str));
-        let quoted = |word| shlex::try_quote(word).map_or_else(|_| format!("{word:?}"), Into::into);
-        let mut text = program.map(quoted).collect::<Vec<_>>().join(" ");
-        if !exec.is_complete {
-            text += " …";
-        }
-        let by = match exec.lineage {
-            Lineage::Line => "The shell executes it in this command:",
-            Lineage::Nested(_) => "A program executes it in this command:",
-            Lineage::Unknown => "A background program executes it in this command:",
-        };
-        let after = format!("\n\n{by}\n\n{}", indented(line));
-        Self::new(question, "Run this program?", &text, after.trim_end())
-    }
-
-    fn new(question: &Question<'_>, ask: &str, what: &str, after: &str) -> Self {
-        let judgement = question.judgement.to_string();
-        let workdir = escaped_lines(&question.workdir.display().to_string());
-        let message = format!("{ask}\n\n{}\nin {workdir}\n\n{}{after}", indented(what), escaped_lines(&judgement));
-        Self { message, accepted: question.accepted(), judgement }
-    }
-
-    pub(super) fn action(&self, answer: Option<&ElicitationAction>) -> Action {
-        match answer {
-            Some(ElicitationAction::Accept) => self.accepted.clone(),
-            Some(ElicitationAction::Decline) => self.deny("the person declined"),
-            Some(ElicitationAction::Cancel) => self.deny("the person gave no answer (cancelled)"),
-            None | Some(_) => self.deny("the answer could not be understood"),
-        }
-    }
-
-    pub(super) fn deny(&self, why: &str) -> Action {
-        Action::Deny { reason: format!("{why}; {}", self.judgement) }
-    }
-}
-
-/// The text with nothing that a terminal or a client could show as something else, each line indented.
-fn indented(text: &str) -> String {
-    let mut indented = String::new();
-    for line in escaped_lines(text).lines() {
-        let _ = writeln!(indented, "    {line}");
-    }
-    indented
 }
 
 impl AskMethod {
@@ -147,13 +87,13 @@ impl AskMethod {
         };
         Some(match self {
             Self::Unsupported => unable("this client has no elicitation capability"),
-            Self::Answered(answer) => prompt.action(answer.as_ref().map(|answer| &answer.action)),
+            Self::Answered(answer) => action_of(prompt, answer.as_ref().map(|answer| &answer.action)),
             Self::Response => return None,
             Self::Request(peer) => {
                 let _pauses: Vec<_> = stopwatches.iter().map(Stopwatch::pause).collect();
                 match request(peer, prompt.message.clone()).await {
-                    Ok(answer) => prompt.action(Some(&answer.action)),
-                    Err(ServiceError::UnexpectedResponse) => prompt.action(None),
+                    Ok(answer) => action_of(prompt, Some(&answer.action)),
+                    Err(ServiceError::UnexpectedResponse) => action_of(prompt, None),
                     Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
                         unable(&format!("this client announced the elicitation capability but failed: {error}"))
                     }
@@ -251,45 +191,4 @@ impl Drop for SentQuestion {
 pub(super) fn elicitation(message: String) -> ElicitRequest {
     let requested_schema = ElicitationSchema::new(Default::default());
     ElicitRequest::new(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::exec::policy::Rules;
-    use std::path::Path;
-
-    #[test]
-    fn the_question_has_the_exact_command_and_the_reason() {
-        let rules = "prefix_rule(['git', 'push'], decision='prompt', justification='others see it')";
-        let rules = Rules::parse("my.rules", rules).unwrap();
-        let line = "git push # \u{202E}\x1b[2K\necho \u{200B}done";
-        let judgement = rules.judge("git push");
-        let argv = ["bash", "-c", line].map(str::to_owned);
-        let workdir = Path::new("/work");
-        let question = Question { program: "bash", argv: &argv, workdir, exec: None, judgement: &judgement };
-        let text = Prompt::about_command(&question).message;
-        let start = "Run this command?\n\n    git push # \\u{202e}\\u{1b}[2K\n    echo \\u{200b}done\n\nin /work\n\n";
-        assert!(text.starts_with(start), "{text}");
-        assert!(text.contains("my.rules") && text.ends_with("others see it"), "{text}");
-    }
-
-    #[test]
-    fn a_question_about_a_program_has_its_arguments_and_the_line_it_came_from() {
-        let rules = Rules::parse("my.rules", "prefix_rule(['git', 'push'], decision='prompt')").unwrap();
-        let argv = ["git", "push", "a b", "\x1b[2K"].map(str::to_owned);
-        let exec: Exec = serde_json::from_value(serde_json::json!({
-            "program": "/usr/bin/git", "file": "/usr/bin/git", "argv": argv, "is_complete": false, "workdir": "/work",
-            "interpreter": [], "changed_env": [], "lineage": {"Nested": 2}, "place": "Sandbox",
-        }))
-        .unwrap();
-        let (workdir, judgement) = (Path::new("/work"), rules.judge_exec(&exec));
-        let question =
-            Question { program: &exec.program, argv: &exec.argv, workdir, exec: Some(&exec), judgement: &judgement };
-        let text = Prompt::about_program(&question, &exec, "make release").message;
-        let start =
-            "Run this program?\n\n    /usr/bin/git push 'a b' '\\u{1b}[2K' …\n\nin /work\n\n`/usr/bin/git push ";
-        assert!(text.starts_with(start), "{text}");
-        assert!(text.contains("my.rules") && text.ends_with("in this command:\n\n    make release"), "{text}");
-    }
 }

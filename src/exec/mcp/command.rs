@@ -10,13 +10,14 @@ use super::{
     clock::{Clock, Times},
     exec_questions::ExecQuestions,
     idle::Idle,
-    judging::{Judging, Notes},
     launch::{Launched, Reader},
     nested_programs::NestedPrograms,
+    notes::Notes,
     output::{Output, Taken},
 };
 use crate::{
-    exec::policy::Rules,
+    exec::judge::Judging,
+    exec::policy::AskingPolicy,
     exec::sandbox::Enforcement,
     exec::supervise::{session::Session, session_killer::SessionKiller},
 };
@@ -151,11 +152,11 @@ impl Command {
         launched: Launched,
         kill_after: Duration,
         session_killer: SessionKiller,
-        rules: Arc<Rules>,
+        policy: AskingPolicy,
     ) {
         let Launched { mut child, session, reader, writer: _, link } = launched;
-        let judging = |link| Judging::new(link, rules, self.questions.clone(), self.notes.clone());
-        let mut judging = link.map(judging);
+        let notes = self.notes.clone();
+        let mut judging = link.map(|link| Judging::new(link, Arc::new(policy), Arc::new(move |note| notes.add(note))));
         let mut reason = EndReason::Exited;
         let mut open = true;
         let (mut expired, mut idle) = (pin!(self.clock.stopwatch().expired()), pin!(self.idle.expired()));
@@ -240,11 +241,9 @@ impl Command {
 
 /// Waits until the first process of a command has ended.
 async fn first_process_ended(child: &mut Child, judging: Option<&mut Judging>) -> io::Result<ExitStatus> {
-    let Some(judging) = judging else { return child.wait().await };
-    tokio::select! {
-        biased;
-        Some(status) = judging.ended() => Ok(status),
-        supervisor = child.wait() => judging.last_status().map_or(supervisor, Ok),
+    match judging {
+        Some(judging) => judging.first_process_ended(child).await,
+        None => child.wait().await,
     }
 }
 

@@ -9,10 +9,11 @@ use super::{
     command::{Command, CommandSpec},
     exec_questions::ExecQuestions,
     idle::Idle,
-    launch::{Launch, Streams},
+    launch::{Judged, Launch, Streams},
     output::Output,
 };
 use crate::{
+    exec::policy::{AskingPolicy, LineCommands},
     exec::sandbox::Sandbox,
     exec::supervise::{reaper::Reaper, session_killer::SessionKiller},
 };
@@ -88,8 +89,19 @@ impl Commands {
         let env = (self.config.environment)(clock.thread_id());
         let (line, workdir) = (&spec.line, &spec.workdir);
         let policy = &self.config.policy;
-        let restricted = policy.nested.restricted().filter(|_| sandbox.is_some());
-        let launch = Launch { line, login, workdir, env, streams, sandbox: sandbox.as_ref(), restricted };
+        let judged = policy.nested.restricted().zip(sandbox.as_ref());
+        let judged = judged.map(|(restricted, sandbox)| Judged {
+            restricted,
+            line_commands: LineCommands::new(
+                &policy.rules,
+                line,
+                workdir,
+                sandbox.writable(),
+                std::env::var_os("PATH").unwrap_or_default(),
+            ),
+        });
+        let judged = judged.filter(|judged| judged.names().next().is_some());
+        let launch = Launch { line, login, workdir, env, streams, sandbox: sandbox.as_ref(), judged: judged.as_ref() };
         let mut launched = self.config.launcher.launch(launch)?;
         let session = launched.session;
         self.reaper.add(session);
@@ -104,9 +116,11 @@ impl Commands {
             Arc::new(Command::new(id, owner, spec, sandbox, nested, clock, idle, questions, stop, writer, output));
         slot.fill(command.clone());
         let (commands, supervised, session_killer) = (self.clone(), command.clone(), self.session_killer.clone());
-        let rules = policy.rules.clone();
+        let line_commands = judged.map(|judged| judged.line_commands).unwrap_or_default();
+        let exec_policy = AskingPolicy::new(policy.rules.clone(), command.questions.clone());
+        let exec_policy = exec_policy.with_line_commands(line_commands);
         self.running.spawn(async move {
-            supervised.supervise(launched, limits.kill_after, session_killer, rules).await;
+            supervised.supervise(launched, limits.kill_after, session_killer, exec_policy).await;
             commands.reaper.remove(session);
             commands.on_end(&supervised);
         });

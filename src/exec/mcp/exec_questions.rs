@@ -5,10 +5,9 @@
 //! 3. If a rule asked about the command's line, the programs that the line itself starts run without a further question.
 //! 4. At most [`MAX_WAITING`] wait; more are denied (G7).
 //! 5. After the end of the command nobody is asked: what its daemons want is denied.
-use super::ask::Prompt;
 use crate::{
     client::stopwatch::Stopwatch,
-    exec::policy::{Action, Asker, Lineage, Question},
+    exec::policy::{Action, Asker, Lineage, Prompt, Question},
 };
 use async_trait::async_trait;
 use std::{

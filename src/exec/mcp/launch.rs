@@ -6,7 +6,8 @@
 //! 1. Standard output and standard error share one pipe or terminal, so their order is preserved.
 //! 2. This process keeps no copy of the write end, so it sees the end of the output.
 use crate::{
-    exec::judge::{Link, connect},
+    exec::judge::{Link, connect, save_memory},
+    exec::policy::LineCommands,
     exec::sandbox::Sandbox,
     exec::supervise::session::Session,
 };
@@ -56,8 +57,24 @@ pub(super) struct Launch<'a> {
     pub(super) env: Vec<(OsString, OsString)>,
     pub(super) streams: Streams,
     pub(super) sandbox: Option<&'a Sandbox>,
-    /// The names of the programs to judge when they are executed; `None`: none is judged.
-    pub(super) restricted: Option<&'a [String]>,
+    /// The programs to judge when they are executed; `None`: none is judged.
+    pub(super) judged: Option<&'a Judged<'a>>,
+}
+
+/// The programs of a command that are judged when they are executed.
+pub(super) struct Judged<'a> {
+    /// The file names of those that a rule asks about or forbids.
+    pub(super) restricted: &'a [String],
+    /// Those of the line that a rule allows.
+    pub(super) line_commands: LineCommands,
+}
+
+impl Judged<'_> {
+    /// The options of `exec-supervisor` that name them.
+    pub(super) fn names(&self) -> impl Iterator<Item = (&str, &str)> {
+        let restricted = self.restricted.iter().map(|name| ("--name", name.as_str()));
+        restricted.chain(self.line_commands.names().map(|name| ("--allowed", name)))
+    }
 }
 
 pub(super) struct Launched {
@@ -72,13 +89,14 @@ pub(super) struct Launched {
 impl Launcher {
     pub(super) fn launch(&self, launch: Launch<'_>) -> io::Result<Launched> {
         let mut command = std::process::Command::new(&self.program);
-        command.arg(if launch.restricted.is_some() { "exec-supervisor" } else { "exec-child" });
+        command.arg(if launch.judged.is_some() { "exec-supervisor" } else { "exec-child" });
         command.arg("--parent").arg(std::process::id().to_string());
         if launch.streams == Streams::Terminal {
             command.arg("--terminal").env("TERM", "xterm-256color");
         }
-        if let Some(names) = launch.restricted {
-            names.iter().for_each(|name| _ = command.arg("--name").arg(name));
+        if let Some(judged) = launch.judged {
+            save_memory(&mut command);
+            judged.names().for_each(|(option, name)| _ = command.arg(format!("{option}={name}")));
             // The rest is for `exec-child`.
             command.arg("--");
         }
@@ -109,7 +127,7 @@ impl Launcher {
                 }
             }
         };
-        let link = match launch.restricted {
+        let link = match launch.judged {
             Some(_) => {
                 let (ours, theirs) = connect(stdin)?;
                 command.stdin(theirs);

@@ -12,7 +12,7 @@
 //! | `clock`, `idle` | wall time and active time; the idle timeout |
 //! | `launch`, `output` | starting a process; its unread output |
 //! | `policy`, `approval`, `ask`, `pending` | whether a command may run; asking the person |
-//! | `nested_programs`, `judging`, `exec_questions`, `running_call`, `request_key` | programs that a running command is about to execute |
+//! | `nested_programs`, `notes`, `exec_questions`, `running_call`, `request_key` | programs that a running command is about to execute |
 //! | `progress` | progress notifications while a person is being asked |
 //! | `stdio`, `http` | serving one client on standard input and output, or many over HTTP |
 //! | `deletions` | deleted HTTP sessions |
@@ -34,9 +34,9 @@ mod exec_questions;
 mod handler;
 mod http;
 mod idle;
-mod judging;
 mod launch;
 mod nested_programs;
+mod notes;
 mod output;
 mod pending;
 mod policy;

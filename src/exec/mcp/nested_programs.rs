@@ -6,16 +6,21 @@ use std::{fmt, sync::Arc};
 pub(crate) enum NestedPrograms {
     /// They are judged when they are executed.
     Judged {
-        /// The file names of those that a rule asks about or forbids.
+        /// The file names of those that a rule asks about or forbids; may be empty.
         restricted: Arc<[String]>,
     },
     /// Only the text of command lines is judged, for this reason.
     NotJudged(String),
-    /// No rule asks about or forbids a program.
+    /// There are no rules.
     Unrestricted,
 }
 
 impl NestedPrograms {
+    /// Whether a rule asks about or forbids programs, whether or not it can be enforced.
+    pub(super) fn has_restricted(&self) -> bool {
+        !matches!(self, Self::Unrestricted) && self.restricted() != Some(&[])
+    }
+
     /// The names of programs to judge when they are executed; `None`: they are not judged.
     pub(super) fn restricted(&self) -> Option<&[String]> {
         match self {
@@ -28,9 +33,9 @@ impl NestedPrograms {
 impl fmt::Display for NestedPrograms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Judged { .. } => f.write_str("nested programs are judged"),
+            Self::Judged { restricted } if !restricted.is_empty() => f.write_str("nested programs are judged"),
             Self::NotJudged(why) => write!(f, "nested programs are not judged: {why}"),
-            Self::Unrestricted => f.write_str("no rule restricts programs"),
+            Self::Judged { .. } | Self::Unrestricted => f.write_str("no rule restricts programs"),
         }
     }
 }

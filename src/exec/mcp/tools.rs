@@ -4,7 +4,6 @@
 use super::{
     clock::Times,
     command::{Command, End, EndReason},
-    nested_programs::NestedPrograms,
     output::Taken,
     refusal::Refusal,
 };
@@ -164,8 +163,8 @@ impl Outcome {
             timed_out: ended_by(EndReason::TimedOut),
             session_id: end.is_none().then(|| command.id.clone()),
             sandbox: command.sandbox.map(|sandbox| match &command.nested {
-                None | Some(NestedPrograms::Unrestricted) => sandbox.to_string(),
-                Some(nested) => format!("{sandbox}; {nested}"),
+                Some(nested) if nested.has_restricted() => format!("{sandbox}; {nested}"),
+                _ => sandbox.to_string(),
             }),
             wall_ms,
             active_ms,

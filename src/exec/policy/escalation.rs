@@ -1,5 +1,5 @@
 //! From a judgement to what is done: run in the sandbox, run outside it, or not at all.
-use super::{Decision, Exec, Judgement, Rules};
+use super::{Decision, Exec, Judgement, LineCommands, Rules};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::{path::Path, sync::Arc};
@@ -81,12 +81,14 @@ pub struct AskingPolicy {
     objection: Option<String>,
     /// Whether the programs of a command in the sandbox are judged as they are executed.
     judges_programs: bool,
+    /// The programs that may leave the sandbox without a question.
+    line_commands: Option<LineCommands>,
 }
 
 impl AskingPolicy {
     /// Judges by `rules` and asks by `asker`.
     pub fn new(rules: Arc<Rules>, asker: Arc<dyn Asker>) -> Self {
-        Self { rules, asker, shell: None, objection: None, judges_programs: false }
+        Self { rules, asker, shell: None, objection: None, judges_programs: false, line_commands: None }
     }
 
     /// For a caller that has each command line run by `shell`, with `-c` or `-lc`: what is judged then is the line alone. That
@@ -109,10 +111,17 @@ impl AskingPolicy {
         Self { judges_programs, ..self }
     }
 
+    /// For the programs of a running command: those that its line starts itself and that a rule allows run outside the sandbox. Without this,
+    /// what a rule allows runs where the program that starts it runs.
+    #[must_use]
+    pub fn with_line_commands(self, line_commands: LineCommands) -> Self {
+        Self { line_commands: Some(line_commands), ..self }
+    }
+
     fn judge(&self, program: &str, argv: &[String]) -> Judgement {
         let mut judgement = match argv {
             [_, option, line] if self.shell.as_deref() == Some(program) && matches!(&**option, "-c" | "-lc") => {
-                self.rules.judge_for(program, line)
+                self.rules.judge(line)
             }
             argv => self.rules.judge_argv(program, argv),
         };
@@ -157,7 +166,10 @@ impl EscalationPolicy for AskingPolicy {
         let judgement = self.rules.judge_exec(exec);
         let Exec { program, argv, workdir, .. } = exec;
         match judgement.decision {
-            None | Some(Decision::Allow) => Action::Run,
+            None | Some(Decision::Allow) => match &self.line_commands {
+                Some(commands) if commands.start(exec) => Action::Escalate,
+                _ => Action::Run,
+            },
             Some(Decision::Prompt) => {
                 let question = Question { program, argv, workdir, exec: Some(exec), judgement: &judgement };
                 self.asker.ask(&question).await

@@ -47,35 +47,66 @@ impl Rules {
         &self.warnings
     }
 
-    /// Judges a line as `bash -c` would run it.
+    /// Judges a line as a shell would run it with `-c`.
     pub fn judge(&self, command_line: &str) -> Judgement {
-        self.judge_for("bash", command_line)
-    }
-
-    /// Judges a line as `shell -c` would run it.
-    pub(super) fn judge_for(&self, shell: &str, command_line: &str) -> Judgement {
-        self.decide(shell::read(shell, command_line))
+        self.decide(self.read(shell::read(command_line)))
     }
 
     /// Judges `program`, run with `argv` (its own name included); a shell's `-c` is read as a line.
     pub fn judge_argv(&self, program: &str, argv: &[String]) -> Judgement {
         let words = [program].into_iter().chain(argv.iter().skip(1).map(String::as_str));
-        self.decide(shell::read_argv(words.map(|word| Word::Text(word.to_owned())).collect()))
+        self.decide(self.read(shell::read_argv(words.map(|word| Word::Text(word.to_owned())).collect())))
     }
 
     /// Judges a program that a running command is about to execute: by each of its names. What it executes in turn is judged then, so the
-    /// line of a shell is not read. Never `allow`: an allowed program runs where the program that starts it runs.
+    /// line of a shell is not read. Never `allow`: see [`LineCommands`](super::LineCommands).
     pub fn judge_exec(&self, exec: &Exec) -> Judgement {
-        let words = |command: Vec<String>| command.into_iter().map(Word::Text).collect();
-        let mut line = Line::default();
-        line.beyond_allow = true;
-        line.commands = exec.commands().into_iter().map(words).collect();
-        self.decide(line)
+        let words = |command: Vec<String>| command.into_iter().map(Word::Text).collect::<Vec<_>>();
+        let mut commands: Vec<_> = exec.commands().into_iter().map(words).collect();
+        let inner: Vec<_> = commands.iter().flat_map(|words| shell::run_with_privileges(words)).collect();
+        commands.extend(inner);
+        self.decide(Line { commands, beyond_allow: true, ..Line::default() })
+    }
+
+    /// The commands of a line whose words are all known, which a rule allows, and which do not run what the settings of a project
+    /// name. None, if the line cannot be judged with certainty.
+    pub(super) fn allowed_commands(&self, command_line: &str) -> Vec<Vec<String>> {
+        let line = self.read(shell::read(command_line));
+        if !line.doubts.is_empty() {
+            return Vec::new();
+        }
+        let known = |words: &[Word]| words.iter().map(|word| word.text().map(str::to_owned)).collect();
+        let commands = line.commands.iter().filter(|words| !settings::run_programs(words));
+        let allowed = commands.filter(|words| {
+            let decisions = self.rules.iter().filter(|rule| rule.fit(words, &self.executables) != Fit::No);
+            decisions.map(|rule| rule.decision).max() == Some(Decision::Allow)
+        });
+        allowed.filter_map(|words| known(words)).collect()
+    }
+
+    /// Whether there is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
     }
 
     /// The file names of the programs that a rule asks about or forbids, sorted. A program with another name needs no judgement.
     pub fn restricted_programs(&self) -> Vec<String> {
         self.restricted().map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Adds a doubt for each command that has the name of a restricted program among its words: it may run that.
+    fn read(&self, mut line: Line) -> Line {
+        for words in &line.commands {
+            let head = words.first().and_then(Word::text).unwrap_or_default();
+            let mut names = words.iter().skip(1).filter_map(Word::text).map(file_name);
+            let is_restricted = |name: &&str| self.restricted().any(|restricted| restricted == *name);
+            if !shell::is_builtin(head)
+                && let Some(name) = names.find(is_restricted)
+            {
+                line.doubts.push(format!("`{}` may run `{name}`", shell::show(words)));
+            }
+        }
+        line
     }
 
     fn restricted(&self) -> impl Iterator<Item = &str> {
@@ -86,8 +117,8 @@ impl Rules {
     fn decide(&self, line: Line) -> Judgement {
         let commands = line.commands.iter().map(|words| shell::show(words)).collect();
         let keeps_sandbox = line.commands.iter().any(|words| settings::run_programs(words));
-        let is_unseen =
-            self.restricted().any(unseen::is_builtin) || line.commands.iter().any(|words| unseen::delegates(words));
+        let is_unseen = self.restricted().any(shell::is_builtin) || unseen::delegates(&line);
+        let may_break = self.rules.iter().any(|rule| rule.decision > Decision::Allow);
         let mut judgement = Judgement { commands, keeps_sandbox, is_unseen, ..Judgement::default() };
         let mut doubts = line.doubts;
         let mut strictest: Option<(Decision, &Rule, usize)> = None;
@@ -113,7 +144,6 @@ impl Rules {
                 strictest = Some((decision, rule, i));
             }
         }
-        let may_break = self.rules.iter().any(|rule| rule.decision > Decision::Allow);
         judgement.uncertain = doubts.into_iter().next();
         let open = judgement.uncertain.is_some();
         match strictest {

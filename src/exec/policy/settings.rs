@@ -5,10 +5,10 @@ use super::{rule::file_name, shell::Word};
 /// pager, filters and hooks, and any directory may become a repository.
 const PROGRAMS: [&str; 6] = ["git", "gitk", "tig", "gh", "hg", "jj"];
 
-/// Whether the command may run programs that a command in the sandbox has named.
+/// Whether the command may run programs that a command in the sandbox has named: it is such a program, or may run one.
 pub(super) fn run_programs(words: &[Word]) -> bool {
-    matches!(words.first(), Some(Word::Text(program)) if {
-        let name = file_name(program);
+    words.iter().filter_map(Word::text).any(|word| {
+        let name = file_name(word);
         PROGRAMS.contains(&name) || name.starts_with("git-")
     })
 }

@@ -41,4 +41,4 @@ pub(crate) use inherited::{ignored_at_start, record_ignored_signals};
 pub(crate) use signal::Signal;
 pub(crate) use signal_listener::SignalListener;
 pub(crate) use spawn::{Program, SpawnError, die_with_parent};
-pub(crate) use supervisor::{Ended, Policy, Supervisor};
+pub(crate) use supervisor::{Ended, Policy, Process, Supervisor};

@@ -4,18 +4,13 @@
 //!    signal at the end of either clock is KILL.
 //! 2. The kill-after clock also runs while the thread is paused: the command was already asked to end, perhaps because the
 //!    person does not answer.
-use super::{
-    exit_action::ExitAction,
-    signal::Signal,
-    signal_listener::SignalListener,
-    spawn::{Program, SpawnError},
-};
+use super::{exit_action::ExitAction, signal::Signal, signal_listener::SignalListener, spawn::SpawnError};
 use nix::{
     sys::signal::{SigSet, SigmaskHow, Signal as Blockable},
     unistd,
 };
 use rustix::process::{self, Pid};
-use std::{future::Future, io, pin::pin, time::Duration};
+use std::{future::Future, io, pin::pin, process::ExitStatus, time::Duration};
 use tokio::{process::Child, task::yield_now, time::sleep};
 
 /// The action at the time limit.
@@ -47,9 +42,31 @@ pub(crate) struct Supervisor {
     policy: Policy,
 }
 
+/// The process of a command.
+pub(crate) trait Process {
+    /// Waits for its end.
+    ///
+    /// # Cancel safety
+    /// Dropped, nothing is lost.
+    async fn wait(&mut self) -> io::Result<ExitStatus>;
+
+    /// Its process id, unless its exit status was read: then the id may be reused.
+    fn id(&self) -> Option<Pid>;
+}
+
+impl Process for Child {
+    async fn wait(&mut self) -> io::Result<ExitStatus> {
+        Self::wait(self).await
+    }
+
+    fn id(&self) -> Option<Pid> {
+        Pid::from_raw(Self::id(self)?.try_into().ok()?)
+    }
+}
+
 /// A command that runs.
-pub(crate) struct Job {
-    child: Child,
+pub(crate) struct Job<P> {
+    process: P,
     listener: SignalListener,
     policy: Policy,
 }
@@ -74,16 +91,16 @@ impl Supervisor {
         Ok(Self { listener, inherited_mask: shield().thread_swap_mask(SigmaskHow::SIG_BLOCK).ok(), policy })
     }
 
-    /// Spawns the command.
+    /// Starts the command by `spawn`.
     ///
     /// # Errors
     /// The command was not started. This process still leads its group.
-    pub(crate) fn start(self, program: &Program) -> Result<Job, SpawnError> {
+    pub(crate) fn start<P>(self, spawn: impl FnOnce() -> Result<P, SpawnError>) -> Result<Job<P>, SpawnError> {
         // The command gets the signal mask that this process inherited.
         let _ = self.inherited_mask.map(|mask| mask.thread_set_mask());
-        let child = program.spawn();
+        let process = spawn();
         let _ = shield().thread_block();
-        Ok(Job { child: child?, listener: self.listener, policy: self.policy })
+        Ok(Job { process: process?, listener: self.listener, policy: self.policy })
     }
 }
 
@@ -94,7 +111,7 @@ fn shield() -> SigSet {
     signals.into_iter().collect()
 }
 
-impl Job {
+impl<P: Process> Job<P> {
     /// Waits until the command has ended and returns what this process should do then.
     ///
     /// `expired` completes at the time limit; pass [`std::future::pending`] for no limit. `sending` is called before each
@@ -117,7 +134,7 @@ impl Job {
             let signal = tokio::select! {
                 biased;
                 signal = self.listener.recv() => signal,
-                status = self.child.wait() => {
+                status = self.process.wait() => {
                     let status = status?;
                     // A signal that arrived before the command's end may still be on its way through the runtime.
                     yield_now().await;
@@ -184,8 +201,7 @@ impl Job {
         }
     }
 
-    /// The command's process id, unless its exit status was read: then the id may be reused.
     fn running(&self) -> Option<Pid> {
-        Pid::from_raw(self.child.id()?.try_into().ok()?)
+        self.process.id()
     }
 }

@@ -4,7 +4,7 @@ mod commands;
 mod git_settings;
 mod http;
 mod load;
-mod nested;
+pub(crate) mod nested;
 mod pauses;
 mod prompts;
 mod workdir;

@@ -1,35 +1,17 @@
-//! A command line as it was read: its commands, and the reasons to doubt them.
-use super::word::Word;
-use std::collections::BTreeSet;
+//! A command line as it was read.
+use super::{lists::HARMLESS_VARIABLES, word::Word};
 
-/// The parts of a line that were read.
+/// A command line as it was read.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+pub(in crate::exec::policy) struct Line {
     /// Each command's words, in the order of the text.
-    pub(crate) commands: Vec<Vec<Word>>,
+    pub(in crate::exec::policy) commands: Vec<Vec<Word>>,
     /// Why what was read may not be what runs.
-    pub(crate) doubts: Vec<String>,
+    pub(in crate::exec::policy) doubts: Vec<String>,
     /// It writes a file by a redirection, or sets a variable that programs may heed: more than its commands' words say.
-    pub(crate) beyond_allow: bool,
-    /// Arithmetic and the like, which runs commands that are hidden in the values of variables (`a[$(rm)]`).
-    pub(super) evaluates: bool,
-    /// Variables get values that are not mere numbers.
-    pub(super) assigned: bool,
-    /// A quoted text has a substitution in it.
-    pub(super) hidden: bool,
-    /// Words in `[ … ]` may become others.
-    pub(super) splits: bool,
-    /// `HOME` is set, and a shell reads its profile, which is there.
-    pub(super) rehomed: bool,
-    pub(super) login: bool,
-    /// Variables that are arrays, and those that `declare` and its like give what may be a list. In what is both, bash runs what
-    /// is to be substituted.
-    pub(super) arrays: BTreeSet<String>,
-    pub(super) lists: BTreeSet<String>,
-    /// The text being read is for a shell that is not bash.
-    pub(super) posix: bool,
-    /// Read so far.
-    pub(super) bytes: usize,
+    pub(in crate::exec::policy) beyond_allow: bool,
+    /// The text behind the point from which on its meaning is not certain.
+    pub(in crate::exec::policy) unread: String,
 }
 
 impl Line {
@@ -40,20 +22,16 @@ impl Line {
         }
     }
 
-    pub(super) fn finish(mut self) -> Self {
-        if self.evaluates && (self.assigned || self.hidden) {
-            self.doubt("it evaluates a text that is not known, which may run commands");
+    /// Notes that a variable is set.
+    pub(super) fn assign(&mut self, name: &str) {
+        self.beyond_allow |= !is_harmless(name);
+        // Names in small letters are the line's own.
+        if !is_harmless(name) && name.contains(|c: char| c.is_ascii_uppercase()) {
+            self.doubt(format!("it sets {name}, which may change what the commands after it are"));
         }
-        if self.splits && self.hidden {
-            self.doubt("words of its tests may become others, which may run commands");
-        }
-        if !self.arrays.is_disjoint(&self.lists) {
-            self.doubt("it declares a list of what is not known, which may run commands");
-        }
-        if self.rehomed && self.login {
-            self.doubt("it runs a shell whose profile is not known");
-        }
-        self.beyond_allow |= self.splits && self.assigned;
-        self
     }
+}
+
+fn is_harmless(variable: &str) -> bool {
+    HARMLESS_VARIABLES.contains(&variable) || variable.starts_with("LC_")
 }

@@ -1,64 +1,55 @@
-//! Reading a command line: every simple command in it, and every reason to doubt that it was read right.
+//! Reading a command line: the commands in it whose words are known before it runs, and every reason to doubt that these are all.
 //!
-//! tree-sitter's grammar proposes how a line is to be read. It is made for editors: it goes on after errors and it is lenient
-//! where bash is not. So it is not believed: every byte of the line must belong to a token that says, looked at alone, what
-//! the grammar takes it for ([`token`]), and nothing but blanks may lie between tokens ([`blanks`]). What does not hold is a doubt.
+//! What a command executes is judged when it is executed. The text is read for what that does not show, or shows too late: an allowed line,
+//! a forbidden command behind others, one question for the whole line, builtins, and programs that run others with more privileges.
 //!
-//! 1. A word is a text only if bash makes exactly this text of it, whatever the variables and files are.
+//! 1. A word is a text only if every shell makes exactly this text of it, whatever the variables and files are.
 //! 2. Commands are found wherever they stand: which of them run, nobody knows before.
-//! 3. A command that runs its arguments is followed by the command that it runs ([`wrapper`]); if how is not known, it is a doubt.
-mod blanks;
+//! 3. What is not plain words joined by `&&`, `||`, `;`, `|` and `&` is a doubt. Some of it is read nevertheless, as far as it is certain.
+//! 4. Reading takes time that is linear in the length of the line.
 mod builtins;
-mod commands;
-mod heredoc;
 mod line;
-mod names;
-mod options;
-mod programs;
-mod token;
-mod tree;
-mod values;
+mod lists;
+mod scan;
 mod word;
-mod wrapper;
 
+pub(super) use builtins::is_builtin;
 pub(super) use line::Line;
 pub(super) use word::{Word, show};
 
 use super::rule::file_name;
-use std::ops::ControlFlow;
-use tree_sitter::{ParseOptions, ParseState, Parser};
+use lists::{EVALUATING, PRIVILEGED, REMOTE, RUNNERS, SHELLS};
 
-/// Longer lines are a doubt: some that nobody means take the parser time that grows with the square of their length.
+/// Longer lines are a doubt.
 const MAX_BYTES: usize = 16 << 10;
-/// How deep commands may run each other (`sudo sh -c 'sudo …'`).
-const MAX_DEPTH: usize = 16;
-/// How many commands may be in a line, with those that they run.
-const MAX_COMMANDS: usize = 4_096;
-/// The maximum size of all scripts in a line together; a script within another counts again.
-const MAX_BYTES_IN_ALL: usize = 4 * MAX_BYTES;
-/// The maximum effort of the parser for errors: each step costs as much as there is text before it.
-const MAX_EFFORT: usize = 1 << 20;
+/// How deep scripts may stand in each other (`bash -c "bash -c '…'"`).
+const MAX_DEPTH: usize = 4;
 
 impl Line {
     /// Notes a command, and what it runs in turn.
     fn command(&mut self, words: Vec<Word>, depth: usize) {
-        if self.commands.len() >= MAX_COMMANDS {
-            return self.doubt("it has too many commands");
+        let head = words.first().and_then(Word::text).unwrap_or_default();
+        let name = file_name(head);
+        let evaluates = |word: &Word| word.text().is_some_and(|text| text.contains(['$', '`']));
+        let script = match &words[..] {
+            [_, Word::Text(option), Word::Text(script), ..] if SHELLS.contains(&name) && is_script_option(option) => {
+                // What looks like one may be another option.
+                Some(script.clone()).filter(|script| depth < MAX_DEPTH && !script.starts_with(['-', '+']))
+            }
+            _ => None,
+        };
+        if script.is_none() && RUNNERS.contains(&name) || PRIVILEGED.contains(&name) {
+            self.doubt(format!("what `{}` runs is not known", show(&words)));
+        } else if REMOTE.contains(&name) && words[1..].iter().any(|word| !is_plain_of_remote(word)) {
+            self.doubt(format!("what the options of `{}` run is not known", show(&words)));
+        } else if EVALUATING.contains(&head) || is_builtin(head) && words[1..].iter().any(evaluates) {
+            self.doubt(format!("what `{}` makes the shell do is not known", show(&words)));
         }
-        let inner = wrapper::inner(&words, self);
+        let inner = run_with_privileges(&words);
         self.commands.push(words);
-        match inner {
-            None => {}
-            Some(_) if depth >= MAX_DEPTH => self.doubt("its commands run each other too many levels deep"),
-            Some(wrapper::Inner::Commands(commands)) => {
-                commands.into_iter().for_each(|words| self.command(words, depth + 1));
-            }
-            Some(wrapper::Inner::Script(text)) => self.script(&text, depth + 1),
-            Some(wrapper::Inner::ScriptFor(shell, text)) => {
-                let before = std::mem::replace(&mut self.posix, is_posix(&shell));
-                self.script(&text, depth + 1);
-                self.posix = before;
-            }
+        self.commands.extend(inner);
+        if let Some(script) = script {
+            self.script(&script, depth + 1);
         }
     }
 
@@ -66,45 +57,114 @@ impl Line {
         if text.len() > MAX_BYTES {
             return self.doubt(format!("it has {} bytes; at most {MAX_BYTES} are read", text.len()));
         }
-        self.bytes += text.len();
-        if self.bytes > MAX_BYTES_IN_ALL {
-            return self.doubt("its commands run each other too many times");
-        }
-        if let Some(odd) =
-            text.chars().find(|c| (c.is_control() || c.is_whitespace()) && !matches!(c, ' ' | '\t' | '\n'))
-        {
-            return self.doubt(format!("it has the character {odd:?}, which programs do not agree on"));
-        }
-        let mut parser = Parser::new();
-        parser.set_language(&tree_sitter_bash::LANGUAGE.into()).expect("grammar and parser are of fitting versions");
-        let mut effort = 0;
-        let mut count = |state: &ParseState| {
-            effort += if state.has_error() { state.current_byte_offset() } else { 0 };
-            if effort > MAX_EFFORT { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        };
-        let options = ParseOptions::new().progress_callback(&mut count);
-        match parser.parse_with_options(&mut |at, _| &text.as_bytes()[at..], None, Some(options)) {
-            Some(tree) => tree::read(text, &tree, self, depth),
-            None => self.doubt("it is too intricate to be read"),
+        let is_odd = |c: &char| (c.is_control() || c.is_whitespace()) && !matches!(c, ' ' | '\t' | '\n');
+        match text.chars().find(is_odd) {
+            Some(odd) => self.doubt(format!("it has the character {odd:?}, which programs do not agree on")),
+            None => {
+                let Line { commands, doubts, beyond_allow, unread } = scan::scan(text);
+                commands.into_iter().for_each(|words| self.command(words, depth));
+                doubts.into_iter().for_each(|why| self.doubt(why));
+                self.beyond_allow |= beyond_allow;
+                self.unread += &unread;
+            }
         }
     }
 }
 
-/// Whether scripts of this shell may have another meaning for bash.
-fn is_posix(shell: &str) -> bool {
-    !file_name(shell).contains("bash")
+/// Whether the word of `ssh` or its like names no program to run here.
+fn is_plain_of_remote(word: &Word) -> bool {
+    word.text().is_some_and(|text| !["-o", "-S", "-F", "-e", "--rsh"].iter().any(|option| text.starts_with(option)))
 }
 
-/// Reads a line as `shell -c` would.
-pub(super) fn read(shell: &str, text: &str) -> Line {
-    let mut line = Line { posix: is_posix(shell), ..Line::default() };
+/// `-c`, `-lc` and similar.
+fn is_script_option(option: &str) -> bool {
+    option.strip_prefix('-').is_some_and(|flags| flags.ends_with('c') && flags.chars().all(|c| "ceilux".contains(c)))
+}
+
+/// What a program like `sudo` may run, whose programs are not judged: any of its words may be the first one of a command.
+pub(super) fn run_with_privileges(words: &[Word]) -> Vec<Vec<Word>> {
+    let is_privileged = words.first().and_then(Word::text).is_some_and(|head| PRIVILEGED.contains(&file_name(head)));
+    let mut inner = Vec::new();
+    if is_privileged {
+        let parts = words[1..].iter().flat_map(|word| match word.text().and_then(shlex::split) {
+            // `su -c 'rm x'`
+            Some(parts) => parts.into_iter().map(Word::Text).collect(),
+            None => vec![word.clone()],
+        });
+        let parts: Vec<_> = parts.take(MAX_PRIVILEGED_WORDS).collect();
+        inner.extend((0..parts.len()).map(|from| parts[from..].to_vec()));
+    }
+    inner
+}
+
+/// How many words behind `sudo` may be the first one of a command.
+const MAX_PRIVILEGED_WORDS: usize = 64;
+
+/// Reads a line.
+pub(super) fn read(text: &str) -> Line {
+    let mut line = Line::default();
     line.script(text, 0);
-    line.finish()
+    line
 }
 
-/// Reads a command whose words are known.
+/// Reads the words of one command.
 pub(super) fn read_argv(words: Vec<Word>) -> Line {
     let mut line = Line::default();
     line.command(words, 0);
-    line.finish()
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_words_are_read_as_every_shell_reads_them() {
+        for (text, commands) in [
+            ("ls -l 'a b' \"c d\" e\\ f", &["ls -l 'a b' 'c d' 'e f'"][..]),
+            ("r''m x; \\rm y && \"rm\" z", &["rm x", "rm y", "rm z"]),
+            ("a|b||c&&d;e&f\ng # h; i", &["a", "b", "c", "d", "e", "f", "g"]),
+            ("! a 2>&1 </dev/null | b >/dev/null", &["a", "b"]),
+            ("r\\\nm x", &["rm x"]),
+            ("LC_ALL=1 a 'b;c'", &["a 'b;c'"]),
+            ("bash -lc 'a; rm b'", &["bash -lc 'a; rm b'", "a", "rm b"]),
+            ("ls 5$ \"$\" \"\"", &["ls '5$' '$' ''"]),
+        ] {
+            let line = read(text);
+            assert_eq!(line.commands.iter().map(|words| show(words)).collect::<Vec<_>>(), commands, "{text}");
+            assert_eq!((line.doubts.len(), line.beyond_allow), (0, false), "{text}: {line:?}");
+        }
+        assert!(read("a > b").beyond_allow && read("a >> b").beyond_allow && read("FOO_x=1 a").beyond_allow);
+    }
+
+    #[test]
+    fn what_is_not_plain_is_a_doubt_and_what_is_certain_is_found_nevertheless() {
+        for (text, commands) in [
+            ("a; rm $(b)", &["a", "rm …"][..]),
+            ("a `b`; c", &["a …"]),
+            ("for f in a b; do rm $f; done", &["rm $f"]),
+            ("if a; then b; fi", &["a", "b"]),
+            ("(a; b)", &["a", "b"]),
+            ("f() { rm; }", &["…"]),
+            ("cat <<E\nrm x\nE", &["cat …"]),
+            ("case x in rm) ;; esac", &["…"]),
+            ("[[ a || rm == x ]]", &["…"]),
+            ("a 'b", &["a …"]),
+            ("a ) b", &["a …"]),
+            ("$'rm' x", &["…"]),
+            ("((rm))", &["…"]),
+            ("eval 'rm x'", &["eval 'rm x'"]),
+            ("echo 'a[$(rm)]'", &["echo 'a[$(rm)]'"]),
+            ("PATH=. a", &["a"]),
+            ("x+=1 a", &["…"]),
+            ("a {b}>c", &["a …"]),
+            ("a >&b c", &["a …"]),
+            ("a &> b", &["a", "…"]),
+            ("sudo -u x rm y", &["sudo -u x rm y", "-u x rm y", "x rm y", "rm y", "y"]),
+        ] {
+            let line = read(text);
+            assert_eq!(line.commands.iter().map(|words| show(words)).collect::<Vec<_>>(), commands, "{text}");
+            assert!(!line.doubts.is_empty(), "{text}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ pub(in crate::exec::policy) enum Word {
 
 impl Word {
     /// The text, if it is known.
-    pub(super) fn text(&self) -> Option<&str> {
+    pub(in crate::exec::policy) fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
             Self::One(_) | Self::Many(_) => None,

@@ -32,6 +32,47 @@ fn an_approved_program_runs_outside_the_sandbox_and_only_it() {
     assert!(text(&answer, "sandbox").starts_with("not enforced") || answer["exit_code"] == 1, "{answer}");
 }
 
+/// What a rule allows leaves the sandbox alone, if it is exactly what the line says.
+#[test]
+fn an_allowed_program_of_the_line_itself_runs_outside_the_sandbox_if_nothing_changed_it() {
+    let Some(mut judged) = Judged::start() else { return };
+    let Some(outside) = unwritable_directory() else {
+        return skipped("directory", "sandboxed commands can write every directory that this user can write");
+    };
+    let (kept, made) = (judged.kept(), outside.path().join("made"));
+    let (kept, made_path) = (kept.display(), made.display());
+    judged.script("task", &format!("#!/bin/sh\ncp {kept} {made_path}\n"));
+    judged.script("cp", &format!("#!/bin/sh\necho > {made_path}\n"));
+    fs::write(judged.path("sourced"), format!("cp {kept} {made_path}x\n")).unwrap();
+    for (line, leaves) in [
+        (format!("./task; cp {kept} {made_path}"), true),
+        (format!("true && LC_ALL=C cp {kept} {made_path}"), true),
+        (format!("cp kept {made_path} | sort"), true),
+        (format!("true; sh -c 'cp {kept} {made_path}'"), false),
+        (format!("cd /usr; cp {kept} {made_path}"), false),
+        (format!("export TASK=1; cp {kept} {made_path}"), false),
+        (format!("PATH=.:$PATH; cp {kept} {made_path}"), false),
+        (format!("true; nice cp {kept} {made_path}"), false),
+        (format!(". ./sourced; cp --version > version; cp {kept} {made_path}"), false),
+    ] {
+        let _ = fs::remove_file(&made);
+        let id = judged.client.begin("shell", "t", judged.arguments(&line));
+        let answer = judged.approve_until(id);
+        if text(&answer, "sandbox").starts_with("enforced") {
+            assert_eq!(made.exists(), leaves, "{line}: {answer}");
+            assert!(!outside.path().join("madex").exists(), "{line}: {answer}");
+        }
+    }
+}
+
+#[test]
+fn an_approved_script_without_an_interpreter_is_run_by_the_shell_that_executes_it() {
+    let Some(mut judged) = Judged::start() else { return };
+    judged.script("touch", "echo \"$# $1 ${BASH_VERSION:+bash}\"; exit 3\n");
+    let answer = judged.run_approved("./touch 'a b'; echo $?; bash -c './touch c; echo $?'");
+    assert_eq!(answer["output"], "1 a b \n3\n1 c bash\n3\n", "{answer}");
+}
+
 #[test]
 fn an_approved_program_has_the_descriptors_directory_mask_environment_limits_and_group_of_its_place() {
     let Some(mut judged) = Judged::start() else { return };

@@ -1,15 +1,12 @@
 //! What is left when one of the processes that judge is killed: nothing, and nothing more is executed.
-use super::{Judged, exec_server, text};
+use super::{Judged, exec_server, text, until};
 use crate::{
     exec_server::client::{until_gone, until_there},
     program::ended,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use std::fs;
 
 /// A text that only one command has.
 fn mark() -> String {
@@ -24,17 +21,6 @@ fn find(start: &str, mark: &str) -> Option<Pid> {
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
         (line.contains(start) && line.contains(mark)).then(|| Pid::from_raw(pid))?
     })
-}
-
-fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + Duration::from_secs(30);
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]

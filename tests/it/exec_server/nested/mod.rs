@@ -4,7 +4,10 @@
 mod denied;
 mod escalated;
 mod faults;
+mod kills;
+mod privileges;
 mod questions;
+mod refused;
 mod terminal;
 
 use super::client::{Client, PATIENCE, exec_server};
@@ -118,6 +121,18 @@ impl Judged {
         let kept = self.path("kept");
         fs::write(&kept, "").unwrap();
         kept
+    }
+}
+
+/// Waits until something is there.
+pub(crate) fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -1,59 +1,40 @@
 //! Answers the questions of the supervisor of one command.
-use super::exec_questions::ExecQuestions;
-use crate::exec::{
-    judge::{Link, Report, Verdict},
-    policy::{Action, AskingPolicy, EscalationPolicy, Rules},
+use super::{
+    link::Link,
+    message::{Report, Verdict},
 };
-use std::{
-    collections::HashMap,
-    os::unix::process::ExitStatusExt,
-    process::ExitStatus,
-    sync::{Arc, Mutex, PoisonError},
+use crate::exec::policy::{Action, EscalationPolicy};
+use std::{collections::HashMap, io, os::unix::process::ExitStatusExt, process::ExitStatus, sync::Arc};
+use tokio::{
+    process::Child,
+    task::{AbortHandle, JoinSet},
 };
-use tokio::task::{AbortHandle, JoinSet};
 
-/// The maximum of notes that are kept for one result.
-const MAX_NOTES: usize = 10;
-
-/// What the caller of a command should know of the programs in it.
-#[derive(Default)]
-pub(super) struct Notes(Mutex<Vec<String>>);
-
-impl Notes {
-    pub(super) fn add(&self, note: String) {
-        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if notes.len() < MAX_NOTES && !notes.contains(&note) {
-            notes.push(note);
-        }
-    }
-
-    /// Those since the last result.
-    pub(super) fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
+/// Takes what the caller of a command should know of the programs in it.
+pub(crate) type Note = Arc<dyn Fn(String) + Send + Sync>;
 
 /// The connection to the supervisor of a command, and the verdicts that are being determined.
-pub(super) struct Judging {
+pub(crate) struct Judging {
     link: Arc<Link>,
     policy: Arc<dyn EscalationPolicy>,
-    notes: Arc<Notes>,
+    note: Note,
+    /// The first process of the command.
+    process: Option<i32>,
     /// By the id of the question.
     open: HashMap<u64, AbortHandle>,
     verdicts: JoinSet<u64>,
 }
 
 impl Judging {
-    pub(super) fn new(link: Link, rules: Arc<Rules>, questions: Arc<ExecQuestions>, notes: Arc<Notes>) -> Self {
-        let policy = Arc::new(AskingPolicy::new(rules, questions));
-        Self { link: Arc::new(link), policy, notes, open: HashMap::new(), verdicts: JoinSet::new() }
+    pub(crate) fn new(link: Link, policy: Arc<dyn EscalationPolicy>, note: Note) -> Self {
+        Self { link: Arc::new(link), policy, note, process: None, open: HashMap::new(), verdicts: JoinSet::new() }
     }
 
     /// Answers questions until the command's first process has ended, and returns its status; `None`: the supervisor has ended before.
     ///
     /// # Cancel safety
     /// Dropped, no report is lost, and verdicts are determined further.
-    pub(super) async fn ended(&mut self) -> Option<ExitStatus> {
+    async fn ended(&mut self) -> Option<ExitStatus> {
         loop {
             let report = tokio::select! {
                 biased;
@@ -69,8 +50,20 @@ impl Judging {
         }
     }
 
+    /// Waits until the first process of the command has ended, or its supervisor, which then was killed: the status of either.
+    ///
+    /// # Cancel safety
+    /// As [`ended`](Self::ended).
+    pub(crate) async fn first_process_ended(&mut self, supervisor: &mut Child) -> io::Result<ExitStatus> {
+        tokio::select! {
+            biased;
+            Some(status) = self.ended() => Ok(status),
+            status = supervisor.wait() => self.last_status().map_or(status, Ok),
+        }
+    }
+
     /// The status of the command's first process, if the supervisor has reported it before it ended.
-    pub(super) fn last_status(&mut self) -> Option<ExitStatus> {
+    fn last_status(&mut self) -> Option<ExitStatus> {
         while let Some(report) = self.link.report_now() {
             if let Some(status) = self.on_report(report) {
                 return Some(status);
@@ -79,19 +72,28 @@ impl Judging {
         None
     }
 
+    /// The process id of the command's first process; `None`: it has not started yet, or has ended.
+    pub(crate) fn process(&self) -> Option<i32> {
+        self.process
+    }
+
     fn on_report(&mut self, report: Report) -> Option<ExitStatus> {
         match report {
-            Report::Ended { status } => return Some(ExitStatus::from_raw(status)),
-            Report::Noted(note) => self.notes.add(note),
+            Report::Started { process } => self.process = Some(process),
+            Report::Ended { status } => {
+                self.process = None;
+                return Some(ExitStatus::from_raw(status));
+            }
+            Report::Noted(note) => (self.note)(note),
             Report::Withdrawn { id } => {
                 self.open.remove(&id).iter().for_each(AbortHandle::abort);
             }
             Report::Asks { id, exec } => {
-                let (link, policy, notes) = (self.link.clone(), self.policy.clone(), self.notes.clone());
+                let (link, policy, note) = (self.link.clone(), self.policy.clone(), self.note.clone());
                 let determined = async move {
                     let action = policy.determine_exec(&exec).await;
                     if let Action::Deny { reason } = &action {
-                        notes.add(format!("a program was denied: {reason}"));
+                        note(format!("a program was denied: {reason}"));
                     }
                     link.answer(&Verdict { id, action }).await;
                     id

@@ -1,0 +1,114 @@
+//! A question as the person reads it: what is to run, where, and which rule asks.
+use super::{Action, Exec, Lineage, Question};
+use crate::escape::escaped_lines;
+use std::fmt::Write;
+
+/// A question as the person reads it, and what the answers lead to.
+#[derive(Debug, Clone)]
+pub(crate) struct Prompt {
+    pub(crate) message: String,
+    /// After a plain yes.
+    accepted: Action,
+    judgement: String,
+}
+
+impl Prompt {
+    /// About a command that a call wants to run.
+    pub(crate) fn about_command(question: &Question<'_>) -> Self {
+        let line = match question.argv {
+            [_, option, line] if option.starts_with('-') => line.as_str(),
+            argv => &argv.join(" "),
+        };
+        Self::new(question, "Run this command?", line, "")
+    }
+
+    /// About a program that a running command is about to execute. `line`: the command's line.
+    pub(crate) fn about_program(question: &Question<'_>, exec: &Exec, line: &str) -> Self {
+        let text = command_of(exec);
+        let by = match exec.lineage {
+            Lineage::Line => "This command executes it:",
+            Lineage::Nested(_) => "A program executes it in this command:",
+            Lineage::Unknown => "A background program executes it in this command:",
+        };
+        let after = format!("\n\n{by}\n\n{}", indented(line));
+        Self::new(question, "Run this program?", &text, after.trim_end())
+    }
+
+    fn new(question: &Question<'_>, ask: &str, what: &str, after: &str) -> Self {
+        let judgement = question.judgement.to_string();
+        let workdir = escaped_lines(&question.workdir.display().to_string());
+        let message = format!("{ask}\n\n{}\nin {workdir}\n\n{}{after}", indented(what), escaped_lines(&judgement));
+        Self { message, accepted: question.accepted(), judgement }
+    }
+
+    /// The action after a plain yes.
+    pub(crate) fn accept(&self) -> Action {
+        self.accepted.clone()
+    }
+
+    /// The denial, for this reason.
+    pub(crate) fn deny(&self, why: &str) -> Action {
+        Action::Deny { reason: format!("{why}; {}", self.judgement) }
+    }
+}
+
+/// The program with its arguments, as one could type it.
+pub(crate) fn command_of(exec: &Exec) -> String {
+    let words = [exec.program.as_str()].into_iter().chain(exec.argv.iter().skip(1).map(String::as_str));
+    let quoted = |word| shlex::try_quote(word).map_or_else(|_| format!("{word:?}"), Into::into);
+    let mut text = words.map(quoted).collect::<Vec<_>>().join(" ");
+    if !exec.is_complete {
+        text += " …";
+    }
+    text
+}
+
+/// The text with nothing that a terminal or a client could show as something else, each line indented.
+fn indented(text: &str) -> String {
+    let mut indented = String::new();
+    for line in escaped_lines(text).lines() {
+        let _ = writeln!(indented, "    {line}");
+    }
+    indented
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::policy::Rules;
+    use std::path::Path;
+
+    #[test]
+    fn the_question_has_the_exact_command_and_the_reason() {
+        let rules = "prefix_rule(['git', 'push'], decision='prompt', justification='others see it')";
+        let rules = Rules::parse("my.rules", rules).unwrap();
+        let line = "git push # \u{202E}\x1b[2K\necho \u{200B}done";
+        let judgement = rules.judge("git push");
+        let argv = ["bash", "-c", line].map(str::to_owned);
+        let workdir = Path::new("/work");
+        let question = Question { program: "bash", argv: &argv, workdir, exec: None, judgement: &judgement };
+        let text = Prompt::about_command(&question).message;
+        let start = "Run this command?\n\n    git push # \\u{202e}\\u{1b}[2K\n    echo \\u{200b}done\n\nin /work\n\n";
+        assert!(text.starts_with(start), "{text}");
+        assert!(text.contains("my.rules") && text.ends_with("others see it"), "{text}");
+    }
+
+    #[test]
+    fn a_question_about_a_program_has_its_arguments_and_the_line_it_came_from() {
+        let rules = Rules::parse("my.rules", "prefix_rule(['git', 'push'], decision='prompt')").unwrap();
+        let argv = ["git", "push", "a b", "\x1b[2K"].map(str::to_owned);
+        let exec: Exec = serde_json::from_value(serde_json::json!({
+            "program": "/usr/bin/git", "file": "/usr/bin/git", "argv": argv, "is_complete": false, "workdir": "/work",
+            "interpreter": [], "changed_env": [], "lineage": {"Nested": 2}, "place": "Sandbox",
+        }))
+        .unwrap();
+        let (workdir, judgement) = (Path::new("/work"), rules.judge_exec(&exec));
+        let question =
+            Question { program: &exec.program, argv: &exec.argv, workdir, exec: Some(&exec), judgement: &judgement };
+        let text = Prompt::about_program(&question, &exec, "make release").message;
+        let start =
+            "Run this program?\n\n    /usr/bin/git push 'a b' '\\u{1b}[2K' …\n\nin /work\n\n`/usr/bin/git push ";
+        assert!(text.starts_with(start), "{text}");
+        assert!(text.contains("my.rules") && text.ends_with("in this command:\n\n    make release"), "{text}");
+    }
+}

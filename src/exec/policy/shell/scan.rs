@@ -1,0 +1,291 @@
+//! The words and operators of a line, as far as all shells agree on them.
+use super::{
+    line::Line,
+    lists::{BEFORE_COMMANDS, UNREAD},
+    word::Word,
+};
+use std::{iter::Peekable, str::Chars};
+
+/// Stands for a quoted character in the shape of a word.
+const QUOTED: char = '\u{1}';
+/// Files that are written without effect.
+const NOWHERE: [&str; 4] = ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"];
+
+/// The commands of a line, up to where their meaning is not certain any more.
+pub(super) fn scan(text: &str) -> Line {
+    let (chars, line) = (text.chars().peekable(), Line::default());
+    let mut scanner = Scanner { chars, line, words: Vec::new(), is_loop: false, groups: 0 };
+    if scanner.run().is_none() {
+        let rest: String = scanner.chars.by_ref().collect();
+        let start: String = rest.chars().take(40).collect();
+        scanner.line.doubt(format!("how a shell reads `…{}` is not certain", start.trim()));
+        scanner.line.unread += &rest;
+        // What is left of its words.
+        scanner.words.push(Word::Many("…".to_owned()));
+        scanner.is_loop = false;
+    }
+    scanner.end();
+    scanner.line
+}
+
+struct Scanner<'a> {
+    chars: Peekable<Chars<'a>>,
+    line: Line,
+    /// Of the current command.
+    words: Vec<Word>,
+    /// These are not words of a command, but of `for NAME in WORDS`.
+    is_loop: bool,
+    /// Parentheses that are open.
+    groups: usize,
+}
+
+/// A word as it grows.
+#[derive(Default)]
+struct Parts {
+    text: String,
+    /// The text with every quoted or unknown character replaced.
+    shape: String,
+    /// As it was written, if it is not known.
+    is_unknown: bool,
+    is_many: bool,
+}
+
+impl Parts {
+    fn bare(&mut self, c: char) {
+        self.text.push(c);
+        self.shape.push(c);
+    }
+
+    fn quoted(&mut self, c: char) {
+        self.text.push(c);
+        self.shape.push(QUOTED);
+    }
+
+    /// Whether a shell may make other words of it: names of files, or what braces list.
+    fn expands(&self) -> bool {
+        let braces = self.shape.find('{').zip(self.shape.rfind('}'));
+        let list = braces.filter(|(open, close)| open < close).map(|(open, close)| &self.shape[open..close]);
+        self.shape.contains(['*', '?', '[']) || list.is_some_and(|list| list.contains(',') || list.contains(".."))
+    }
+
+    /// The name in `NAME=…`.
+    fn assigns(&self) -> Option<&str> {
+        let (name, _) = self.shape.split_once('=')?;
+        let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        (is_name && !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit())).then_some(name)
+    }
+
+    fn word(self, is_first: bool) -> Word {
+        if self.is_many || self.expands() {
+            Word::Many(self.text)
+        } else if self.is_unknown || (self.shape.starts_with('~') && !is_first) {
+            Word::One(self.text)
+        } else {
+            Word::Text(self.text)
+        }
+    }
+}
+
+impl Scanner<'_> {
+    /// `None`: from here on the meaning is not certain.
+    fn run(&mut self) -> Option<()> {
+        while let Some(&c) = self.chars.peek() {
+            match c {
+                ' ' | '\t' => _ = self.chars.next(),
+                '\n' | ';' | '&' | '|' => self.operator()?,
+                '#' => while self.chars.next_if(|c| *c != '\n').is_some() {},
+                '(' if self.words.is_empty() && !self.is_loop => {
+                    self.chars.next();
+                    // Arithmetic.
+                    if self.chars.peek() == Some(&'(') {
+                        return None;
+                    }
+                    self.groups += 1;
+                    self.line.doubt("it groups commands");
+                }
+                ')' => {
+                    self.groups = self.groups.checked_sub(1)?;
+                    self.chars.next();
+                    self.end();
+                }
+                '(' => return None,
+                '<' | '>' => self.redirection()?,
+                _ => self.word()?,
+            }
+        }
+        Some(())
+    }
+
+    /// The end of a command.
+    fn end(&mut self) {
+        let words = std::mem::take(&mut self.words);
+        if !words.is_empty() && !std::mem::take(&mut self.is_loop) {
+            self.line.commands.push(words);
+        }
+    }
+
+    fn operator(&mut self) -> Option<()> {
+        let first = self.chars.next()?;
+        self.end();
+        match (first, self.chars.peek()) {
+            ('&', Some('>')) | (';', Some(';' | '&')) => return None,
+            ('|', Some('&')) => {
+                self.chars.next();
+                self.line.doubt("shells do not agree on what `|&` is");
+            }
+            ('&' | '|', Some(&second)) if first == second => _ = self.chars.next(),
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn redirection(&mut self) -> Option<()> {
+        let first = self.chars.next()?;
+        let (mut writes, mut copies) = (first == '>', false);
+        match self.chars.peek() {
+            Some('>') => {
+                self.chars.next();
+                writes = true;
+                // `<>`, `>>`
+            }
+            Some('|') if first == '>' => _ = self.chars.next(),
+            Some('&') => {
+                self.chars.next();
+                copies = true;
+            }
+            // A here-document, or a command whose output is a file.
+            Some('<' | '(') => return None,
+            _ => {}
+        }
+        while self.chars.next_if(|c| matches!(c, ' ' | '\t')).is_some() {}
+        let target = self.parts()?.word(false);
+        let target = target.text()?;
+        let is_descriptor = target == "-" || (!target.is_empty() && target.chars().all(|c| c.is_ascii_digit()));
+        // Shells do not agree on `>&file`.
+        if target.is_empty() || (copies && !is_descriptor) {
+            return None;
+        }
+        self.line.beyond_allow |= writes && !copies && !NOWHERE.contains(&target);
+        Some(())
+    }
+
+    fn word(&mut self) -> Option<()> {
+        let parts = self.parts()?;
+        let next = self.chars.peek().copied();
+        if matches!(next, Some('<' | '>')) {
+            if !parts.shape.is_empty() && parts.shape.chars().all(|c| c.is_ascii_digit()) {
+                // The number of a file descriptor.
+                return Some(());
+            }
+            // `{NAME}>file`
+            if parts.shape.ends_with('}') {
+                return None;
+            }
+        }
+        // A function, or a pattern.
+        if next == Some('(') {
+            return None;
+        }
+        if self.words.is_empty() {
+            match parts.shape.as_str() {
+                "!" => return Some(()),
+                "for" => {
+                    self.is_loop = true;
+                    self.line.doubt("it has a loop");
+                }
+                shape if BEFORE_COMMANDS.contains(&shape) => {
+                    self.line.doubt("which of its commands run depends on others");
+                    return Some(());
+                }
+                shape if UNREAD.contains(&shape) => return None,
+                // `NAME+=value`, `NAME[…]=value`
+                shape if parts.assigns().is_none() && shape.contains('=') && shape.contains(['+', '[']) => return None,
+                _ => {}
+            }
+            if let Some(name) = parts.assigns() {
+                self.line.assign(name);
+                return Some(());
+            }
+        }
+        let is_first = self.words.is_empty();
+        self.words.push(parts.word(is_first));
+        Some(())
+    }
+
+    /// The parts of a word.
+    fn parts(&mut self) -> Option<Parts> {
+        let mut parts = Parts::default();
+        while let Some(&c) = self.chars.peek() {
+            match c {
+                ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')' => break,
+                '`' => return None,
+                _ => _ = self.chars.next(),
+            }
+            match c {
+                '\\' => match self.chars.next()? {
+                    '\n' => {}
+                    c => parts.quoted(c),
+                },
+                '\'' => loop {
+                    match self.chars.next()? {
+                        '\'' => break,
+                        c => parts.quoted(c),
+                    }
+                },
+                '"' => self.string(&mut parts)?,
+                '$' => self.expansion(&mut parts, false)?,
+                c => parts.bare(c),
+            }
+        }
+        Some(parts)
+    }
+
+    /// What stands behind `"`.
+    fn string(&mut self, parts: &mut Parts) -> Option<()> {
+        // An empty word is a word.
+        parts.shape.push(QUOTED);
+        loop {
+            match self.chars.next()? {
+                '"' => return Some(()),
+                '`' => return None,
+                '$' => self.expansion(parts, true)?,
+                '\\' => match self.chars.next()? {
+                    '\n' => {}
+                    c @ ('$' | '`' | '"' | '\\') => parts.quoted(c),
+                    c => ['\\', c].into_iter().for_each(|c| parts.quoted(c)),
+                },
+                c => parts.quoted(c),
+            }
+        }
+    }
+
+    /// What stands behind `$`: only the values of variables are followed.
+    fn expansion(&mut self, parts: &mut Parts, is_quoted: bool) -> Option<()> {
+        let is_name = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+        let mut name = String::new();
+        match self.chars.peek().copied() {
+            Some('{') => {
+                self.chars.next();
+                name.extend(std::iter::from_fn(|| self.chars.next_if(is_name)));
+                if self.chars.next()? != '}' || name.is_empty() {
+                    return None;
+                }
+            }
+            Some(c) if c.is_ascii_digit() || "@*#?-$!".contains(c) => name.extend(self.chars.next()),
+            Some(c) if is_name(&c) => name.extend(std::iter::from_fn(|| self.chars.next_if(is_name))),
+            Some('(' | '[' | '`') => return None,
+            Some('\'' | '"') if !is_quoted => return None,
+            _ => {
+                parts.quoted('$');
+                return Some(());
+            }
+        }
+        parts.is_unknown = true;
+        // `"$@"` is as many words as there are.
+        parts.is_many |= !is_quoted || name == "@";
+        parts.text += &format!("${name}");
+        parts.shape.push(QUOTED);
+        self.line.doubt(format!("the value of `${name}` is not known"));
+        Some(())
+    }
+}

@@ -1,0 +1,96 @@
+//! Other users, other root directories, and programs that change the user.
+use super::{Judged, RULES, can_judge, compiled, exec_server, text};
+use crate::{exec_server::client::Client, support::skipped};
+use serde_json::json;
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, chown},
+    process::Command,
+};
+
+const NOBODY: u32 = 65_534;
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn a_set_user_id_program_has_its_privileges_only_after_a_yes() {
+    let Some(mut judged) = Judged::start() else { return };
+    let program = compiled("identity.c", judged.directory.path());
+    if !is_root() {
+        return skipped("other-user", "only root can make a program for another user");
+    }
+    // `sleep` is asked about, `identity` is not.
+    for name in ["sleep", "identity"] {
+        let path = judged.path(name);
+        if name == "sleep" {
+            fs::copy(&program, &path).unwrap();
+        }
+        chown(&path, Some(NOBODY), None).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
+    }
+    let outside = Command::new(judged.path("identity")).output().unwrap();
+    if outside.stdout != b"65534\n" {
+        return skipped("other-user", "the file system ignores set-user-id bits");
+    }
+    let answer = judged.run_approved("./identity; ./sleep");
+    assert_eq!(answer["output"], "0\n65534\n", "{answer}");
+}
+
+#[test]
+fn a_program_with_another_root_directory_is_refused_if_a_rule_is_about_it_and_runs_else() {
+    let Some(mut judged) = Judged::start() else { return };
+    if !is_root() {
+        return skipped("other-user", "only root can change the root directory");
+    }
+    let root = judged.path("root");
+    fs::create_dir(&root).unwrap();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/exec_server/nested/programs/identity.c");
+    for name in ["identity", "rm"] {
+        // Without a C library in the other root.
+        let compiled = Command::new("cc").args(["-static", "-o"]).arg(root.join(name)).arg(source).status().unwrap();
+        assert!(compiled.success());
+    }
+    let answer =
+        judged.run("chroot root /identity; chroot root ./identity; chroot root /rm; echo $?; chroot root /no; echo $?");
+    let output = text(&answer, "output");
+    assert!(output.starts_with("0\n0\n") && output.contains("126\n") && output.ends_with("127\n"), "{answer}");
+    assert!(text(&answer, "note").contains("/rm was not executed: it has another root directory"), "{answer}");
+}
+
+#[test]
+fn programs_are_judged_for_other_users_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let rules = directory.path().join("a.rules");
+    fs::write(&rules, RULES).unwrap();
+    if !can_judge(&rules) {
+        return;
+    }
+    if !is_root() {
+        return skipped("other-user", "these tests run as a user other than root already");
+    }
+    fs::write(directory.path().join("task"), "#!/bin/sh\nid -u; rm kept; touch made; echo $?\n").unwrap();
+    fs::write(directory.path().join("kept"), "").unwrap();
+    fs::set_permissions(directory.path().join("task"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let server = exec_server(["--rules", rules.to_str().unwrap(), "--private"]);
+    let mut other = Command::new("setpriv");
+    other.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    other.arg(server.get_program()).args(server.get_args()).current_dir("/");
+    server.get_envs().for_each(|(name, value)| _ = value.map(|value| other.env(name, value)));
+    other.env("XDG_RUNTIME_DIR", directory.path());
+    let mut version = Command::new("setpriv");
+    version.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(server.get_program()).arg("--version");
+    if !version.output().is_ok_and(|ran| ran.status.success()) {
+        return skipped("other-user", "the program does not run as another user");
+    }
+    let mut client = Client::start(other);
+    let id = client.begin("shell", "t", json!({"command": "./task", "workdir": directory.path()}));
+    let asked = client.wait_for("question", |message| message["method"] == "elicitation/create");
+    client.respond(&asked, json!({"action": "accept", "content": {}}));
+    let answer = client.answer(id);
+    let output = text(&answer, "output");
+    assert!(output.starts_with("65534\n") && output.contains("use trash") && output.ends_with("\n0\n"), "{answer}");
+    assert!(directory.path().join("made").exists() && directory.path().join("kept").exists(), "{answer}");
+}

@@ -1,0 +1,221 @@
+//! `pausewatch run --rules`: the programs of a command are judged outside MCP too.
+use crate::{
+    exec_server::{client::exec_server, nested::until},
+    program::{Ended, Process, ended, program},
+    pty::Terminal,
+    support::skipped,
+};
+use rustix::process::Pid;
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, process::Command};
+use tempfile::TempDir;
+
+const RULES: &str = r#"
+prefix_rule(pattern = ["git", "push"], decision = "prompt", justification = "others see it")
+prefix_rule(pattern = ["rm"], decision = "forbidden", justification = "use trash")
+"#;
+
+/// A directory with rules, and a `git` that records how it was called.
+struct Project(TempDir);
+
+impl Project {
+    /// `None`: this system cannot judge programs.
+    fn new() -> Option<Self> {
+        let project = Self(tempfile::tempdir().unwrap());
+        fs::write(project.path("my.rules"), RULES).unwrap();
+        fs::create_dir(project.path("bin")).unwrap();
+        project.executable("bin/git", &format!("#!/bin/sh\necho \"$*\" >> {}\n", project.path("calls").display()));
+        project
+            .executable("release", "#!/bin/sh\ngit status\ngit push origin || echo \"failed $?\"\ngit push origin\n");
+        let rules = project.path("my.rules");
+        let checked = ended(&mut exec_server(["--check", "--rules", rules.to_str().unwrap()]));
+        if !checked.out.contains("\nrules: nested programs are judged\n") {
+            skipped("seccomp-notify", checked.out);
+            return None;
+        }
+        Some(project)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn executable(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn command(&self, options: &[&str], command: &[&str]) -> Command {
+        let mut run = program();
+        let path = std::env::var("PATH").unwrap();
+        run.env("PATH", format!("{}:{path}", self.path("bin").display())).current_dir(self.0.path());
+        run.args(["run", "--private", "--rules"]).arg(self.path("my.rules")).args(options).args(command);
+        run
+    }
+
+    fn run(&self, options: &[&str], command: &[&str]) -> Ended {
+        ended(&mut self.command(options, command))
+    }
+
+    /// What `git` was called with.
+    fn calls(&self) -> String {
+        let calls = fs::read_to_string(self.path("calls")).unwrap_or_default();
+        let _ = fs::remove_file(self.path("calls"));
+        calls
+    }
+}
+
+fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
+
+#[test]
+fn a_program_in_a_makefile_runs_only_after_a_yes_and_is_asked_about_once() {
+    let Some(project) = Project::new() else { return };
+    fs::write(project.path("Makefile"), "publish:\n\t@./release\n").unwrap();
+    let make: &[&str] =
+        if has("make") { &["1m", "make", "publish"] } else { &["1m", "sh", "-c", "./release; exit $?"] };
+    let asks = "echo \"$PAUSEWATCH_PROGRAM\" >> asked; echo \"$PAUSEWATCH_QUESTION\" > question; exit";
+    for (answer, code, calls) in
+        [("0", 0, "status\npush origin\npush origin\n"), ("1", 1, "status\n"), ("7", 1, "status\n")]
+    {
+        let ran = project.run(&["--ask", &format!("{asks} {answer}")], make);
+        assert_eq!(project.calls(), calls, "{answer}: {ran:?}");
+        assert_eq!(ran.code == Some(0), code == 0, "{answer}: {ran:?}");
+        let asked = fs::read_to_string(project.path("asked")).unwrap();
+        fs::remove_file(project.path("asked")).unwrap();
+        let once = format!("{} push origin\n", project.path("bin/git").display());
+        // What failed is no answer.
+        assert_eq!(asked, if answer == "7" { once.repeat(2) } else { once.clone() }, "{answer}");
+        let question = fs::read_to_string(project.path("question")).unwrap();
+        for part in
+            ["Run this program?", "git push origin", "others see it", "A program executes it in this command:", make[1]]
+        {
+            assert!(question.contains(part), "{part} in {question}");
+        }
+        let says = match answer {
+            "0" => "",
+            "1" => "pausewatch: denied: the person declined; ",
+            _ => "pausewatch: denied: the command of --ask failed (exit status: 7); 0 means yes, 1 means no; ",
+        };
+        assert!(ran.err.contains(says), "{ran:?}");
+    }
+}
+
+#[test]
+fn the_clock_stands_still_while_a_person_is_asked() {
+    let Some(project) = Project::new() else { return };
+    let ran = project.run(&["--ask", "sleep 6", "--report", "report"], &["4", "git", "push"]);
+    assert_eq!((ran.code, project.calls().as_str()), (Some(0), "push\n"), "{ran:?}");
+    let report: serde_json::Value = serde_json::from_str(&fs::read_to_string(project.path("report")).unwrap()).unwrap();
+    assert!(report["why"] == "exited" && report["paused_ms"].as_u64() >= Some(5_900), "{report}");
+}
+
+#[test]
+fn without_a_terminal_and_ask_a_program_is_denied_and_the_reason_says_what_to_do() {
+    let Some(project) = Project::new() else { return };
+    let run = project.command(&[], &["1m", "./release"]);
+    let mut setsid = Command::new("setsid");
+    setsid.arg("--wait").arg(run.get_program()).args(run.get_args()).current_dir(project.0.path());
+    run.get_envs().for_each(|(name, value)| _ = value.map(|value| setsid.env(name, value)));
+    let ran = ended(&mut setsid);
+    assert_eq!((ran.code, project.calls().as_str()), (Some(1), "status\n"), "{ran:?}");
+    assert!(ran.err.contains("no person could be asked") && ran.err.contains("`run --ask COMMAND`"), "{ran:?}");
+}
+
+#[test]
+fn the_command_itself_is_judged_and_ends_as_without_rules() {
+    let Some(project) = Project::new() else { return };
+    fs::write(project.path("kept"), "").unwrap();
+    let ran = project.run(&[], &["1m", "rm", "kept"]);
+    assert!(
+        ran.code == Some(1) && ran.err.starts_with("pausewatch: denied: ") && project.path("kept").exists(),
+        "{ran:?}"
+    );
+    for (command, code) in [
+        (&["1m", "sh", "-c", "exit 7"][..], Some(7)),
+        (&["1m", "no-such-program"], Some(127)),
+        (&["1m", "./my.rules"], Some(126)),
+        (&["0.1", "sleep", "1000"], Some(124)),
+        (&["-s", "KILL", "0.1", "sleep", "1000"], None),
+        (&["1m", "sh", "-c", "kill -USR1 $$"], None),
+    ] {
+        let with = project.run(&[], command);
+        let without = ended(program().args(["run", "--private"]).args(command).current_dir(project.0.path()));
+        assert_eq!((with.code, with.status), (code, without.status), "{command:?}: {with:?}");
+        assert_eq!(with.err.replace("exec-child", "run"), without.err, "{command:?}");
+    }
+    let ran = project.run(&[], &["1m", "sh", "-c", "ps -o pgid= -p $$ | tr -d ' '; ps -o pgid= -p $PPID | tr -d ' '"]);
+    let groups: Vec<_> = ran.out.lines().collect();
+    assert!(groups.len() == 2 && groups[0] == groups[1], "the supervisor is in the group: {ran:?}");
+}
+
+#[test]
+fn a_person_is_asked_on_the_terminal() {
+    let Some(project) = Project::new() else { return };
+    let release = project.path("release");
+    let command = project.command(&[], &["1m", release.to_str().unwrap()]);
+    for (keys, calls, code) in
+        [("y\n", "status\npush origin\npush origin\n", 0), ("\n", "status\n", 1), ("no\n", "status\n", 1)]
+    {
+        let mut terminal = Terminal::start(&command, 300, 40);
+        terminal.wait_for_text("Run it? [y/N]");
+        assert!(terminal.screen.text().contains("git push origin"), "{}", terminal.screen.text());
+        terminal.write(keys);
+        terminal.wait_for_end(code);
+        assert_eq!(project.calls(), calls, "{keys:?}");
+    }
+    let mut terminal = Terminal::start(&command, 300, 40);
+    terminal.wait_for_text("Run it? [y/N]");
+    terminal.write("\u{3}");
+    // Ctrl-C ends what waits.
+    terminal.wait_for_text("pausewatch: denied: it was interrupted by a signal");
+    assert_eq!(project.calls(), "status\n");
+    assert_eq!(terminal.screen.text().matches("Run it?").count(), 1, "{}", terminal.screen.text());
+}
+
+#[test]
+fn where_programs_cannot_be_judged_nothing_runs_and_the_reason_is_said() {
+    let Some(project) = Project::new() else { return };
+    // A process can have one listener only.
+    let inner = format!("{} run --private --rules my.rules 1m touch made", env!("CARGO_BIN_EXE_pausewatch"));
+    let ran = project.run(&[], &["1m", "sh", "-c", &format!("{inner}; exit $?")]);
+    assert!(!project.path("made").exists() && ran.code == Some(125), "{ran:?}");
+    let why = "this system cannot judge the programs of COMMAND: a program that runs this one judges programs already";
+    assert!(ran.err.contains(why), "{ran:?}");
+    let ran = project.run(&["--rules", "no.rules"], &["1m", "touch", "made"]);
+    assert!(!project.path("made").exists() && ran.code == Some(125) && ran.err.contains("no.rules"), "{ran:?}");
+    let ran = ended(program().args(["run", "--ask", "true", "1m", "true"]));
+    assert!(ran.code == Some(125) && ran.err.contains("--rules"), "{ran:?}");
+}
+
+/// `run` is killed, or its supervisor: nothing of the command is left.
+#[test]
+fn a_killed_run_or_supervisor_leaves_no_process() {
+    use crate::exec_server::client::until_gone;
+    use rustix::process::{Signal, kill_process};
+    let Some(project) = Project::new() else { return };
+    for victim in ["run", "supervisor"] {
+        let mark = format!("7{:08}.25", fastrand::u32(..100_000_000));
+        let script = format!("sleep {mark} & sleep {mark}; wait");
+        let run = Process::start(project.command(&[], &["1m", "sh", "-c", &script]));
+        let sleeps = format!("sleep {mark} ");
+        until("the command runs", || find(|line| line == sleeps));
+        let supervisor = find(|line| line.contains("exec-supervisor") && line.contains(&mark)).unwrap();
+        let pid = if victim == "run" { run.pid() } else { supervisor };
+        kill_process(pid, Signal::KILL).unwrap();
+        // Its standard streams are closed, so no process of it is left that has them.
+        let ended = run.end();
+        assert_eq!(ended.code, None, "{victim}: {ended:?}");
+        until_gone(&mark);
+    }
+}
+
+/// A process with such a command line.
+fn find(is_it: impl Fn(&str) -> bool) -> Option<Pid> {
+    fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw)?;
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        is_it(&String::from_utf8_lossy(&line).replace('\0', " ")).then_some(pid)
+    })
+}
