@@ -118,7 +118,10 @@ func (f *follower) state(state PauseState, _ bool) {
 }
 
 func (f *follower) disconnected(threadIDs []string, err error, silentFor time.Duration) {
-	f.link.disconnected(err, silentFor)
+	// Threads that are refused on a stream that goes on are no loss of the link.
+	if !f.set.hasStream() {
+		f.link.disconnected(err, silentFor)
+	}
 	for _, id := range threadIDs {
 		if clock := f.clock(id); clock != nil {
 			clock.disconnect(silentFor)

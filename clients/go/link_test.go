@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,16 +16,23 @@ import (
 func TestAProgramIsToldOfTheLinkAndTheEndOfTheGrace(t *testing.T) {
 	withFake(t, func(t *testing.T, f *fake, _ *Client) {
 		var logged bytes.Buffer
+		var mu sync.Mutex
 		var links []Link
 		client, err := NewClient(
 			WithDialOptions(grpc.WithContextDialer(f.dial)),
-			WithLinkObserver(func(link Link) { links = append(links, link) }),
+			WithLinkObserver(func(link Link) {
+				mu.Lock()
+				defer mu.Unlock()
+				links = append(links, link)
+			}),
 			WithLogger(slog.New(slog.NewTextHandler(&logged, nil))),
 		)
 		check(t, err)
 		defer client.Close()
 		told := func() (states []string) {
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			for _, link := range links {
 				states = append(states, link.State.String())
 			}
@@ -54,6 +62,26 @@ func TestAProgramIsToldOfTheLinkAndTheEndOfTheGrace(t *testing.T) {
 		time.Sleep(time.Minute)
 		if states := told(); len(states) != 4 {
 			t.Errorf("after close: %v", states)
+		}
+	})
+}
+
+func TestAThreadThatIsRefusedIsNoLossOfTheLink(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, _ *Client) {
+		var logged bytes.Buffer
+		client, err := NewClient(WithDialOptions(grpc.WithContextDialer(f.dial)), WithLogger(slog.New(slog.NewTextHandler(&logged, nil))))
+		check(t, err)
+		defer client.Close()
+		f.misbehave(func(method string, request any) error {
+			if method == "Change" {
+				return forbidden("t")
+			}
+			return nil
+		})
+		defer startStopwatch(t, client, time.Hour).Stop()
+		time.Sleep(time.Minute)
+		if logged.Len() > 0 {
+			t.Errorf("logged: %s", &logged)
 		}
 	})
 }

@@ -96,7 +96,9 @@ class Controller:
             case SnapshotComplete():
                 self._link.connected()
             case Disconnected(thread_ids, error, silent_for):
-                self._link.disconnected(error, to_nanos(silent_for))
+                # Threads that are refused on a stream that goes on are no loss of the link.
+                if not self._watching.is_connected:
+                    self._link.disconnected(error, to_nanos(silent_for))
                 for thread_id in thread_ids:
                     if (followed := self._threads.get(thread_id)) is not None:
                         followed.clock.disconnect(to_nanos(silent_for))
