@@ -239,3 +239,32 @@ async fn a_confirmation_that_a_limit_delays_is_not_a_silent_stream() {
     assert_eq!(fake.seen().watches.len(), 1, "the stream stands");
     assert_eq!(fake.calls("confirm").len(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_link_tells_since_when_it_is_lost_and_when_the_grace_is_spent() {
+    let fake = Fake::start();
+    let controller = connected(&fake).await;
+    let stopwatch = Stopwatch::unlimited();
+    let _registered = controller.register("t", &stopwatch).unwrap();
+    let mut link = controller.link();
+    sleep(s(1)).await;
+    let cut = Instant::now();
+    fake.cut();
+    let lost = link.wait_for(|link| *link != Link::Connected).await.unwrap().clone();
+    let Link::Disconnected { since, reason } = lost else { panic!("{lost:?}") };
+    assert_close(since - cut, s(0));
+    link.changed().await.unwrap();
+    assert_eq!(*link.borrow(), Link::GraceSpent { since, reason });
+    assert_close(cut.elapsed(), GRACE);
+    fake.mend();
+    link.wait_for(|link| *link == Link::Connected).await.unwrap();
+    fake.cut();
+    link.wait_for(|link| matches!(link, Link::Disconnected { .. })).await.unwrap();
+    fake.mend();
+    link.wait_for(|link| *link == Link::Connected).await.unwrap();
+    controller.close();
+    assert_eq!(*link.borrow(), Link::Closed);
+    fake.cut();
+    sleep(2 * GRACE).await;
+    assert_eq!(*link.borrow(), Link::Closed);
+}
