@@ -59,7 +59,7 @@ def coordinator() -> Iterator[str]:
             address = server.stdout.readline().split()[1]
             for name in [name for name in os.environ if name.startswith(("PAUSEWATCH_", "CODEX_", "CLAUDE_"))]:
                 del os.environ[name]
-            os.environ |= {"PAUSEWATCH_ADDRESS": address, "PAUSEWATCH_THREAD_ID": "thread-1"}
+            os.environ |= {"PAUSEWATCH_ADDRESS": address, "PAUSEWATCH_THREAD_ID": "thread-1", "PAUSEWATCH_PROGRAM": program}
             yield address
         finally:
             server.kill()

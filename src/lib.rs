@@ -6,6 +6,7 @@
 //! - [`client::Client::hold`] pauses a thread while a person is being asked.
 //! - [`stopwatch`] has timeouts that pause with their thread.
 //! - [`server::Server`] is the coordinator, like the program `pausewatch serve`.
+//! - [`testing::TestCoordinator`] is one for the tests of your program.
 //!
 //! A call takes one path through the server, and its change is sent to the watchers:
 //!
@@ -49,6 +50,8 @@ pub mod server;
 mod sync;
 #[doc(hidden)]
 pub mod test_support;
+#[cfg(all(feature = "client", feature = "server", unix))]
+pub mod testing;
 #[cfg(any(feature = "client", feature = "server"))]
 mod trace;
 

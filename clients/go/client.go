@@ -2,7 +2,9 @@ package pausewatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -29,8 +31,10 @@ type Client struct {
 // shared is what a client has in common with those that were made from it with another patience.
 type shared struct {
 	connection *grpc.ClientConn
-	// Makes one more connection.
-	redial   func() (*grpc.ClientConn, error)
+	// Makes one more connection; gives the program's own again.
+	redial func() (*grpc.ClientConn, error)
+	// A connection as the stubs use it.
+	over     func(*grpc.ClientConn) grpc.ClientConnInterface
 	stub     pausewatchv1.ElicitationServiceClient
 	threadID string
 	// Ends with Close, and with it everything that runs in the background.
@@ -42,6 +46,11 @@ type shared struct {
 	tokens tokenSource
 	// -1: as often as fits into the time of the call.
 	retries int
+	// The connection is the program's own.
+	foreign bool
+	// nil: the default one.
+	logger *slog.Logger
+	onLink func(Link)
 
 	mu        sync.Mutex
 	followers map[time.Duration]*follower
@@ -60,12 +69,23 @@ func NewClient(opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pausewatch: %w", err)
 	}
-	redial := func() (*grpc.ClientConn, error) { return dial(found, o.dial) }
-	connection, err := redial()
+	tokens, renewed, err := found.tokens()
 	if err != nil {
 		return nil, fmt.Errorf("pausewatch: %w", err)
 	}
-	tokens, renewed, err := found.tokens()
+	redial := func() (*grpc.ClientConn, error) { return dial(found, o.dial) }
+	over := func(connection *grpc.ClientConn) grpc.ClientConnInterface { return connection }
+	if o.connection != nil {
+		if o.Address != "" || o.TLS != nil || len(o.dial) > 0 {
+			return nil, errors.New("pausewatch: a connection is given, and an address, a TLS config or dial options: they are the connection's own; give one of them")
+		}
+		redial = func() (*grpc.ClientConn, error) { return o.connection, nil }
+		if tokens != nil {
+			token := grpc.PerRPCCredentials(bearer{tokens})
+			over = func(connection *grpc.ClientConn) grpc.ClientConnInterface { return withCredentials{connection, token} }
+		}
+	}
+	connection, err := redial()
 	if err != nil {
 		return nil, fmt.Errorf("pausewatch: %w", err)
 	}
@@ -77,12 +97,16 @@ func NewClient(opts ...Option) (*Client, error) {
 		shared: &shared{
 			connection: connection,
 			redial:     redial,
-			stub:       pausewatchv1.NewElicitationServiceClient(connection),
+			over:       over,
+			stub:       pausewatchv1.NewElicitationServiceClient(over(connection)),
 			threadID:   found.ThreadID,
 			life:       life,
 			end:        end,
 			retries:    o.retries,
 			tokens:     tokens,
+			foreign:    o.connection != nil,
+			logger:     o.logger,
+			onLink:     o.onLink,
 			followers:  make(map[time.Duration]*follower),
 		},
 		callTimeout: patience(o.callTimeout),
@@ -107,6 +131,14 @@ func (c *Client) WithCallTimeout(d time.Duration) *Client {
 	other := *c
 	other.callTimeout = patience(d)
 	return &other
+}
+
+// log is where warnings go.
+func (c *Client) log() *slog.Logger {
+	if c.logger == nil {
+		return slog.Default()
+	}
+	return c.logger
 }
 
 func patience(d time.Duration) time.Duration {
@@ -138,7 +170,9 @@ func (c *Client) Close() (err error) {
 		for _, f := range followers {
 			f.close()
 		}
-		err = c.connection.Close()
+		if !c.foreign {
+			err = c.connection.Close()
+		}
 	})
 	return err
 }

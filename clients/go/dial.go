@@ -71,14 +71,37 @@ func dial(s settings, extra []grpc.DialOption) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+target, append(options, extra...)...)
 }
 
+// withCredentials is a connection of the program's own, over which the token is sent too.
+type withCredentials struct {
+	grpc.ClientConnInterface
+	token grpc.CallOption
+}
+
+func (c withCredentials) Invoke(ctx context.Context, method string, request, answer any, opts ...grpc.CallOption) error {
+	return c.ClientConnInterface.Invoke(ctx, method, request, answer, append(opts, c.token)...)
+}
+
+func (c withCredentials) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return c.ClientConnInterface.NewStream(ctx, desc, method, append(opts, c.token)...)
+}
+
 // transportCredentials are TLS with an https address, and plain text with any other. Settings for TLS with a plain
 // address are an error: falling back to plain text would be worse.
 func transportCredentials(a address, s settings) (credentials.TransportCredentials, error) {
 	if !a.tls {
+		if s.TLS != nil {
+			return nil, fmt.Errorf("a TLS config is given, but the address %q is plain text: write https://host:port, or give none", s.Address)
+		}
 		if s.TLSCA != "" || s.TLSCert != "" || s.TLSKey != "" {
 			return nil, fmt.Errorf("tls_ca, tls_cert or tls_key is given, but the address %q is plain text: write https://host:port, or give none of them", s.Address)
 		}
 		return insecure.NewCredentials(), nil
+	}
+	if s.TLS != nil {
+		if s.TLSCA != "" || s.TLSCert != "" || s.TLSKey != "" {
+			return nil, errors.New("a TLS config and TLS files are given: give one of them")
+		}
+		return credentials.NewTLS(s.TLS), nil
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if s.TLSCA != "" {

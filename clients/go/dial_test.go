@@ -19,6 +19,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
 	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
@@ -168,6 +169,58 @@ func TestMutualTLSShowsACertificate(t *testing.T) {
 	}
 }
 
+func TestATLSConfigNeedsNoFilesAndGoesBeforeThoseOfTheEnvironment(t *testing.T) {
+	clean(t)
+	ours := newAuthority(t)
+	certificate, err := tls.LoadX509KeyPair(ours.sign(t))
+	check(t, err)
+	port, _ := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{certificate}})
+	t.Setenv("PAUSEWATCH_TLS_CA", newAuthority(t).file(t))
+	check(t, readBy(t, WithAddress("https://127.0.0.1:"+port), WithTLSConfig(&tls.Config{RootCAs: ours.pool()})))
+}
+
+func TestAConnectionOfOnesOwnIsUsedAndNotClosed(t *testing.T) {
+	clean(t)
+	port, g := serveTLS(t, nil)
+	connection, err := grpc.NewClient("127.0.0.1:"+port, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	check(t, err)
+	defer connection.Close()
+	for range 2 {
+		check(t, readBy(t, WithConn(connection), WithToken("secret")))
+		if token := <-g.tokens; token != "Bearer secret" {
+			t.Errorf("token %q", token)
+		}
+	}
+	check(t, readBy(t, WithConn(connection)))
+	if token := <-g.tokens; token != "" {
+		t.Errorf("token %q", token)
+	}
+	if _, err := NewClient(WithConn(connection), WithAddress("127.0.0.1:1")); err == nil || !strings.Contains(err.Error(), "give one of them") {
+		t.Errorf("an address beside it: %v", err)
+	}
+}
+
+func TestStopwatchesFollowOverAConnectionOfOnesOwn(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, _ *Client) {
+		connection, err := grpc.NewClient("passthrough:///fake", grpc.WithContextDialer(f.dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		check(t, err)
+		defer connection.Close()
+		client, err := NewClient(WithConn(connection), WithTokenSource(func(context.Context) (string, error) { return "secret", nil }))
+		check(t, err)
+		defer client.Close()
+		stopwatch := startStopwatch(t, client, time.Minute)
+		f.pause("t")
+		time.Sleep(time.Hour)
+		f.resume("t")
+		f.stop()
+		f.start()
+		time.Sleep(59 * time.Second)
+		if reading := stopwatch.Stop(); !reading.Linked || reading.Elapsed != 59*time.Second {
+			t.Errorf("%+v", reading)
+		}
+	})
+}
+
 func TestTLSSettingsThatCannotBeMeantAreRefused(t *testing.T) {
 	clean(t)
 	ours := newAuthority(t)
@@ -183,6 +236,8 @@ func TestTLSSettingsThatCannotBeMeantAreRefused(t *testing.T) {
 		"a CA that is missing":               {[]Option{https, WithTLSCA("/missing.pem")}, "/missing.pem"},
 		"a CA that is none":                  {[]Option{https, WithTLSCA(key)}, "no PEM certificate"},
 		"a certificate that is none":         {[]Option{https, WithTLSCertificate(key, key)}, key},
+		"a TLS config with a plain address":  {[]Option{plain, WithTLSConfig(&tls.Config{})}, "write https://"},
+		"a TLS config beside a CA":           {[]Option{https, WithTLSConfig(&tls.Config{}), WithTLSCA(ours.file(t))}, "give one of them"},
 		"a wrong address":                    {[]Option{WithAddress("https://host:port")}, "host:port"},
 	} {
 		if client, err := NewClient(c.options...); err == nil {

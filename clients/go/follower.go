@@ -21,6 +21,7 @@ const linger = 30 * time.Second
 type follower struct {
 	client *Client
 	set    *watchSet
+	link   *linkReporter
 
 	mu      sync.Mutex
 	threads map[string]*followed
@@ -45,7 +46,7 @@ func (c *Client) follower() *follower {
 	}
 	f := c.followers[c.grace]
 	if f == nil {
-		f = &follower{client: c, threads: make(map[string]*followed)}
+		f = &follower{client: c, threads: make(map[string]*followed), link: newLinkReporter(c)}
 		f.set = newWatchSet(c.life, c, f, WatchOptions{})
 		c.followers[c.grace] = f
 	}
@@ -90,6 +91,7 @@ func (f *follower) leave(threadID string) {
 func (f *follower) close() {
 	f.mu.Lock()
 	f.closed = true
+	f.link.close()
 	threads := slices.Collect(maps.Values(f.threads))
 	f.mu.Unlock()
 	for _, thread := range threads {
@@ -115,7 +117,11 @@ func (f *follower) state(state PauseState, _ bool) {
 	}
 }
 
-func (f *follower) disconnected(threadIDs []string, _ error, silentFor time.Duration) {
+func (f *follower) disconnected(threadIDs []string, err error, silentFor time.Duration) {
+	// Threads that are refused on a stream that goes on are no loss of the link.
+	if !f.set.hasStream() {
+		f.link.disconnected(err, silentFor)
+	}
 	for _, id := range threadIDs {
 		if clock := f.clock(id); clock != nil {
 			clock.disconnect(silentFor)
@@ -131,8 +137,7 @@ func (f *follower) confirmed(answers []confirmation, asked time.Time) {
 	}
 }
 
-// complete matters to readers only.
-func (f *follower) complete() {}
+func (f *follower) complete() { f.link.connected() }
 
 func (f *follower) clock(threadID string) *threadClock {
 	f.mu.Lock()

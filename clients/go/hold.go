@@ -26,6 +26,10 @@ type HoldOptions struct {
 	Holder string
 	// TTL is how long the elicitation outlives a holder that died: 1 s to 24 h. 0: 30 s. It is renewed every third of it.
 	TTL time.Duration
+	// BestEffort: if the thread cannot be paused (none is named, no coordinator runs, …), a warning is logged and the program
+	// goes on without a pause, as pausewatch hold does without --require: see [Hold.Failure]. What is out of its limits is an
+	// error all the same, as is the end of the context.
+	BestEffort bool
 }
 
 // Hold is an elicitation that this program keeps open, which pauses its thread: renewed in the background until it is
@@ -44,6 +48,7 @@ type Hold struct {
 	decrementID string
 	board       *leaseBoard
 	stopRenewal context.CancelFunc
+	failure     error
 
 	// Guards how it ended, once that is known.
 	mu     sync.Mutex
@@ -66,8 +71,28 @@ type Hold struct {
 //
 // Errors: [*InvalidFieldError], [*TooManyElicitationsError], [*LimitExceededError]: nothing is open.
 // [*StoreUnavailableError], [*UnavailableError], [*DeadlineExceededError], or the end of ctx: it may be open; its lease
-// bounds it.
+// bounds it. With [HoldOptions.BestEffort], only [*InvalidFieldError], [ErrClosed] and the end of ctx.
 func (c *Client) Hold(ctx context.Context, threadID string, opts HoldOptions) (*Hold, error) {
+	if !opts.BestEffort {
+		return c.hold(ctx, threadID, opts)
+	}
+	var hold *Hold
+	err := errNoThread
+	if threadID != "" {
+		hold, err = c.hold(ctx, threadID, opts)
+	}
+	if err == nil || ctx.Err() != nil || is[*InvalidFieldError](err) || errors.Is(err, ErrClosed) {
+		return hold, err
+	}
+	c.log().WarnContext(ctx, "pausewatch: the thread is not paused, going on without a hold", "thread", threadID, "error", err)
+	hold = &Hold{client: c, failure: err, board: newLeaseBoard(defaultTTL)}
+	hold.board.ended(NotOpen)
+	return hold, nil
+}
+
+var errNoThread = errors.New("pausewatch: no thread is named: set PAUSEWATCH_THREAD_ID")
+
+func (c *Client) hold(ctx context.Context, threadID string, opts HoldOptions) (*Hold, error) {
 	type result struct {
 		hold *Hold
 		err  error
@@ -145,7 +170,11 @@ func (c *Client) WithHold(ctx context.Context, threadID string, opts HoldOptions
 	return fn(ctx)
 }
 
-// Opened is what the increment made of the thread, with the elicitation as it was opened.
+// Failure is why a best-effort hold could not be opened, so that nothing is paused; nil: it was opened.
+func (h *Hold) Failure() error { return h.failure }
+
+// Opened is what the increment made of the thread, with the elicitation as it was opened; the zero value of a hold that could
+// not be opened.
 func (h *Hold) Opened() Increment { return h.opened }
 
 // Lease is what is known of the lease now.
@@ -171,7 +200,12 @@ func (h *Hold) Lost() <-chan struct{} {
 // commands of the thread may have timed out meanwhile. [*ElicitationReleasedError]: another caller's decrement had closed
 // it before. [*ElicitationUnknownError]: the server does not know it: it lost its state, or has long forgotten it.
 // Any other: it may still be open; nothing renews it any more, and closing it is tried in the background for one TTL.
+//
+// A best-effort hold that could not be opened has nothing to release: nil.
 func (h *Hold) Release(ctx context.Context) error {
+	if h.failure != nil {
+		return nil
+	}
 	if ctx.Err() != nil {
 		ctx = context.WithoutCancel(ctx)
 	}
@@ -183,7 +217,7 @@ func (h *Hold) Release(ctx context.Context) error {
 	return err
 }
 
-// Closed is what the release made of the thread; false unless [Hold.Release] has returned nil.
+// Closed is what the release made of the thread; false unless [Hold.Release] has closed the elicitation.
 func (h *Hold) Closed() (Decrement, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,13 +1,16 @@
 package pausewatch
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	pausewatchv1 "pausewatch.dev/clients/go/gen/pausewatch/v1"
@@ -296,9 +299,64 @@ func TestAfterCloseAHoldIsRenewedNoMore(t *testing.T) {
 }
 
 func TestLeasesHaveNames(t *testing.T) {
-	for lease, name := range map[Lease]string{Held: "held", Overdue: "overdue", Expired: "expired", Released: "released", Unknown: "unknown", 9: "invalid"} {
+	for lease, name := range map[Lease]string{Held: "held", Overdue: "overdue", Expired: "expired", Released: "released", Unknown: "unknown", NotOpen: "not_open", 9: "invalid"} {
 		if lease.String() != name {
 			t.Errorf("%d is %q", lease, lease)
 		}
 	}
+}
+
+func TestABestEffortHoldGoesOnWithoutACoordinatorAndLogsWhy(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, _ *Client) {
+		var logged bytes.Buffer
+		logger := slog.New(slog.NewTextHandler(&logged, nil))
+		client, err := NewClient(WithDialOptions(grpc.WithContextDialer(f.dial)), WithLogger(logger))
+		check(t, err)
+		defer client.Close()
+		f.stop()
+		opts := HoldOptions{BestEffort: true}
+		for _, thread := range []string{"t", ""} {
+			hold, err := client.Hold(ctx, thread, opts)
+			check(t, err)
+			<-hold.Lost()
+			if hold.Failure() == nil || hold.Lease() != NotOpen || hold.Opened().Count != 0 {
+				t.Errorf("%q: %v, %v, %+v", thread, hold.Failure(), hold.Lease(), hold.Opened())
+			}
+			check(t, hold.Release(ctx))
+			if _, closed := hold.Closed(); closed {
+				t.Error("closed what was not open")
+			}
+		}
+		ran := false
+		check(t, client.WithHold(ctx, "t", opts, func(context.Context) error { ran = true; return nil }))
+		if warnings := strings.Count(logged.String(), "level=WARN"); !ran || warnings != 3 {
+			t.Errorf("ran: %v, logged: %s", ran, &logged)
+		}
+		f.start()
+		hold, err := client.Hold(ctx, "t", opts)
+		check(t, err)
+		if hold.Failure() != nil || hold.Lease() != Held {
+			t.Errorf("%v, %v", hold.Failure(), hold.Lease())
+		}
+		check(t, hold.Release(ctx))
+	})
+}
+
+func TestABestEffortHoldIsNoExcuseForABadThreadOrAClosedClient(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		opts := HoldOptions{BestEffort: true}
+		f.misbehave(failing("Increment", -1, invalidField("thread_id", "is wrong")))
+		if _, err := client.Hold(ctx, "t", opts); !is[*InvalidFieldError](err) {
+			t.Errorf("%T: %v", err, err)
+		}
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		if _, err := client.Hold(ended, "t", opts); !errors.Is(err, context.Canceled) {
+			t.Errorf("%T: %v", err, err)
+		}
+		check(t, client.Close())
+		if _, err := client.Hold(ctx, "t", opts); !errors.Is(err, ErrClosed) {
+			t.Errorf("%T: %v", err, err)
+		}
+	})
 }

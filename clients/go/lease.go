@@ -23,14 +23,16 @@ const (
 	Released
 	// Unknown: the server does not know the elicitation: it lost its state, or has long forgotten it.
 	Unknown
+	// NotOpen: a best-effort hold that could not be opened: nothing was paused.
+	NotOpen
 )
 
 // String is the name in small letters.
 func (l Lease) String() string {
-	if l < Held || l > Unknown {
+	if l < Held || l > NotOpen {
 		return "invalid"
 	}
-	return [...]string{"held", "overdue", "expired", "released", "unknown"}[l]
+	return [...]string{"held", "overdue", "expired", "released", "unknown", "not_open"}[l]
 }
 
 // The longest pause between two tries to renew, unless a sixth of the TTL is shorter: it may become twice as long at random,

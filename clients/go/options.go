@@ -2,6 +2,8 @@ package pausewatch
 
 import (
 	"context"
+	"crypto/tls"
+	"log/slog"
 	"time"
 
 	"google.golang.org/grpc"
@@ -18,6 +20,9 @@ type options struct {
 	grace       time.Duration
 	retries     int
 	dial        []grpc.DialOption
+	connection  *grpc.ClientConn
+	logger      *slog.Logger
+	onLink      func(Link)
 }
 
 // WithAddress says where the coordinator listens: `host:port`, `http://…`, `https://…` (TLS), `unix:PATH` or
@@ -51,6 +56,9 @@ func WithTLSCertificate(certPath, keyPath string) Option {
 	return func(o *options) { o.TLSCert, o.TLSKey = certPath, keyPath }
 }
 
+// WithTLSConfig is the TLS of an https address, instead of what files say: for certificates that are in no file, or are renewed.
+func WithTLSConfig(config *tls.Config) Option { return func(o *options) { o.TLS = config } }
+
 // WithConfigFile names the config file, which must be there. Variable: PAUSEWATCH_CONFIG; default:
 // pausewatch/config.toml under $XDG_CONFIG_HOME or ~/.config, which may be missing.
 func WithConfigFile(path string) Option { return func(o *options) { o.configFile = path } }
@@ -65,6 +73,19 @@ func WithRetries(n int) Option { return func(o *options) { o.retries = n } }
 // WithDisconnectGrace says how long a timeout that ran out while cut off waits for the link. Default: 30 s. See
 // [Client.WithDisconnectGrace].
 func WithDisconnectGrace(d time.Duration) Option { return func(o *options) { o.grace = d } }
+
+// WithConn is a connection of your own instead of an address and what belongs to it. It is not closed with the client. How it
+// pings and reconnects is yours to say. A token is sent over it as it is, encrypted or not.
+func WithConn(connection *grpc.ClientConn) Option {
+	return func(o *options) { o.connection = connection }
+}
+
+// WithLogger says where warnings go. Default: [slog.Default].
+func WithLogger(logger *slog.Logger) Option { return func(o *options) { o.logger = logger } }
+
+// WithLinkObserver has a function called when the timeouts of the client are connected, cut off, or have been for the whole
+// disconnect grace: one call at a time, in order, on a goroutine of its own.
+func WithLinkObserver(observe func(Link)) Option { return func(o *options) { o.onLink = observe } }
 
 // WithDialOptions adds options of gRPC's own, such as interceptors. They go last, so they win.
 func WithDialOptions(extra ...grpc.DialOption) Option {

@@ -3,6 +3,7 @@ package pausewatch
 import (
 	"bytes"
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,6 +32,8 @@ type settings struct {
 	TLSCA     string      `toml:"tls_ca"`
 	TLSCert   string      `toml:"tls_cert"`
 	TLSKey    string      `toml:"tls_key"`
+	// Instead of the files.
+	TLS *tls.Config `toml:"-"`
 }
 
 const settingsKeys = "address, thread_id, token, tls_ca, tls_cert or tls_key"
@@ -65,6 +68,9 @@ func (s settings) or(other settings) settings {
 	if s.hasToken() {
 		other.Token, other.TokenFile, other.Tokens = "", "", nil
 	}
+	if s.TLS != nil {
+		other.TLSCA, other.TLSCert, other.TLSKey = "", "", ""
+	}
 	tokens := s.Tokens
 	if tokens == nil {
 		tokens = other.Tokens
@@ -84,6 +90,7 @@ func (s settings) or(other settings) settings {
 		TLSCA:     either(s.TLSCA, other.TLSCA),
 		TLSCert:   either(s.TLSCert, other.TLSCert),
 		TLSKey:    either(s.TLSKey, other.TLSKey),
+		TLS:       s.TLS,
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -71,7 +70,7 @@ func (l *watchStream) renewToken(ctx context.Context, token string) {
 		}
 		next, err := l.set.client.tokens.checked(ctx)
 		if err != nil {
-			slog.WarnContext(ctx, "pausewatch: the token cannot be renewed", "error", err)
+			l.set.client.log().WarnContext(ctx, "pausewatch: the token cannot be renewed", "error", err)
 			wait = shortestRenewal
 			continue
 		}

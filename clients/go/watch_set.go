@@ -165,6 +165,13 @@ func (s *watchSet) asks() bool {
 	return len(s.questions) > 0
 }
 
+// hasStream says whether there is a stream, perhaps one that is being opened.
+func (s *watchSet) hasStream() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stream != nil
+}
+
 // ended says whether nothing is left to watch. After that, the next thread starts it anew.
 func (s *watchSet) ended() bool {
 	s.mu.Lock()

@@ -115,7 +115,7 @@ func (s *watchSet) rest(pause time.Duration) {
 }
 
 // read reads one stream to its end: for how long it has been dead, and why it ended.
-func (l *watchStream) read(ctx context.Context, connection grpc.ClientConnInterface) (silentFor time.Duration, err error) {
+func (l *watchStream) read(ctx context.Context, connection *grpc.ClientConn) (silentFor time.Duration, err error) {
 	began := time.Now()
 	lastMessage := began
 	defer func() {
@@ -130,7 +130,7 @@ func (l *watchStream) read(ctx context.Context, connection grpc.ClientConnInterf
 		}
 		ctx = context.WithValue(ctx, tokenKey{}, token)
 	}
-	stream, err := pausewatchv1.NewElicitationServiceClient(connection).Watch(ctx)
+	stream, err := pausewatchv1.NewElicitationServiceClient(l.set.client.over(connection)).Watch(ctx)
 	if err == nil {
 		if token != "" {
 			go l.renewToken(ctx, token)

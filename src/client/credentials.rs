@@ -136,6 +136,34 @@ impl Tls {
         Ok(Self { ca, identity })
     }
 
+    /// Certificates and a key in PEM, from elsewhere than files: a secret store, or the text of a variable. The arguments are those
+    /// of [`Tls::load`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use pausewatch::client::{Config, Tls};
+    ///
+    /// let ca = "-----BEGIN CERTIFICATE-----\n..."; // from a secret store
+    /// let config = Config { address: "https://pauses.example:7420".parse()?, tls: Some(Tls::from_pem(Some(ca), None)?), ..Config::default() };
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// One of them contains no PEM.
+    pub fn from_pem(ca: Option<&str>, identity: Option<(&str, &str)>) -> Result<Self, ConfigError> {
+        let checked = |what: &str, text: &str| {
+            let wrong = || ConfigError::new(format!("{what}: there is no PEM in it"));
+            has_pem(text.as_bytes()).then(|| text.as_bytes().to_vec()).ok_or_else(wrong)
+        };
+        let ca = ca.map(|ca| checked("tls_ca", ca)).transpose()?;
+        let identity = match identity {
+            Some((cert, key)) => Some((checked("tls_cert", cert)?, checked("tls_key", key)?)),
+            None => None,
+        };
+        Ok(Self { ca, identity })
+    }
+
     /// `endpoint` with TLS.
     pub(super) fn secure(&self, endpoint: Endpoint) -> Result<Endpoint, ConfigError> {
         let mut config = ClientTlsConfig::new();
@@ -166,8 +194,11 @@ impl fmt::Debug for Tls {
 fn read(what: &str, path: &Path) -> Result<Vec<u8>, ConfigError> {
     let wrong = |why: &str| ConfigError::new(format!("{what} {}: {why}", path.display()));
     let text = fs::read(path).map_err(|error| wrong(&error.to_string()))?;
-    let begins = text.windows(11).any(|window| window == b"-----BEGIN ");
-    begins.then_some(text).ok_or_else(|| wrong("there is no PEM in it"))
+    has_pem(&text).then_some(text).ok_or_else(|| wrong("there is no PEM in it"))
+}
+
+fn has_pem(text: &[u8]) -> bool {
+    text.windows(11).any(|window| window == b"-----BEGIN ")
 }
 
 #[cfg(test)]
@@ -217,5 +248,7 @@ mod tests {
         assert!(error.starts_with("tls_ca /nonexistent/ca.pem: No such file"), "{error}");
         let error = Tls::load(None, Some((Path::new("Cargo.toml"), Path::new("Cargo.toml")))).unwrap_err().to_string();
         assert_eq!(error, "tls_cert Cargo.toml: there is no PEM in it");
+        let error = Tls::from_pem(None, Some(("-----BEGIN CERTIFICATE-----", "s3cret"))).unwrap_err().to_string();
+        assert_eq!(error, "tls_key: there is no PEM in it");
     }
 }

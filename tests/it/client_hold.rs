@@ -189,3 +189,22 @@ async fn a_hold_names_its_program_as_the_holder() {
     let named = fake.client().hold("t").holder("me").open().await.unwrap();
     assert_eq!(named.elicitation().holder, "me");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_best_effort_hold_goes_on_without_a_coordinator_and_refuses_a_bad_thread() {
+    let fake = Fake::start();
+    let hold = fake.client().hold("t").open_best_effort().await.unwrap().expect("the coordinator is there");
+    hold.release().await.unwrap();
+    fake.cut();
+    let start = Instant::now();
+    assert!(fake.client().hold("t").open_best_effort().await.unwrap().is_none());
+    assert!(start.elapsed() <= Duration::from_secs(5), "{:?}", start.elapsed());
+    fake.mend();
+    fake.script().refuse = vec![Status::resource_exhausted("too much"), Status::unauthenticated("no token")];
+    for _ in 0..2 {
+        assert!(fake.client().hold("t").open_best_effort().await.unwrap().is_none());
+    }
+    let refused = Error::from(pausewatch::test_support::core::types::InvalidField::new("ttl", "1ms", "1s to 24h"));
+    fake.script().refuse = vec![refused.status().clone()];
+    assert!(matches!(fake.client().hold("t").open_best_effort().await, Err(Error::InvalidField { .. })));
+}

@@ -73,6 +73,8 @@ async fn mutual_tls_and_a_token_reach_the_server() {
     let server = Secured::start().await;
     let (ca, cert, key) = (server.file("server.crt"), server.file("client.crt"), server.file("client.key"));
     let tls = Tls::load(Some(&ca), Some((&cert, &key))).unwrap();
+    let [ca, cert, key] = [ca, cert, key].map(|file| std::fs::read_to_string(file).unwrap());
+    assert_eq!(Tls::from_pem(Some(&ca), Some((&cert, &key))).unwrap(), tls, "it needs no files");
     let client = server.client(Some(tls.clone()), Some("s3cret"));
     client.get_pause_state(get()).await.unwrap();
     let mut watch = client.watch();

@@ -122,6 +122,7 @@ mod stopwatch_controller;
 mod stopwatch_server;
 mod store_contract;
 mod support;
+mod test_coordinator;
 #[cfg(feature = "exec-server")]
 mod token_renewal;
 #[cfg(feature = "exec-server")]

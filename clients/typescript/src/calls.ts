@@ -9,6 +9,7 @@ import { bearer, type Channel } from "./channel.js";
 import { invalidField, malformedAnswer } from "./errors.js";
 import { checkText } from "./fields.js";
 import { ElicitationService, type WatchRequestSchema } from "./gen/pausewatch/v1/elicitation_service_pb.js";
+import type { Log } from "./log.js";
 import {
   type DecrementRequest,
   type DecrementResponse,
@@ -30,10 +31,13 @@ import {
 } from "./messages.js";
 import { type Line, type Patience, unary } from "./retry.js";
 
+type WithThread<R> = R & { readonly threadId: string };
+
 export class Calls implements Line {
   readonly closing: AbortSignal;
   readonly keepsAlive: boolean;
   readonly address: string;
+  readonly log: Log;
   readonly #channel: Channel;
   readonly #stub: Stub<typeof ElicitationService>;
   readonly #patience: Patience;
@@ -42,6 +46,7 @@ export class Calls implements Line {
     this.#channel = channel;
     this.closing = channel.closing;
     this.address = channel.address;
+    this.log = channel.log;
     this.keepsAlive = lane === "foreground";
     this.#stub = createClient(ElicitationService, channel[lane]);
     this.#patience = patience;
@@ -52,7 +57,7 @@ export class Calls implements Line {
     return this.#patience.deadlineMs;
   }
 
-  async increment(request: IncrementRequest, options?: CallOptions): Promise<IncrementResponse> {
+  async increment(request: WithThread<IncrementRequest>, options?: CallOptions): Promise<IncrementResponse> {
     const { threadId, reason = "", holder = "", ttlMs } = request;
     const requestId = request.requestId || randomUUID();
     checkTexts({ thread_id: threadId, request_id: requestId, reason, holder });
@@ -63,7 +68,7 @@ export class Calls implements Line {
     return { count, paused, revision, elicitation: elicitationOf(present(elicitation)), watchers };
   }
 
-  async decrement(request: DecrementRequest, options?: CallOptions): Promise<DecrementResponse> {
+  async decrement(request: WithThread<DecrementRequest>, options?: CallOptions): Promise<DecrementResponse> {
     const { threadId, elicitationId } = request;
     const requestId = request.requestId || randomUUID();
     checkTexts({ thread_id: threadId, request_id: requestId, elicitation_id: elicitationId ?? "" });
@@ -73,7 +78,7 @@ export class Calls implements Line {
     return { count, paused, revision };
   }
 
-  async renew(request: RenewRequest, options?: CallOptions): Promise<Elicitation> {
+  async renew(request: WithThread<RenewRequest>, options?: CallOptions): Promise<Elicitation> {
     const { threadId, elicitationId, ttlMs } = request;
     checkTexts({ thread_id: threadId, elicitation_id: elicitationId });
     const message = { threadId, elicitationId, ...(ttlMs === undefined ? {} : { ttl: durationToWire("ttl", ttlMs) }) };

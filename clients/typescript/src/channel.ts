@@ -10,8 +10,10 @@ import * as tls from "node:tls";
 import type { Interceptor, Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { authority, formatAddress } from "./address.js";
+import type { ChannelOptions } from "./channel-options.js";
 import { Connection } from "./connection.js";
 import { ConfigError, clientClosed } from "./errors.js";
+import { Log } from "./log.js";
 import type { Settings } from "./settings.js";
 import { askForToken, type TokenSource } from "./token.js";
 
@@ -25,24 +27,40 @@ export class Channel {
   readonly background: Transport;
   /** The address, in its short form. */
   readonly address: string;
+  readonly log: Log;
   readonly #tokens: TokenSource | undefined;
-  readonly #connection: Connection;
+  /** `undefined`: the transport is the program's own. */
+  readonly #connection: Connection | undefined;
   readonly #closing = closingController();
 
   /** @throws {ConfigError} The certificates or the key cannot be used. */
-  constructor(settings: Settings) {
+  constructor(settings: Settings, options: ChannelOptions = {}) {
     const { address, token } = settings;
+    this.log = new Log(options.logger);
+    this.#tokens = typeof token === "function" ? token : undefined;
+    const source = typeof token === "string" ? () => token : token;
+    if (options.transport !== undefined) {
+      if (options.interceptors?.length)
+        throw new ConfigError("interceptors: a transport has its own; give one of them");
+      this.address = "the transport";
+      const transport = options.transport as Transport;
+      this.foreground = this.background = source === undefined ? transport : sendingToken(transport, source);
+      return;
+    }
     this.address = formatAddress(address);
     const scheme = address.kind === "tcp" && address.tls ? "https" : "http";
     // The authority that a Unix socket's requests carry: any valid one will do, and servers log it.
     const host = address.kind === "tcp" ? authority(address) : "localhost";
     // As connect compares it: without the scheme's default port.
     const { origin } = new URL(`${scheme}://${host}`);
-    this.#connection = new Connection(origin, dialer(settings));
-    this.#tokens = typeof token === "function" ? token : undefined;
-    const interceptors = token === undefined ? [] : [withToken(typeof token === "function" ? token : () => token)];
-    this.foreground = this.#transport(true, interceptors);
-    this.background = this.#transport(false, interceptors);
+    const connection = new Connection(origin, dialer(settings));
+    this.#connection = connection;
+    const interceptors = [
+      ...((options.interceptors ?? []) as Interceptor[]),
+      ...(source === undefined ? [] : [withToken(source)]),
+    ];
+    this.foreground = transportOver(connection, true, interceptors);
+    this.background = transportOver(connection, false, interceptors);
   }
 
   /** Aborted when the channel is closed, with the error to end every call with. */
@@ -64,25 +82,24 @@ export class Channel {
     if (this.closing.aborted) return;
     const reason = clientClosed();
     this.#closing.abort(reason);
-    this.#connection.close(reason);
+    this.#connection?.close(reason);
   }
 
   /** The next call connects anew; those under way go on. */
   reconnect(): void {
-    this.#connection.reconnect();
+    this.#connection?.reconnect();
   }
+}
 
-  #transport(awaited: boolean, interceptors: Interceptor[]): Transport {
-    const connection = this.#connection;
-    const baseUrl = connection.authority;
-    const sessionManager = {
-      authority: baseUrl,
-      request: async (...request: Parameters<Connection["request"]>[0]) => connection.request(request, awaited),
-      // The connection's pings do not depend on it.
-      notifyResponseByteRead: () => undefined,
-    };
-    return createGrpcTransport({ baseUrl, sessionManager, interceptors, acceptCompression: [] });
-  }
+function transportOver(connection: Connection, awaited: boolean, interceptors: Interceptor[]): Transport {
+  const baseUrl = connection.authority;
+  const sessionManager = {
+    authority: baseUrl,
+    request: async (...request: Parameters<Connection["request"]>[0]) => connection.request(request, awaited),
+    // The connection's pings do not depend on it.
+    notifyResponseByteRead: () => undefined,
+  };
+  return createGrpcTransport({ baseUrl, sessionManager, interceptors, acceptCompression: [] });
 }
 
 /** Every watch and every pause listens to it: many are no leak, which Node would warn of. */
@@ -121,6 +138,21 @@ function withinTime<S extends net.Socket>(socket: S, connected: string): S {
 
 export function bearer(token: string): string {
   return `Bearer ${token}`;
+}
+
+/** A transport of the program's own, over which the token is sent too. */
+function sendingToken(transport: Transport, source: TokenSource): Transport {
+  const authorized = async (header: ConstructorParameters<typeof Headers>[0]): Promise<Headers> => {
+    const headers = new Headers(header);
+    if (!headers.has("authorization")) headers.set("authorization", bearer(await askForToken(source)));
+    return headers;
+  };
+  return {
+    unary: async (method, signal, timeoutMs, header, input, contextValues) =>
+      transport.unary(method, signal, timeoutMs, await authorized(header), input, contextValues),
+    stream: async (method, signal, timeoutMs, header, input, contextValues) =>
+      transport.stream(method, signal, timeoutMs, await authorized(header), input, contextValues),
+  };
 }
 
 function withToken(source: TokenSource): Interceptor {

@@ -7,16 +7,19 @@
  * 3. What this library leaves behind when it dies is bounded by a lease (G2).
  * 4. Only what somebody waits for keeps the process alive: calls and watches. Holds and timeouts do not.
  */
+import type { SecureContextOptions } from "node:tls";
 import { formatAddress } from "./address.js";
 import type { CallOptions } from "./call-options.js";
 import { Calls } from "./calls.js";
 import { Channel } from "./channel.js";
-import { ConfigError, ElicitationExpiredError, invalidField } from "./errors.js";
+import type { ChannelOptions } from "./channel-options.js";
+import { CallError, ConfigError, ElicitationExpiredError, InvalidFieldError, invalidField } from "./errors.js";
 import { Hold, type HoldOptions } from "./hold.js";
 import type {
   DecrementRequest,
   DecrementResponse,
   Elicitation,
+  GetRequest,
   IncrementRequest,
   IncrementResponse,
   ListPausesRequest,
@@ -26,9 +29,10 @@ import type {
   PauseState,
   RenewRequest,
 } from "./messages.js";
-import { type ConnectionOptions, type Settings, settingsOf, withEnvironment } from "./settings.js";
+import { type ConnectionOptions, type Settings, settingsOf, tlsFilesOf, withEnvironment } from "./settings.js";
 import { systemClock } from "./stopwatch/clock.js";
 import { Follower } from "./stopwatch/follower.js";
+import { type Link, LinkReporter } from "./stopwatch/link.js";
 import { PausableTimeout, type TimeoutOptions } from "./stopwatch/timeout.js";
 import { type Listener, WatchStream } from "./watch/stream.js";
 import { Watch, type WatchOptions } from "./watch/watch.js";
@@ -37,7 +41,7 @@ const DEFAULT_DEADLINE_MS = 5_000;
 const DEFAULT_GRACE_MS = 30_000;
 
 /** How a client connects, and how patient it is. */
-export interface ClientOptions extends ConnectionOptions {
+export interface ClientOptions extends ConnectionOptions, ChannelOptions {
   /** How long a call may take, retries included; the server receives it too. Default: 5 s. A watch has it for its first answer only. */
   readonly deadlineMs?: number | undefined;
   /**
@@ -45,6 +49,13 @@ export interface ClientOptions extends ConnectionOptions {
    * often as fits. A program that would rather know at once that no coordinator runs sets it to 0.
    */
   readonly retries?: number | undefined;
+  /**
+   * What Node's TLS takes, such as `ca`, `cert` and `key` as PEM texts, instead of `tlsCa`, `tlsCert` and `tlsKey`, which are files. Only with
+   * https.
+   */
+  readonly tls?: SecureContextOptions | undefined;
+  /** Called when the timeouts of the client are connected, cut off, or have been for the whole disconnect grace. */
+  readonly onLink?: ((link: Link) => void) | undefined;
 }
 
 /** As {@link ClientOptions}, with what else there is to read. */
@@ -66,6 +77,7 @@ export interface EnvironmentOptions extends ClientOptions {
 export class Client implements Disposable {
   readonly #settings: Settings;
   readonly #channel: Channel;
+  readonly #onLink: ((link: Link) => void) | undefined;
   readonly #lanes: { readonly foreground: Calls; readonly background: Calls };
   /** Those that follow a thread, by their disconnect grace. */
   readonly #followers = new Map<number, Follower>();
@@ -78,8 +90,9 @@ export class Client implements Disposable {
   constructor(options: ClientOptions = {}) {
     const { deadlineMs = DEFAULT_DEADLINE_MS, retries = Number.POSITIVE_INFINITY } = options;
     if (!(deadlineMs > 0)) throw new ConfigError(`deadlineMs is ${deadlineMs}; allowed: above 0`);
-    this.#settings = settingsOf(options);
-    this.#channel = new Channel(this.#settings);
+    this.#settings = settingsOf(options, options.tls);
+    this.#channel = new Channel(this.#settings, options);
+    this.#onLink = options.onLink;
     const patience = { deadlineMs, retries };
     this.#lanes = {
       foreground: new Calls(this.#channel, "foreground", patience),
@@ -96,7 +109,10 @@ export class Client implements Disposable {
    */
   static fromEnv(options: EnvironmentOptions = {}): Client {
     const { configFile, environment = process.env } = options;
-    return new Client({ ...options, ...withEnvironment(options, configFile, environment) });
+    const settings = withEnvironment(options, configFile, environment);
+    // Instead of the files that the environment names, but not beside those that the program names.
+    const files = options.tls === undefined ? settings : { ...settings, ...tlsFilesOf(options) };
+    return new Client({ ...options, ...files });
   }
 
   /** The coordinator's address, in its short form. */
@@ -115,8 +131,8 @@ export class Client implements Disposable {
    * @throws {InvalidFieldError | RequestIdReusedError | TooManyElicitationsError | LimitExceededError} Nothing changed.
    * @throws {StoreUnavailableError} Call again with the same request id.
    */
-  incrementElicitation(request: IncrementRequest, options?: CallOptions): Promise<IncrementResponse> {
-    return this.#lanes.foreground.increment(request, options);
+  async incrementElicitation(request: IncrementRequest = {}, options?: CallOptions): Promise<IncrementResponse> {
+    return this.#lanes.foreground.increment(this.#withThread(request), options);
   }
 
   /**
@@ -126,8 +142,8 @@ export class Client implements Disposable {
    * ElicitationExpiredError} Nothing changed.
    * @throws {StoreUnavailableError} Call again with the same request id.
    */
-  decrementElicitation(request: DecrementRequest, options?: CallOptions): Promise<DecrementResponse> {
-    return this.#lanes.foreground.decrement(request, options);
+  async decrementElicitation(request: DecrementRequest = {}, options?: CallOptions): Promise<DecrementResponse> {
+    return this.#lanes.foreground.decrement(this.#withThread(request), options);
   }
 
   /**
@@ -135,8 +151,8 @@ export class Client implements Disposable {
    *
    * @throws {InvalidFieldError | ElicitationUnknownError | ElicitationReleasedError | ElicitationExpiredError} Nothing changed.
    */
-  renewElicitation(request: RenewRequest, options?: CallOptions): Promise<Elicitation> {
-    return this.#lanes.foreground.renew(request, options);
+  async renewElicitation(request: RenewRequest, options?: CallOptions): Promise<Elicitation> {
+    return this.#lanes.foreground.renew(this.#withThread(request), options);
   }
 
   /**
@@ -144,8 +160,8 @@ export class Client implements Disposable {
    *
    * @throws {InvalidFieldError}
    */
-  getPauseState(threadId: string, options?: CallOptions): Promise<PauseState> {
-    return this.#lanes.foreground.get(threadId, options);
+  async getPauseState(request: GetRequest = {}, options?: CallOptions): Promise<PauseState> {
+    return this.#lanes.foreground.get(this.#threadIdOr(request.threadId), options);
   }
 
   /**
@@ -172,9 +188,20 @@ export class Client implements Disposable {
    * @throws {InvalidFieldError | TooManyElicitationsError | LimitExceededError} Nothing is open.
    * @throws {StoreUnavailableError | UnavailableError | DeadlineExceededError | CallError} It may be open; its lease bounds it.
    * @throws The reason of `options.signal`, when it is aborted: what is opened is closed again in the background.
+   *
+   * With `options.bestEffort`, only {@link InvalidFieldError}, the reason of the signal, and that the client is closed.
    */
   async hold(threadId: string | undefined, options: HoldOptions = {}): Promise<Hold> {
-    return Hold.open(this.#lanes, this.#threadIdOr(threadId), options);
+    try {
+      return await Hold.open(this.#lanes, this.#threadIdOr(threadId), options);
+    } catch (error) {
+      if (!options.bestEffort || !(error instanceof CallError) || this.#channel.closing.aborted) throw error;
+      const isNamed = (threadId ?? this.threadId) !== undefined;
+      if (error instanceof InvalidFieldError && isNamed) throw error;
+      const text = `the thread is not paused, going on without a hold: ${error.message}`;
+      this.#channel.log.warn(text, "PAUSEWATCH_HOLD");
+      return Hold.notOpen(this.#lanes, error);
+    }
   }
 
   /**
@@ -260,10 +287,15 @@ export class Client implements Disposable {
     if (follower === undefined) {
       if (!(graceMs >= 0)) throw new RangeError(`a disconnect grace of ${graceMs} ms; allowed: 0 and more`);
       const open = (listener: Listener) => new WatchStream(this.#lanes.background, {}, listener);
-      follower = new Follower(open, graceMs, systemClock, () => this.#followers.delete(graceMs));
+      const link = new LinkReporter(graceMs, systemClock, this.#channel.log, this.#onLink);
+      follower = new Follower(open, graceMs, systemClock, () => this.#followers.delete(graceMs), link);
       this.#followers.set(graceMs, follower);
     }
     return follower;
+  }
+
+  #withThread<R extends { readonly threadId?: string | undefined }>(request: R): R & { readonly threadId: string } {
+    return { ...request, threadId: this.#threadIdOr(request.threadId) };
   }
 
   #threadIdOr(threadId: string | undefined): string {

@@ -12,7 +12,13 @@ import { basename } from "node:path";
 import { performance } from "node:perf_hooks";
 import type { CallOptions } from "./call-options.js";
 import type { Calls } from "./calls.js";
-import type { ElicitationExpiredError, ElicitationReleasedError, ElicitationUnknownError } from "./errors.js";
+import {
+  type CallError,
+  type ElicitationExpiredError,
+  type ElicitationReleasedError,
+  type ElicitationUnknownError,
+  PausewatchError,
+} from "./errors.js";
 import type { Lease } from "./lease.js";
 import type { Elicitation, IncrementResponse } from "./messages.js";
 import { endingOf, Renewal } from "./renewal.js";
@@ -28,6 +34,11 @@ export interface HoldOptions extends CallOptions {
   readonly holder?: string;
   /** How long the elicitation outlives a holder that died: 1 s to 24 h. Default: 30 s. Renewed every third of it. */
   readonly ttlMs?: number;
+  /**
+   * If the thread cannot be paused (none is named, no coordinator runs, …), a warning is logged and the program goes on without a pause, as
+   * `pausewatch hold` does without `--require`: see {@link Hold.failure}. What is out of its limits is an error all the same. Default: false.
+   */
+  readonly bestEffort?: boolean;
 }
 
 /** What a release found. */
@@ -39,7 +50,9 @@ export type Release =
   /** Somebody else's decrement had closed it before. */
   | { readonly ending: "released"; readonly error: ElicitationReleasedError }
   /** The server does not know it: it lost its state, or has long forgotten it. */
-  | { readonly ending: "unknown"; readonly error: ElicitationUnknownError };
+  | { readonly ending: "unknown"; readonly error: ElicitationUnknownError }
+  /** There was nothing to release: a best-effort hold that could not be opened. */
+  | { readonly ending: "notOpen"; readonly error: CallError };
 
 /**
  * The two lanes of a client.
@@ -57,25 +70,55 @@ export interface Lanes {
  * It is renewed in the background until it is released. It does not keep the process alive: when that ends first, the lease ends the pause.
  */
 export class Hold implements AsyncDisposable {
-  /** The elicitation as it was opened. */
-  readonly elicitation: Elicitation;
-  /** What the increment made of the thread. */
-  readonly opened: IncrementResponse;
+  /** Why a best-effort hold could not be opened, so that nothing is paused; `undefined`: it was opened. */
+  readonly failure: CallError | undefined;
+  readonly #opened: IncrementResponse | undefined;
   readonly #lanes: Lanes;
   readonly #ttlMs: number;
   readonly #decrementId = randomUUID();
-  readonly #renewal: Renewal;
+  readonly #renewal: Renewal | undefined;
   #lease: Lease = "held";
   #lost: ((lease: Lease) => void)[] = [];
   #release: Promise<Release> | undefined;
   #released: Release | undefined;
 
-  private constructor(lanes: Lanes, opened: IncrementResponse, ttlMs: number, openedAt: number) {
-    this.elicitation = opened.elicitation;
-    this.opened = opened;
+  private constructor(lanes: Lanes, opening: IncrementResponse | CallError, ttlMs: number, openedAt: number) {
     this.#lanes = lanes;
     this.#ttlMs = ttlMs;
-    this.#renewal = new Renewal(lanes.background, this.elicitation, ttlMs, openedAt, (lease) => this.#tell(lease));
+    if (opening instanceof PausewatchError) {
+      this.failure = opening;
+      this.#lease = "notOpen";
+      this.#released = { ending: "notOpen", error: opening };
+      this.#release = Promise.resolve(this.#released);
+    } else {
+      this.#opened = opening;
+      const { elicitation } = opening;
+      this.#renewal = new Renewal(lanes.background, elicitation, ttlMs, openedAt, (lease) => this.#tell(lease));
+    }
+  }
+
+  /** @internal A best-effort hold that could not be opened. */
+  static notOpen(lanes: Lanes, failure: CallError): Hold {
+    return new Hold(lanes, failure, DEFAULT_TTL_MS, 0);
+  }
+
+  /**
+   * The elicitation as it was opened.
+   *
+   * @throws {PausewatchError} A best-effort hold could not be opened: see {@link failure}.
+   */
+  get elicitation(): Elicitation {
+    return this.opened.elicitation;
+  }
+
+  /**
+   * What the increment made of the thread.
+   *
+   * @throws {PausewatchError} A best-effort hold could not be opened: see {@link failure}.
+   */
+  get opened(): IncrementResponse {
+    if (this.#opened !== undefined) return this.#opened;
+    throw new PausewatchError(`this best-effort hold could not be opened: ${this.failure?.message}`);
   }
 
   /** @internal See `Client.hold`. */
@@ -181,6 +224,7 @@ export class Hold implements AsyncDisposable {
 
   /** Goes on trying to release until the lease is over anyway. Neither waits nor keeps the process alive. @internal */
   releaseInBackground(): void {
+    if (this.#renewal === undefined) return;
     this.#renewal.renewNoMore();
     this.#decrement(this.#lanes.background, { deadlineMs: this.#ttlMs }).catch(() => undefined);
   }
@@ -196,7 +240,7 @@ export class Hold implements AsyncDisposable {
         return { ending, error } as Release;
       },
     );
-    this.#renewal.stop();
+    this.#renewal?.stop();
     this.#released = release;
     this.#tell(release.ending === "closed" ? "released" : release.ending);
     return release;
@@ -210,7 +254,7 @@ export class Hold implements AsyncDisposable {
 
   #warn(text: string): void {
     const { threadId, elicitationId } = this.elicitation;
-    process.emitWarning(`hold ${elicitationId} of thread ${threadId}: ${text}`, { code: "PAUSEWATCH_HOLD" });
+    this.#lanes.foreground.log.warn(`hold ${elicitationId} of thread ${threadId}: ${text}`, "PAUSEWATCH_HOLD");
   }
 }
 

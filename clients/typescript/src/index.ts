@@ -10,6 +10,7 @@
  * | {@link PausewatchError} | the base of the errors: one class for each thing that a caller does next |
  */
 export type { CallOptions } from "./call-options.js";
+export type { ChannelOptions, ConnectInterceptor, ConnectTransport } from "./channel-options.js";
 export { Client, type ClientOptions, type EnvironmentOptions } from "./client.js";
 export { pausableTimeout } from "./default-client.js";
 export {
@@ -32,11 +33,13 @@ export {
 } from "./errors.js";
 export type { Hold, HoldOptions, Release } from "./hold.js";
 export type { Lease } from "./lease.js";
+export type { Logger } from "./log.js";
 export type {
   ClosedElicitation,
   DecrementRequest,
   DecrementResponse,
   Elicitation,
+  GetRequest,
   IncrementRequest,
   IncrementResponse,
   ListPausesRequest,
@@ -50,7 +53,9 @@ export type {
 } from "./messages.js";
 export type { ConnectionOptions } from "./settings.js";
 export type { EndedBy } from "./stopwatch/ended-by.js";
+export type { Link } from "./stopwatch/link.js";
 export { type PausableTimeout, PausableTimeoutError, type TimeoutOptions } from "./stopwatch/timeout.js";
 export type { TokenSource } from "./token.js";
+export { type TraceApi, traceContext } from "./trace.js";
 export type { DisconnectedEvent, StateEvent, WatchEvent } from "./watch/event.js";
 export type { Watch, WatchOptions } from "./watch/watch.js";

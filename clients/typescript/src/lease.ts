@@ -12,4 +12,6 @@ export type Lease =
   /** The elicitation was closed by a decrement. */
   | "released"
   /** The server does not know the elicitation: it lost its state, or has long forgotten it. */
-  | "unknown";
+  | "unknown"
+  /** A best-effort hold that could not be opened: nothing was paused. */
+  | "notOpen";

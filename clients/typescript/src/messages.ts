@@ -51,8 +51,8 @@ export interface PauseState {
 }
 
 export interface IncrementRequest {
-  /** 1 to 256 bytes of UTF-8 without control characters. */
-  readonly threadId: string;
+  /** 1 to 256 bytes of UTF-8 without control characters. Default: the client's. */
+  readonly threadId?: string | undefined;
   /** Names this call, so that it counts once: up to 128 bytes. Default: a random UUID. */
   readonly requestId?: string;
   /** What the person is asked, shown in lists and logs: up to 1,024 bytes. */
@@ -77,7 +77,8 @@ export interface IncrementResponse {
 }
 
 export interface DecrementRequest {
-  readonly threadId: string;
+  /** Default: the client's. */
+  readonly threadId?: string | undefined;
   /** Closes exactly this one. Absent: the oldest that was opened without a lease, else the oldest. */
   readonly elicitationId?: string;
   /** As in {@link IncrementRequest}; the two calls do not share ids. */
@@ -93,10 +94,16 @@ export interface DecrementResponse {
 }
 
 export interface RenewRequest {
-  readonly threadId: string;
+  /** Default: the client's. */
+  readonly threadId?: string | undefined;
   readonly elicitationId: string;
   /** The end of the lease becomes now + this: 1 s to 24 h. Default: the same as before. */
   readonly ttlMs?: number;
+}
+
+export interface GetRequest {
+  /** Default: the client's. */
+  readonly threadId?: string | undefined;
 }
 
 export interface ListRequest {

@@ -10,6 +10,7 @@
  */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
+import type { SecureContextOptions } from "node:tls";
 import { type Address, DEFAULT_ADDRESS, formatAddress, isLocal, parseAddress } from "./address.js";
 import { type Environment, type Key, loadConfigFile } from "./config-file.js";
 import { ConfigError, within } from "./errors.js";
@@ -40,8 +41,8 @@ export interface Settings {
   readonly address: Address;
   readonly threadId: string | undefined;
   readonly token: string | TokenSource | undefined;
-  /** The contents of the PEM files. */
-  readonly tls: { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer };
+  /** The contents of the PEM files, or what the program has given instead. */
+  readonly tls: SecureContextOptions;
 }
 
 const NAMES: Readonly<Record<keyof ConnectionOptions, Key>> = {
@@ -113,11 +114,22 @@ function isEncrypted({ address }: ConnectionOptions): boolean {
  *
  * @throws {ConfigError} They are wrong, or a file that they name cannot be read or has no certificate or key that can be used.
  */
-export function settingsOf(options: ConnectionOptions): Settings {
+export function settingsOf(options: ConnectionOptions, secure?: SecureContextOptions): Settings {
   const { token } = options;
   const address = parseAddress(options.address ?? DEFAULT_ADDRESS);
   if (token !== undefined) checkToken(token, address);
-  return { address, threadId: options.threadId || undefined, token, tls: readTls(options, address) };
+  const tls = readTls(options, address);
+  if (secure !== undefined) {
+    const where = formatAddress(address);
+    if (!isSecure(address)) throw new ConfigError(`tls: the address ${where} is plain text; use an https:// address`);
+    if (Object.keys(tls).length > 0) throw new ConfigError("tls, and TLS files are given: give one of them");
+  }
+  return { address, threadId: options.threadId || undefined, token, tls: secure ?? tls };
+}
+
+/** The TLS files that these options name, and no others. */
+export function tlsFilesOf({ tlsCa, tlsCert, tlsKey }: ConnectionOptions): ConnectionOptions {
+  return { tlsCa, tlsCert, tlsKey };
 }
 
 function checkToken(token: string | TokenSource, address: Address): void {

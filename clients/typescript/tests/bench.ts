@@ -22,7 +22,7 @@ using client = new Client({ address });
 
 const calls = {
   stub: () => stub.getPauseState({ threadId: "bench" }),
-  client: () => client.getPauseState("bench"),
+  client: () => client.getPauseState({ threadId: "bench" }),
 };
 
 async function measure(call: () => Promise<unknown>, times: number, micros: number[]): Promise<void> {

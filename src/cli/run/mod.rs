@@ -284,8 +284,8 @@ impl Process for Command {
 
 /// Warns once, when the coordinator is unreachable for the first time.
 async fn warn_of_lost_link(address: Address, mut link: watch::Receiver<Link>, grace: Duration) {
-    let lost = link.wait_for(|link| matches!(link, Link::Disconnected(_))).await;
-    if let Ok(Link::Disconnected(why)) = lost.as_deref() {
+    let lost = link.wait_for(|link| link.reason().is_some()).await;
+    if let Some(why) = lost.as_deref().ok().and_then(Link::reason) {
         let (why, grace) = (failure::without_number(why), super::duration::show(grace));
         say(&format!("warning: no coordinator at {address}: {why}. The time limit holds, plus at most {grace}"));
     }

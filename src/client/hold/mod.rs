@@ -92,6 +92,40 @@ impl HoldBuilder {
         result.await.expect("the task sends before it ends, and nobody aborts it")
     }
 
+    /// As [`open`](Self::open), for a question that is asked in any case: if the thread cannot be paused, for example because no
+    /// coordinator runs, a warning is logged and there is no hold. `pausewatch hold` does the same without `--require`.
+    ///
+    /// The coordinator is waited for as long as by any call: at most [`Config::deadline`](super::Config::deadline).
+    ///
+    /// ```no_run
+    /// # async fn example(client: pausewatch::client::Client) -> Result<(), pausewatch::client::Error> {
+    /// let hold = client.hold("thread-1").reason("May I push?").open_best_effort().await?;
+    /// // ... ask the person; nothing is frozen if `hold` is `None` ...
+    /// if let Some(hold) = hold {
+    ///     hold.release().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidField`]: nothing is open. Every other error is logged. After those that leave the outcome open, the
+    /// elicitation may be open; its lease bounds it.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the elicitation is closed again in the background.
+    pub async fn open_best_effort(self) -> Result<Option<Hold>, Error> {
+        let thread_id = self.thread_id.clone();
+        match self.open().await {
+            Ok(hold) => Ok(Some(hold)),
+            Err(error @ Error::InvalidField { .. }) => Err(error),
+            Err(error) => {
+                tracing::warn!(%error, thread_id, "the thread is not paused; going on without a hold");
+                Ok(None)
+            }
+        }
+    }
+
     async fn increment(self, span: WaitSpan) -> Result<Hold, Error> {
         let Self { client, thread_id, reason, holder, ttl } = self;
         let client = client.within(span.within());

@@ -7,7 +7,8 @@
 use super::{
     Stopwatch,
     command::Command,
-    follow::{self, Link},
+    follow,
+    link::{Link, LinkReporter},
     machine_sleep,
     paused_time::Source,
     thread::{FollowConfig, ThreadClock},
@@ -45,7 +46,7 @@ struct Shared {
     threads: Arc<Threads>,
     /// `None` without a follower: states come from [`StopwatchController::apply`] alone.
     follower: Option<mpsc::UnboundedSender<Command>>,
-    link: watch::Sender<Link>,
+    link: LinkReporter,
     /// Set under the lock of the threads.
     closed: OnceLock<()>,
 }
@@ -74,9 +75,9 @@ impl StopwatchController {
     /// Outside of a tokio runtime.
     pub fn with_sleep_clock(client: Client, grace: Duration, slept: fn() -> Duration) -> Self {
         let (follower, commands) = mpsc::unbounded_channel();
-        let link = watch::Sender::new(Link::Connecting);
+        let link = LinkReporter::new(Link::Connecting, grace);
         let threads = Arc::<Threads>::default();
-        tokio::spawn(follow::follow(client.watch(), threads.clone(), commands, link.clone(), grace));
+        tokio::spawn(follow::follow(client.watch(), threads.clone(), commands, link.clone()));
         let config = Arc::new(FollowConfig {
             follower: Some(follower.downgrade()),
             disconnect_grace: grace,
@@ -90,7 +91,7 @@ impl StopwatchController {
     pub fn detached() -> Self {
         let machine_sleep = machine_sleep::total;
         let config = Arc::new(FollowConfig { follower: None, disconnect_grace: Duration::ZERO, machine_sleep });
-        let link = watch::Sender::new(Link::Connected);
+        let link = LinkReporter::new(Link::Connected, Duration::ZERO);
         let (threads, closed) = Default::default();
         Self(Arc::new(Shared { config, threads, follower: None, link, closed }))
     }
@@ -122,7 +123,7 @@ impl StopwatchController {
             threads.values().map(|thread| thread.clock.clone()).collect()
         };
         self.0.send(Command::Close);
-        self.0.link.send_replace(Link::closed());
+        self.0.link.closed();
         clocks.iter().for_each(|clock| clock.close());
     }
 
@@ -134,7 +135,23 @@ impl StopwatchController {
         }
     }
 
-    /// The state of the connection to the coordinator, and its changes.
+    /// The state of the connection to the coordinator, and its changes: connected, cut off since when, grace spent. Losses, and the
+    /// end of the grace, are also logged as warnings of `tracing`.
+    ///
+    /// ```no_run
+    /// # async fn example(controller: pausewatch::stopwatch::StopwatchController) {
+    /// use pausewatch::stopwatch::Link;
+    ///
+    /// let mut link = controller.link();
+    /// while link.changed().await.is_ok() {
+    ///     match &*link.borrow_and_update() {
+    ///         Link::Disconnected { reason, .. } => eprintln!("cut off: {reason}"),
+    ///         Link::GraceSpent { since, .. } => eprintln!("cut off for {:?}: limits hold", since.elapsed()),
+    ///         _ => {}
+    ///     }
+    /// }
+    /// # }
+    /// ```
     pub fn link(&self) -> watch::Receiver<Link> {
         self.0.link.subscribe()
     }

@@ -3,42 +3,25 @@
 //! It ends when the controller is closed, or it and all its registrations are dropped.
 use super::{
     command::Command,
+    link::LinkReporter,
     paused_time::Source,
     threads::{Idle, LINGER, Threads},
 };
 use crate::client::{Event, Message, Watch, deadline_after};
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc};
 use tokio::{
-    sync::{mpsc, watch},
+    sync::mpsc,
     time::{Instant, sleep_until},
 };
 
 /// The maximum number of commands taken at once: they share a request.
 const BATCH: usize = 1_024;
 
-/// The state of the connection to the coordinator.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Link {
-    /// No state has arrived yet, and nothing has failed.
-    Connecting,
-    /// The state of every followed thread is known and up to date.
-    Connected,
-    /// The state of at least one thread may be out of date; the text gives the reason.
-    Disconnected(String),
-}
-
-impl Link {
-    pub(super) fn closed() -> Self {
-        Self::Disconnected("the controller is closed".to_owned())
-    }
-}
-
 pub(super) async fn follow(
     mut states: Watch,
     threads: Arc<Threads>,
     mut commands: mpsc::UnboundedReceiver<Command>,
-    link: watch::Sender<Link>,
-    grace: Duration,
+    link: LinkReporter,
 ) {
     let mut batch = Vec::new();
     // Every entry has the same delay, so the first is due first; one that is checked again may be a little late.
@@ -57,7 +40,6 @@ pub(super) async fn follow(
                         Command::Follow(thread_id) => states.add(&thread_id).unwrap_or_default(),
                         Command::CheckIdle(thread_id) => idle_checks.push_back((Instant::now() + LINGER, thread_id)),
                         Command::Close => {
-                            link.send_replace(Link::closed());
                             return;
                         }
                         Command::Confirm(thread_id) => {
@@ -65,7 +47,7 @@ pub(super) async fn follow(
                                 threads.clock(&thread_id).inspect(|clock| clock.cut_off());
                             }
                             // After the grace, nobody waits for it.
-                            states.confirm(thread_id, deadline_after(Instant::now(), grace));
+                            states.confirm(thread_id, deadline_after(Instant::now(), link.grace()));
                         }
                     }
                 }
@@ -78,12 +60,13 @@ pub(super) async fn follow(
                     Idle::Forgotten => states.remove(&thread_id),
                 }
             }
+            () = link.grace_spent() => {}
             message = states.next_message() => apply(&threads, &link, message),
         }
     }
 }
 
-fn apply(threads: &Threads, link: &watch::Sender<Link>, message: Message) {
+fn apply(threads: &Threads, link: &LinkReporter, message: Message) {
     match message {
         Message::Event(Event::State(update)) => {
             if let Some(clock) = threads.clock(&update.state.thread_id) {
@@ -96,10 +79,10 @@ fn apply(threads: &Threads, link: &watch::Sender<Link>, message: Message) {
             }
         }
         Message::Event(Event::SnapshotComplete) => {
-            link.send_replace(Link::Connected);
+            link.connected();
         }
         Message::Event(Event::Disconnected { thread_ids, since, error }) => {
-            link.send_replace(Link::Disconnected(error.to_string()));
+            link.disconnected(since, &error);
             thread_ids.iter().filter_map(|id| threads.clock(id)).for_each(|clock| clock.disconnect(since));
         }
     }

@@ -28,6 +28,7 @@
 //! | `thread` | one thread's paused time, shared by its stopwatches, and its confirmation by the coordinator |
 //! | `stopwatch` | [`Stopwatch`]: pauses, and waiting for the expiry |
 //! | `run` | a future under a stopwatch |
+//! | `link` | [`Link`]: the state of the connection, for the program |
 //! | `threads`, `follow`, `command` | the threads that are followed, the task that applies the watch to them, and its commands |
 //! | `builder`, `ended_by` | the limits of a stopwatch, and which of them ended it |
 //! | `controller` | [`StopwatchController`]: registers stopwatches under threads |
@@ -51,6 +52,7 @@ mod controller;
 mod ended_by;
 mod follow;
 mod follows;
+mod link;
 mod machine_sleep;
 mod meter;
 mod paused_time;
@@ -67,6 +69,6 @@ mod vectors;
 pub use builder::StopwatchBuilder;
 pub use controller::{AwaitedThread, Registration, StopwatchController};
 pub use ended_by::EndedBy;
-pub use follow::Link;
+pub use link::Link;
 pub use run::{Elapsed, ThreadTimeouts};
 pub use stopwatch::{PauseGuard, Stopwatch};

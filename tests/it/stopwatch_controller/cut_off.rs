@@ -96,7 +96,7 @@ async fn g2_a_thread_that_the_coordinator_forbids_has_its_limit_and_the_grace() 
     assert_close(forbidden.lasted().await, s(3) + GRACE);
     assert!(other.is_paused(), "it goes on");
     assert_eq!(fake.seen().watches.len(), 1);
-    assert!(matches!(&*controller.link().borrow(), Link::Disconnected(why) if why.contains("not this one")));
+    assert!(controller.link().borrow().reason().is_some_and(|why| why.contains("not this one")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +108,7 @@ async fn without_a_coordinator_the_limit_holds_plus_at_most_the_grace() {
         let command = Command::start(&controller, s(3));
         let lasted = command.lasted().await;
         assert!(lasted >= s(3) && lasted <= s(3) + grace.max(ms(250)) + ms(5), "{grace:?}: {lasted:?}");
-        assert!(matches!(&*controller.link().borrow(), Link::Disconnected(why) if why.contains("refused")));
+        assert!(controller.link().borrow().reason().is_some_and(|why| why.contains("refused")));
     }
 }
 
@@ -238,4 +238,33 @@ async fn a_confirmation_that_a_limit_delays_is_not_a_silent_stream() {
     assert_close(command.lasted().await, s(4));
     assert_eq!(fake.seen().watches.len(), 1, "the stream stands");
     assert_eq!(fake.calls("confirm").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_link_tells_since_when_it_is_lost_and_when_the_grace_is_spent() {
+    let fake = Fake::start();
+    let controller = connected(&fake).await;
+    let stopwatch = Stopwatch::unlimited();
+    let _registered = controller.register("t", &stopwatch).unwrap();
+    let mut link = controller.link();
+    sleep(s(1)).await;
+    let cut = Instant::now();
+    fake.cut();
+    let lost = link.wait_for(|link| *link != Link::Connected).await.unwrap().clone();
+    let Link::Disconnected { since, reason } = lost else { panic!("{lost:?}") };
+    assert_close(since - cut, s(0));
+    link.changed().await.unwrap();
+    assert_eq!(*link.borrow(), Link::GraceSpent { since, reason });
+    assert_close(cut.elapsed(), GRACE);
+    fake.mend();
+    link.wait_for(|link| *link == Link::Connected).await.unwrap();
+    fake.cut();
+    link.wait_for(|link| matches!(link, Link::Disconnected { .. })).await.unwrap();
+    fake.mend();
+    link.wait_for(|link| *link == Link::Connected).await.unwrap();
+    controller.close();
+    assert_eq!(*link.borrow(), Link::Closed);
+    fake.cut();
+    sleep(2 * GRACE).await;
+    assert_eq!(*link.borrow(), Link::Closed);
 }

@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 
+/// What a best-effort hold is that could not be opened.
+const NOT_OPEN: &str = "not_open";
+
 /// The error of a program that has nothing to do with the library.
 struct OfItsOwn;
 
@@ -13,24 +16,42 @@ impl Player {
     pub(super) async fn hold(&self, step: &Step) -> Outcome {
         match step.text("do") {
             "hold" => {
-                let hold = self.prepare(step)?.open().await?;
-                let (count, id) = (hold.opened().count, hold.elicitation().elicitation_id.clone());
-                self.world().holds.insert(step.text("hold").to_owned(), Arc::new(hold));
-                Ok(json!({"count": count, "elicitation_id": id}))
+                let hold = self.open(step).await?.map(Arc::new);
+                self.world().holds.insert(step.text("hold").to_owned(), hold.clone());
+                Ok(match hold {
+                    Some(hold) => {
+                        json!({"count": hold.opened().count, "elicitation_id": hold.elicitation().elicitation_id})
+                    }
+                    None => json!({}),
+                })
             }
-            "release" => Ok(ending(self.held(step)?.release().await?)),
-            "lease" => Ok(json!({"lease": lease(self.held(step)?.lease())})),
-            "lost" => Ok(json!({"lease": lease(self.held(step)?.lost().await)})),
-            _ => self.hold_block(step).await,
+            "hold_block" => self.hold_block(step).await,
+            op => match (op, self.held(step)?) {
+                ("release", Some(hold)) => Ok(ending(hold.release().await?)),
+                ("release", None) => Ok(json!({"ending": NOT_OPEN})),
+                ("lost", Some(hold)) => Ok(json!({"lease": lease(hold.lost().await)})),
+                (_, Some(hold)) => Ok(json!({"lease": lease(hold.lease())})),
+                (_, None) => Ok(json!({"lease": NOT_OPEN})),
+            },
         }
     }
 
+    fn held(&self, step: &Step) -> Result<Option<Arc<Hold>>, Refusal> {
+        named(&self.world().holds, step.text("hold"))
+    }
+
+    /// `None`: best effort, and no coordinator runs.
+    async fn open(&self, step: &Step) -> Result<Option<Hold>, Refusal> {
+        let hold = self.prepare(step)?;
+        Ok(if step.is("best_effort") { hold.open_best_effort().await? } else { Some(hold.open().await?) })
+    }
+
     async fn hold_block(&self, step: &Step) -> Outcome {
-        let hold = self.prepare(step)?.open().await?;
+        let hold = self.open(step).await?;
         let stay = step.duration("stay_ms").unwrap_or_default();
         match block(hold, stay, step.is("throws")).await {
             Ok(released) => {
-                let mut answer = ending(released?);
+                let mut answer = released?.map_or_else(|| json!({"ending": NOT_OPEN}), ending);
                 answer["left"] = "end".into();
                 Ok(answer)
             }
@@ -52,18 +73,17 @@ impl Player {
         }
         Ok(hold)
     }
-
-    fn held(&self, step: &Step) -> Result<Arc<Hold>, Refusal> {
-        named(&self.world().holds, step.text("hold"))
-    }
 }
 
-async fn block(hold: Hold, stay: Duration, throws: bool) -> Result<Result<Release, Refusal>, OfItsOwn> {
+async fn block(hold: Option<Hold>, stay: Duration, throws: bool) -> Result<Result<Option<Release>, Refusal>, OfItsOwn> {
     sleep(stay).await;
     if throws {
         return Err(OfItsOwn);
     }
-    Ok(hold.release().await.map_err(Refusal::from))
+    Ok(match hold {
+        Some(hold) => hold.release().await.map(Some).map_err(Refusal::from),
+        None => Ok(None),
+    })
 }
 
 fn ending(release: Release) -> Value {

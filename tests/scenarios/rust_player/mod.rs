@@ -34,7 +34,8 @@ struct World {
     clients: HashMap<String, Client>,
     /// The thread that a client finds in its environment.
     threads: HashMap<String, String>,
-    holds: HashMap<String, Arc<pausewatch::client::Hold>>,
+    /// `None`: best effort, and not open.
+    holds: HashMap<String, Option<Arc<pausewatch::client::Hold>>>,
     watches: HashMap<String, Arc<tokio::sync::Mutex<pausewatch::client::Watch>>>,
     timeouts: timeouts::Timeouts,
 }

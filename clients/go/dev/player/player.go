@@ -47,6 +47,7 @@ type step struct {
 	Wait            string      `json:"wait"`
 	StayMs          float64     `json:"stay_ms"`
 	Throws          bool        `json:"throws"`
+	BestEffort      bool        `json:"best_effort"`
 	WithinMs        float64     `json:"within_ms"`
 	LimitMs         float64     `json:"limit_ms"`
 	Count           int         `json:"count"`
@@ -298,11 +299,14 @@ func (p *player) hold(s step) (any, error) {
 		return nil, err
 	}
 	p.holds.put(s.Hold, hold)
+	if hold.Failure() != nil {
+		return fields{}, nil
+	}
 	return fields{"count": hold.Opened().Count, "elicitation_id": hold.Opened().Elicitation.ID}, nil
 }
 
 func holdOptions(s step) pausewatch.HoldOptions {
-	return pausewatch.HoldOptions{Reason: s.Reason, Holder: s.Holder, TTL: ms(s.TTLMs)}
+	return pausewatch.HoldOptions{Reason: s.Reason, Holder: s.Holder, TTL: ms(s.TTLMs), BestEffort: s.BestEffort}
 }
 
 func (p *player) release(s step) (any, error) {
@@ -310,9 +314,16 @@ func (p *player) release(s step) (any, error) {
 	if !ok {
 		return nil, missing("hold", s.Hold)
 	}
+	return release(hold)
+}
+
+func release(hold *pausewatch.Hold) (fields, error) {
 	ending, err := endingOf(hold.Release(context.Background()))
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case hold.Failure() != nil:
+		ending = hold.Lease().String()
 	}
 	answer := fields{"ending": ending}
 	if closed, ok := hold.Closed(); ok {
@@ -361,6 +372,9 @@ func (p *player) holdBlock(s step) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.BestEffort {
+		return bestEffortBlock(client, s)
+	}
 	entered := false
 	err = client.WithHold(context.Background(), *s.ThreadID, holdOptions(s), func(context.Context) error {
 		entered = true
@@ -381,6 +395,24 @@ func (p *player) holdBlock(s step) (any, error) {
 		return nil, err
 	}
 	return fields{"left": "end", "ending": ending}, nil
+}
+
+// bestEffortBlock is a function whose hold is released as it is left: WithHold does not show the hold.
+func bestEffortBlock(client *pausewatch.Client, s step) (answer fields, err error) {
+	hold, err := client.Hold(context.Background(), *s.ThreadID, holdOptions(s))
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if answer, err = release(hold); err == nil {
+			answer["left"] = "end"
+			if s.Throws {
+				answer["left"] = "error"
+			}
+		}
+	}()
+	time.Sleep(ms(s.StayMs))
+	return nil, nil
 }
 
 func (p *player) watch(s step) (any, error) {

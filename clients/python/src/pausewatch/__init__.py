@@ -21,6 +21,7 @@ async with pausable_timeout(10, thread_id="thread-1"):
 """
 
 from ._io.durations import Seconds
+from ._stopwatch.link import Link, LinkState
 from .address import Address, AddressError
 from .aio import AsyncClient, pausable_timeout
 from .client import Client
@@ -90,6 +91,8 @@ __all__ = [
     "InvalidField",
     "Lease",
     "LimitExceeded",
+    "Link",
+    "LinkState",
     "NoOutstandingElicitation",
     "PausableTimeout",
     "Pause",

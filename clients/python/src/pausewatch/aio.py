@@ -155,10 +155,12 @@ class AsyncClient:
         reason: str = "",
         holder: str | None = None,
         ttl: Seconds = DEFAULT_TTL,
+        best_effort: bool = False,
     ) -> AsyncHold:
         """An elicitation that is open while an `async with` block lives; the arguments are those of `Client.hold`."""
-        thread = calls.the_thread(thread_id, self.config.thread_id)
-        return AsyncHold(self._connection, thread, reason, holder, ttl)
+        named = self.config.thread_id if thread_id is None else thread_id
+        thread = named if best_effort else calls.the_thread(thread_id, self.config.thread_id)
+        return AsyncHold(self._connection, thread, reason, holder, ttl, best_effort)
 
     def watch(
         self, thread_ids: Iterable[str] | None = None, *, include_elicitations: bool = False, observer: bool = False

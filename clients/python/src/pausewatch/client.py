@@ -187,14 +187,18 @@ class Client:
         reason: str = "",
         holder: str | None = None,
         ttl: Seconds = DEFAULT_TTL,
+        best_effort: bool = False,
     ) -> Hold:
         """An elicitation that is open while a `with` block lives.
 
         `reason`: what the person is asked, up to 1,024 bytes. `holder`: who asks, up to 256 bytes; None: this program's name
         and process id. `ttl`: how long it outlives a holder that died, 1 s to 24 h; it is renewed every third of it.
+        `best_effort`: if the thread cannot be paused (no thread is named, no coordinator runs, …), a warning is logged and the
+        block runs all the same, as with `pausewatch hold` without `--require`; `failure` says why. InvalidField is raised.
         """
-        thread = calls.the_thread(thread_id, self.config.thread_id)
-        return Hold(self._connection, thread, reason, holder, ttl)
+        named = self.config.thread_id if thread_id is None else thread_id
+        thread = named if best_effort else calls.the_thread(thread_id, self.config.thread_id)
+        return Hold(self._connection, thread, reason, holder, ttl, best_effort)
 
     def watch(
         self, thread_ids: Iterable[str] | None = None, *, include_elicitations: bool = False, observer: bool = False

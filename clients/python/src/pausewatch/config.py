@@ -16,7 +16,7 @@ import os
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ._io.durations import Seconds, to_nanos
 from ._io.tokens import is_token
@@ -24,7 +24,14 @@ from .address import DEFAULT, Address, Scheme
 from .errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    import grpc
+    import grpc.aio
+
+    from ._stopwatch.link import Link
+
+    Interceptor: TypeAlias = grpc.UnaryUnaryClientInterceptor | grpc.StreamStreamClientInterceptor | grpc.aio.ClientInterceptor
 
 DEADLINE: Seconds = 5.0
 """How long a call may take, retries included by default."""
@@ -40,14 +47,14 @@ _CONFIG_VARIABLE = "PAUSEWATCH_CONFIG"
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What a TLS connection needs besides the usual authorities."""
+    """What a TLS connection needs besides the usual authorities: the paths of PEM files, or their contents."""
 
-    ca: Path | None = None
-    """PEM file of the authorities to trust; None: those of gRPC."""
-    cert: Path | None = None
-    """PEM file of this client's certificate, for a server that asks for one."""
-    key: Path | None = None
-    """PEM file of the key of that certificate, not encrypted."""
+    ca: Path | bytes | None = None
+    """The authorities to trust; None: those of gRPC."""
+    cert: Path | bytes | None = None
+    """This client's certificate, for a server that asks for one."""
+    key: Path | bytes | None = field(default=None, repr=False)
+    """The key of that certificate, not encrypted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +83,7 @@ class Config:
     token: str | None = field(default=None, repr=False)
     """Sent with every call as `authorization: Bearer`; visible ASCII."""
     tls: Tls = field(default_factory=Tls)
-    """Files for TLS; only with an https address."""
+    """For TLS; only with an https address."""
     deadline: Seconds = DEADLINE
     """How long a call may take, retries included: a number of seconds or a timedelta, above 0."""
     retries: int | None = None
@@ -86,12 +93,23 @@ class Config:
     """Gives the token instead, for one that ends and is replaced before. It is asked for every call, and again while a watch is
     open (at least once a minute), whose stream then goes on with the new token. It must answer at once; what it raises ends a
     call as `Unauthenticated`. Any thread may call it."""
+    credentials: grpc.ChannelCredentials | None = None
+    """Instead of `tls`, only with an https address."""
+    interceptors: Sequence[Interceptor] = ()
+    """Around every call and every stream: interceptors of `grpc` for a `Client`, of `grpc.aio` for an `AsyncClient`."""
+    channel: grpc.Channel | grpc.aio.Channel | None = None
+    """A channel of your own instead of `address`, `tls`, `credentials` and `interceptors`: a `grpc.Channel` for a `Client`, a
+    `grpc.aio.Channel` for an `AsyncClient`. It is not closed with the client. How it pings and reconnects is yours to say."""
+    on_link: Callable[[Link], object] | None = None
+    """Called when the stopwatches and timeouts of the client are connected, cut off, or have been for the whole disconnect grace:
+    on the client's thread for callbacks, or on the event loop. Keep it short."""
 
     def __post_init__(self) -> None:
         _check_deadline(self.deadline)
         if self.retries is not None and self.retries < 0:
             raise ConfigError(f"retries {self.retries}: must be 0 or more, or None")
         _check_tls(self.address, self.tls)
+        _check_transport(self)
         if self.token is not None and self.token_source is not None:
             raise ConfigError("a token and a token source (or PAUSEWATCH_TOKEN_FILE) are set: set one of them")
         _check_token(self.address, self.token, self.token_source)
@@ -111,6 +129,10 @@ class Config:
         retries: int | None = None,
         config_file: str | os.PathLike[str] | None = None,
         environ: Mapping[str, str] | None = None,
+        credentials: grpc.ChannelCredentials | None = None,
+        interceptors: Sequence[Interceptor] = (),
+        channel: grpc.Channel | grpc.aio.Channel | None = None,
+        on_link: Callable[[Link], object] | None = None,
     ) -> Config:
         """Looks at the arguments, then the environment (`PAUSEWATCH_ADDRESS` and so on), then the config file.
 
@@ -134,7 +156,19 @@ class Config:
         source = token_source or (TokenFile(Path(chosen["token_file"])) if chosen.get("token_file") else None)
         tls = Tls(**{key: Path(chosen[f"tls_{key}"]) for key in ("ca", "cert", "key") if f"tls_{key}" in chosen})
         parsed = Address.parse(chosen.get("address", DEFAULT))
-        return cls(parsed, chosen.get("thread_id"), chosen.get("token"), tls, deadline, retries, source)
+        return cls(
+            parsed,
+            chosen.get("thread_id"),
+            chosen.get("token"),
+            tls,
+            deadline,
+            retries,
+            source,
+            credentials=credentials,
+            interceptors=interceptors,
+            channel=channel,
+            on_link=on_link,
+        )
 
 
 def _variable(key: str, environ: Mapping[str, str]) -> str | None:
@@ -205,6 +239,16 @@ def _check_tls(address: Address, tls: Tls) -> None:
     if tls != Tls() and address.scheme is not Scheme.TLS:
         given = "tls_ca" if tls.ca else "tls_cert"
         raise ConfigError(f"{given} is set, and the address {address} is plain text: write https://host:port, or unset it")
+
+
+def _check_transport(config: Config) -> None:
+    if config.credentials is not None:
+        if config.tls != Tls():
+            raise ConfigError("credentials and TLS files are set: set one of them")
+        if config.address.scheme is not Scheme.TLS:
+            raise ConfigError(f"credentials are set, and the address {config.address} is plain text: write https://host:port")
+    if config.channel is not None and (config.credentials is not None or config.interceptors):
+        raise ConfigError("a channel has its own credentials and interceptors: set either the channel or these")
 
 
 def _check_token(address: Address, token: str | None, source: Callable[[], str] | None) -> None:

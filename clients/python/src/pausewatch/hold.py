@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import sys
 import threading
@@ -26,7 +27,15 @@ from ._hold.renewal import Renewal
 from ._io import calls
 from ._io.durations import Nanos, Seconds, to_nanos, to_wait
 from ._io.signal import Signal
-from .errors import CallError, ElicitationExpired, ElicitationReleased, ElicitationUnknown
+from .errors import (
+    CallError,
+    ConfigError,
+    ElicitationExpired,
+    ElicitationReleased,
+    ElicitationUnknown,
+    InvalidField,
+    PausewatchError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +48,8 @@ if TYPE_CHECKING:
     from .messages import Decremented, Elicitation, Incremented
 
 __all__ = ["AsyncHold", "Ending", "Hold", "Lease", "Release"]
+
+_logger = logging.getLogger("pausewatch")
 
 DEFAULT_TTL: Seconds = 30.0
 """Long enough to outlast two lost renewals and a restart of the server, short enough that a crash is forgotten soon."""
@@ -55,6 +66,8 @@ class Ending(Enum):
     """Somebody else's decrement had closed it before."""
     UNKNOWN = "unknown"
     """The server does not know it: it lost its state, or has long forgotten it."""
+    NOT_OPEN = "not_open"
+    """There was nothing to release: a best-effort hold that could not be opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +104,21 @@ _ConnectionT = TypeVar("_ConnectionT", bound=_Connection)
 class _Hold(Generic[_ConnectionT]):
     """What both kinds of hold have in common: everything but waiting."""
 
-    def __init__(self, connection: _ConnectionT, thread_id: str, reason: str, holder: str | None, ttl: Seconds) -> None:
+    def __init__(
+        self,
+        connection: _ConnectionT,
+        thread_id: str | None,
+        reason: str,
+        holder: str | None,
+        ttl: Seconds,
+        best_effort: bool,
+    ) -> None:
+        """`thread_id` None: none is named, so that it cannot be opened."""
         holder = this_program() if holder is None else holder
-        self._increment = calls.increment(thread_id, reason=reason, holder=holder, ttl=ttl)
+        self._increment = calls.increment(thread_id or "", reason=reason, holder=holder, ttl=ttl)
+        self._has_thread = thread_id is not None
+        self._best_effort = best_effort
+        self._failure: PausewatchError | None = None
         self._connection = connection
         self._ttl = ttl
         self._opened: Incremented | None = None
@@ -104,11 +129,18 @@ class _Hold(Generic[_ConnectionT]):
     def opened(self) -> Incremented:
         """What the increment made of the thread.
 
-        Raises RuntimeError before the hold is open.
+        Raises RuntimeError before the hold is open, and of a best-effort hold that could not be opened: see `failure`.
         """
+        if self._failure is not None:
+            raise RuntimeError(f"this best-effort hold could not be opened: {self._failure}")
         if self._opened is None:
             raise RuntimeError("this hold is not open: use it in a with block, or call open()")
         return self._opened
+
+    @property
+    def failure(self) -> PausewatchError | None:
+        """Why a best-effort hold could not be opened, so that nothing is paused; None: it is open, or was not tried yet."""
+        return self._failure
 
     @property
     def elicitation(self) -> Elicitation:
@@ -118,6 +150,8 @@ class _Hold(Generic[_ConnectionT]):
     @property
     def lease(self) -> Lease:
         """What is known of the lease now."""
+        if self._failure is not None:
+            return Lease.NOT_OPEN
         self._check_open()
         return self._renewal.lease()
 
@@ -125,8 +159,18 @@ class _Hold(Generic[_ConnectionT]):
         self.opened  # noqa: B018  # It raises.
 
     def _check_unopened(self) -> None:
-        if self._opened is not None:
+        if self._opened is not None or self._failure is not None:
             raise RuntimeError("this hold was opened before; make a new one for a new question")
+
+    def _goes_on_without(self, error: PausewatchError | None = None) -> bool:
+        """Whether the block runs although nothing is paused. `error` None: nothing was tried yet."""
+        if error is None and not self._has_thread:
+            error = ConfigError("no thread: name one with thread_id or PAUSEWATCH_THREAD_ID")
+        if error is None or not self._best_effort or isinstance(error, InvalidField):
+            return False
+        _logger.warning("the thread is not paused, going on without a hold: %s", error)
+        self._failure, self._release = error, Release(Ending.NOT_OPEN)
+        return True
 
     def _begin(self, opened: Incremented, sent: Nanos, changed: Callable[[], None]) -> None:
         runtime = self._connection.runtime
@@ -175,11 +219,15 @@ class Hold(_Hold["Connection"]):
         background.
         """
         self._check_unopened()
+        if self._goes_on_without():
+            return self
         runtime = self._connection.runtime
         sent = runtime.now()
         try:
             opened = self._connection.run(self._increment)
-        except CallError:
+        except CallError as error:
+            if self._goes_on_without(error):
+                return self
             raise
         except BaseException:
             self._connection.spawn(partial(_close_what_may_be_open, self._connection, self._increment, self._ttl))
@@ -199,6 +247,8 @@ class Hold(_Hold["Connection"]):
         Raises TransientError and others: it may still be open, and is still renewed. Call again, or leave the block: that
         keeps retrying until the lease has ended.
         """
+        if self._release is not None:
+            return self._release
         self._check_open()
         with self._releasing:
             if self._release is not None:
@@ -217,6 +267,8 @@ class Hold(_Hold["Connection"]):
 
         A lease that is only overdue may come back; ask again to see.
         """
+        if self._failure is not None:
+            return Lease.NOT_OPEN
         self._check_open()
         with self._changed:
             self._changed.wait_for(lambda: self._renewal.lease() is not Lease.HELD, to_wait(timeout))
@@ -250,6 +302,8 @@ class AsyncHold(_Hold["AsyncConnection"]):
         Raises as `Hold.open`. Cancelled, what it opens is closed in the background.
         """
         self._check_unopened()
+        if self._goes_on_without():
+            return self
         runtime = self._connection.runtime
         sent = runtime.now()
         opening = self._connection.spawn(self._connection.run(self._increment))
@@ -257,6 +311,10 @@ class AsyncHold(_Hold["AsyncConnection"]):
             opened = await asyncio.shield(opening)
         except asyncio.CancelledError:
             self._connection.spawn(_close_when_open(self._connection, opening, self._ttl))
+            raise
+        except CallError as error:
+            if self._goes_on_without(error):
+                return self
             raise
         self._changed = Signal()
         self._releasing = asyncio.Lock()
@@ -269,6 +327,8 @@ class AsyncHold(_Hold["AsyncConnection"]):
 
     async def release(self) -> Release:
         """Closes the elicitation, as `Hold.release`. Cancelled, it may be closed; a later release still counts once."""
+        if self._release is not None:
+            return self._release
         self._check_open()
         async with self._releasing:
             if self._release is not None:
@@ -284,6 +344,8 @@ class AsyncHold(_Hold["AsyncConnection"]):
 
     async def lost(self) -> Lease:
         """Waits until the lease is not held, and says what it is. One that is only overdue may come back."""
+        if self._failure is not None:
+            return Lease.NOT_OPEN
         self._check_open()
         while (lease := self._renewal.lease()) is Lease.HELD:
             await self._changed.wait()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ._io.async_connection import AsyncConnection
     from ._io.connection import Connection
     from ._io.runtime import LastingRuntime
+    from .config import Config
 
 __all__ = ["AsyncStopwatch", "EndedBy", "Stopwatch"]
 
@@ -34,6 +35,8 @@ DISCONNECT_GRACE: Seconds = 30.0
 class _Connection(Protocol):
     @property
     def deadline(self) -> Nanos: ...
+    @property
+    def config(self) -> Config: ...
     @property
     def controllers(self) -> dict[Nanos, Controller]: ...
     @property
@@ -108,7 +111,9 @@ class _Stopwatch(Generic[_ConnectionT]):
             connection.check()
             controller = connection.controllers.get(patience)
             if controller is None:
-                controller = connection.controllers[patience] = Controller(runtime, connection.deadline, patience)
+                controller = connection.controllers[patience] = Controller(
+                    runtime, connection.deadline, patience, connection.config.on_link
+                )
             runtime.stay()
             self._ticking = Ticking(runtime, controller, thread_id, length, began, self._ending.ended, wall)
             self._ending.ticking = self._ticking

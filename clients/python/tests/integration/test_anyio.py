@@ -9,6 +9,7 @@ from functools import partial
 import anyio
 import anyio.to_thread
 import pytest
+import trio
 from support.server import Server
 
 import pausewatch as pw
@@ -36,6 +37,19 @@ def test_a_block_that_outlives_its_limit_is_ended(run: Run, client: pw.Client) -
         assert (moving.cancelled_caught, moving.ended_by) == (True, pw.EndedBy.LIMIT)
 
     run(main)
+
+
+def test_a_program_of_trio_alone_needs_no_runner_of_anyio(client: pw.Client) -> None:
+    async def main() -> None:
+        with trio.fail_after(30), client.hold():
+            with move_on_after(0.2, client=client) as paused:
+                await trio.sleep(0.6)
+            assert paused.ended_by is None
+        with trio.fail_after(30), move_on_after(0.1, client=client) as scope:
+            await trio.sleep_forever()
+        assert (scope.cancelled_caught, scope.ended_by) == (True, pw.EndedBy.LIMIT)
+
+    trio.run(main)
 
 
 def test_g1_a_question_that_outlasts_the_limit_does_not_end_the_block(run: Run, client: pw.Client) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -234,3 +235,29 @@ async def changes(client: pw.AsyncClient) -> AsyncIterator[AsyncIterator[pw.Paus
 
     async with client.watch([client.config.thread_id or ""]) as watch:
         yield states()
+
+
+async def test_a_best_effort_hold_goes_on_without_a_coordinator_and_logs_why(caplog: pytest.LogCaptureFixture) -> None:
+    nobody = pw.Config(pw.Address.parse("127.0.0.1:1"), retries=0)
+    with caplog.at_level(logging.WARNING, "pausewatch"):
+        with pw.Client(nobody) as client, client.hold("t", best_effort=True) as hold:
+            assert isinstance(hold.failure, pw.Unavailable)
+            assert (hold.lease, hold.lost()) == (pw.Lease.NOT_OPEN, pw.Lease.NOT_OPEN)
+            with pytest.raises(RuntimeError, match="could not be opened"):
+                hold.opened  # noqa: B018
+        assert hold.release() == pw.Release(pw.Ending.NOT_OPEN)
+        async with pw.AsyncClient(nobody) as async_client:
+            async with async_client.hold("t", best_effort=True) as async_hold:
+                assert await async_hold.lost() is pw.Lease.NOT_OPEN
+            with pytest.raises(Own):
+                async with async_client.hold("t", best_effort=True):
+                    raise Own
+            async with async_client.hold(best_effort=True) as unnamed:
+                assert "PAUSEWATCH_THREAD_ID" in str(unnamed.failure)
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 4
+    assert "127.0.0.1:1" in caplog.records[0].getMessage()
+
+
+def test_a_best_effort_hold_refuses_what_can_be_no_thread(client: pw.Client) -> None:
+    with pytest.raises(pw.InvalidField), client.hold("a\0b", best_effort=True):
+        pytest.fail("it was entered")

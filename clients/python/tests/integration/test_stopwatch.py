@@ -10,11 +10,13 @@ import sys
 import threading
 import time
 import weakref
+from queue import SimpleQueue
 
 import pytest
 from support.server import Server
 
 import pausewatch as pw
+from pausewatch.config import Config
 
 
 def test_it_expires_after_its_limit(client: pw.Client) -> None:
@@ -215,3 +217,23 @@ async def test_an_async_stopwatch_expires_and_is_stopped(async_client: pw.AsyncC
     await asyncio.sleep(0)
     waiting.stop()
     assert not await waiter
+
+
+async def test_a_program_is_told_of_the_link() -> None:
+    told: SimpleQueue[pw.Link] = SimpleQueue()
+    async_told: asyncio.Queue[pw.Link] = asyncio.Queue()
+    with Server() as server:
+        config = Config.load(address=server.address, on_link=told.put)
+        async_config = Config.load(address=server.address, on_link=async_told.put_nowait)
+        async with pw.AsyncClient(async_config) as async_client:
+            with pw.Client(config) as client, client.stopwatch(None, thread_id="t", disconnect_grace=0.1):
+                stopwatch = async_client.stopwatch(None, thread_id="t", disconnect_grace=0.1)
+                links = [await asyncio.to_thread(told.get), await async_told.get()]
+                server.kill()
+                for _ in range(2):
+                    links += [await asyncio.to_thread(told.get), await async_told.get()]
+                stopwatch.stop()
+    states = [pw.LinkState.CONNECTED, pw.LinkState.DISCONNECTED, pw.LinkState.GRACE_SPENT]
+    assert [link.state for link in links] == [state for state in states for _ in range(2)]
+    assert all(isinstance(link.error, pw.Unavailable) for link in links[2:])
+    assert all(link.since is not None and link.since <= time.monotonic() for link in links[2:])

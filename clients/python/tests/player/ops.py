@@ -106,6 +106,8 @@ class Ops:
         hold = self._hold(step)
         await self._do(hold.open)
         self._holds[step["hold"]] = hold
+        if hold.failure is not None:
+            return {}
         return {"count": hold.opened.count, "elicitation_id": hold.elicitation.elicitation_id}
 
     async def release(self, step: Json) -> Json:
@@ -119,15 +121,16 @@ class Ops:
 
     async def hold_block(self, step: Json) -> Json:
         error = OwnError() if step["throws"] else None
+        hold = self._hold(step)
         try:
-            await self._style.hold_block(self._hold(step), step["stay_ms"] / 1_000, error)
+            await self._style.hold_block(hold, step["stay_ms"] / 1_000, error)
         except OwnError:
             return {"left": "error"}
         except pw.CallError as late:
             if type(late) not in _ENDINGS:
                 raise
             return {"left": "end", "ending": _ENDINGS[type(late)]}
-        return {"left": "end", "ending": "closed"}
+        return {"left": "end", "ending": "closed" if hold.failure is None else "not_open"}
 
     async def watch(self, step: Json) -> None:
         named = wire.some(step, "include_elicitations", "observer")
@@ -230,7 +233,7 @@ class Ops:
         return answer | {"outcome": "finished" if ended.ended_by is None else "timed_out"} | wire.ended_by(ended)
 
     def _hold(self, step: Json) -> Any:
-        named = wire.some(step, "reason", "holder")
+        named = wire.some(step, "reason", "holder", "best_effort")
         if (ttl := wire.seconds(step, "ttl_ms")) is not None:
             named["ttl"] = ttl
         return self._clients[step["client"]].hold(step.get("thread_id"), **named)

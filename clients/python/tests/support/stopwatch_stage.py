@@ -18,7 +18,8 @@ class Stage:
 
     def __init__(self, grace: float = 30) -> None:
         self.runtime = FakeRuntime()
-        self.controller = Controller(self.runtime, 5 * SECOND, round(grace * SECOND))
+        self._links: list[pw.Link] = []
+        self.controller = Controller(self.runtime, 5 * SECOND, round(grace * SECOND), self._links.append)
         self.ended: list[tuple[Ticking, float]] = []
         self.connected = True
 
@@ -40,6 +41,13 @@ class Stage:
     @property
     def stream(self) -> Stream:
         return self.runtime.streams[-1]
+
+    @property
+    def links(self) -> list[pw.Link]:
+        """What the program was told so far."""
+        while self.runtime.deferred:
+            self.runtime.deferred.pop(0)()
+        return self._links
 
     def disconnect(self) -> None:
         self.connected = False

@@ -11,6 +11,7 @@ import { checkThreadId } from "../fields.js";
 import type { PauseState } from "../messages.js";
 import type { Listener, WatchStream } from "../watch/stream.js";
 import type { Clock } from "./clock.js";
+import type { LinkListener } from "./link.js";
 import { type Coordinator, ThreadClock } from "./thread.js";
 
 /** How long a thread without stopwatches is still followed. */
@@ -31,19 +32,28 @@ export class Follower {
   readonly #graceMs: number;
   readonly #clock: Clock;
   readonly #onIdle: () => void;
+  readonly #link: LinkListener;
   readonly #threads = new Map<string, Followed>();
   #closed = false;
 
   /** `open`: makes the stream; `onIdle`: called when the last thread is not followed any more. */
-  constructor(open: (listener: Listener) => Stream, graceMs: number, clock: Clock, onIdle: () => void) {
+  constructor(
+    open: (listener: Listener) => Stream,
+    graceMs: number,
+    clock: Clock,
+    onIdle: () => void,
+    link: LinkListener,
+  ) {
+    this.#link = link;
     this.#stream = open({
       threadIds: () => this.#threads.keys(),
       state: (state) => this.#threads.get(state.threadId)?.thread.apply(state),
       confirmed: (states, sentAt) => this.#confirm(states, sentAt),
-      complete: () => undefined,
+      complete: () => this.#link.connected(),
       // A thread that may not be watched was not heard before either: its grace decides.
       refused: () => undefined,
-      broken: (_, silentForMs) => {
+      broken: (error, silentForMs) => {
+        this.#link.disconnected(error, silentForMs);
         for (const { thread } of this.#threads.values()) thread.disconnect(silentForMs);
       },
       room: () => undefined,
@@ -71,6 +81,7 @@ export class Follower {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
+    this.#link.close();
     this.#stream.close();
     for (const [threadId, { thread, stayOn }] of [...this.#threads]) {
       if (stayOn !== undefined) {
@@ -103,6 +114,7 @@ export class Follower {
       this.#threads.delete(threadId);
       this.#stream.remove(threadId);
       if (this.#threads.size > 0) return;
+      this.#link.close();
       this.#stream.close();
       this.#onIdle();
     });

@@ -255,7 +255,7 @@ export class WatchStream {
     try {
       next = await this.#calls.nextToken();
     } catch (error) {
-      process.emitWarning(ConnectError.from(error).rawMessage, { code: "PAUSEWATCH_TOKEN" });
+      this.#calls.log.warn(ConnectError.from(error).rawMessage, "PAUSEWATCH_TOKEN");
     }
     if (open !== this.#open) return;
     if (next === undefined || !open.answered) {

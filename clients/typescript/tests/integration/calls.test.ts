@@ -25,7 +25,7 @@ test("counts up and down over TCP and a Unix socket", async () => {
       reason: "Push?",
       ttlMs: 60_000,
     });
-    const state = await client.getPauseState("日本 🙂");
+    const state = await client.getPauseState({ threadId: "日本 🙂" });
     assert.deepEqual([count, state.count, state.paused, state.elicitations], [1, 1, true, [elicitation]]);
     assert.equal(Number(elicitation.expireTime) - Number(elicitation.createTime), 60_000);
     assert.ok(state.pausedForMs !== undefined && state.pausedForMs <= state.pausedTotalMs);
@@ -98,7 +98,7 @@ test("what a real coordinator limits is told or waited for", async () => {
     assert.ok(error instanceof LimitExceededError && error.retryAfterMs !== undefined && !error.transient);
     return error.limit === "open-elicitations-per-caller";
   });
-  for (let call = 0; call < 8; call++) await client.getPauseState("t");
+  for (let call = 0; call < 8; call++) await client.getPauseState({ threadId: "t" });
 });
 
 test("a call waits for a server that comes back", async () => {
@@ -131,7 +131,7 @@ test("refusals are not retried, and an outage is as often as was said", async ()
     },
   });
   using client = new Client({ address: fake.address, retries: 2 });
-  await assert.rejects(client.getPauseState("t"), UnavailableError);
+  await assert.rejects(client.getPauseState({ threadId: "t" }), UnavailableError);
   assert.equal(calls, 3);
   const refused = { name: "PermissionDeniedError", code: Code.PermissionDenied };
   await assert.rejects(client.renewElicitation({ threadId: "t", elicitationId: "e" }), refused);
@@ -148,8 +148,10 @@ test("a deadline covers all attempts, by client and by call, and the server is t
   });
   using client = new Client({ address: fake.address, deadlineMs: 200 });
   const started = performance.now();
-  await assert.rejects(client.getPauseState("t"), DeadlineExceededError);
-  await assert.rejects(client.getPauseState("t", { deadlineMs: 100 }), { message: "no answer within 100 ms" });
+  await assert.rejects(client.getPauseState({ threadId: "t" }), DeadlineExceededError);
+  await assert.rejects(client.getPauseState({ threadId: "t" }, { deadlineMs: 100 }), {
+    message: "no answer within 100 ms",
+  });
   const took = performance.now() - started;
   assert.ok(took >= 299 && took < 2_000, `${took}`);
   assert.ok(told > 0 && told <= 100, `${told}`);
@@ -159,11 +161,14 @@ test("a peer that accepts and says nothing costs the deadline, and one that is n
   const silent = createServer().listen(0, "127.0.0.1");
   await once(silent, "listening");
   using client = new Client({ address: `127.0.0.1:${(silent.address() as AddressInfo).port}`, deadlineMs: 300 });
-  await assert.rejects(client.getPauseState("t"), DeadlineExceededError);
+  await assert.rejects(client.getPauseState({ threadId: "t" }), DeadlineExceededError);
   client.close();
   silent.close();
   using nobody = new Client({ address: "127.0.0.1:1", retries: 0 });
-  await assert.rejects(nobody.getPauseState("t"), /127\.0\.0\.1:\d+: connection lost: connect ECONNREFUSED/);
+  await assert.rejects(
+    nobody.getPauseState({ threadId: "t" }),
+    /127\.0\.0\.1:\d+: connection lost: connect ECONNREFUSED/,
+  );
 });
 
 test("a signal ends a call with its reason, also between attempts", async () => {
@@ -171,10 +176,10 @@ test("a signal ends a call with its reason, also between attempts", async () => 
   using client = new Client({ address: nobody.address });
   const reason = new Error("not any more");
   const abort = new AbortController();
-  const call = client.getPauseState("t", { signal: abort.signal });
+  const call = client.getPauseState({ threadId: "t" }, { signal: abort.signal });
   void nobody.attempts(2).then(() => abort.abort(reason));
   await assert.rejects(call, reason);
-  await assert.rejects(client.getPauseState("t", { signal: abort.signal }), reason);
+  await assert.rejects(client.getPauseState({ threadId: "t" }, { signal: abort.signal }), reason);
 });
 
 test("a closed client ends calls and makes no more; closing again does nothing", async () => {
@@ -188,21 +193,21 @@ test("a closed client ends calls and makes no more; closing again does nothing",
   };
   await using fake = await FakeCoordinator.start({ getPauseState: never });
   const client = new Client({ address: fake.address });
-  const underWay = client.getPauseState("t");
+  const underWay = client.getPauseState({ threadId: "t" });
   await using nobody = await Refusing.start();
   const retrying = new Client({ address: nobody.address });
-  const pausing = retrying.getPauseState("t");
+  const pausing = retrying.getPauseState({ threadId: "t" });
   await Promise.all([arrived, nobody.attempts(2)]);
   for (const closed of [client, client, retrying]) closed.close();
   const closed = (error: Error) => error instanceof CallError && error.message === "the client is closed";
   await assert.rejects(underWay, closed);
   await assert.rejects(pausing, closed);
-  await assert.rejects(client.getPauseState("t"), closed);
+  await assert.rejects(client.getPauseState({ threadId: "t" }), closed);
 });
 
 test("calls at a time share one connection", async () => {
   await using fake = await FakeCoordinator.start({ getPauseState: () => ({ pauseState: {} }) });
   using client = new Client({ address: fake.address });
-  await Promise.all(Array.from({ length: 50 }, () => client.getPauseState("t")));
+  await Promise.all(Array.from({ length: 50 }, () => client.getPauseState({ threadId: "t" })));
   assert.equal(fake.connections, 1);
 });

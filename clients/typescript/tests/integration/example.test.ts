@@ -24,7 +24,7 @@ test("an answer at the terminal is told by the exit code, and the thread is paus
   ] as const) {
     const { program, ended } = start("approve", coordinator.address, "Push", "it?");
     const { elicitations } = await until(async () => {
-      const state = await client.getPauseState("t");
+      const state = await client.getPauseState({ threadId: "t" });
       return state.paused && state;
     });
     assert.equal(elicitations[0]?.reason, "Push it?");
@@ -32,7 +32,7 @@ test("an answer at the terminal is told by the exit code, and the thread is paus
     const { code: exit, out, err } = await ended;
     assert.equal(exit, code, err);
     assert.match(out + err, said);
-    assert.equal((await client.getPauseState("t")).count, 0);
+    assert.equal((await client.getPauseState({ threadId: "t" })).count, 0);
   }
 });
 
@@ -45,10 +45,10 @@ test("an answer after the lease says so", async () => {
   await using coordinator = await Coordinator.start({ durable: true });
   using client = coordinator.client();
   const { program, ended } = start("approve", coordinator.address, "--answer-after", "3", "--ttl", "1");
-  await until(async () => (await client.getPauseState("t")).paused);
+  await until(async () => (await client.getPauseState({ threadId: "t" })).paused);
   // Stopped, as a laptop that is closed: it renews nothing.
   program.kill("SIGSTOP");
-  await until(async () => !(await client.getPauseState("t")).paused);
+  await until(async () => !(await client.getPauseState({ threadId: "t" })).paused);
   program.kill("SIGCONT");
   const { code, err } = await ended;
   assert.equal(code, 2);

@@ -26,7 +26,7 @@ test("an open client, a hold and a timeout let the process end", async () => {
     `const hold = await client.hold("t", { ttlMs: 60_000 });
      const signal = client.pausableTimeout(60_000, { threadId: "t" });
      const timeout = client.startTimeout(60_000, { threadId: "t" });
-     while (!timeout.linked) await client.getPauseState("t");
+     while (!timeout.linked) await client.getPauseState({ threadId: "t" });
      const started = performance.now();
      process.on("exit", () => console.log(performance.now() - started < 5_000 ? "soon" : "late"));`,
   );
@@ -48,7 +48,7 @@ test("neither does a timeout whose coordinator is not there, nor the shared clie
 test("a call keeps it alive until it is done", async () => {
   await using coordinator = await Coordinator.start();
   assert.equal(
-    await program(coordinator.address, `client.getPauseState("t").then(() => console.log("done"));`),
+    await program(coordinator.address, `client.getPauseState({ threadId: "t" }).then(() => console.log("done"));`),
     "done",
   );
 });

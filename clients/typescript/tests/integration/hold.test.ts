@@ -7,6 +7,7 @@ import { ErrorInfoSchema } from "../../src/gen/google/rpc/error_details_pb.js";
 import { Client, ElicitationExpiredError, InvalidFieldError, UnavailableError } from "../../src/index.js";
 import { Coordinator, until } from "../support/coordinator.js";
 import { FakeCoordinator, type Handlers } from "../support/fake.js";
+import { Refusing } from "../support/refusing.js";
 
 /** A coordinator on which every lease has ended when somebody asks. */
 function expired(): never {
@@ -23,11 +24,11 @@ test("a hold is open until its block ends, however that ends", async () => {
   using client = coordinator.client();
   {
     await using hold = await client.hold("t", { reason: "Push?" });
-    const { elicitations } = await client.getPauseState("t");
+    const { elicitations } = await client.getPauseState({ threadId: "t" });
     assert.deepEqual([hold.lease, elicitations], ["held", [hold.elicitation]]);
     assert.match(elicitations[0]?.holder ?? "", /^\S+\[\d+\]$/);
   }
-  assert.equal((await client.getPauseState("t")).count, 0);
+  assert.equal((await client.getPauseState({ threadId: "t" })).count, 0);
 
   const own = new Error("the block's own");
   const block = async () => {
@@ -35,12 +36,12 @@ test("a hold is open until its block ends, however that ends", async () => {
     throw own;
   };
   await assert.rejects(block(), own);
-  assert.equal(await client.withHold("t", {}, async () => (await client.getPauseState("t")).count), 1);
+  assert.equal(await client.withHold("t", {}, async () => (await client.getPauseState({ threadId: "t" })).count), 1);
   await assert.rejects(
     client.withHold("t", {}, () => Promise.reject(own)),
     own,
   );
-  assert.equal((await client.getPauseState("t")).count, 0);
+  assert.equal((await client.getPauseState({ threadId: "t" })).count, 0);
 });
 
 test("a release says what it found, and says the same again", async () => {
@@ -51,7 +52,7 @@ test("a release says what it found, and says the same again", async () => {
   const [first, second] = await Promise.all([hold.release(), hold.release()]);
   assert.deepEqual([first.ending, first], ["closed", second]);
   assert.deepEqual([await hold.release(), hold.released, hold.lease], [first, first, "released"]);
-  assert.equal((await client.getPauseState("t")).count, 1);
+  assert.equal((await client.getPauseState({ threadId: "t" })).count, 1);
 });
 
 test("g2: a lease is renewed while its program lives", async () => {
@@ -59,7 +60,7 @@ test("g2: a lease is renewed while its program lives", async () => {
   using client = coordinator.client();
   await using hold = await client.hold("t", { ttlMs: 1_000 });
   await sleep(2_200);
-  assert.deepEqual([hold.lease, (await client.getPauseState("t")).count], ["held", 1]);
+  assert.deepEqual([hold.lease, (await client.getPauseState({ threadId: "t" })).count], ["held", 1]);
 });
 
 test("who waits is told when another closes it, or the wait is ended", async () => {
@@ -206,7 +207,7 @@ test("a hold that is refused raises the call's own error", async () => {
   using client = coordinator.client();
   await assert.rejects(client.hold("t", { ttlMs: 999 }), InvalidFieldError);
   await assert.rejects(client.hold(""), InvalidFieldError);
-  assert.equal((await client.getPauseState("t")).count, 0);
+  assert.equal((await client.getPauseState({ threadId: "t" })).count, 0);
 });
 
 test("a block that ends in an outage is released as soon as somebody answers", async () => {
@@ -232,4 +233,31 @@ test("a block that ends in an outage is released as soon as somebody answers", a
   );
   down = false;
   await until(() => decrements === 2);
+});
+
+test("a best-effort hold goes on without a coordinator, and a warning says why", async () => {
+  await using nobody = await Refusing.start();
+  const warnings: string[] = [];
+  const logger = { info: () => undefined, warn: (message: string) => void warnings.push(message) };
+  using client = new Client({ address: nobody.address, retries: 0, logger });
+  const options = { bestEffort: true };
+  {
+    await using hold = await client.hold("t", options);
+    assert.ok(hold.failure instanceof UnavailableError);
+    assert.deepEqual(
+      [hold.lease, await hold.lost(), (await hold.complete()).ending],
+      ["notOpen", "notOpen", "notOpen"],
+    );
+    assert.throws(() => hold.opened, /could not be opened/);
+  }
+  assert.equal(await client.withHold(undefined, options, ({ lease }) => lease), "notOpen");
+  const own = new Error("own");
+  await assert.rejects(
+    client.withHold("t", options, () => Promise.reject(own)),
+    (error) => error === own,
+  );
+  assert.equal(warnings.length, 3);
+  assert.match(warnings[0] ?? "", /going on without a hold: 127/);
+  client.close();
+  await assert.rejects(client.hold("t", options), /closed/);
 });

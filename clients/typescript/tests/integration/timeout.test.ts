@@ -61,7 +61,7 @@ test("g3: it stands still while a thread that it awaits is paused, and awaits no
     await sleep(300);
   });
   await until(() => !timeout.paused);
-  const { pausedTotalMs } = await client.getPauseState("child");
+  const { pausedTotalMs } = await client.getPauseState({ threadId: "child" });
   assert.ok(Math.abs(credited() - pausedTotalMs) < 5, `${credited()}, ${pausedTotalMs}`);
   await client.withHold("child", {}, async () => {
     await until(() => timeout.paused);
@@ -88,7 +88,7 @@ test("g3: it stands still through a pause, exactly, and goes on with what was le
     await sleep(300);
   });
   await until(() => !timeout.paused);
-  const { pausedTotalMs } = await client.getPauseState("t");
+  const { pausedTotalMs } = await client.getPauseState({ threadId: "t" });
   assert.ok(pausedTotalMs >= 300 && Math.abs(credited() - pausedTotalMs) < 5, `${credited()} ${pausedTotalMs}`);
   timeout[Symbol.dispose]();
 });
@@ -116,7 +116,7 @@ test("a pause that nobody here saw is credited after a restart of the coordinato
   await coordinator.start();
   using other = coordinator.client();
   await other.withHold("t", {}, () => sleep(200));
-  const { pausedTotalMs } = await other.getPauseState("t");
+  const { pausedTotalMs } = await other.getPauseState({ threadId: "t" });
   await until(() => timeout.linked && credited() > pausedTotalMs - 5);
   assert.ok(Math.abs(credited() - pausedTotalMs) < 5, `${credited()} ${pausedTotalMs}`);
   timeout[Symbol.dispose]();

@@ -39,7 +39,7 @@ const HANDLERS: Handlers = {
 
 async function call(options: ClientOptions): Promise<void> {
   using client = new Client({ retries: 1, ...options });
-  await client.getPauseState("t");
+  await client.getPauseState({ threadId: "t" });
 }
 
 test("TLS by name and by IP address, with a token on every call", async () => {

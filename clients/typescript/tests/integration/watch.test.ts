@@ -310,8 +310,10 @@ test("many watches and calls of one client are no leak to Node", async () => {
   // Nobody is there: the calls wait for their next attempt.
   const client = new Client({ address: "unix:/nowhere" });
   const signal = new AbortController().signal;
-  const calls = Array.from({ length: 20 }, () => client.getPauseState("t").catch((error) => error.message));
-  const own = client.getPauseState("t", { signal }).catch((error) => error.message);
+  const calls = Array.from({ length: 20 }, () =>
+    client.getPauseState({ threadId: "t" }).catch((error) => error.message),
+  );
+  const own = client.getPauseState({ threadId: "t" }, { signal }).catch((error) => error.message);
   const watches = Array.from({ length: 20 }, () => client.watch(["t"]));
   for (const watch of watches) assert.equal(await type(watch), "disconnected");
   await settled();

@@ -51,6 +51,7 @@ export interface Step {
   readonly limit_ms: number;
   readonly count: number;
   readonly throws: boolean;
+  readonly best_effort?: boolean;
 }
 
 interface Watching {
@@ -106,7 +107,7 @@ export class Player {
       const { thread_id: threadId, elicitation_id: elicitationId, ttl_ms: ttlMs } = step;
       return elicitationToWire(await this.#client(step).renewElicitation(defined({ threadId, elicitationId, ttlMs })));
     },
-    get: async (step) => stateToWire(await this.#client(step).getPauseState(step.thread_id)),
+    get: async (step) => stateToWire(await this.#client(step).getPauseState({ threadId: step.thread_id })),
     list: async (step) => {
       const { page_size: pageSize, page_token: pageToken, include_running: includeRunning } = step;
       const page = await this.#client(step).listPauseStates(defined({ pageSize, pageToken, includeRunning }));
@@ -119,19 +120,21 @@ export class Player {
     },
 
     hold: async (step) => {
-      const { reason, holder, ttl_ms: ttlMs } = step;
-      const hold = await this.#client(step).hold(step.thread_id, defined({ reason, holder, ttlMs }));
+      const { reason, holder, ttl_ms: ttlMs, best_effort: bestEffort } = step;
+      const hold = await this.#client(step).hold(step.thread_id, defined({ reason, holder, ttlMs, bestEffort }));
       this.#holds.set(step.hold, hold);
+      if (hold.failure !== undefined) return {};
       return { count: hold.opened.count, elicitation_id: hold.elicitation.elicitationId };
     },
     release: async ({ hold }) => releaseToWire(await get(this.#holds, hold).release()),
-    lease: ({ hold }) => ({ lease: get(this.#holds, hold).lease }),
-    lost: async ({ hold }) => ({ lease: await get(this.#holds, hold).lost() }),
+    lease: ({ hold }) => ({ lease: leaseToWire(get(this.#holds, hold).lease) }),
+    lost: async ({ hold }) => ({ lease: leaseToWire(await get(this.#holds, hold).lost()) }),
     hold_block: async (step) => {
       const own = new Error("the block's own");
       let held: Hold | undefined;
       try {
-        await this.#client(step).withHold(step.thread_id, defined({ ttlMs: step.ttl_ms }), async (hold) => {
+        const options = defined({ ttlMs: step.ttl_ms, bestEffort: step.best_effort });
+        await this.#client(step).withHold(step.thread_id, options, async (hold) => {
           held = hold;
           await sleep(step.stay_ms);
           if (step.throws) throw own;
@@ -279,8 +282,12 @@ function endedByToWire(endedBy: EndedBy | undefined): Json {
 }
 
 function releaseToWire(release: Awaited<ReturnType<Hold["release"]>>): Json {
-  const { ending } = release;
-  return ending === "closed" ? { ending, count: release.count } : { ending };
+  if (release.ending === "closed") return { ending: "closed", count: release.count };
+  return { ending: release.ending === "notOpen" ? "not_open" : release.ending };
+}
+
+function leaseToWire(lease: Hold["lease"]): string {
+  return lease === "notOpen" ? "not_open" : lease;
 }
 
 /** Without the properties that are undefined. */

@@ -8,7 +8,8 @@ export const client = Client.fromEnv();
 export const timeout = client.startTimeout(60_000, { threadId: "thread-1" });
 
 export async function askThePerson(): Promise<boolean> {
-  if ((await client.getPauseState("thread-1")).count !== 1) throw new Error("the block does not hold the thread");
+  if ((await client.getPauseState({ threadId: "thread-1" })).count !== 1)
+    throw new Error("the block does not hold the thread");
   return true;
 }
 

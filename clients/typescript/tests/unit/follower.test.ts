@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { unavailable } from "../../src/errors.js";
+import { Log } from "../../src/log.js";
 import type { PauseState } from "../../src/messages.js";
 import { Follower, type Stream } from "../../src/stopwatch/follower.js";
+import { type Link, LinkReporter } from "../../src/stopwatch/link.js";
 import { Stopwatch } from "../../src/stopwatch/stopwatch.js";
 import type { Listener } from "../../src/watch/stream.js";
 import { ManualClock } from "../support/clock.js";
@@ -14,6 +16,12 @@ class Scene implements Stream {
   readonly isOpen = true;
   listener: Listener | undefined;
   readonly watched = new Set<string>();
+  readonly links: Link[] = [];
+  readonly logged: string[] = [];
+  readonly logger = {
+    info: (message: string) => void this.logged.push(`info ${message}`),
+    warn: (message: string) => void this.logged.push(`warn ${message}`),
+  };
   readonly follower = new Follower(
     (listener) => {
       this.listener = listener;
@@ -22,6 +30,7 @@ class Scene implements Stream {
     10_000,
     this.clock,
     () => this.calls.push("idle"),
+    new LinkReporter(10_000, this.clock, new Log(this.logger), (link) => this.links.push(link)),
   );
 
   start(): void {}
@@ -155,4 +164,40 @@ test("closed, it lets its stopwatches run out: nothing pauses them, and nobody i
   await scene.clock.advance(1);
   assert.deepEqual([stopwatch.endedBy, late.endedBy], ["limit", "limit"]);
   assert.deepEqual(scene.calls, ["add a", "close"]);
+});
+
+test("a program is told of the link, and of the end of the grace", async () => {
+  const scene = new Scene();
+  scene.begin("t");
+  const told = async () => {
+    await Promise.resolve();
+    return scene.links.map(({ state }) => state);
+  };
+  scene.listener?.complete();
+  scene.listener?.complete();
+  assert.deepEqual(await told(), ["connected"]);
+  const error = unavailable("gone");
+  scene.listener?.broken(error, 2_000);
+  scene.listener?.broken(error, 0);
+  await scene.clock.advance(7_900);
+  assert.deepEqual(await told(), ["connected", "disconnected"]);
+  await scene.clock.advance(200);
+  assert.deepEqual(await told(), ["connected", "disconnected", "graceSpent"]);
+  const [, lost, spent] = scene.links;
+  assert.ok(lost?.state === "disconnected" && spent?.state === "graceSpent");
+  assert.ok(
+    lost.error === error && spent.error === error && lost.since === spent.since && lost.since.getTime() < Date.now(),
+  );
+  scene.listener?.complete();
+  scene.listener?.broken(error, 0);
+  scene.listener?.complete();
+  await scene.clock.advance(60_000);
+  assert.deepEqual((await told()).slice(3), ["connected", "disconnected", "connected"]);
+  assert.deepEqual(
+    scene.logged.map((line) => line.split(" ")[0]),
+    ["warn", "warn", "info", "warn", "info"],
+  );
+  scene.follower.close();
+  scene.listener?.broken(error, 0);
+  assert.equal((await told()).length, 6);
 });

@@ -29,7 +29,7 @@ test("a source that fails, or has no token, is unauthenticated", async () => {
   const failing = () => Promise.reject(new Error("no such vault"));
   for (const token of [failing, () => "", () => "two words"]) {
     using client = new Client({ address: "127.0.0.1:1", token });
-    await assert.rejects(client.getPauseState("t"), (error) => {
+    await assert.rejects(client.getPauseState({ threadId: "t" }), (error) => {
       assert.ok(error instanceof UnauthenticatedError, `${error}`);
       assert.match(error.message, /^no token: /);
       return true;

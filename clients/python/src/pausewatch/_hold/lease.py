@@ -34,6 +34,8 @@ class Lease(Enum):
     """The elicitation was closed by a decrement, of this hold or another's."""
     UNKNOWN = "unknown"
     """The server does not know the elicitation: it lost its state, or has long forgotten it."""
+    NOT_OPEN = "not_open"
+    """A best-effort hold that could not be opened: nothing was paused."""
 
 
 class LeaseRecord:

@@ -101,7 +101,8 @@ class AsyncConnection:
         opened, self._opened = self._opened, None
         if opened is not None:
             await opened.runtime.close()
-            await opened.channel.close()
+            if self.spec.can_open_more:
+                await opened.channel.close()
 
     def check(self) -> None:
         """Raises RuntimeError where nothing can work any more."""

@@ -15,7 +15,7 @@ from ..errors import ConfigError
 from . import tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ..config import Config, Tls
 
@@ -54,6 +54,10 @@ class ChannelSpec:
     """Sent with every call, and never shown."""
     token_source: Callable[[], str] | None
     """Where it comes from instead, again for every call."""
+    interceptors: Sequence[Any]
+    """Around every call and every stream."""
+    own: Any
+    """A channel of the program's own instead; it is not ours to close."""
 
     def next_token(self) -> str | None:
         """The token of the source; None: there is no source. Raises Unauthenticated: there should be one, and is not."""
@@ -64,17 +68,32 @@ class ChannelSpec:
         token = next_token or self.token
         return () if token is None else (("authorization", f"Bearer {token}"),)
 
+    @property
+    def can_open_more(self) -> bool:
+        """Whether a stream may have a connection of its own."""
+        return self.own is None
+
     def open(self) -> grpc.Channel:
-        """A channel for threads."""
+        """A channel for threads. Raises ConfigError: that of the program is for an event loop."""
+        if self.own is not None:
+            if not isinstance(self.own, grpc.Channel):
+                raise ConfigError("channel: a Client needs a grpc.Channel; an AsyncClient takes one of grpc.aio")
+            return self.own
         if self.credentials is None:
-            return grpc.insecure_channel(self.target, self.options)
-        return grpc.secure_channel(self.target, self.credentials, self.options)
+            channel = grpc.insecure_channel(self.target, self.options)
+        else:
+            channel = grpc.secure_channel(self.target, self.credentials, self.options)
+        return grpc.intercept_channel(channel, *self.interceptors) if self.interceptors else channel
 
     def open_async(self) -> grpc.aio.Channel:
-        """A channel for the running event loop."""
+        """A channel for the running event loop. Raises ConfigError: that of the program is for threads."""
+        if self.own is not None:
+            if not isinstance(self.own, grpc.aio.Channel):
+                raise ConfigError("channel: an AsyncClient needs a grpc.aio.Channel; a Client takes a grpc.Channel")
+            return self.own
         if self.credentials is None:
-            return grpc.aio.insecure_channel(self.target, self.options)
-        return grpc.aio.secure_channel(self.target, self.credentials, self.options)
+            return grpc.aio.insecure_channel(self.target, self.options, interceptors=self.interceptors)
+        return grpc.aio.secure_channel(self.target, self.credentials, self.options, interceptors=self.interceptors)
 
     def __repr__(self) -> str:
         return f"ChannelSpec({self.target!r})"
@@ -91,8 +110,17 @@ def channel_spec(config: Config) -> ChannelSpec:
         target, options = f"unix:{quote(address.target)}", (*_OPTIONS, ("grpc.default_authority", "localhost"))
     else:
         target, options = f"dns:///{address.target}", _OPTIONS
-    credentials = _credentials(config.tls) if address.scheme is Scheme.TLS else None
-    return ChannelSpec(str(address), target, options, credentials, config.token, config.token_source)
+    credentials = config.credentials or (_credentials(config.tls) if address.scheme is Scheme.TLS else None)
+    return ChannelSpec(
+        "the channel" if config.channel is not None else str(address),
+        target,
+        options,
+        credentials,
+        config.token,
+        config.token_source,
+        config.interceptors,
+        config.channel,
+    )
 
 
 def _credentials(tls: Tls) -> grpc.ChannelCredentials:
@@ -100,17 +128,18 @@ def _credentials(tls: Tls) -> grpc.ChannelCredentials:
     # gRPC takes whatever it is given, and then connects to nobody without a word.
     if authorities is not None:
         _check_authorities(tls.ca, authorities)
-    if tls.cert is not None and tls.key is not None:
+    if isinstance(tls.cert, Path) and isinstance(tls.key, Path):
         _check_pair(tls.cert, tls.key)
     return grpc.ssl_channel_credentials(authorities, key, cert)
 
 
-def _check_authorities(path: Path | None, authorities: bytes) -> None:
+def _check_authorities(source: Path | bytes | None, authorities: bytes) -> None:
     try:
         # Between its certificates a bundle may have names in any alphabet.
         _parser().load_verify_locations(cadata=authorities.decode("ascii", "ignore"))
     except (ssl.SSLError, ValueError):
-        raise ConfigError(f"tls_ca {path}: is no PEM file of certificates") from None
+        named = f" {source}: is no PEM file" if isinstance(source, Path) else ": is no PEM"
+        raise ConfigError(f"tls_ca{named} of certificates") from None
 
 
 def _check_pair(cert: Path, key: Path) -> None:
@@ -133,10 +162,12 @@ def _parser() -> ssl.SSLContext:
     return context
 
 
-def _contents(name: str, path: Path | None) -> bytes | None:
-    if path is None:
-        return None
+def _contents(name: str, source: Path | bytes | None) -> bytes | None:
+    if isinstance(source, bytes):
+        if b"-----BEGIN " not in source:
+            raise ConfigError(f"tls_{name}: there is no PEM in it")
+        return source
     try:
-        return path.read_bytes()
+        return None if source is None else source.read_bytes()
     except OSError as error:
-        raise ConfigError(f"tls_{name} {path}: {error.strerror}") from None
+        raise ConfigError(f"tls_{name} {source}: {error.strerror}") from None

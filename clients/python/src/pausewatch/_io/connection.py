@@ -120,7 +120,8 @@ class Connection:
                 for controller in self.controllers.values():
                     controller.close()
             runtime.close()
-        self._channel.close()
+        if self._spec.can_open_more:
+            self._channel.close()
 
     def __del__(self) -> None:
         # A client that nobody has any more; also called when the constructor has raised.

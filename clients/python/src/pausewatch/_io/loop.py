@@ -104,7 +104,7 @@ class LoopRuntime:
 
         async def listen() -> None:
             error: CallError = no_token or Unavailable.of("the watch ended")
-            channel = self._spec.open_async() if own_connection else None
+            channel = self._spec.open_async() if own_connection and self._spec.can_open_more else None
             try:
                 if no_token is None:
                     metadata = self._spec.metadata(stream.token)

@@ -130,7 +130,7 @@ class ThreadRuntime:
         *,
         own_connection: bool,
     ) -> _Stream:
-        channel = self._spec.open() if own_connection else None
+        channel = self._spec.open() if own_connection and self._spec.can_open_more else None
         stub = self._stub if channel is None else pb_grpc.ElicitationServiceStub(channel)
         requests: SimpleQueue[pb.WatchRequest | None] = SimpleQueue()
         token: str | None = None

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .._io.durations import SECOND, Nanos, to_nanos
-from .._watch.events import Disconnected, Event, State
+from .._watch.events import Disconnected, Event, SnapshotComplete, State
 from .._watch.watching import Watching
+from .link import Link, LinkReporter
 from .thread_clock import ThreadClock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .._io.runtime import Cancel, Runtime
     from ..messages import PauseState
 
@@ -34,8 +37,9 @@ class _Followed:
 class Controller:
     """Keeps the stopwatches of a client that share a disconnect grace in step with the pauses of their threads."""
 
-    def __init__(self, runtime: Runtime, deadline: Nanos, grace: Nanos) -> None:
+    def __init__(self, runtime: Runtime, deadline: Nanos, grace: Nanos, on_link: Callable[[Link], object] | None = None) -> None:
         self._runtime = runtime
+        self._link = LinkReporter(runtime, grace, on_link)
         self._grace = grace
         self._threads: dict[str, _Followed] = {}
         self._watching = Watching(runtime, deadline, self._take, self._confirmed)
@@ -73,6 +77,7 @@ class Controller:
         """Asks and follows no more. Again is harmless."""
         self._closed = True
         self._watching.close()
+        self._link.close()
         for thread_id, followed in list(self._threads.items()):
             if followed.forget is not None:
                 followed.forget.cancel()
@@ -88,7 +93,12 @@ class Controller:
             case State(state):
                 if (followed := self._threads.get(state.thread_id)) is not None:
                     followed.clock.apply(state)
-            case Disconnected(thread_ids, _, silent_for):
+            case SnapshotComplete():
+                self._link.connected()
+            case Disconnected(thread_ids, error, silent_for):
+                # Threads that are refused on a stream that goes on are no loss of the link.
+                if not self._watching.is_connected:
+                    self._link.disconnected(error, to_nanos(silent_for))
                 for thread_id in thread_ids:
                     if (followed := self._threads.get(thread_id)) is not None:
                         followed.clock.disconnect(to_nanos(silent_for))

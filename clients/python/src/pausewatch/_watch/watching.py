@@ -77,6 +77,11 @@ class Watching:
         self._told_broken = False
         self._closed = False
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether a stream is open."""
+        return self._stream.is_open
+
     def add(self, thread_id: str) -> None:
         """Watches one thread more; `start` sees to it."""
         if thread_id not in self._threads:

@@ -82,8 +82,8 @@ async fn coordinator(settings: Settings, shell: Pid) -> Result<Option<Coordinato
 
 /// Warns once, when the coordinator is unreachable for the first time.
 async fn warn_of_lost_link(address: String, mut link: tokio::sync::watch::Receiver<Link>) {
-    let lost = link.wait_for(|link| matches!(link, Link::Disconnected(_))).await;
-    if let Ok(Link::Disconnected(why)) = lost.as_deref() {
+    let lost = link.wait_for(|link| link.reason().is_some()).await;
+    if let Some(why) = lost.as_deref().ok().and_then(Link::reason) {
         let (why, grace) = (without_number(why), show(DISCONNECT_GRACE));
         say(&format!("warning: no coordinator at {address}: {why}. The time limit holds, plus at most {grace}"));
     }

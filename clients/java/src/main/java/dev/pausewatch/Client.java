@@ -71,6 +71,11 @@ public final class Client implements AutoCloseable {
         return patience.deadline();
     }
 
+    /** The calls of this client as futures. */
+    public AsyncClient async() {
+        return new AsyncClient(core.calls(), patience);
+    }
+
     /**
      * Opens one elicitation, and leaves it to you to renew and close it; {@link #hold(String)} does both.
      *
@@ -146,17 +151,12 @@ public final class Client implements AutoCloseable {
 
     /** Prepares to open an elicitation on {@code threadId} that stays open until it is released or closed. */
     public HoldBuilder hold(String threadId) {
-        return new HoldBuilder(core, patience, threadId);
+        return new HoldBuilder(core, patience, Optional.of(threadId));
     }
 
-    /**
-     * As {@link #hold(String)}, on the thread that is configured: {@link Config#threadId()}.
-     *
-     * @throws ConfigException none is
-     */
+    /** As {@link #hold(String)}, on the thread that is configured: {@link Config#threadId()}. If none is, it cannot be opened. */
     public HoldBuilder hold() {
-        return hold(
-                threadId.orElseThrow(() -> new ConfigException("no thread id; set " + Setting.THREAD_ID.variable())));
+        return new HoldBuilder(core, patience, threadId);
     }
 
     /**

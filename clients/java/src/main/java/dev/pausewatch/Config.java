@@ -1,13 +1,21 @@
 package dev.pausewatch;
 
+import io.grpc.ChannelCredentials;
+import io.grpc.ClientInterceptor;
+import io.grpc.ManagedChannelBuilder;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.EnumSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
+import org.jspecify.annotations.Nullable;
 
 /**
  * How a {@link Client} connects and how long it is patient. An argument goes before the environment, the environment before the config file:
@@ -23,6 +31,8 @@ public final class Config {
     /** Not a {@link Setting}: the config file has no such key. */
     private static final String TOKEN_FILE = "PAUSEWATCH_TOKEN_FILE";
 
+    private static final Set<Setting> TLS_FILES = EnumSet.of(Setting.TLS_CA, Setting.TLS_CERT, Setting.TLS_KEY);
+
     private final Address address;
     private final Optional<String> threadId;
     private final Optional<String> token;
@@ -31,6 +41,10 @@ public final class Config {
     private final Optional<KeyPair> tlsKeyPair;
     private final Duration deadline;
     private final int retries;
+    private final Optional<ChannelCredentials> credentials;
+    private final List<ClientInterceptor> interceptors;
+    private final Consumer<ManagedChannelBuilder<?>> customizer;
+    private final Consumer<Link> onLink;
 
     /** The certificate that a client shows, and the key to it. */
     record KeyPair(Path cert, Path key) {}
@@ -44,6 +58,10 @@ public final class Config {
         tlsKeyPair = builder.keyPair();
         deadline = builder.deadline;
         retries = builder.retries;
+        credentials = Optional.ofNullable(builder.credentials);
+        interceptors = List.copyOf(builder.interceptors);
+        customizer = builder.customizer;
+        onLink = builder.onLink;
         checkTls(builder);
         if (token.isPresent() || tokenSource.isPresent()) {
             checkToken();
@@ -96,6 +114,22 @@ public final class Config {
         return tokenSource;
     }
 
+    Optional<ChannelCredentials> credentials() {
+        return credentials;
+    }
+
+    List<ClientInterceptor> interceptors() {
+        return interceptors;
+    }
+
+    Consumer<ManagedChannelBuilder<?>> customizer() {
+        return customizer;
+    }
+
+    Consumer<Link> onLink() {
+        return onLink;
+    }
+
     Optional<Path> tlsCa() {
         return tlsCa;
     }
@@ -116,7 +150,11 @@ public final class Config {
         if (address instanceof Address.Tcp tcp && tcp.tls()) {
             return;
         }
-        for (Setting setting : new Setting[] {Setting.TLS_CA, Setting.TLS_CERT, Setting.TLS_KEY}) {
+        if (credentials.isPresent()) {
+            throw new ConfigException("credentials are given, but " + address
+                    + " is in plain text; use an https:// address, or give none");
+        }
+        for (Setting setting : TLS_FILES) {
             if (builder.get(setting).isPresent()) {
                 String advice = address instanceof Address.Tcp tcp
                         ? "write https://" + tcp.authority()
@@ -141,9 +179,13 @@ public final class Config {
     public static final class Builder {
         private final UnaryOperator<String> environment;
         private final Map<Setting, String> arguments = new EnumMap<>(Setting.class);
-        private Supplier<String> tokenSource;
+        private @Nullable Supplier<String> tokenSource;
+        private @Nullable ChannelCredentials credentials;
+        private final List<ClientInterceptor> interceptors = new ArrayList<>();
+        private Consumer<ManagedChannelBuilder<?>> customizer = builder -> {};
+        private Consumer<Link> onLink = link -> {};
         private Map<Setting, String> chosen = Map.of();
-        private Supplier<String> chosenSource;
+        private @Nullable Supplier<String> chosenSource;
         private Duration deadline = DEFAULT_DEADLINE;
         private int retries = Integer.MAX_VALUE;
 
@@ -187,6 +229,36 @@ public final class Config {
             return set(Setting.TLS_CERT, cert.toString()).set(Setting.TLS_KEY, key.toString());
         }
 
+        /**
+         * gRPC's own credentials, only with an https address, instead of files: {@code TlsChannelCredentials.newBuilder()} takes streams of PEM, and
+         * trust and key managers.
+         */
+        public Builder credentials(ChannelCredentials credentials) {
+            this.credentials = credentials;
+            return this;
+        }
+
+        /** Adds gRPC's interceptors, around every call and every stream; the one that was added last is the outermost. */
+        public Builder interceptors(ClientInterceptor... interceptors) {
+            this.interceptors.addAll(List.of(interceptors));
+            return this;
+        }
+
+        /** Has the channel's builder changed before the channel is made, after all that this library sets: it wins. */
+        public Builder channel(Consumer<ManagedChannelBuilder<?>> customizer) {
+            this.customizer = customizer;
+            return this;
+        }
+
+        /**
+         * Is told when the deadlines of the client are connected, cut off, or have been for the whole disconnect grace: one change at a time, on the
+         * default executor of {@link java.util.concurrent.CompletableFuture}.
+         */
+        public Builder onLink(Consumer<Link> onLink) {
+            this.onLink = onLink;
+            return this;
+        }
+
         /** How long a call may take, retries included; the server receives it too. A watch has none, except for its first answer. */
         public Builder deadline(Duration deadline) {
             this.deadline = deadline;
@@ -214,6 +286,12 @@ public final class Config {
                         .ifPresent(value -> variables.put(setting, value));
             }
             chosen = over(over(arguments, variables), ConfigFile.load(environment));
+            if (credentials != null) {
+                if (arguments.keySet().stream().anyMatch(TLS_FILES::contains)) {
+                    throw new ConfigException("credentials and TLS files are given; give one of them");
+                }
+                chosen.keySet().removeAll(TLS_FILES);
+            }
             chosenSource = source(variables);
             if (chosenSource != null) {
                 chosen.remove(Setting.TOKEN);
@@ -222,7 +300,7 @@ public final class Config {
         }
 
         /** The token source of the arguments, else of the environment; null: that of neither counts. */
-        private Supplier<String> source(Map<Setting, String> variables) {
+        private @Nullable Supplier<String> source(Map<Setting, String> variables) {
             String file = environment.apply(TOKEN_FILE);
             boolean isFile = file != null && !file.isEmpty() && !hides(arguments, variables);
             if (tokenSource != null

@@ -20,11 +20,13 @@ final class Core implements AutoCloseable {
     /** By disconnect grace. */
     private final Map<Duration, Follower> followers = new ConcurrentHashMap<>();
 
+    private final Consumer<Link> onLink;
     private volatile boolean closed;
 
     Core(Config config) {
         connection = new Connection(Transport.channel(config), config.address().toString(), config.tokenSource());
         calls = new Calls(connection, timer);
+        onLink = config.onLink();
     }
 
     Timer timer() {
@@ -47,6 +49,7 @@ final class Core implements AutoCloseable {
                 missing -> new Follower(
                         timer,
                         Nanos.of(grace),
+                        new LinkReporter(timer, Nanos.of(grace), onLink),
                         follower -> link(follower, WatchRequest.getDefaultInstance(), patience)));
     }
 

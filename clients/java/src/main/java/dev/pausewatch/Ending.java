@@ -22,4 +22,7 @@ public sealed interface Ending {
 
     /** The server does not know it: it lost its state, or has long forgotten it. */
     record Unknown() implements Ending {}
+
+    /** There was nothing to release: a best-effort hold that could not be opened. */
+    record NotOpen() implements Ending {}
 }

@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import org.jspecify.annotations.Nullable;
 
 /**
  * From a gRPC status to a {@link PausewatchException}: the one place that knows the reasons.
@@ -23,7 +24,12 @@ import java.util.Optional;
  *
  * <p>2. A call whose connection broke before its answer was whole is UNAVAILABLE, whatever code the runtime gives it.
  */
-record Failure(Status status, Optional<String> reason, Map<String, String> metadata, String message, Throwable cause) {
+record Failure(
+        Status status,
+        Optional<String> reason,
+        Map<String, String> metadata,
+        String message,
+        @Nullable Throwable cause) {
     private static final String DOMAIN = "pausewatch";
     /** How grpc-java words the reset of a stream that brought no status; such a status is made on this side. */
     private static final String RESET = "RST_STREAM closed stream";
@@ -92,7 +98,7 @@ record Failure(Status status, Optional<String> reason, Map<String, String> metad
     }
 
     /** Something that this library gives up by itself. */
-    static PausewatchException made(Status status, String message, Throwable cause) {
+    static PausewatchException made(Status status, String message, @Nullable Throwable cause) {
         return of(new StatusRuntimeException(status.withDescription(message).withCause(cause)));
     }
 

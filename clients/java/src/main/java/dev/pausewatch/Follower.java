@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import java.util.function.Predicate;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Which threads are followed for stopwatches, and the link that feeds their clocks.
@@ -24,6 +25,7 @@ final class Follower implements WatchListener {
 
     private final Timer timer;
     private final long grace;
+    private final LinkReporter reporter;
     private final WatchLink link;
     private final Map<String, Followed> threads = new HashMap<>();
     private boolean closed;
@@ -39,8 +41,9 @@ final class Follower implements WatchListener {
     }
 
     /** {@code open} makes the link that tells this follower. */
-    Follower(Timer timer, long grace, Function<WatchListener, WatchLink> open) {
+    Follower(Timer timer, long grace, LinkReporter reporter, Function<WatchListener, WatchLink> open) {
         this.timer = timer;
+        this.reporter = reporter;
         this.grace = grace;
         this.link = open.apply(this);
     }
@@ -78,6 +81,7 @@ final class Follower implements WatchListener {
 
     /** Asks and follows no more. Its stopwatches run on, and their threads count as running. Again is harmless. */
     void close() {
+        reporter.close();
         link.close();
         List<ThreadClock> clocks;
         synchronized (this) {
@@ -99,7 +103,7 @@ final class Follower implements WatchListener {
     }
 
     /** {@code null}: it is not followed any more. */
-    private synchronized ThreadClock clock(String threadId) {
+    private synchronized @Nullable ThreadClock clock(String threadId) {
         Followed thread = threads.get(threadId);
         return thread == null ? null : thread.clock;
     }
@@ -139,7 +143,23 @@ final class Follower implements WatchListener {
     }
 
     @Override
+    public void snapshotComplete() {
+        reporter.connected();
+    }
+
+    @Override
     public void disconnected(Collection<String> threadIds, PausewatchException error, long silentFor) {
+        reporter.disconnected(error, silentFor);
+        disconnect(threadIds, silentFor);
+    }
+
+    /** The stream goes on without them: no loss of the link. */
+    @Override
+    public void refused(Collection<String> threadIds, PausewatchException error) {
+        disconnect(threadIds, 0);
+    }
+
+    private void disconnect(Collection<String> threadIds, long silentFor) {
         for (String threadId : threadIds) {
             ThreadClock clock = clock(threadId);
             if (clock != null) {
@@ -150,6 +170,6 @@ final class Follower implements WatchListener {
 
     @Override
     public void disconnectedAgain(Collection<String> threadIds) {
-        disconnected(threadIds, null, 0);
+        disconnect(threadIds, 0);
     }
 }

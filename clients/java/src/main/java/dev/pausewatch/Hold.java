@@ -2,8 +2,10 @@ package dev.pausewatch;
 
 import io.grpc.Status;
 import java.time.Duration;
+import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
+import org.jspecify.annotations.Nullable;
 
 /**
  * An open elicitation, which pauses its thread. Made by {@link Client#hold}; renewed in the background until it is released or closed.
@@ -24,43 +26,76 @@ import java.util.concurrent.CompletableFuture;
  * <p>3. What fails here is bounded by the lease.
  */
 public final class Hold implements AutoCloseable {
+    private static final Optional<CompletableFuture<Ending>> NOT_OPEN =
+            Optional.of(CompletableFuture.completedFuture(new Ending.NotOpen()));
+
     private final Core core;
     private final Calls.Patience patience;
     private final Duration ttl;
-    private final IncrementResult opened;
-    private final Renewal renewal;
-    private final DecrementElicitation decrement;
+    private final Optional<RuntimeException> failure;
+    /** What was opened; empty: nothing was. */
+    private final Optional<Opened> open;
     /** The release that is under way or has succeeded. Guarded by this hold. */
-    private CompletableFuture<Ending> ending;
+    private Optional<CompletableFuture<Ending>> ending;
+
+    /** An elicitation that was opened, what keeps it alive, and the call that closes it. */
+    private record Opened(IncrementResult result, Renewal renewal, DecrementElicitation decrement) {}
 
     Hold(Core core, Calls.Patience patience, String threadId, Duration ttl, long sent, IncrementResult opened) {
         this.core = core;
         this.patience = patience;
         this.ttl = ttl;
-        this.opened = opened;
+        failure = Optional.empty();
+        ending = Optional.empty();
         String elicitationId = opened.elicitation().elicitationId();
         RenewElicitation renew = RenewElicitation.of(threadId, elicitationId).withTtl(ttl);
-        renewal = core.opened(ended -> new Renewal(
+        Renewal renewal = core.opened(ended -> new Renewal(
                 core.timer(), ttl, sent, attempt -> core.calls().renew(renew, patience.atMost(attempt)), ended));
         renewal.start();
-        decrement = DecrementElicitation.of(threadId)
+        DecrementElicitation decrement = DecrementElicitation.of(threadId)
                 .withElicitationId(elicitationId)
                 .withRequestId(UUID.randomUUID().toString());
+        open = Optional.of(new Opened(opened, renewal, decrement));
     }
 
-    /** The elicitation as it was opened. */
+    /** A best-effort hold that could not be opened. */
+    Hold(Core core, Calls.Patience patience, Duration ttl, RuntimeException failure) {
+        this.core = core;
+        this.patience = patience;
+        this.ttl = ttl;
+        this.failure = Optional.of(failure);
+        open = Optional.empty();
+        ending = NOT_OPEN;
+    }
+
+    /** Why a best-effort hold could not be opened, so that nothing is paused; empty: it was opened. */
+    public Optional<RuntimeException> failure() {
+        return failure;
+    }
+
+    /**
+     * The elicitation as it was opened.
+     *
+     * @throws IllegalStateException a best-effort hold could not be opened: see {@link #failure()}
+     */
     public Elicitation elicitation() {
-        return opened.elicitation();
+        return opened().elicitation();
     }
 
-    /** What the increment made of the thread. */
+    /**
+     * What the increment made of the thread.
+     *
+     * @throws IllegalStateException a best-effort hold could not be opened: see {@link #failure()}
+     */
     public IncrementResult opened() {
-        return opened;
+        return open.orElseThrow(() ->
+                        new IllegalStateException("this best-effort hold could not be opened", failure.orElseThrow()))
+                .result();
     }
 
     /** What is known of the lease now. */
     public Lease lease() {
-        return renewal.lease();
+        return open.map(opened -> opened.renewal().lease()).orElse(Lease.NOT_OPEN);
     }
 
     /**
@@ -68,7 +103,8 @@ public final class Hold implements AutoCloseable {
      * only {@link Lease#OVERDUE} it may come back; ask again to see. Each call returns a future of its own.
      */
     public CompletableFuture<Lease> lost() {
-        return renewal.lost();
+        return open.map(opened -> opened.renewal().lost())
+                .orElseGet(() -> CompletableFuture.completedFuture(Lease.NOT_OPEN));
     }
 
     /**
@@ -83,6 +119,14 @@ public final class Hold implements AutoCloseable {
      */
     public Ending release() {
         return Calls.await(releasing().copy());
+    }
+
+    /**
+     * As {@link #release()}, without waiting. The future completes on the {@linkplain CompletableFuture#defaultExecutor() default executor},
+     * exceptionally with what {@link #release()} throws; cancelling it does not end the release.
+     */
+    public CompletableFuture<Ending> releaseAsync() {
+        return AsyncClient.handedOn(releasing().copy());
     }
 
     /**
@@ -110,27 +154,31 @@ public final class Hold implements AutoCloseable {
 
     /** Stops to renew, and goes on releasing in the background: after one ttl there is nothing left to close. */
     void abandon() {
-        renewal.stop(Lease.RELEASED);
-        decrement(patience.withDeadline(ttl));
+        open.ifPresent(opened -> {
+            opened.renewal().stop(Lease.RELEASED);
+            decrement(opened, patience.withDeadline(ttl));
+        });
     }
 
     private synchronized CompletableFuture<Ending> releasing() {
-        if (ending == null || ending.isCompletedExceptionally()) {
-            ending = decrement(patience).handle(Hold::ending).whenComplete((known, unsettled) -> {
-                if (unsettled == null) {
-                    renewal.stop(lease(known));
-                }
-            });
+        if (ending.isEmpty() || ending.get().isCompletedExceptionally()) {
+            Opened opened = open.orElseThrow();
+            ending =
+                    Optional.of(decrement(opened, patience).handle(Hold::ending).whenComplete((known, unsettled) -> {
+                        if (unsettled == null) {
+                            opened.renewal().stop(lease(known));
+                        }
+                    }));
         }
-        return ending;
+        return ending.get();
     }
 
-    private CompletableFuture<DecrementResult> decrement(Calls.Patience patience) {
-        return Calls.detached(() -> core.calls().decrement(decrement, patience));
+    private CompletableFuture<DecrementResult> decrement(Opened opened, Calls.Patience patience) {
+        return Calls.detached(() -> core.calls().decrement(opened.decrement(), patience));
     }
 
-    private static Ending ending(DecrementResult closed, Throwable refused) {
-        if (refused == null) {
+    private static Ending ending(@Nullable DecrementResult closed, @Nullable Throwable refused) {
+        if (refused == null && closed != null) {
             return new Ending.Closed(closed.count(), closed.revision());
         } else if (refused instanceof ElicitationExpiredException expired) {
             return new Ending.Expired(expired);
@@ -142,7 +190,7 @@ public final class Hold implements AutoCloseable {
             throw unsettled;
         }
         // The client is closed.
-        throw Failure.made(Status.UNAVAILABLE, String.valueOf(refused.getMessage()), refused);
+        throw Failure.made(Status.UNAVAILABLE, String.valueOf(refused), refused);
     }
 
     private static Lease lease(Ending ending) {

@@ -1,12 +1,15 @@
 package dev.pausewatch;
 
 import io.grpc.Status;
+import java.lang.System.Logger.Level;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 
 /** What a {@link Hold} will say of itself. Made by {@link Client#hold}; nothing is open until {@link #open()}. */
 public final class HoldBuilder {
+    private static final System.Logger LOGGER = System.getLogger("dev.pausewatch");
     /** Long enough to outlast two lost renewals and a restart of the server, short enough that a crash is forgotten soon. */
     private static final Duration DEFAULT_TTL = Duration.ofSeconds(30);
     /** Well below the 256 bytes that are allowed. */
@@ -14,12 +17,13 @@ public final class HoldBuilder {
 
     private final Core core;
     private final Calls.Patience patience;
-    private final String threadId;
+    private final Optional<String> threadId;
     private String reason = "";
     private String holder = thisProgram();
     private Duration ttl = DEFAULT_TTL;
+    private boolean bestEffort;
 
-    HoldBuilder(Core core, Calls.Patience patience, String threadId) {
+    HoldBuilder(Core core, Calls.Patience patience, Optional<String> threadId) {
         this.core = core;
         this.patience = patience;
         this.threadId = threadId;
@@ -44,11 +48,22 @@ public final class HoldBuilder {
     }
 
     /**
+     * If the thread cannot be paused (none is named, no coordinator runs, …), a warning is logged and the program goes on without a pause, as
+     * {@code pausewatch hold} does without {@code --require}: see {@link Hold#failure()}. What is out of its limits is an exception all the same,
+     * as is an interrupt, or that the client is closed.
+     */
+    public HoldBuilder bestEffort() {
+        this.bestEffort = true;
+        return this;
+    }
+
+    /**
      * Opens the elicitation and begins to renew it.
      *
      * <p>A thread that is interrupted while it waits does not get it; what may still be opened is closed again in the background. The cancellation
      * of a gRPC call that the thread works for ({@link io.grpc.Context}) ends neither this nor the release.
      *
+     * @throws ConfigException no thread is named, neither here nor in the configuration
      * @throws InvalidFieldException nothing is open
      * @throws TooManyElicitationsException nothing is open
      * @throws LimitExceededException nothing is open
@@ -57,23 +72,73 @@ public final class HoldBuilder {
      * @throws DeadlineExceededException it may be open; its lease bounds it
      */
     public Hold open() {
+        if (threadId.isEmpty()) {
+            return without(noThread());
+        }
         long sent = core.timer().now();
+        CompletableFuture<IncrementResult> opened = increment(threadId.get());
+        try {
+            // Not the call itself: interrupted, it goes on, so that what it opens can be closed.
+            return held(threadId.get(), sent, Calls.await(opened.copy()));
+        } catch (OtherException error) {
+            if (error.status().getCode() == Status.Code.CANCELLED) {
+                opened.thenAcceptAsync(late -> held(threadId.get(), sent, late).abandon(), core.timer());
+                throw error;
+            }
+            return without(error);
+        } catch (PausewatchException error) {
+            return without(error);
+        }
+    }
+
+    /**
+     * As {@link #open()}, without waiting. The future completes on the {@linkplain CompletableFuture#defaultExecutor() default executor},
+     * exceptionally with what {@link #open()} throws. Cancelled, what is opened is closed again in the background.
+     */
+    public CompletableFuture<Hold> openAsync() {
+        CompletableFuture<Hold> hold = new CompletableFuture<>();
+        if (threadId.isEmpty()) {
+            return hold.completeAsync(() -> without(noThread()));
+        }
+        long sent = core.timer().now();
+        increment(threadId.get()).whenCompleteAsync((opened, thrown) -> {
+            try {
+                Hold made = opened == null ? without((RuntimeException) thrown) : held(threadId.get(), sent, opened);
+                if (!hold.complete(made)) {
+                    made.abandon();
+                }
+            } catch (RuntimeException failed) {
+                hold.completeExceptionally(failed);
+            }
+        });
+        return hold;
+    }
+
+    private CompletableFuture<IncrementResult> increment(String threadId) {
         IncrementElicitation call = IncrementElicitation.of(threadId)
                 .withReason(reason)
                 .withHolder(holder)
                 .withTtl(ttl);
-        CompletableFuture<IncrementResult> opened =
-                Calls.detached(() -> core.calls().increment(call, patience));
-        try {
-            // Not the call itself: interrupted, it goes on, so that what it opens can be closed.
-            return new Hold(core, patience, threadId, ttl, sent, Calls.await(opened.copy()));
-        } catch (OtherException error) {
-            if (error.status().getCode() == Status.Code.CANCELLED) {
-                opened.thenAcceptAsync(
-                        late -> new Hold(core, patience, threadId, ttl, sent, late).abandon(), core.timer());
-            }
-            throw error;
+        return Calls.detached(() -> core.calls().increment(call, patience));
+    }
+
+    private Hold held(String threadId, long sent, IncrementResult opened) {
+        return new Hold(core, patience, threadId, ttl, sent, opened);
+    }
+
+    /** What there is instead of a hold that could not be opened; throws why, unless it is for best effort. */
+    private Hold without(RuntimeException why) {
+        boolean isCallers = why instanceof InvalidFieldException
+                || !(why instanceof PausewatchException || why instanceof ConfigException);
+        if (!bestEffort || isCallers) {
+            throw why;
         }
+        LOGGER.log(Level.WARNING, "the thread is not paused, going on without a hold: {0}", why.getMessage());
+        return new Hold(core, patience, ttl, why);
+    }
+
+    private static ConfigException noThread() {
+        return new ConfigException("no thread id; set " + Setting.THREAD_ID.variable());
     }
 
     /** The main class or jar, and the process. */

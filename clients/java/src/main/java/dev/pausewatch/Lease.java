@@ -14,5 +14,7 @@ public enum Lease {
     /** The elicitation was closed by a decrement. */
     RELEASED,
     /** The server does not know the elicitation: it lost its state, or has long forgotten it. */
-    UNKNOWN
+    UNKNOWN,
+    /** A best-effort hold that could not be opened: nothing was paused. */
+    NOT_OPEN
 }

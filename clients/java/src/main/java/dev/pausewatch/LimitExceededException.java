@@ -2,6 +2,7 @@ package dev.pausewatch;
 
 import java.time.Duration;
 import java.util.Optional;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The caller, or all callers together, have as much as the coordinator lets them have. Nothing was changed. For a limit of calls a second,
@@ -13,7 +14,7 @@ public final class LimitExceededException extends PausewatchException {
 
     private final String limit;
     /** Null: the coordinator did not say. */
-    private final Duration retryAfter;
+    private final @Nullable Duration retryAfter;
 
     LimitExceededException(Failure failure, String limit, Optional<Duration> retryAfter) {
         super(failure);

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import org.jspecify.annotations.Nullable;
 
 /**
  * What the reader of a watch has not been told yet, and what it knows.
@@ -59,8 +60,10 @@ final class Outbox implements WatchListener {
         /** The last version that was told. */
         Optional<Version> told = Optional.empty();
         /** The latest version that came. */
+        @Nullable
         Version latest;
         /** The latest state, if it was not told yet. */
+        @Nullable
         PauseState untold;
     }
 

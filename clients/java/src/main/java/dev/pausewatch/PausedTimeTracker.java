@@ -4,6 +4,7 @@ import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import org.jspecify.annotations.Nullable;
 
 /**
  * How long one thread has been paused since this process began to follow it, as far as it knows.
@@ -40,7 +41,7 @@ final class PausedTimeTracker {
 
     private final long began;
     private final long grace;
-    private Last last;
+    private @Nullable Last last;
     /** When the link was lost. */
     private OptionalLong disconnectedAt;
 
@@ -49,7 +50,7 @@ final class PausedTimeTracker {
     /** The last join before the disconnect was noticed. */
     private long joinedBeforeDisconnect;
 
-    private Joined joined;
+    private @Nullable Joined joined;
 
     /** What a state says, as far as it matters here. */
     record Seen(Version version, boolean paused, long total) {

@@ -13,6 +13,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Tokens that are replaced. A source is asked for every attempt of a call and for every stream, and again while a stream is open: after two
@@ -61,7 +62,7 @@ final class Tokens {
         return token;
     }
 
-    private static PausewatchException missing(String why, Throwable cause) {
+    private static PausewatchException missing(String why, @Nullable Throwable cause) {
         return Failure.made(Status.UNAUTHENTICATED, "no token: " + why, cause);
     }
 

@@ -31,6 +31,7 @@ import java.security.cert.CertificateFactory;
 import java.util.concurrent.TimeUnit;
 import javax.net.ssl.TrustManager;
 import javax.net.ssl.TrustManagerFactory;
+import org.jspecify.annotations.Nullable;
 
 /** From a {@link Config} to a channel: lazy, kept alive, reconnecting. */
 final class Transport {
@@ -61,6 +62,8 @@ final class Transport {
                 .keepAliveWithoutCalls(true);
         config.token().map(Transport::bearer).ifPresent(builder::intercept);
         config.tokenSource().ifPresent(source -> builder.intercept(new NextToken()));
+        builder.intercept(config.interceptors());
+        config.customizer().accept(builder);
         return builder.build();
     }
 
@@ -71,7 +74,8 @@ final class Transport {
         Address.Tcp tcp = (Address.Tcp) config.address();
         String host =
                 tcp.host().startsWith("[") ? tcp.host().substring(1, tcp.host().length() - 1) : tcp.host();
-        ChannelCredentials credentials = tcp.tls() ? tls(config) : InsecureChannelCredentials.create();
+        ChannelCredentials credentials =
+                tcp.tls() ? config.credentials().orElseGet(() -> tls(config)) : InsecureChannelCredentials.create();
         try {
             return NettyChannelBuilder.forAddress(host, tcp.port(), credentials)
                     .withOption(ChannelOption.CONNECT_TIMEOUT_MILLIS, CONNECT_TIMEOUT_MS);
@@ -139,7 +143,7 @@ final class Transport {
         }
     }
 
-    private static ConfigException unusable(Setting setting, Path path, Exception cause) {
+    private static ConfigException unusable(Setting setting, Path path, @Nullable Exception cause) {
         return new ConfigException(setting.key() + " " + path + ": no certificate in PEM", cause);
     }
 

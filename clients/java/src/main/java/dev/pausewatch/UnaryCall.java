@@ -12,6 +12,7 @@ import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
 
 /**
  * One unary call: a deadline, and within it retries of what found nobody, or came too often in this second.
@@ -40,9 +41,9 @@ final class UnaryCall<Q, R, T> {
     private final Backoff pauses = Backoff.ofMillis(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
     private int retries;
     /** What the attempt before said that found nobody. */
-    private String nobodyThere;
+    private @Nullable String nobodyThere;
 
-    private volatile ClientCall<Q, R> attempt;
+    private volatile @Nullable ClientCall<Q, R> attempt;
 
     UnaryCall(
             Connection connection,
@@ -65,7 +66,7 @@ final class UnaryCall<Q, R, T> {
             return CompletableFuture.failedFuture(new IllegalStateException("the client is closed"));
         }
         answer.whenComplete((response, thrown) -> {
-            ClientCall<Q, R> last = attempt;
+            @Nullable ClientCall<Q, R> last = attempt;
             if (answer.isCancelled() && last != null) {
                 last.cancel("given up", null);
             }
@@ -130,7 +131,7 @@ final class UnaryCall<Q, R, T> {
 
     /** Takes the one answer of an attempt. */
     private final class Observer implements StreamObserver<R> {
-        private R response;
+        private @Nullable R response;
 
         @Override
         public void onNext(R response) {

@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The one stream of a watch, or of the deadlines of a client, across breaks and while threads come and go. Everything happens on the timer's
@@ -61,9 +62,9 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     private final Backoff pauses = Backoff.ofMillis(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
     private long patience = FIRST_PATIENCE;
 
-    private WatchStream stream;
+    private @Nullable WatchStream stream;
     /** The request that is unanswered. */
-    private WatchRequest request;
+    private @Nullable WatchRequest request;
 
     private long sentAt;
     /** Whether the stream has answered its first request. */

@@ -21,5 +21,11 @@
  * <p>3. What this library leaves behind when it dies is bounded by a lease (G2).
  *
  * <p>4. All background work of a client happens on one daemon thread, which never runs a user's code.
+ *
+ * <p>5. Nothing in this package is {@code null}, unless it is annotated {@code @Nullable} (JSpecify); what may be missing is an {@link
+ * java.util.Optional}.
  */
+@NullMarked
 package dev.pausewatch;
+
+import org.jspecify.annotations.NullMarked;

@@ -31,6 +31,7 @@ class ConfirmTest {
     private final Follower follower = new Follower(
             timer,
             GRACE.toNanos(),
+            new LinkReporter(timer, GRACE.toNanos(), link -> {}),
             listener -> new WatchLink(environment, listener, WatchRequest.getDefaultInstance()));
     private int expired;
 

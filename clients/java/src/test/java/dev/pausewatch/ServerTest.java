@@ -171,7 +171,7 @@ class ServerTest {
                 InvalidFieldException.class,
                 () -> client.hold(thread).ttl(Duration.ofMillis(100)).open());
         assertEquals("ttl", error.field());
-        assertThrows(ConfigException.class, client::hold);
+        assertThrows(ConfigException.class, () -> client.hold().open());
     }
 
     @Test

@@ -107,7 +107,12 @@ final class Answers {
 
     static Map<String, Object> ending(Ending ending) {
         Map<String, Object> answer = new LinkedHashMap<>();
-        answer.put("ending", ending.getClass().getSimpleName().toLowerCase(Locale.ROOT));
+        answer.put(
+                "ending",
+                ending.getClass()
+                        .getSimpleName()
+                        .replaceAll("(?<=[a-z])(?=[A-Z])", "_")
+                        .toLowerCase(Locale.ROOT));
         if (ending instanceof Ending.Closed closed) {
             answer.put("count", closed.count());
         }

@@ -200,6 +200,9 @@ final class Step {
     private Map<String, Object> hold() {
         Hold hold = holdBuilder().open();
         cast.holds.put(text("hold"), hold);
+        if (hold.failure().isPresent()) {
+            return Map.of();
+        }
         return Map.of(
                 "count", hold.opened().count(),
                 "elicitation_id", hold.elicitation().elicitationId());
@@ -210,6 +213,9 @@ final class Step {
         optional("reason").ifPresent(builder::reason);
         optional("holder").ifPresent(builder::holder);
         duration("ttl_ms").ifPresent(builder::ttl);
+        if (step.has("best_effort") && step.get("best_effort").getAsBoolean()) {
+            builder.bestEffort();
+        }
         return builder;
     }
 

@@ -1,0 +1,120 @@
+package pausewatch
+
+import (
+	"sync"
+	"time"
+)
+
+// LinkState is how the timeouts of a client are linked to the coordinator.
+type LinkState int
+
+const (
+	// LinkConnected: the state of every followed thread is known and up to date.
+	LinkConnected LinkState = iota
+	// LinkDisconnected: the state of at least one thread may be out of date; timeouts go on with the last known one.
+	LinkDisconnected
+	// LinkGraceSpent: disconnected for longer than the disconnect grace. Paused threads count as running, and timeouts that run
+	// out end without a confirmation.
+	LinkGraceSpent
+)
+
+// String is the name in small letters.
+func (s LinkState) String() string {
+	if s < LinkConnected || s > LinkGraceSpent {
+		return "invalid"
+	}
+	return [...]string{"connected", "disconnected", "grace_spent"}[s]
+}
+
+// Link is a change of the link between the timeouts of a client and the coordinator: see [WithLinkObserver].
+type Link struct {
+	State LinkState
+	// Since is when the connection was lost; if it was silent for 15 s before, when its last message came. Zero: connected.
+	Since time.Time
+	// Err is why. nil: connected.
+	Err error
+}
+
+// linkReporter tells the program of the link of one follower, and logs it. The first loss counts: one grace is for all threads.
+type linkReporter struct {
+	client *Client
+
+	mu     sync.Mutex
+	last   Link
+	told   bool
+	closed bool
+	spent  *time.Timer
+	// What is still to be told, by the goroutine that runs while there is any.
+	queue []Link
+}
+
+func newLinkReporter(c *Client) *linkReporter { return &linkReporter{client: c} }
+
+func (r *linkReporter) connected() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.told && r.last.State == LinkConnected {
+		return
+	}
+	if r.told {
+		r.spent.Stop()
+		r.client.log().Info("pausewatch: connected to the coordinator again")
+	}
+	r.change(Link{})
+}
+
+func (r *linkReporter) disconnected(err error, silentFor time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.told && r.last.State != LinkConnected {
+		return
+	}
+	r.client.log().Warn("pausewatch: the coordinator is not heard, timeouts go on with the last known states", "error", err)
+	lost := Link{State: LinkDisconnected, Since: time.Now().Add(-silentFor), Err: err}
+	r.change(lost)
+	r.spent = time.AfterFunc(r.client.grace-silentFor, func() { r.graceSpent(lost) })
+}
+
+func (r *linkReporter) graceSpent(lost Link) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.last != lost {
+		return
+	}
+	r.client.log().Warn("pausewatch: the disconnect grace is spent, paused threads count as running", "error", lost.Err)
+	lost.State = LinkGraceSpent
+	r.change(lost)
+}
+
+// close: nothing is told any more.
+func (r *linkReporter) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	if r.spent != nil {
+		r.spent.Stop()
+	}
+}
+
+// change is called with the lock.
+func (r *linkReporter) change(link Link) {
+	r.last, r.told = link, true
+	if r.client.onLink == nil {
+		return
+	}
+	if r.queue = append(r.queue, link); len(r.queue) == 1 {
+		go r.tell()
+	}
+}
+
+func (r *linkReporter) tell() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.queue) > 0 {
+		link := r.queue[0]
+		r.mu.Unlock()
+		r.client.onLink(link)
+		r.mu.Lock()
+		r.queue = r.queue[1:]
+	}
+}

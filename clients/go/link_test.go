@@ -1,0 +1,110 @@
+package pausewatch
+
+import (
+	"bytes"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+func TestAProgramIsToldOfTheLinkAndTheEndOfTheGrace(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, _ *Client) {
+		var logged bytes.Buffer
+		var mu sync.Mutex
+		var links []Link
+		client, err := NewClient(
+			WithDialOptions(grpc.WithContextDialer(f.dial)),
+			WithLinkObserver(func(link Link) {
+				mu.Lock()
+				defer mu.Unlock()
+				links = append(links, link)
+			}),
+			WithLogger(slog.New(slog.NewTextHandler(&logged, nil))),
+		)
+		check(t, err)
+		defer client.Close()
+		told := func() (states []string) {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			for _, link := range links {
+				states = append(states, link.State.String())
+			}
+			return states
+		}
+		defer startStopwatch(t, client, time.Hour).Stop()
+		time.Sleep(time.Second)
+		lost := time.Now()
+		f.stop()
+		time.Sleep(29 * time.Second)
+		if states := told(); !slices.Equal(states, []string{"connected", "disconnected"}) || !links[1].Since.Equal(lost) || !is[*UnavailableError](links[1].Err) {
+			t.Fatalf("%v: %+v", states, links)
+		}
+		time.Sleep(2 * time.Second)
+		if states := told(); len(states) != 3 || states[2] != "grace_spent" || !links[2].Since.Equal(lost) {
+			t.Fatalf("%v: %+v", states, links)
+		}
+		f.start()
+		time.Sleep(time.Minute)
+		if states := told(); len(states) != 4 || states[3] != "connected" || links[3] != (Link{}) {
+			t.Fatalf("%v: %+v", states, links)
+		}
+		if text := logged.String(); strings.Count(text, "level=WARN") != 2 || strings.Count(text, "level=INFO") != 1 {
+			t.Errorf("logged: %s", text)
+		}
+		check(t, client.Close())
+		time.Sleep(time.Minute)
+		if states := told(); len(states) != 4 {
+			t.Errorf("after close: %v", states)
+		}
+	})
+}
+
+func TestAThreadThatIsRefusedIsNoLossOfTheLink(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, _ *Client) {
+		var logged bytes.Buffer
+		client, err := NewClient(WithDialOptions(grpc.WithContextDialer(f.dial)), WithLogger(slog.New(slog.NewTextHandler(&logged, nil))))
+		check(t, err)
+		defer client.Close()
+		f.misbehave(func(method string, request any) error {
+			if method == "Change" {
+				return forbidden("t")
+			}
+			return nil
+		})
+		defer startStopwatch(t, client, time.Hour).Stop()
+		time.Sleep(time.Minute)
+		if logged.Len() > 0 {
+			t.Errorf("logged: %s", &logged)
+		}
+	})
+}
+
+func TestAnObserverMayCloseTheClient(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, _ *Client) {
+		closed := make(chan struct{})
+		var client *Client
+		var err error
+		client, err = NewClient(WithDialOptions(grpc.WithContextDialer(f.dial)), WithLinkObserver(func(Link) {
+			check(t, client.Close())
+			close(closed)
+		}))
+		check(t, err)
+		defer startStopwatch(t, client, time.Hour).Stop()
+		<-closed
+	})
+}
+
+func TestLinksHaveNames(t *testing.T) {
+	for state, name := range map[LinkState]string{LinkConnected: "connected", LinkDisconnected: "disconnected", LinkGraceSpent: "grace_spent", 9: "invalid"} {
+		if state.String() != name {
+			t.Errorf("%d is %q", state, state)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+"""What becomes of the link of a controller, told to the program and logged.
+
+1. Each change is told once, in order. The first loss counts: one grace is for all threads.
+2. A client that is closed tells nothing more.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING
+
+from .._io.durations import Nanos, to_seconds
+from ..errors import CallError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .._io.runtime import Cancel, Runtime
+
+_logger = logging.getLogger("pausewatch")
+
+
+class LinkState(Enum):
+    """How stopwatches are linked to the coordinator."""
+
+    CONNECTED = "connected"
+    """The state of every followed thread is known and up to date."""
+    DISCONNECTED = "disconnected"
+    """The state of at least one thread may be out of date: stopwatches go on with the last known one."""
+    GRACE_SPENT = "grace_spent"
+    """Disconnected for longer than the disconnect grace: paused threads count as running, and stopwatches that run out expire
+    without a confirmation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A change of the link between the stopwatches of a client and the coordinator."""
+
+    state: LinkState
+    """What it is now."""
+    since: float | None = None
+    """When the connection was lost, by `time.monotonic()`; if it was silent for 15 s before, when its last message came. None:
+    connected."""
+    error: CallError | None = None
+    """Why. None: connected."""
+
+
+class LinkReporter:
+    """`tell` None: the program does not want to know."""
+
+    def __init__(self, runtime: Runtime, grace: Nanos, tell: Callable[[Link], object] | None) -> None:
+        self._runtime = runtime
+        self._grace = grace
+        self._tell = tell
+        self._lost: Link | None = None
+        self._is_new = True
+        self._spent: Cancel | None = None
+
+    def connected(self) -> None:
+        if self._lost is not None:
+            _logger.info("connected to the coordinator again")
+        elif not self._is_new:
+            return
+        self._forget_loss()
+        self._change(Link(LinkState.CONNECTED))
+
+    def disconnected(self, error: CallError, silent_for: Nanos) -> None:
+        if self._lost is not None:
+            return
+        _logger.warning("the coordinator is not heard, timeouts go on with the last known states: %s", error)
+        since = self._runtime.now() - silent_for
+        self._lost = Link(LinkState.DISCONNECTED, to_seconds(since), error)
+        self._change(self._lost)
+        self._spent = self._runtime.call_at(since + self._grace, self._grace_spent)
+
+    def close(self) -> None:
+        self._forget_loss()
+        self._tell = None
+
+    def _grace_spent(self) -> None:
+        if self._lost is not None:
+            _logger.warning("the disconnect grace is spent, paused threads count as running: %s", self._lost.error)
+            self._change(Link(LinkState.GRACE_SPENT, self._lost.since, self._lost.error))
+
+    def _forget_loss(self) -> None:
+        self._lost = None
+        if self._spent is not None:
+            self._spent.cancel()
+
+    def _change(self, link: Link) -> None:
+        self._is_new = False
+        if self._tell is not None:
+            self._runtime.defer(partial(self._tell, link))

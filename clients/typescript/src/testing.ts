@@ -1,0 +1,103 @@
+/**
+ * A coordinator for the tests of programs that use this library: `pausewatch serve`, with nothing kept, on a free port.
+ *
+ * It is the real one, so counts, leases, watches and errors are those of production. A start takes some 20 ms.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { Client, type ClientOptions } from "./client.js";
+import { PausewatchError } from "./errors.js";
+
+/** How a coordinator is started. */
+export interface CoordinatorOptions {
+  /** More options of `pausewatch serve`, such as `["--max-pause", "10s"]`. */
+  readonly options?: readonly string[];
+  /** The program. Default: that of `PAUSEWATCH_PROGRAM`, else the one of the `PATH`, where npm puts that of its packages. */
+  readonly program?: string | undefined;
+}
+
+/** Serves until it is stopped, or its `await using` block or this process ends. */
+export class TestCoordinator implements AsyncDisposable {
+  readonly #options: CoordinatorOptions;
+  readonly #killAtExit = () => void this.#process?.kill("SIGKILL");
+  #address = "127.0.0.1:0";
+  #process: ChildProcess | undefined;
+
+  private constructor(options: CoordinatorOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Starts one, and waits until it listens.
+   *
+   * @throws {PausewatchError} There is no such program, or it does not start: the message has what it said.
+   */
+  static async start(options: CoordinatorOptions = {}): Promise<TestCoordinator> {
+    const coordinator = new TestCoordinator(options);
+    await coordinator.start();
+    return coordinator;
+  }
+
+  /** Where it listens, the same after a stop and a start: for `PAUSEWATCH_ADDRESS` of what is tested. */
+  get address(): string {
+    return this.#address;
+  }
+
+  /** A new client of it. */
+  client(options: ClientOptions = {}): Client {
+    return new Client({ address: this.#address, ...options });
+  }
+
+  /**
+   * Starts it again after a {@link stop}: it then has forgotten everything.
+   *
+   * @throws {PausewatchError} As {@link TestCoordinator.start}; or it is running.
+   */
+  async start(): Promise<void> {
+    if (this.#process !== undefined) throw new PausewatchError("this coordinator is running");
+    const program = (this.#options.program ?? process.env.PAUSEWATCH_PROGRAM) || "pausewatch";
+    const args = ["serve", "--listen", this.#address, "--store", "memory", ...(this.#options.options ?? [])];
+    const started = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
+    this.#process = started;
+    process.once("exit", this.#killAtExit);
+    let said = "";
+    started.stderr.on("data", (data) => {
+      said = `${said}${data}`.slice(-10_000);
+    });
+    const failed = new Promise<never>((_, reject) => started.once("error", reject));
+    const listening = once(createInterface({ input: started.stdout }), "line");
+    const ended = once(started, "close").then(() => Promise.reject(new Error(said.trim())));
+    // Whichever comes later is of no interest.
+    for (const each of [failed, listening, ended]) each.catch(() => undefined);
+    try {
+      const [line] = await Promise.race([failed, listening, ended]);
+      this.#address = line.replace("listening ", "");
+    } catch (error) {
+      await this.stop();
+      const why = error instanceof Error ? error.message : String(error);
+      throw new PausewatchError(
+        `${program} does not start: ${why}; it must be on the PATH, or PAUSEWATCH_PROGRAM must name it`,
+      );
+    }
+    // It does not keep this process alive.
+    started.unref();
+    for (const stream of [started.stdout, started.stderr]) (stream as unknown as { unref?(): void }).unref?.();
+  }
+
+  /** Kills it, as a crash would. Calling it again does nothing. */
+  async stop(): Promise<void> {
+    const stopped = this.#process;
+    this.#process = undefined;
+    process.removeListener("exit", this.#killAtExit);
+    if (stopped?.pid === undefined || stopped.exitCode !== null || stopped.signalCode !== null) return;
+    const ended = once(stopped, "exit");
+    stopped.ref();
+    stopped.kill("SIGKILL");
+    await ended;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+}

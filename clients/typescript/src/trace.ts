@@ -1,0 +1,21 @@
+/** The trace context of OpenTelemetry, which no instrumentation of its own sends over Connect. */
+import type { ConnectInterceptor } from "./channel-options.js";
+
+/** The part of `@opentelemetry/api` that is needed. `C`: its `Context`. */
+export interface TraceApi<C> {
+  readonly context: { active(): C };
+  readonly propagation: {
+    inject(context: C, carrier: Headers, setter: { set(carrier: Headers, key: string, value: string): void }): void;
+  };
+}
+
+/**
+ * Sends the context of the span that a call is made in, as `traceparent` and what else the global propagator says:
+ * `new Client({ interceptors: [traceContext({ context, propagation })] })`, both from `@opentelemetry/api`.
+ */
+export function traceContext<C>({ context, propagation }: TraceApi<C>): ConnectInterceptor {
+  return (next) => (request) => {
+    propagation.inject(context.active(), request.header, { set: (headers, key, value) => headers.set(key, value) });
+    return next(request);
+  };
+}

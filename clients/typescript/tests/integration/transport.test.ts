@@ -1,0 +1,106 @@
+/** Transports of one's own, what is around them, and PEM that is in no file. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Interceptor } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { type Context, context, propagation, ROOT_CONTEXT, trace } from "@opentelemetry/api";
+import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
+import { W3CTraceContextPropagator } from "@opentelemetry/core";
+import { Client, ConfigError, traceContext, UnauthenticatedError } from "../../src/index.js";
+import { identity } from "../support/certificates.js";
+import { Coordinator, until } from "../support/coordinator.js";
+import { event, FakeCoordinator, type Handlers, silence } from "../support/fake.js";
+
+/** Answers reads and watches, and keeps a header of each call. */
+async function keeping(header: string) {
+  const kept: (string | null)[] = [];
+  const handlers: Handlers = {
+    getPauseState: ({ threadId }, { requestHeader }) => {
+      kept.push(requestHeader.get(header));
+      return { pauseState: { threadId } };
+    },
+    watch: async function* (_, { requestHeader }) {
+      kept.push(requestHeader.get(header));
+      yield event.state({ threadId: "t" });
+      yield event.snapshotComplete();
+      await silence;
+    },
+  };
+  return { kept, fake: await FakeCoordinator.start(handlers) };
+}
+
+test("interceptors are around calls and streams, the first outermost", async () => {
+  const { kept, fake } = await keeping("x-mark");
+  await using _ = fake;
+  const mark =
+    (text: string): Interceptor =>
+    (next) =>
+    (request) => {
+      request.header.append("x-mark", text);
+      return next(request);
+    };
+  using client = new Client({ address: fake.address, interceptors: [mark("a"), mark("b")], token: "secret" });
+  await client.getPauseState({ threadId: "t" });
+  using timeout = client.startTimeout(60_000, { threadId: "t" });
+  await until(() => timeout.linked);
+  assert.deepEqual(kept, ["a, b", "a, b"]);
+});
+
+test("a transport of one's own is used, with the token, and not closed", async () => {
+  const { kept, fake } = await keeping("authorization");
+  await using _ = fake;
+  const transport = createGrpcTransport({ baseUrl: `http://${fake.address}` });
+  for (const token of ["secret", () => "other", undefined]) {
+    using client = new Client({ transport, token });
+    await client.getPauseState({ threadId: "t" });
+    if (token === undefined) continue;
+    using timeout = client.startTimeout(60_000, { threadId: "t" });
+    await until(() => timeout.linked);
+  }
+  assert.deepEqual(kept, ["Bearer secret", "Bearer secret", "Bearer other", "Bearer other", null]);
+  using without = new Client({ transport, token: () => Promise.reject(new Error("none left")) });
+  await assert.rejects(without.getPauseState({ threadId: "t" }), UnauthenticatedError);
+  assert.throws(() => new Client({ transport, interceptors: [(next) => next] }), ConfigError);
+});
+
+test("a hold works over a transport of one's own", async () => {
+  await using coordinator = await Coordinator.start();
+  using client = new Client({ transport: createGrpcTransport({ baseUrl: `http://${coordinator.address}` }) });
+  assert.equal(await client.withHold("t", {}, ({ opened }) => opened.count), 1);
+});
+
+test("traceContext sends the context of the span that a call is made in", async () => {
+  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
+  propagation.setGlobalPropagator(new W3CTraceContextPropagator());
+  const { kept, fake } = await keeping("traceparent");
+  await using _ = fake;
+  using client = new Client({ address: fake.address, interceptors: [traceContext({ context, propagation })] });
+  const of = (digit: string): Context =>
+    trace.setSpanContext(ROOT_CONTEXT, { traceId: digit.repeat(32), spanId: digit.repeat(16), traceFlags: 1 });
+  const calls = ["1", "2"].map((digit) => context.with(of(digit), () => client.getPauseState({ threadId: "t" })));
+  await Promise.all([...calls, client.getPauseState({ threadId: "t" })]);
+  const expected = ["1", "2"].map((digit) => `00-${digit.repeat(32)}-${digit.repeat(16)}-01`);
+  assert.deepEqual(kept.map(String).sort(), [...expected, "null"].sort());
+});
+
+test("certificates need no files", async () => {
+  const authority = identity("authority");
+  const [server, program] = [identity("server", authority), identity("program", authority)];
+  const ca = authority.certPem;
+  const tls = { cert: server.certPem, key: server.keyPem, ca, requestCert: true, rejectUnauthorized: true };
+  const handlers: Handlers = { getPauseState: ({ threadId }) => ({ pauseState: { threadId } }) };
+  await using fake = await FakeCoordinator.start(handlers, tls);
+  const own = { ca, cert: program.certPem, key: program.keyPem };
+  const environment = { PAUSEWATCH_TLS_CA: "/nowhere/ca.pem" };
+  using client = Client.fromEnv({ address: `https://localhost:${fake.port}`, tls: own, environment });
+  assert.equal((await client.getPauseState({ threadId: "t" })).threadId, "t");
+  assert.throws(() => new Client({ tls: own }), /https:/);
+  assert.throws(() => new Client({ address: "https://localhost:1", tls: own, tlsCa: "/nowhere.pem" }), ConfigError);
+  assert.throws(
+    () => new Client({ address: "https://localhost:1", tls: { ca: "x", key: "s3cret" } }),
+    (error) => {
+      assert.ok(error instanceof ConfigError && !error.message.includes("s3cret"));
+      return true;
+    },
+  );
+});

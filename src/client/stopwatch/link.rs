@@ -1,0 +1,113 @@
+//! The state of a controller's connection to the coordinator, as its program sees it.
+use crate::client::Error;
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+
+/// The state of the connection to the coordinator. Made by [`StopwatchController::link`](super::StopwatchController::link).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Link {
+    /// No state has arrived yet, and nothing has failed.
+    Connecting,
+    /// The state of every followed thread is known and up to date.
+    Connected,
+    /// The state of at least one thread may be out of date: stopwatches go on with the last known one.
+    Disconnected {
+        /// When the connection was lost; if it was silent for 15 s before, when its last message arrived.
+        since: Instant,
+        /// The cause.
+        reason: String,
+    },
+    /// Disconnected for longer than the disconnect grace: paused threads count as running, and stopwatches that run out expire
+    /// without a confirmation.
+    GraceSpent {
+        /// When the connection was lost; if it was silent for 15 s before, when its last message arrived.
+        since: Instant,
+        /// The cause.
+        reason: String,
+    },
+    /// The controller is closed.
+    Closed,
+}
+
+impl Link {
+    /// Why the coordinator is not heard: `Some` while the link is disconnected, before and after the end of the grace.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Disconnected { reason, .. } | Self::GraceSpent { reason, .. } => Some(reason),
+            Self::Connecting | Self::Connected | Self::Closed => None,
+        }
+    }
+}
+
+/// Reports what becomes of the link. Clones share it.
+#[derive(Debug, Clone)]
+pub(super) struct LinkReporter {
+    link: Arc<watch::Sender<Link>>,
+    grace: Duration,
+}
+
+impl LinkReporter {
+    pub(super) fn new(link: Link, grace: Duration) -> Self {
+        Self { link: Arc::new(watch::Sender::new(link)), grace }
+    }
+
+    pub(super) fn grace(&self) -> Duration {
+        self.grace
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<Link> {
+        self.link.subscribe()
+    }
+
+    pub(super) fn connected(&self) {
+        let before = self.replace(Link::Connected);
+        if before.is_some_and(|before| before.reason().is_some()) {
+            tracing::info!("connected to the coordinator again");
+        }
+    }
+
+    /// Not connected to some thread since then. The first loss counts: one grace is for all.
+    pub(super) fn disconnected(&self, since: Instant, error: &Error) {
+        if self.link.borrow().reason().is_none() {
+            tracing::warn!(%error, "the coordinator is not heard: timeouts go on with the last known states");
+            self.replace(Link::Disconnected { since, reason: error.to_string() });
+        }
+    }
+
+    /// Waits for the end of the grace of a lost link, and reports it.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, nothing is lost.
+    pub(super) async fn grace_spent(&self) {
+        let link = self.link.borrow().clone();
+        let Link::Disconnected { since, reason } = link else { return std::future::pending().await };
+        match since.checked_add(self.grace) {
+            Some(end) => sleep_until(end).await,
+            // Longer than any clock.
+            None => std::future::pending().await,
+        }
+        tracing::warn!(%reason, "the disconnect grace is spent: paused threads count as running");
+        self.replace(Link::GraceSpent { since, reason });
+    }
+
+    pub(super) fn closed(&self) {
+        self.replace(Link::Closed);
+    }
+
+    /// The link before; `None`: it is closed for ever, or was the same.
+    fn replace(&self, new: Link) -> Option<Link> {
+        let mut before = None;
+        self.link.send_if_modified(|link| {
+            let is_news = *link != Link::Closed && *link != new;
+            if is_news {
+                before = Some(std::mem::replace(link, new));
+            }
+            is_news
+        });
+        before
+    }
+}
