@@ -83,7 +83,7 @@ fn a_command_that_floods_with_programs_and_questions_costs_others_nothing_beyond
     // Beyond the hundred that may wait, they are denied.
     until("denials", || {
         judged.client.has_answered(flood);
-        (judged.client.come("elicitation/create").len() >= 1).then_some(())
+        (!judged.client.come("elicitation/create").is_empty()).then_some(())
     });
     judged.script("task", "#!/bin/sh\nrm kept; touch made; echo $?\n");
     let other = judged.client.begin("shell", "other", judged.arguments("./task"));
