@@ -78,7 +78,7 @@ func (r *linkReporter) disconnected(err error, silentFor time.Duration) {
 func (r *linkReporter) graceSpent(lost Link) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || r.last != lost {
+	if r.closed || r.last.State != LinkDisconnected || !r.last.Since.Equal(lost.Since) {
 		return
 	}
 	r.client.log().Warn("pausewatch: the disconnect grace is spent, paused threads count as running", "error", lost.Err)
