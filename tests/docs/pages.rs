@@ -28,6 +28,7 @@ pages! {
     http: "docs/http.md",
     operations: "docs/operations.md",
     observability: "docs/observability.md",
+    policy: "docs/policy.md",
     security: "docs/security.md",
     web_page: "docs/page.md",
     clients: "clients/README.md",
