@@ -24,6 +24,9 @@ use tonic::transport::server::Connected;
 
 /// Streams of one connection at most. A client that needs more should watch several threads on one stream.
 const MAX_STREAMS: u32 = 10_000;
+/// A connection is closed when the server has reset so many of its streams for errors of the client, such as those above the limit
+/// (CVE-2025-8671).
+const MAX_RESETS: usize = 100_000;
 /// Bytes of headers of one request at most.
 const MAX_HEADERS: u32 = 16 << 10;
 /// A connection without traffic for this long is sent a ping...
@@ -78,6 +81,7 @@ where
     let mut http = http2::Builder::new(TokioExecutor::new());
     http.timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
+        .max_local_error_reset_streams(MAX_RESETS)
         .max_header_list_size(MAX_HEADERS)
         .keep_alive_interval(PING_AFTER)
         .keep_alive_timeout(PING_TIMEOUT);
