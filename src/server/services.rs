@@ -54,7 +54,7 @@ impl Services {
     }
 }
 
-/// What can be served.
+/// A service that can be served: it takes requests of any method, and is always ready.
 pub(super) trait Serves:
     Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send + 'static>
     + Clone

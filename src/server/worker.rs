@@ -32,7 +32,7 @@ pub(super) struct Worker {
     task: Task,
 }
 
-/// What a worker does.
+/// The services of a worker, and how they are served.
 #[derive(Clone)]
 pub(super) struct Work {
     pub(super) serving: Serving,

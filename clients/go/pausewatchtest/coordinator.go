@@ -1,7 +1,7 @@
 // Package pausewatchtest starts a coordinator for the tests of programs that use pausewatch.
 //
 // It is the real one, the program pausewatch serve with nothing kept, on a free port of this machine: counts, leases, watches
-// and errors are those of production. A start takes some 20 ms.
+// and errors are those of production.
 package pausewatchtest
 
 import (

@@ -1,7 +1,7 @@
 /**
  * A coordinator for the tests of programs that use this library: `pausewatch serve`, with nothing kept, on a free port.
  *
- * It is the real one, so counts, leases, watches and errors are those of production. A start takes some 20 ms.
+ * It is the real one, so counts, leases, watches and errors are those of production.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";

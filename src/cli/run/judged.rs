@@ -45,7 +45,7 @@ impl Judge {
         Ok(Self { rules: Arc::new(rules), ask: Arc::new(Ask::new(ask)) })
     }
 
-    /// What the rules have no effect on.
+    /// The parts of the rules that have no effect here.
     pub(super) fn warnings(&self) -> &[String] {
         self.rules.warnings()
     }

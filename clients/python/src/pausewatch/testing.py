@@ -7,7 +7,7 @@ with Coordinator() as coordinator, coordinator.client() as client, client.hold("
     assert client.get_pause_state("thread-1").paused
 ```
 
-It is the real one, so counts, leases, watches and errors are those of production. A start takes some 20 ms.
+It is the real one, so counts, leases, watches and errors are those of production.
 """
 
 from __future__ import annotations

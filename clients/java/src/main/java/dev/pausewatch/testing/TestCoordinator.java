@@ -15,7 +15,7 @@ import java.util.Optional;
 
 /**
  * A coordinator for the tests of programs that use this library: the program {@code pausewatch serve}, with nothing kept, on a free port. It is the
- * real one, so counts, leases, watches and exceptions are those of production. A start takes some 20 ms.
+ * real one, so counts, leases, watches and exceptions are those of production.
  *
  * <pre>{@code
  * try (TestCoordinator coordinator = TestCoordinator.start();
