@@ -8,8 +8,11 @@
 //! - S3: two processes never have the same store open.
 //! - S4: an fsync that failed is never tried again: the kernel has marked the pages clean, and what a later one says
 //!   means nothing. It is [`CommitError::Fatal`], and the process ends.
+mod contents;
 mod embedded;
 mod memory;
+mod ops;
+mod rows;
 
 pub use embedded::{Disk, Embedded, FORMAT, RESERVE_BYTES, Snapshot, restore};
 pub(crate) use embedded::{Snapshots, Summary, copy_backup};
