@@ -37,6 +37,15 @@ pub trait Store: Send + 'static {
     /// See [`CommitError`].
     fn commit(&mut self, batch: &[Write<'_>]) -> Result<(), CommitError>;
 
+    /// Makes sure that no other process has taken the store over since this was called. Called for a batch whose answers need no
+    /// commit. A store that only one process can have open has nothing to do.
+    ///
+    /// # Errors
+    /// [`CommitError::Deposed`].
+    fn confirm(&mut self) -> Result<(), CommitError> {
+        Ok(())
+    }
+
     /// Calls `hook` in each commit that has an fsync, right before it.
     fn before_fsync(&mut self, _hook: Box<dyn Fn() + Send>) {}
 
@@ -123,6 +132,10 @@ pub enum CommitError {
     /// The stored data is unknown until the store is reopened: the process has to end.
     #[error("commit: {0}")]
     Fatal(String),
+    /// Another process has taken the store over, or may have: what this one holds may be old, and it is unknown whether the batch
+    /// was stored. The process lives on without the store.
+    #[error("{0}")]
+    Deposed(String),
 }
 
 /// Draws an epoch for a new history.
