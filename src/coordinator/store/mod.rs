@@ -10,6 +10,8 @@
 //!   means nothing. It is [`CommitError::Fatal`], and the process ends.
 mod contents;
 mod embedded;
+#[cfg(feature = "etcd")]
+pub(crate) mod etcd;
 mod memory;
 mod ops;
 mod rows;
