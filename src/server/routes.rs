@@ -1,10 +1,9 @@
 //! The services, and the layers before each of them.
 use super::admission::{Admission, MemoryLimit, ServiceContext, StreamLimit};
 use super::content_type::GrpcOnly;
-use super::grpc::{Elicitations, MAX_UNARY_REQUEST, MAX_WATCH_REQUEST};
+use super::grpc::{MAX_UNARY_REQUEST, MAX_WATCH_REQUEST};
 use super::http::{self, Http, HttpContext, MaxRequest, Methods};
 use crate::clock::Clock;
-use crate::coordinator::Coordinator;
 use crate::proto::DESCRIPTORS;
 use crate::server::access::Access;
 use std::convert::Infallible;
@@ -13,7 +12,9 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::body::Body;
+use tonic::codegen::Service;
 use tonic::codegen::http::{Request, Response};
+use tonic::server::NamedService;
 use tonic::service::Routes;
 use tower::ServiceExt;
 
@@ -65,8 +66,16 @@ impl LayerStack {
     }
 }
 
-/// All that is served but health, which a listening server has.
-pub(super) fn routes(coordinator: &Arc<Coordinator>, guard: &LayerStack) -> Routes {
+/// All that is served but health, which a listening server has. `elicitations` serves `ElicitationService`.
+pub(super) fn routes<S>(elicitations: S, guard: &LayerStack) -> Routes
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send + Unpin>
+        + NamedService
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -74,8 +83,6 @@ pub(super) fn routes(coordinator: &Arc<Coordinator>, guard: &LayerStack) -> Rout
             // Lets grpcurl show the details of errors.
             .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
     };
-    let LayerStack { context, clock, access, .. } = guard;
-    let elicitations = Elicitations::new(coordinator.clone(), clock.clone(), context.clone(), access.clone());
     // Reflection needs a token as well, which tools send with their queries for descriptors.
     let v1 = guard.before_reflection(reflection().build_v1().expect("our descriptors are valid"));
     let v1alpha = guard.before_reflection(reflection().build_v1alpha().expect("our descriptors are valid"));
