@@ -8,9 +8,11 @@
 //! 2. Every measurement has a server of its own: a process, on loopback, its data on the disk of the target directory.
 //! 3. A figure is printed only if nothing was refused, lost or counted wrong on the way.
 mod add;
+mod board;
 mod calls;
 mod client_timeouts;
 mod clients;
+mod fleet_of_one;
 mod grpc;
 mod history;
 mod hostile;
@@ -38,11 +40,12 @@ use result::Result;
 use settings::Settings;
 use std::process::ExitCode;
 
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "calls",
     "hostile",
     "propagation",
     "watch",
+    "fleet-of-one",
     "pages",
     "add",
     "idle",
@@ -83,6 +86,7 @@ fn run(name: &str) -> Result<()> {
         "hostile" => hostile::run(&settings),
         "propagation" => propagation::run(&settings),
         "watch" => watch::run(&settings),
+        "fleet-of-one" => fleet_of_one::run(&settings),
         "pages" => pages::run(&settings),
         "add" => add::run(&settings),
         "idle" => idle::run(&settings),

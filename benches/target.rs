@@ -135,12 +135,20 @@ impl Server {
     pub(crate) async fn connect(&self, connections: usize) -> Result<Vec<Link>> {
         let mut links = Vec::new();
         for _ in 0..connections {
-            links.push(match self.target {
-                Target::Redis => Link::redis(&self.process.address).await?,
-                target => Link::grpc(&self.process.address, target.watches_by_change()).await?,
-            });
+            links.push(self.connecting().await?);
         }
         Ok(links)
+    }
+
+    /// One more.
+    pub(crate) fn connecting(&self) -> impl Future<Output = Result<Link>> + Send + use<> {
+        let (target, address) = (self.target, self.process.address.clone());
+        async move {
+            match target {
+                Target::Redis => Link::redis(&address).await,
+                target => Link::grpc(&address, target.watches_by_change()).await,
+            }
+        }
     }
 
     /// `HOST:PORT`.

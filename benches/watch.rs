@@ -1,21 +1,16 @@
 //! `watch`: one thread with 10,000 watchers, who are all told of each change; the next one is made when all know.
-use crate::link::Link;
+use crate::board::Board;
 use crate::result::Result;
 use crate::settings::Settings;
 use crate::sink::Sink;
 use crate::table::Table;
 use crate::target::{Server, Target, note_missing_redis};
-use crate::threads;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 const WATCHERS: usize = 10_000;
 const CONNECTIONS: usize = 50;
-/// How long a change may take to reach all.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// The memory of a server that has just opened that many streams comes to rest.
 const SETTLE: Duration = Duration::from_secs(1);
 
@@ -52,40 +47,9 @@ fn measure(target: Target, settings: &Settings, table: &mut Table) -> Result<()>
     Ok(())
 }
 
-/// Who knows of the latest change.
-struct Board {
-    know: Vec<AtomicBool>,
-    left: AtomicUsize,
-    all_know: Notify,
-    /// States that were told twice.
-    strays: AtomicUsize,
-}
-
-impl Board {
-    fn told(&self, watcher: usize, paused: bool) {
-        if self.know[watcher].swap(paused, Relaxed) == paused {
-            self.strays.fetch_add(1, Relaxed);
-        } else if self.left.fetch_sub(1, Relaxed) == 1 {
-            self.all_know.notify_one();
-        }
-    }
-
-    async fn change(&self, caller: &mut Link, up: bool) -> Result<()> {
-        self.left.store(WATCHERS, Relaxed);
-        caller.call(&threads::id(0), up).await?;
-        let all = timeout(PATIENCE, self.all_know.notified()).await;
-        Ok(all.map_err(|_| format!("{} deliveries are missing", self.left.load(Relaxed)))?)
-    }
-}
-
 /// Deliveries a second, CPU seconds a delivery, bytes a stream.
 async fn deliver(server: &Server, time: Duration) -> Result<[f64; 3]> {
-    let board = Arc::new(Board {
-        know: (0..WATCHERS).map(|_| AtomicBool::new(false)).collect(),
-        left: AtomicUsize::new(0),
-        all_know: Notify::new(),
-        strays: AtomicUsize::new(0),
-    });
+    let board = Arc::new(Board::new(WATCHERS));
     let idle = server.resident()?;
     let links = server.connect(CONNECTIONS).await?;
     for watcher in 0..WATCHERS {
@@ -107,8 +71,6 @@ async fn deliver(server: &Server, time: Duration) -> Result<[f64; 3]> {
     let (seconds, cpu) = (begin.elapsed().as_secs_f64(), server.cpu_seconds()? - before);
     let memory = (server.resident()? - idle) / WATCHERS as f64;
     let deliveries = f64::from(changes) * WATCHERS as f64;
-    match board.strays.load(Relaxed) {
-        0 => Ok([deliveries / seconds, cpu / deliveries, memory]),
-        strays => Err(format!("{strays} deliveries of no change").into()),
-    }
+    board.check()?;
+    Ok([deliveries / seconds, cpu / deliveries, memory])
 }

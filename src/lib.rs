@@ -18,6 +18,8 @@
 
 // Except src/exec/judge/notify.rs: see docs/decisions/0004-execs-judged-by-seccomp-notification.md.
 #![deny(unsafe_code)]
+// docs.rs says of each item which feature it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // Some items serve the program alone; unused items are checked with all features enabled.
 #![cfg_attr(not(all(feature = "cli", feature = "exec-server")), allow(dead_code, unused_imports, unreachable_pub))]
 

@@ -6,9 +6,9 @@
 //! 2. The directory contains only the socket, nothing that the coordinator reads. If commands of several threads use it, it
 //!    is outside the paths that sandboxed commands can write, if possible: otherwise a command could replace the socket and
 //!    impersonate the coordinator.
-use super::token::{KEY_VARIABLE, now};
+use super::token::{KEY_VARIABLE, now, signed_anew};
 use crate::{
-    client::{Address, Client, ConfigError, Settings, Token},
+    client::{Address, Client, ConfigError, Settings, Token, TokenSource},
     core::scope::Scope,
     server::access::{
         AccessConfig, Grant, Role,
@@ -22,6 +22,7 @@ use std::{
     io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 use tempfile::TempDir;
@@ -36,9 +37,6 @@ const ANONYMOUS_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// shorter lifetime gains little.
 const TOKEN_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// The lifetime of the token that an exec server signs for itself and sends only to the coordinator.
-#[cfg(feature = "exec-server")]
-const OWN_TOKEN_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// The maximum length of the parent directory's path, in bytes: the path of a Unix socket has at most 107.
 const MAX_BASE_LENGTH: usize = 80;
 
@@ -65,34 +63,48 @@ enum CommandToken {
     Own,
     /// A token that is signed for the command's thread.
     #[cfg(feature = "exec-server")]
-    Signed(Box<Signer>),
+    Signed(Arc<Signer>),
+}
+
+/// The tokens of `run`, signed with one key.
+pub(crate) struct SignedTokens {
+    /// In the environment of the command, where it cannot be replaced.
+    command: Token,
+    /// Ours, as long as the command lasts.
+    own: TokenSource,
+}
+
+impl SignedTokens {
+    /// Both open these threads, the first of which is the command's. `limit`: the time limit of the command.
+    ///
+    /// # Errors
+    /// They cannot be signed.
+    pub(crate) fn sign(signer: Signer, thread_ids: &[String], limit: Duration) -> Result<Self, String> {
+        let command = sign(&signer, thread_ids, limit)?;
+        Ok(Self { command, own: signed_anew(signer.into(), for_threads(thread_ids), now)? })
+    }
 }
 
 /// Signs a token that opens these threads, the first of which is the command's, for a command with this time limit.
-///
-/// # Errors
-/// The token cannot be signed.
-pub(crate) fn sign(signer: &Signer, thread_ids: &[String], limit: Duration) -> Result<Token, String> {
-    let token = mint::Token {
+fn sign(signer: &Signer, thread_ids: &[String], limit: Duration) -> Result<Token, String> {
+    let signed = signer.sign(&for_threads(thread_ids), now(), limit.saturating_add(TOKEN_TTL))?;
+    Token::new(&signed).map_err(|error| error.to_string())
+}
+
+fn for_threads(thread_ids: &[String]) -> mint::Token {
+    mint::Token {
         subject: format!("run {}", thread_ids.first().map_or("", String::as_str)).chars().take(64).collect(),
         role: Role::Holder,
         threads: thread_ids.to_vec(),
         prefixes: Vec::new(),
-    };
-    let signed = signer.sign(&token, now(), limit.saturating_add(TOKEN_TTL))?;
-    Token::new(&signed).map_err(|error| error.to_string())
+    }
 }
 
-/// Signs our own token, which reads every thread.
+/// The token of an exec server, which reads every thread and is sent only to the coordinator.
 #[cfg(feature = "exec-server")]
-fn sign_for_all(signer: &Signer) -> Result<Token, String> {
-    let token = mint::Token {
-        subject: "exec-server".to_owned(),
-        role: Role::Watcher,
-        threads: Vec::new(),
-        prefixes: vec![String::new()],
-    };
-    Token::new(&signer.sign(&token, now(), OWN_TOKEN_TTL)?).map_err(|error| error.to_string())
+fn for_all() -> mint::Token {
+    let (subject, role) = ("exec-server".to_owned(), Role::Watcher);
+    mint::Token { subject, role, threads: Vec::new(), prefixes: vec![String::new()] }
 }
 
 /// The directory of a private coordinator's socket.
@@ -168,16 +180,25 @@ fn is_below(path: &Path, writable: &[PathBuf]) -> bool {
 }
 
 impl Coordinator {
-    /// The coordinator that `settings` names. `token` replaces the token of `settings`, for the command and for us. Needs a
+    /// The coordinator that `settings` names. `signed` replaces the token of `settings`, for the command and for us. Needs a
     /// tokio runtime.
     ///
     /// # Errors
     /// The settings contradict each other.
-    pub(crate) fn configured(mut settings: Settings, token: Option<Token>) -> Result<Self, ConfigError> {
-        if token.is_some() {
-            (settings.token, settings.token_file) = (token, None);
+    pub(crate) fn configured(mut settings: Settings, signed: Option<SignedTokens>) -> Result<Self, ConfigError> {
+        let own = signed.map(|SignedTokens { command, own }| {
+            (settings.token, settings.token_file) = (Some(command), None);
+            own
+        });
+        Self::connected(settings, own)
+    }
+
+    /// `own` replaces the token of `settings` for us.
+    fn connected(settings: Settings, own: Option<TokenSource>) -> Result<Self, ConfigError> {
+        let mut config = settings.config()?;
+        if own.is_some() {
+            (config.token, config.token_source) = (None, own);
         }
-        let config = settings.config()?;
         let client = Client::with_config(&config)?;
         Ok(Self { client, address: config.address, settings, command_token: CommandToken::Own, private: None })
     }
@@ -188,9 +209,10 @@ impl Coordinator {
     /// The settings contradict each other, or a token cannot be signed.
     #[cfg(feature = "exec-server")]
     pub(crate) fn configured_for_all(settings: Settings, signer: Option<Signer>) -> Result<Self, String> {
-        let token = signer.as_ref().map(sign_for_all).transpose()?;
-        let configured = Self::configured(settings, token).map_err(|error| error.to_string())?;
-        let command_token = signer.map_or(CommandToken::Own, |signer| CommandToken::Signed(Box::new(signer)));
+        let signer = signer.map(Arc::new);
+        let own = signer.clone().map(|signer| signed_anew(signer, for_all(), now)).transpose()?;
+        let configured = Self::connected(settings, own).map_err(|error| error.to_string())?;
+        let command_token = signer.map_or(CommandToken::Own, CommandToken::Signed);
         Ok(Self { command_token, ..configured })
     }
 
@@ -203,8 +225,8 @@ impl Coordinator {
         let given = vec![(secret, Grant::new("run", Role::Holder, scope))];
         let directory = Directory::create()?;
         let address = directory.serve(AccessConfig { given, ..AccessConfig::default() }).await?;
-        let settings = Settings { address: Some(address), ..Settings::default() };
-        let configured = Self::configured(settings, Some(token)).map_err(|error| error.to_string())?;
+        let settings = Settings { address: Some(address), token: Some(token), ..Settings::default() };
+        let configured = Self::configured(settings, None).map_err(|error| error.to_string())?;
         Ok(Self { private: Some(PrivateSocket::Temporary { _directory: directory.0 }), ..configured })
     }
 
@@ -267,7 +289,11 @@ impl Coordinator {
                 .inspect_err(|why| tracing::warn!(thread_id, why, "sign a token for a command"))
                 .ok(),
         };
-        let file = |path: &Option<PathBuf>| path.clone().unwrap_or_default().into_os_string();
+        // The command may run in another directory.
+        let file = |path: &Option<PathBuf>| match path {
+            Some(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()).into_os_string(),
+            None => OsString::new(),
+        };
         let optional = [
             ("PAUSEWATCH_TOKEN", token.as_ref().map(Token::secret).unwrap_or_default().into()),
             ("PAUSEWATCH_TOKEN_FILE", if is_own { file(token_file) } else { OsString::new() }),

@@ -5,7 +5,7 @@
 pub struct ConfigError(String);
 
 impl ConfigError {
-    pub(super) fn new(text: impl Into<String>) -> Self {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 }

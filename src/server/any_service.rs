@@ -1,8 +1,10 @@
 //! Any gRPC service as the server serves its own, by Connect too: for the conformance suite of Connect, which calls a service of
 //! its own, and for tests that need no network.
 use super::admission::{ConnectionLimiter, MemoryLimit, ServiceContext};
+use super::connection::Serving;
 use super::content_type::GrpcOnly;
 use super::http::{Browsers, Http, HttpContext, MaxRequest, Methods};
+use super::services::Services;
 use super::worker::{Work, Worker};
 use crate::clock::System;
 use crate::coordinator::quota::CallerKey;
@@ -13,8 +15,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
-use tonic::service::Routes;
-use tower::{Service, ServiceExt};
+use tower::Service;
 
 /// `service` by gRPC and by Connect. Its methods are those of `descriptors`, an encoded `FileDescriptorSet`; a message of a
 /// request has at most `max_request` bytes.
@@ -52,12 +53,9 @@ where
     S: Clone + Send + Sync + 'static,
 {
     let service = with_connect(service, descriptors, max_request);
-    let mut routes = Routes::default();
-    let router = routes.axum_router_mut();
-    *router =
-        std::mem::take(router).fallback_service(service.map_request(|request: Request<_>| request.map(Body::new)));
-    let drain = CancellationToken::new();
-    let worker = Worker::here(Work { routes: routes.prepare(), tls: None, http: true, drain });
+    let services = Arc::new(Services::all_by(service));
+    let worker =
+        Worker::here(Work { serving: Serving { services, http: true, drain: CancellationToken::new() }, tls: None });
     let limiter = ConnectionLimiter::new(Arc::<ServiceContext>::default(), Arc::new(System::new()));
     loop {
         let (stream, peer) = listener.accept().await?;

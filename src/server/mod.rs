@@ -11,19 +11,23 @@ mod authority;
 mod backend;
 pub(crate) mod background_writer;
 mod check;
+mod connection;
 mod content_type;
 mod control;
 #[cfg(feature = "etcd")]
 mod fleet;
 pub(crate) mod grpc;
+mod grpc_timeout;
 mod handshake;
 mod http;
 mod in_process;
 mod listen;
 mod metrics_http;
 mod pause_log;
+mod reflection;
 mod reload;
 mod routes;
+mod services;
 mod status;
 mod tls;
 mod worker;
@@ -56,12 +60,14 @@ use access::Access;
 use admission::{ConnectionLimiter, FIRST_REQUEST_TIME, ServiceContext};
 use audit::Trail;
 use backend::Backend;
+use connection::Serving;
 use control::Control;
 use grpc::{Elicitations, MakeElicitations};
 use listen::{Listener, Tcp};
 use pause_log::{ChangeObservers, PauseLog};
 use reload::{FileDigests, Source};
-use routes::{LayerStack, routes};
+use routes::{LayerStack, services};
+use services::Services;
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
@@ -72,9 +78,9 @@ use tls::Tls;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio::time::{interval, timeout};
-use tokio_stream::Stream;
+use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
-use tonic::service::Routes;
+use tokio_util::task::TaskTracker;
 use tonic::transport::server::Connected;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
@@ -250,12 +256,12 @@ impl Server {
         let base = Base::new(config, clock.clone())?;
         let coordinator = Arc::new(Coordinator::start_with(store, clock.clone(), base.settings()(), end_process)?);
         let elicitations = base.elicitations()(coordinator.clone(), clock);
-        let routes = routes(elicitations, &base.guard);
+        let services = services(elicitations, &base.guard);
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_service_status(SERVICE_NAME, ServingStatus::Serving).await;
-        let routes = routes.add_service(base.guard.before_health(health_service));
+        let services = services.and(base.guard.before_health(health_service));
         let listeners = base.open_listeners().await?;
-        base.serve(listeners, routes, Backend::Alone(coordinator), health).await
+        base.serve(listeners, services, Backend::Alone(coordinator), health).await
     }
 
     /// Starts a replica of a fleet on the clock of this machine; `config.store` is not looked at.
@@ -277,9 +283,8 @@ impl Server {
         let (health, health_service) = tonic_health::server::health_reporter();
         health.set_service_status(SERVICE_NAME, ServingStatus::NotServing).await;
         let look = fleet::LookService::new(leading.clone(), &fleet);
-        let routes = routes(leading.clone(), &base.guard);
-        let routes = routes.add_service(base.guard.before_health(health_service));
-        let routes = routes.add_service(base.guard.before_health(look));
+        let services = services(leading.clone(), &base.guard);
+        let services = services.and(base.guard.before_health(health_service)).and(base.guard.before_health(look));
         let listeners = base.open_listeners().await?;
         let address = replica.advertise.or_else(|| Some(listeners.first()?.address())).unwrap_or_default();
         let replica = fleet::Replica {
@@ -292,7 +297,7 @@ impl Server {
             serve: base.elicitations(),
             broken: end_process,
         };
-        base.serve(listeners, routes, Backend::Fleet(Box::new(replica)), health).await
+        base.serve(listeners, services, Backend::Fleet(Box::new(replica)), health).await
     }
 
     /// What a replica knows of the clock of its leader.
@@ -449,11 +454,11 @@ impl Base {
         Ok(listeners)
     }
 
-    /// A server that serves `routes`.
+    /// A server that serves these services.
     async fn serve(
         self,
         listeners: Vec<Listener>,
-        routes: Routes,
+        services: Services,
         backend: Backend,
         health: HealthReporter,
     ) -> Result<Server, StartError> {
@@ -465,8 +470,8 @@ impl Base {
             Some(address) => Some(metrics_http::Listener::open(address, config.metrics_insecure).await?),
             None => None,
         };
-        let mut workers =
-            vec![Worker::here(Work { routes: routes.prepare(), tls, http: config.http, drain: drain.clone() })];
+        let serving = Serving { services: Arc::new(services), http: config.http, drain: drain.clone() };
+        let mut workers = vec![Worker::here(Work { serving, tls })];
         for i in 1..config.workers {
             let worker = Worker::on_new_thread(i, workers[0].work());
             workers.push(worker.map_err(StartError::Worker)?);
@@ -521,15 +526,27 @@ where
     let context = Arc::<ServiceContext>::default();
     let elicitations = Elicitations::new(coordinator.clone(), clock.clone(), context.clone(), None);
     let guard = LayerStack { context, clock, access: None, http: None, drain: CancellationToken::new() };
-    let routes = routes(elicitations, &guard);
+    let services = Arc::new(services(elicitations, &guard));
     let hub = coordinator.hub().clone();
-    let server = worker::with_limits().add_routes(routes);
-    tokio::select! {
-        served = server.serve_with_incoming(connections) => {
-            if let Err(error) = served {
-                tracing::error!(%error, "serve connections");
+    let drain = CancellationToken::new();
+    let _dropped = drain.clone().drop_guard();
+    let tracker = TaskTracker::new();
+    let serve = async {
+        let mut connections = pin!(connections);
+        while let Some(connection) = connections.next().await {
+            match connection {
+                Ok(stream) => {
+                    let (services, drain) = (services.clone(), drain.clone());
+                    tracker.spawn(async move { connection::serve_http2(stream, services, &drain).await });
+                }
+                Err(error) => tracing::warn!(%error, "accept a connection"),
             }
         }
+        tracker.close();
+        tracker.wait().await;
+    };
+    tokio::select! {
+        () = serve => {}
         () = beat(move || Some(hub.clone())) => {}
     }
     Ok(())

@@ -1,8 +1,10 @@
-//! The services, and the layers before each of them.
+//! The services, the layers before each of them, and which one serves a request.
 use super::admission::{Admission, MemoryLimit, ServiceContext, StreamLimit};
 use super::content_type::GrpcOnly;
 use super::grpc::{MAX_UNARY_REQUEST, MAX_WATCH_REQUEST};
 use super::http::{self, Http, HttpContext, MaxRequest, Methods};
+use super::reflection::{self, Reflection};
+use super::services::Services;
 use crate::clock::Clock;
 use crate::proto::DESCRIPTORS;
 use crate::server::access::Access;
@@ -15,7 +17,6 @@ use tonic::body::Body;
 use tonic::codegen::Service;
 use tonic::codegen::http::{Request, Response};
 use tonic::server::NamedService;
-use tonic::service::Routes;
 use tower::ServiceExt;
 
 /// The layers before each service.
@@ -67,44 +68,23 @@ impl LayerStack {
 }
 
 /// All that is served but health, which a listening server has. `elicitations` serves `ElicitationService`.
-pub(super) fn routes<S>(elicitations: S, guard: &LayerStack) -> Routes
+pub(super) fn services<S>(elicitations: S, guard: &LayerStack) -> Services
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send + Unpin>
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send + Unpin + 'static>
         + NamedService
         + Clone
         + Send
         + Sync
         + 'static,
 {
-    let reflection = || {
-        tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(DESCRIPTORS)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-            // Lets grpcurl show the details of errors.
-            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
-    };
     // Reflection needs a token as well, which tools send with their queries for descriptors.
-    let v1 = guard.before_reflection(reflection().build_v1().expect("our descriptors are valid"));
-    let v1alpha = guard.before_reflection(reflection().build_v1alpha().expect("our descriptors are valid"));
-    let mut routes = Routes::new(guard.before(elicitations)).add_service(v1).add_service(v1alpha);
-    let rest = guard.before(tower::service_fn(no_such_service));
-    let router = routes.axum_router_mut();
-    *router = std::mem::take(router).fallback_service(rest.map_request(with_own_body));
-    if guard.http.is_some() {
-        for path in http::paths() {
-            let page = guard.before_page(http::Page).map_request(with_own_body);
-            *router = std::mem::take(router).route_service(path, page);
-        }
-    }
-    routes
-}
-
-fn with_own_body<B>(request: Request<B>) -> Request<Body>
-where
-    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    request.map(Body::new)
+    let reflection = guard.before_reflection(Reflection::service());
+    let services = Services::all_by(guard.before(tower::service_fn(no_such_service)))
+        .and(guard.before(elicitations))
+        .and(reflection.clone())
+        .and_named(reflection::V1ALPHA, reflection.map_request(reflection::v1));
+    let pages = guard.http.iter().flat_map(|_| http::paths());
+    pages.fold(services, |services, path| services.and_at(path, guard.before_page(http::Page)))
 }
 
 fn no_such_service(_: Request<Body>) -> Ready<Result<Response<Body>, Infallible>> {

@@ -5,10 +5,10 @@
 //! more workers; a connection stays with one.
 use super::admission::{AdmittedStream, ConnectionPermit};
 use super::authority::ValidAuthority;
+use super::connection::{self, Serving};
 use super::handshake::{MaybeTls, shake_hands};
 use super::http;
 use super::tls::Tls;
-use std::convert::Infallible;
 use std::io;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -16,25 +16,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tonic::service::Routes;
-use tonic::transport::Server;
-use tonic::transport::server::Connected;
 
-/// Streams of one connection at most. A client that needs more should watch several threads on one stream.
-const MAX_STREAMS: u32 = 10_000;
-/// Bytes of headers of one request at most.
-const MAX_HEADERS: u32 = 16 << 10;
-/// A connection without traffic for this long is sent a ping...
-const PING_AFTER: Duration = Duration::from_secs(30);
-/// ...and is closed when there is none: its watches would otherwise stay for ever.
-const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// Accepted connections that wait for a worker.
 const QUEUE: usize = 64;
 
@@ -45,15 +32,12 @@ pub(super) struct Worker {
     task: Task,
 }
 
-/// The services of a worker.
+/// What a worker does.
 #[derive(Clone)]
 pub(super) struct Work {
-    pub(super) routes: Routes,
+    pub(super) serving: Serving,
     /// For TCP; `None`: plain text.
     pub(super) tls: Option<Arc<Tls>>,
-    /// HTTP/1 is served too.
-    pub(super) http: bool,
-    pub(super) drain: CancellationToken,
 }
 
 enum Task {
@@ -125,15 +109,6 @@ impl Worker {
     }
 }
 
-/// The settings of every connection.
-pub(super) fn with_limits() -> Server {
-    Server::builder()
-        .max_concurrent_streams(MAX_STREAMS)
-        .http2_max_header_list_size(MAX_HEADERS)
-        .http2_keepalive_interval(Some(PING_AFTER))
-        .http2_keepalive_timeout(Some(PING_TIMEOUT))
-}
-
 /// TCP connections that are ready to be served.
 fn ready(
     tls: Option<Arc<Tls>>,
@@ -154,32 +129,28 @@ fn ready(
 
 /// Serves what comes in, until the drain; then finishes what is in flight.
 async fn serve(work: Work, connections: Connections) {
-    let Work { routes, tls, http, drain } = work;
-    let tcp = ready(tls, connections.tcp).map(|(stream, place)| AdmittedStream::new(stream, place));
-    let unix = ReceiverStream::new(connections.unix)
-        .filter_map(|(stream, place)| Some(AdmittedStream::new(tokio::net::UnixStream::from_std(stream).ok()?, place)));
-    if http {
-        let tracker = TaskTracker::new();
-        let tcp = http::separate(tcp, routes.clone(), drain.clone(), tracker.clone());
-        let unix = http::separate(unix, routes.clone(), drain.clone(), tracker.clone());
-        let unix = ReceiverStream::new(unix).map(ValidAuthority::new);
-        tokio::join!(serve_http2(ReceiverStream::new(tcp), &routes, &drain), serve_http2(unix, &routes, &drain));
-        tracker.close();
-        tracker.wait().await;
-    } else {
-        tokio::join!(serve_http2(tcp, &routes, &drain), serve_http2(unix.map(ValidAuthority::new), &routes, &drain));
+    let Work { serving, tls } = work;
+    let tracker = TaskTracker::new();
+    let mut tcp = ready(tls, connections.tcp);
+    let mut unix = ReceiverStream::new(connections.unix)
+        .filter_map(|(stream, permit)| Some((tokio::net::UnixStream::from_std(stream).ok()?, permit)));
+    loop {
+        tokio::select! {
+            () = serving.drain.cancelled() => break,
+            Some((stream, permit)) = tcp.next() => {
+                let stream = AdmittedStream::new(stream, permit);
+                tracker.spawn(connection::serve(serving.clone(), stream, |stream| stream));
+            }
+            Some((stream, permit)) = unix.next() => {
+                let stream = AdmittedStream::new(stream, permit);
+                tracker.spawn(connection::serve(serving.clone(), stream, ValidAuthority::new));
+            }
+            else => break,
+        }
     }
-}
-
-async fn serve_http2<S>(connections: impl Stream<Item = S>, routes: &Routes, drain: &CancellationToken)
-where
-    S: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
-{
-    let server = with_limits().add_routes(routes.clone());
-    let connections = connections.map(Ok::<_, Infallible>);
-    if let Err(error) = server.serve_with_incoming_shutdown(connections, drain.cancelled()).await {
-        tracing::error!(%error, "serve connections");
-    }
+    drop((tcp, unix));
+    tracker.close();
+    tracker.wait().await;
 }
 
 impl http::Transport for tokio::net::UnixStream {

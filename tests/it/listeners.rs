@@ -139,7 +139,7 @@ async fn health_says_serving_for_the_server_and_for_the_service() {
 
 /// grpcurl and older tools need one version each; both know every service of the port, and the details of errors.
 macro_rules! reflection_knows {
-    ($name:ident, $version:ident) => {
+    ($version:ident: $name:ident, $unknown:ident) => {
         #[tokio::test]
         async fn $name() {
             use prost::Message;
@@ -170,11 +170,60 @@ macro_rules! reflection_knows {
                     panic!("{symbol} is described");
                 };
                 let file = prost_types::FileDescriptorProto::decode(&found.file_descriptor_proto[0][..]);
-                assert!(symbol.starts_with(file.expect("a descriptor").package()), "{symbol}");
+                let file = file.expect("a descriptor");
+                assert!(symbol.starts_with(file.package()), "{symbol}");
+                // With the comments, which grpcurl shows.
+                let built = prost_types::FileDescriptorSet::decode(pausewatch::proto::DESCRIPTORS).expect("built");
+                let built = built.file.into_iter().find(|built| built.name() == file.name());
+                assert!(built.is_none_or(|built| built == file && built.source_code_info.is_some()), "{symbol}");
             }
+        }
+
+        #[tokio::test]
+        async fn $unknown() {
+            use tonic_reflection::pb::$version::{
+                ExtensionRequest, ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+                server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+            };
+            let running = Running::start(config()).await;
+            let mut client = ServerReflectionClient::new(crate::support::channel(&running.address).await);
+            let (requests, sent) = tokio::sync::mpsc::channel(1);
+            let sent = tokio_stream::wrappers::ReceiverStream::new(sent);
+            let mut answers = client.server_reflection_info(sent).await.expect("it is served").into_inner();
+            let symbol = |name: &str| Some(MessageRequest::FileContainingSymbol(name.to_owned()));
+            let unheard = ExtensionRequest { containing_type: "pausewatch.v1.PauseState".into(), extension_number: -1 };
+            let not_found = tonic::Code::NotFound as i32;
+            let cases = [
+                (symbol("pausewatch.v1.Unheard"), Err(not_found)),
+                (symbol("pausewatch.v1.PauseState.count"), Ok(())),
+                (symbol("pausewatch.v1.PauseState.unheard"), Err(not_found)),
+                (symbol("pausewatch.v1.ElicitationService.Watch"), Ok(())),
+                (symbol("pausewatch.v1.PauseEnd"), Ok(())),
+                (symbol(""), Err(not_found)),
+                (Some(MessageRequest::FileByFilename("unheard.proto".into())), Err(not_found)),
+                (Some(MessageRequest::FileByFilename("google/protobuf/duration.proto".into())), Ok(())),
+                (Some(MessageRequest::FileContainingExtension(unheard)), Err(not_found)),
+                (Some(MessageRequest::AllExtensionNumbersOfType("Unheard".into())), Err(not_found)),
+                (Some(MessageRequest::AllExtensionNumbersOfType("pausewatch.v1.PauseState".into())), Ok(())),
+                (None, Err(tonic::Code::InvalidArgument as i32)),
+                (Some(MessageRequest::ListServices(String::new())), Ok(())),
+            ];
+            for (message_request, expected) in cases {
+                let request = ServerReflectionRequest { host: "h".to_owned(), message_request };
+                requests.send(request.clone()).await.expect("the stream goes on");
+                let answer = timed("an answer", answers.message()).await.expect("answered").expect("answered");
+                assert_eq!((&*answer.valid_host, answer.original_request.as_ref()), ("h", Some(&request)));
+                let answered = match answer.message_response.expect("a response") {
+                    MessageResponse::ErrorResponse(error) => Err(error.error_code),
+                    _ => Ok(()),
+                };
+                assert_eq!(answered, expected, "{request:?}");
+            }
+            drop(requests);
+            assert!(timed("the end", answers.message()).await.expect("it ends well").is_none());
         }
     };
 }
 
-reflection_knows!(reflection_v1_describes_every_service, v1);
-reflection_knows!(reflection_v1alpha_describes_every_service, v1alpha);
+reflection_knows!(v1: reflection_v1_describes_every_service, reflection_v1_answers_what_is_unknown_and_goes_on);
+reflection_knows!(v1alpha: reflection_v1alpha_describes_every_service, reflection_v1alpha_answers_what_is_unknown_and_goes_on);

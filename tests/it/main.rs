@@ -121,6 +121,8 @@ mod stopwatch_server;
 mod store_contract;
 mod support;
 #[cfg(feature = "exec-server")]
+mod token_renewal;
+#[cfg(feature = "exec-server")]
 mod traces;
 mod watch;
 mod watch_changing;

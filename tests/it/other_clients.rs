@@ -55,27 +55,35 @@ async fn answer(stream: &mut UnixStream) -> u8 {
 }
 
 #[tokio::test]
-async fn where_grpc_alone_is_served_the_rest_is_refused_and_changes_nothing() {
-    let running = Running::start(Config { http: false, ..config() }).await;
-    let mut channel = crate::support::channel(&running.address).await;
-    let paths =
-        [INCREMENT, "/grpc.health.v1.Health/Check", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"];
-    for (path, content_type) in paths.iter().flat_map(|path| {
-        [None, Some("text/plain"), Some("application/grpc-web+proto"), Some("application/json")].map(|of| (path, of))
-    }) {
-        let mut request = http::Request::post(format!("http://{}{path}", running.address));
-        if let Some(content_type) = content_type {
-            request = request.header("content-type", content_type);
+async fn what_is_not_grpc_is_refused_and_changes_nothing() {
+    for http in [false, true] {
+        let running = Running::start(Config { http, ..config() }).await;
+        let mut channel = crate::support::channel(&running.address).await;
+        let paths =
+            [INCREMENT, "/grpc.health.v1.Health/Check", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"];
+        for (path, content_type) in paths.iter().flat_map(|path| {
+            let others = ["text/plain", "application/grpc-web+proto", "application/grpc+json", "application/json"];
+            others.map(Some).into_iter().chain([None]).map(move |of| (*path, of))
+        }) {
+            if http && path == INCREMENT && content_type == Some("application/json") {
+                continue; // That is Connect.
+            }
+            let mut request = http::Request::post(format!("http://{}{path}", running.address));
+            if let Some(content_type) = content_type {
+                request = request.header("content-type", content_type);
+            }
+            let body = Body::new(http_body_util::Full::new(Bytes::from(increment())));
+            let request = request.body(body).expect("a request");
+            let answer =
+                timed("an answer", channel.ready().await.expect("connected").call(request)).await.expect("an answer");
+            assert_eq!(answer.status(), http::StatusCode::UNSUPPORTED_MEDIA_TYPE, "{path} {content_type:?}");
+            if !http {
+                let message = answer.headers().get("grpc-message").expect("a message").to_str().expect("text");
+                assert!(message.contains("application/grpc"), "{message}");
+            }
         }
-        let body = Body::new(http_body_util::Full::new(Bytes::from(increment())));
-        let request = request.body(body).expect("a request");
-        let answer =
-            timed("an answer", channel.ready().await.expect("connected").call(request)).await.expect("an answer");
-        assert_eq!(answer.status(), http::StatusCode::UNSUPPORTED_MEDIA_TYPE, "{path} {content_type:?}");
-        let message = answer.headers().get("grpc-message").expect("a message").to_str().expect("text");
-        assert!(message.contains("application/grpc"), "{message}");
+        let mut api = running.api().await;
+        assert_eq!(api.get("t").await.count, 0);
+        assert_eq!(api.increment("t", None).await.count, 1);
     }
-    let mut api = running.api().await;
-    assert_eq!(api.get("t").await.count, 0);
-    assert_eq!(api.increment("t", None).await.count, 1);
 }

@@ -81,9 +81,18 @@ impl Coordinator {
 /// The program without anything of ours in its environment.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
-    for variable in
-        ["ADDRESS", "THREAD_ID", "TOKEN", "TLS_CA", "TLS_CERT", "TLS_KEY", "TOKEN_KEY", "CONFIG", "DATA_DIR"]
-    {
+    for variable in [
+        "ADDRESS",
+        "THREAD_ID",
+        "TOKEN",
+        "TOKEN_FILE",
+        "TLS_CA",
+        "TLS_CERT",
+        "TLS_KEY",
+        "TOKEN_KEY",
+        "CONFIG",
+        "DATA_DIR",
+    ] {
         command.env_remove(format!("PAUSEWATCH_{variable}"));
     }
     command.env_remove("CODEX_THREAD_ID").env_remove("CLAUDE_CODE_SESSION_ID");

@@ -19,12 +19,12 @@ pub(crate) use args::Args;
 pub use duration::parse as parse_duration;
 
 use super::{
-    coordinator::{self, Coordinator},
+    coordinator::{Coordinator, SignedTokens},
     default_coordinator, exit, failure, quote, usage,
 };
 use crate::{
     client::stopwatch::{AwaitedThread, Link, Registration, Stopwatch, StopwatchController},
-    client::{Address, ConfigError, Error, Settings, Token},
+    client::{Address, ConfigError, Error, Settings},
     core::types::ThreadId,
     exec::supervise::{Ended, ExitAction, Policy, Program, Signal, Supervisor},
 };
@@ -66,8 +66,8 @@ struct Plan {
     policy: Policy,
     verbose: bool,
     settings: Settings,
-    /// A token for the command's thread, if there is a key to sign it.
-    token: Option<Token>,
+    /// Tokens for the command's thread, if there is a key to sign them.
+    signed: Option<SignedTokens>,
     /// The thread of the command, then those that it waits for.
     thread_ids: Vec<String>,
     /// Where the thread was found; `None`: it is a new one.
@@ -93,7 +93,7 @@ impl Plan {
         let thread_ids: Vec<_> = [thread_id].into_iter().chain(args.also).collect();
         // A private coordinator signs its own.
         let signer = args.key.signer()?;
-        let token = signer.map(|signer| coordinator::sign(&signer, &thread_ids, limit)).transpose()?;
+        let signed = signer.map(|signer| SignedTokens::sign(signer, &thread_ids, limit)).transpose()?;
         Ok(Self {
             limit,
             max_wall: args.max_wall,
@@ -107,7 +107,7 @@ impl Plan {
             },
             verbose: args.verbose,
             settings,
-            token,
+            signed,
             thread_ids,
             thread_source,
             private: args.private,
@@ -215,7 +215,7 @@ impl Plan {
         let named = self.thread_ids.get(usize::from(self.thread_source.is_none()));
         default_coordinator::choose("run", &mut self.settings, named.map(String::as_str), self.private).await;
         if self.settings.address.is_some() {
-            return Coordinator::configured(self.settings.clone(), self.token.clone()).map(Some);
+            return Coordinator::configured(self.settings.clone(), self.signed.take()).map(Some);
         }
         match Coordinator::private(&self.thread_ids).await {
             Ok(coordinator) => Ok(Some(coordinator)),

@@ -38,6 +38,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
 fn serve(config: Config) -> Result<(), String> {
     tracing::info!(store = ?config.store, workers = config.workers, "serving from");
     raise_open_files();
+    use_no_huge_pages();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("start: {error}"))?;
     let served = runtime.block_on(async {
@@ -74,6 +75,15 @@ fn serve(config: Config) -> Result<(), String> {
     // Calls that outlast the drain must not delay the exit.
     runtime.shutdown_background();
     served
+}
+
+/// A connection has buffers of which it uses little. On huge pages, which the allocator asks for, all of them is in memory: twice as much
+/// for each connection (`docs/performance.md`). There is no child that would inherit this.
+fn use_no_huge_pages() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
+        tracing::debug!(%error, "disable transparent huge pages: connections take more memory");
+    }
 }
 
 /// A watcher is a connection or a part of one: the usual soft limit of 1,024 files is for programs that use select(2).

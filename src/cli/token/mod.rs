@@ -7,12 +7,14 @@ mod create;
 mod grants;
 mod key;
 mod problem;
+mod signed_anew;
 mod signing_key;
 
 use super::output::check_open;
 use super::{exit, failure};
 use clap::Subcommand;
 use problem::Problem;
+pub(super) use signed_anew::signed_anew;
 pub(super) use signing_key::{KEY_VARIABLE, Key, now};
 use std::io::{self, Write};
 use std::process::ExitCode;

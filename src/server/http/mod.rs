@@ -2,7 +2,7 @@
 //! bytes.
 //!
 //! ```text
-//! connections, rewind   which connections are HTTP/1, and how they are served; linger: how they are closed
+//! rewind, http1         which connections are HTTP/1, and how they are served; linger: how they are closed
 //! layer                 the layer before the services: what passes, what becomes gRPC, what is refused
 //! browser               which requests a browser may make
 //! protocol, query       what form a request has
@@ -11,10 +11,10 @@
 //! page                  the files at `/`
 //! ```
 mod browser;
-mod connections;
 mod envelope;
 mod error;
 mod events;
+mod http1;
 mod json;
 mod layer;
 mod linger;
@@ -29,7 +29,8 @@ mod stream;
 mod unary;
 
 pub(crate) use browser::Browsers;
-pub(crate) use connections::{Transport, separate};
+pub(crate) use http1::{PATIENCE, Transport, serve as serve_http1};
 pub(crate) use layer::{Http, HttpContext};
 pub(crate) use methods::{MaxRequest, Methods};
 pub(crate) use page::{Page, paths};
+pub(crate) use rewind::{Rewound, begins_with_preface};

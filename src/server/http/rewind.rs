@@ -18,7 +18,7 @@ pub(crate) struct Rewound<S> {
 }
 
 /// Reads the start of a connection. Returns whether it is HTTP/2.
-pub(super) async fn begins_with_preface<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(bool, Rewound<S>)> {
+pub(crate) async fn begins_with_preface<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(bool, Rewound<S>)> {
     let (mut first, mut read) = ([0; PREFACE.len()], 0);
     while read < PREFACE.len() && first[..read] == PREFACE[..read] {
         match stream.read(&mut first[read..]).await? {
@@ -30,6 +30,11 @@ pub(super) async fn begins_with_preface<S: AsyncRead + Unpin>(mut stream: S) -> 
 }
 
 impl<S> Rewound<S> {
+    /// A connection of which nothing was read.
+    pub(crate) fn unread(stream: S) -> Self {
+        Rewound { stream, first: [0; PREFACE.len()], again: 0, read: 0 }
+    }
+
     pub(super) fn stream(&self) -> &S {
         &self.stream
     }

@@ -61,6 +61,8 @@ from .stopwatch import AsyncStopwatch, EndedBy, Stopwatch
 from .timeout import PausableTimeout
 from .watch import AsyncWatch, Disconnected, Event, SnapshotComplete, State, Watch
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Address",
     "AddressError",
@@ -111,5 +113,6 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "Watch",
+    "__version__",
     "pausable_timeout",
 ]

@@ -18,6 +18,7 @@ pub(super) fn settings(text: &str) -> Result<Settings, String> {
             "PAUSEWATCH_ADDRESS" => settings.address = Some(value.parse::<Address>().map_err(|why| invalid(&why))?),
             "PAUSEWATCH_THREAD_ID" => settings.thread_id = Some(value.to_owned()),
             "PAUSEWATCH_TOKEN" => settings.token = Some(Token::new(value).map_err(|why| invalid(&why))?),
+            "PAUSEWATCH_TOKEN_FILE" => settings.token_file = Some(value.into()),
             "PAUSEWATCH_TLS_CA" => settings.tls_ca = Some(value.into()),
             "PAUSEWATCH_TLS_CERT" => settings.tls_cert = Some(value.into()),
             "PAUSEWATCH_TLS_KEY" => settings.tls_key = Some(value.into()),
@@ -38,6 +39,8 @@ mod tests {
         let token = Token::new("k3y").ok();
         let address = "unix:/r/s".parse().ok();
         assert_eq!(read, Settings { address, thread_id: Some("t".into()), token, ..Settings::default() });
+        let file = Settings { token_file: Some("/run/token".into()), ..Settings::default() };
+        assert_eq!(settings("PAUSEWATCH_TOKEN_FILE=/run/token"), Ok(file));
         for nothing in ["", "USE_TTY=1", "x", "PAUSEWATCH_ADDRESS="] {
             assert_eq!(settings(nothing), Ok(Settings::default()));
         }

@@ -42,6 +42,7 @@ import (
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
+	registry "pausewatch.dev/clients/go/internal/registry"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -2246,8 +2247,8 @@ func file_pausewatch_v1_elicitation_service_proto_init() {
 		(*WatchResponse_Refusal)(nil),
 	}
 	type x struct{}
-	out := protoimpl.TypeBuilder{
-		File: protoimpl.DescBuilder{
+	out := protoimpl.TypeBuilder{TypeRegistry: registry.Types{},
+		File: protoimpl.DescBuilder{FileRegistry: registry.Files{},
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pausewatch_v1_elicitation_service_proto_rawDesc), len(file_pausewatch_v1_elicitation_service_proto_rawDesc)),
 			NumEnums:      1,

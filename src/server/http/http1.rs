@@ -1,12 +1,12 @@
-//! Connections of HTTP/1, beside those of HTTP/2 on the same port: the first bytes say which it is.
+//! A connection of HTTP/1.
 //!
-//! 1. The bytes of HTTP/2 go on untouched, to the server of gRPC.
-//! 2. A connection of HTTP/1 has the same permit, the same services and the same end as one of HTTP/2: it is closed for another
-//!    one if it has asked for nothing, and finishes what is in flight when the server drains.
-//! 3. It holds little memory: one request at a time, a head of [`MAX_HEAD`], and as much of an answer as its client reads.
+//! 1. It has the same permit, the same services and the same end as one of HTTP/2: it is closed for another one if it has asked
+//!    for nothing, and finishes what is in flight when the server drains.
+//! 2. It holds little memory: one request at a time, a head of [`MAX_HEAD`], and as much of an answer as its client reads.
 use super::linger::Lingering;
-use super::rewind::{Rewound, begins_with_preface};
+use super::rewind::Rewound;
 use crate::server::admission::{AdmittedStream, ConnectionContext};
+use crate::server::services::Services;
 use bytes::Bytes;
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response};
@@ -23,23 +23,15 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::mpsc;
-use tokio::time::timeout;
-use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tonic::body::Body;
-use tonic::service::Routes;
 use tonic::transport::server::Connected;
-use tower::Service;
 
-/// Connections of HTTP/2 that wait to be served.
-const QUEUE: usize = 64;
 /// Bytes of the head of a request at most, as over HTTP/2, and about those of an answer that are ahead of the client.
 const MAX_HEAD: usize = 16 << 10;
 /// A connection that says nothing for so long before its first request or between two is closed, as one of HTTP/2 that answers
 /// no ping.
-const PATIENCE: Duration = Duration::from_secs(50);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(50);
 /// A head that takes longer than this is cut off.
 const HEAD_TIME: Duration = Duration::from_secs(30);
 
@@ -49,41 +41,18 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     fn break_after(&self, silence: Duration);
 }
 
-/// Serves the connections of HTTP/1, and gives those of HTTP/2. Those served are in `tracker`.
-pub(crate) fn separate<S: Transport>(
-    connections: impl Stream<Item = AdmittedStream<S>> + Send + 'static,
-    routes: Routes,
-    drain: CancellationToken,
-    tracker: TaskTracker,
-) -> mpsc::Receiver<Rewound<AdmittedStream<S>>> {
-    let (of_http2, receiver) = mpsc::channel(QUEUE);
-    let served = tracker.clone();
-    tracker.spawn(async move {
-        let mut connections = pin!(connections);
-        while let Some(Some(stream)) = drain.run_until_cancelled(connections.next()).await {
-            let (routes, drain, of_http2) = (routes.clone(), drain.clone(), of_http2.clone());
-            served.spawn(async move {
-                let first = timeout(PATIENCE, begins_with_preface(stream));
-                match drain.run_until_cancelled(first).await {
-                    Some(Ok(Ok((true, stream)))) => _ = of_http2.send(stream).await,
-                    Some(Ok(Ok((false, stream)))) => serve(stream, routes, &drain).await,
-                    // It said nothing, or left.
-                    Some(Ok(Err(_)) | Err(_)) | None => {}
-                }
-            });
-        }
-    });
-    receiver
-}
-
 /// Serves a connection of HTTP/1 to its end.
-async fn serve<S: Transport>(stream: Rewound<AdmittedStream<S>>, routes: Routes, drain: &CancellationToken) {
+pub(crate) async fn serve<S: Transport>(
+    stream: Rewound<AdmittedStream<S>>,
+    services: Arc<Services>,
+    drain: &CancellationToken,
+) {
     stream.stream().get_ref().break_after(PATIENCE);
     let connection = stream.connect_info();
     let in_flight = Arc::new(());
     let service = service_fn({
         let (connection, in_flight) = (connection.clone(), in_flight.clone());
-        move |request: Request<Incoming>| answer(request, &connection, routes.clone(), in_flight.clone())
+        move |request: Request<Incoming>| answer(request, &connection, &services, in_flight.clone())
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(MAX_HEAD);
@@ -106,13 +75,13 @@ async fn serve<S: Transport>(stream: Rewound<AdmittedStream<S>>, routes: Routes,
 fn answer(
     request: Request<Incoming>,
     connection: &Arc<ConnectionContext>,
-    mut routes: Routes,
+    services: &Services,
     in_flight: Arc<()>,
 ) -> impl Future<Output = Result<Response<InFlight>, Infallible>> + use<> {
     let is_read = Arc::new(AtomicBool::new(request.body().is_end_stream()));
     let mut request = request.map(|body| Body::new(Noted { body, is_read: is_read.clone() }));
     request.extensions_mut().insert(connection.clone());
-    let answer = routes.call(request);
+    let answer = services.call(request);
     async move {
         let mut response = answer.await?.map(|body| InFlight { body, _request: in_flight });
         if !is_read.load(Relaxed) {

@@ -1,0 +1,124 @@
+//! A connection, from its first byte to its end.
+//!
+//! 1. The first bytes say whether it is HTTP/2 (RFC 9113) or HTTP/1, if that is served.
+//! 2. A call that says how long it may take (`grpc-timeout`) is answered by then. A stream has begun by then.
+//! 3. A drain lets it finish what is in flight.
+use super::admission::AdmittedStream;
+use super::grpc_timeout;
+use super::http::{PATIENCE, Rewound, Transport, begins_with_preface, serve_http1};
+use super::services::{Answering, Services};
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::http::Request;
+use tonic::transport::server::Connected;
+
+/// Streams of one connection at most. A client that needs more should watch several threads on one stream.
+const MAX_STREAMS: u32 = 10_000;
+/// Bytes of headers of one request at most.
+const MAX_HEADERS: u32 = 16 << 10;
+/// A connection without traffic for this long is sent a ping...
+const PING_AFTER: Duration = Duration::from_secs(30);
+/// ...and is closed when there is none: its watches would otherwise stay for ever.
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How connections are served.
+#[derive(Clone)]
+pub(super) struct Serving {
+    pub(super) services: Arc<Services>,
+    /// HTTP/1 is served too.
+    pub(super) http: bool,
+    /// Connections finish what is in flight, and end.
+    pub(super) drain: CancellationToken,
+}
+
+/// Serves a connection to its end, one of HTTP/2 through `over_http2`.
+pub(super) async fn serve<S, T>(
+    serving: Serving,
+    stream: AdmittedStream<S>,
+    over_http2: impl FnOnce(Rewound<AdmittedStream<S>>) -> T,
+) where
+    S: Transport,
+    T: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+{
+    let Serving { services, http, drain } = serving;
+    if !http {
+        return serve_http2(over_http2(Rewound::unread(stream)), services, &drain).await;
+    }
+    let first = timeout(PATIENCE, begins_with_preface(stream));
+    match drain.run_until_cancelled(first).await {
+        Some(Ok(Ok((true, stream)))) => serve_http2(over_http2(stream), services, &drain).await,
+        // In a box of its own: connections of HTTP/2 need not have room for it.
+        Some(Ok(Ok((false, stream)))) => Box::pin(serve_http1(stream, services, &drain)).await,
+        // It said nothing, or left.
+        Some(Ok(Err(_)) | Err(_)) | None => {}
+    }
+}
+
+/// Serves a connection of HTTP/2 to its end.
+pub(super) async fn serve_http2<S>(stream: S, services: Arc<Services>, drain: &CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+{
+    let connection = stream.connect_info();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(connection.clone());
+        call(&services, request)
+    });
+    let mut http = http2::Builder::new(TokioExecutor::new());
+    http.timer(TokioTimer::new())
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEADERS)
+        .keep_alive_interval(PING_AFTER)
+        .keep_alive_timeout(PING_TIMEOUT);
+    let mut served = pin!(http.serve_connection(TokioIo::new(stream), service));
+    // Errors concern only this client, which receives them.
+    tokio::select! {
+        _ = &mut served => return,
+        () = drain.cancelled() => served.as_mut().graceful_shutdown(),
+    }
+    let _ = served.await;
+}
+
+/// The answer of the service, or that it is too late for one.
+fn call(services: &Services, request: Request<Body>) -> Answering {
+    let limit = grpc_timeout::of(request.headers());
+    let answer = services.call(request);
+    match limit {
+        None => answer,
+        Some(limit) => Box::pin(async move {
+            let late = |_| Ok(Status::deadline_exceeded("the time of the call was over").into_http());
+            timeout(limit, answer).await.unwrap_or_else(late)
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+    use std::future::pending;
+    use tokio::time::Instant;
+    use tonic::Code;
+    use tonic::codegen::http::Response;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_is_answered_when_its_time_is_over() {
+        let never = tower::service_fn(|_: Request<Body>| pending::<Result<Response<Body>, Infallible>>());
+        let request = Request::builder().header("grpc-timeout", "250m").body(Body::empty()).expect("it is valid");
+        let begin = Instant::now();
+        let response = call(&Services::all_by(never), request).await.expect("it cannot fail");
+        let status = Status::from_header_map(response.headers()).expect("it is in the headers");
+        assert_eq!((status.code(), begin.elapsed()), (Code::DeadlineExceeded, Duration::from_millis(250)));
+    }
+}
