@@ -14,7 +14,7 @@
 //! wire -> grpc -> coordinator -> core::decide -> store.commit -> (committed changes) -> hub -> watch -> wire
 //! ```
 //!
-//! Features: `client` (client and stopwatches; no server, no database), `server`, `exec-server` (the MCP exec server and its
+//! Features: `client` (client and stopwatches; no server, no database), `server`, `etcd` (a server as a replica over etcd), `exec-server` (the MCP exec server and its
 //! policy, as a library), `cli` (the program; its command `exec-server` needs that feature too). Default: the whole program.
 
 // Except src/exec/judge/notify.rs: see docs/decisions/0004-execs-judged-by-seccomp-notification.md.

@@ -44,6 +44,12 @@ pub mod store {
     };
 }
 
+#[cfg(feature = "etcd")]
+pub mod etcd {
+    pub use crate::coordinator::store::etcd::{Endpoints, Fleet, FleetConfig, Leader, LeaderClock, Pulse, Term};
+    pub use crate::server::ReplicaConfig;
+}
+
 #[cfg(feature = "server")]
 pub mod quota {
     pub use crate::coordinator::quota::{Accounts, CallerKey, LimitPair, Limits};

@@ -174,7 +174,7 @@ mod tests {
         let expected = [
             "line 2, column 11: listen: ",
             "line 2, column 16: listen: ",
-            "line 3, column 9: store: expected one of embedded, memory",
+            "line 3, column 9: store: expected one of embedded, etcd, memory",
             "line 4, column 11: workers: 0 is not in 1..=256",
             "line 5, column 14: insecure: expected true or false",
             "line 6, column 1: unknown field `ä`, expected one of `listen`, ",

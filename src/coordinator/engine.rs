@@ -63,10 +63,28 @@ pub type Outcome = Result<Answer, Refusal>;
 /// The answer to a call that arrives while the server stops.
 pub(super) const STOPPING: Refusal = Refusal::StoreUnavailable { why: "the server is stopping" };
 
-/// The store cannot be trusted any more: the process has to end, without an answer to anyone.
+/// The answer to a call whose outcome is unknown, because another replica took over meanwhile.
+pub(super) const DEPOSED: Refusal = Refusal::NotLeading { leader: None };
+
+/// The engine cannot go on, and nothing of the batch may be answered or published.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Fatal(pub String);
+pub enum Fatal {
+    /// The store cannot be trusted any more: the process has to end, without an answer to anyone.
+    #[error("{0}")]
+    Broken(String),
+    /// Another process has taken the store over, or may have.
+    #[error("{0}")]
+    Deposed(String),
+}
+
+impl From<CommitError> for Fatal {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Deposed(why) => Fatal::Deposed(why),
+            CommitError::Fatal(why) | CommitError::Refused(why) => Fatal::Broken(why),
+        }
+    }
+}
 
 /// Owns the records and the store.
 pub struct Engine {
@@ -127,6 +145,8 @@ impl Engine {
         let Contents { mut records, floor, next_row, epoch } = store.load(now)?;
         default_lease::give_leases(&mut records, &settings, now);
         hub.load(&records, floor, epoch, now);
+        // An engine before this one, of the same server, may have ended in an outage.
+        settings.metrics.store_failing.store(false, Relaxed);
         let fsync_began = Arc::new(AtomicU64::new(0));
         let (began, watch) = (fsync_began.clone(), clock.clone());
         let nanos = move || u64::try_from(watch.awake().as_nanos()).unwrap_or(0);
@@ -206,7 +226,7 @@ impl Engine {
         }
         let first = outcomes.len();
         outcomes.extend(calls.iter().map(|call| self.evaluate_call(call, now, true)));
-        match self.commit() {
+        match self.commit(!calls.is_empty()) {
             Ok(()) => {
                 committed.append(&mut self.forgotten);
                 self.settle(now, committed);
@@ -217,8 +237,8 @@ impl Engine {
                 }
                 Ok(())
             }
-            Err(CommitError::Fatal(why)) => Err(Fatal(why)),
             Err(CommitError::Refused(why)) => {
+                self.confirm()?;
                 // Once an outage: with many callers it would be logged, and put off, thousands of times a second.
                 if !std::mem::replace(&mut self.store_failing, true) {
                     self.metrics.store_failing.store(true, Relaxed);
@@ -231,7 +251,16 @@ impl Engine {
                 self.settle(now, committed);
                 Ok(())
             }
+            Err(error) => Err(error.into()),
         }
+    }
+
+    /// Makes sure that no other process has taken the store over since this was called: then what is published is the latest.
+    ///
+    /// # Errors
+    /// One has, or may have.
+    pub fn confirm(&mut self) -> Result<(), Fatal> {
+        Ok(self.store.confirm()?)
     }
 
     /// Evaluates one command and, if it is accepted, makes its change in memory. Not `writable`: what needs the store is

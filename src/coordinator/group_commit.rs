@@ -9,8 +9,11 @@
 //! - C2: the engine is locked from the taking of a batch to the handing out of its results, and who commits on the
 //!   runtime first hands out what the thread has left: so of one thread, revisions reach the hub in their order.
 //!
+//! - C3: a read that was confirmed sees all that any process had answered before it came: the confirmation comes after the
+//!   publication of its batch, and with it or with a commit the store has said that no other process has taken it over.
+//!
 //! Locks are taken in the order engine, queue or outbox.
-use super::engine::{Call, Engine, Fatal, Outcome, STOPPING};
+use super::engine::{Call, DEPOSED, Engine, Fatal, Outcome, STOPPING};
 use super::nap::{LONGEST_NAP, nap};
 use super::slow_disk::SlowDiskDetector;
 use super::stall::StallDetector;
@@ -60,11 +63,22 @@ struct Shared {
 struct RequestQueue {
     calls: Vec<Call>,
     callers: Vec<Caller>,
+    reads: Vec<Read>,
     go: bool,
     stopping: bool,
+    /// Another process has taken the store over.
+    deposed: bool,
+}
+
+impl RequestQueue {
+    fn is_empty(&self) -> bool {
+        self.calls.is_empty() && self.reads.is_empty()
+    }
 }
 
 type Caller = oneshot::Sender<Outcome>;
+/// A read that waits for its confirmation.
+type Read = oneshot::Sender<()>;
 
 /// The results of batches.
 #[derive(Default)]
@@ -72,6 +86,7 @@ struct Results {
     committed: Vec<Committed>,
     outcomes: Vec<Outcome>,
     callers: Vec<Caller>,
+    reads: Vec<Read>,
 }
 
 impl Group {
@@ -105,6 +120,9 @@ impl Group {
         let (caller, outcome) = oneshot::channel();
         {
             let mut queue = self.shared.queue();
+            if queue.deposed {
+                return Err(DEPOSED);
+            }
             if queue.calls.len() >= MAX_WAITING {
                 return Err(Refusal::StoreUnavailable { why: "too many calls wait for its disk" });
             }
@@ -116,7 +134,26 @@ impl Group {
                 self.shared.filled.notify_one();
             }
         }
-        outcome.await.unwrap_or(Err(STOPPING))
+        outcome.await.unwrap_or_else(|_| Err(self.shared.ending()))
+    }
+
+    /// Waits until what is published is the latest that any process has answered before this was called.
+    pub(super) async fn confirm(&self) -> Result<(), Refusal> {
+        let (read, confirmed) = oneshot::channel();
+        {
+            let mut queue = self.shared.queue();
+            if queue.deposed {
+                return Err(DEPOSED);
+            }
+            if queue.reads.len() >= MAX_WAITING {
+                return Err(Refusal::StoreUnavailable { why: "too many reads wait for its disk" });
+            }
+            queue.reads.push(read);
+            if queue.reads.len() == 1 {
+                self.shared.filled.notify_one();
+            }
+        }
+        confirmed.await.map_err(|_| self.shared.ending())
     }
 }
 
@@ -137,6 +174,11 @@ impl Shared {
         self.queue.lock().expect("nothing panics while it holds the queue")
     }
 
+    /// Why calls are not answered any more.
+    fn ending(&self) -> Refusal {
+        if self.queue().deposed { DEPOSED } else { STOPPING }
+    }
+
     /// When the engine has something to do without a call. Asked anew, since a sleep of the machine makes it sooner; unless
     /// the thread is at it.
     fn next_due(&self) -> i64 {
@@ -151,16 +193,27 @@ impl Shared {
 
     /// Commits what waits, and leases that have ended. `None`: the store is broken or closed.
     fn commit(&self, engine: &mut Option<Engine>) -> Option<Results> {
-        let (calls, callers) = self.take_batch();
-        let mut results = Results { callers, ..Results::default() };
+        let (calls, callers, reads) = self.take_batch();
+        let mut results = Results { callers, reads, ..Results::default() };
         let before = self.clock.boot();
         self.hub.safe_time().begin(before);
         let writer = engine.as_mut()?;
         writer.stood_still(self.stall_detector.stood_still(before), &mut results.committed);
-        let done = writer.process(&calls, &mut results.outcomes, &mut results.committed);
+        let mut done = writer.process(&calls, &mut results.outcomes, &mut results.committed);
+        if calls.is_empty() && !results.reads.is_empty() {
+            done = done.and_then(|()| writer.confirm());
+        }
         self.slow_disk_detector.committed(before, self.clock.boot());
         if let Err(error) = done {
             *engine = None;
+            if let Fatal::Deposed(_) = error {
+                // Those who wait learn that the outcome is unknown, and that another replica knows it.
+                let mut queue = self.queue();
+                *queue = RequestQueue { deposed: true, stopping: queue.stopping, ..RequestQueue::default() };
+                drop(queue);
+                (self.fatal)(error);
+                return None;
+            }
             (self.fatal)(error);
             // Should the process live on: what became of the calls is unknown, and even a refusal would be a lie.
             std::mem::forget(results);
@@ -170,12 +223,13 @@ impl Shared {
         Some(results)
     }
 
-    fn take_batch(&self) -> (Vec<Call>, Vec<Caller>) {
+    fn take_batch(&self) -> (Vec<Call>, Vec<Caller>, Vec<Read>) {
         let mut queue = self.queue();
+        let reads = std::mem::take(&mut queue.reads);
         if queue.calls.len() <= MAX_BATCH {
-            return (std::mem::take(&mut queue.calls), std::mem::take(&mut queue.callers));
+            return (std::mem::take(&mut queue.calls), std::mem::take(&mut queue.callers), reads);
         }
-        (queue.calls.drain(..MAX_BATCH).collect(), queue.callers.drain(..MAX_BATCH).collect())
+        (queue.calls.drain(..MAX_BATCH).collect(), queue.callers.drain(..MAX_BATCH).collect(), reads)
     }
 
     /// Publishes, then answers.
@@ -184,6 +238,9 @@ impl Shared {
         for (caller, outcome) in results.callers.into_iter().zip(results.outcomes) {
             // A caller that went away has its change all the same.
             let _ = caller.send(outcome);
+        }
+        for read in results.reads {
+            let _ = read.send(());
         }
     }
 
@@ -202,7 +259,7 @@ impl Shared {
         self.stall_detector.beat(self.clock.boot());
         self.hand_out_what_is_left();
         let nap = nap(self.next_due(), &*self.clock);
-        if self.queue().calls.is_empty() && !nap.is_zero() {
+        if self.queue().is_empty() && !nap.is_zero() {
             return Next::Nap(nap);
         }
         let may_wait = |engine: &Option<Engine>| engine.as_ref().is_some_and(Engine::may_wait);
@@ -227,7 +284,7 @@ impl Shared {
             while !queue.go && !queue.stopping {
                 queue = self.go.wait(queue).expect("nothing panics while it holds the queue");
             }
-            if queue.stopping && queue.calls.is_empty() {
+            if queue.stopping && queue.is_empty() {
                 return;
             }
             drop(queue);
@@ -238,9 +295,10 @@ impl Shared {
                 outbox.committed.append(&mut results.committed);
                 outbox.outcomes.append(&mut results.outcomes);
                 outbox.callers.append(&mut results.callers);
+                outbox.reads.append(&mut results.reads);
                 self.hub.safe_time().wait();
                 let mut queue = self.queue();
-                queue.go = !queue.calls.is_empty() && self.is_slow();
+                queue.go = !queue.is_empty() && self.is_slow();
             }
             drop(engine);
             self.filled.notify_one();

@@ -116,6 +116,17 @@ impl Coordinator {
             Mode::Grouped(group) => group.call(call).await,
         }
     }
+
+    /// Waits until what the hub shows is at least all that any process had answered when this was called.
+    ///
+    /// # Errors
+    /// Another replica has taken over, or the store is overloaded: the hub may show an old state.
+    pub async fn confirm(&self) -> Result<(), Refusal> {
+        match &self.mode {
+            Mode::Inline { .. } => Ok(()),
+            Mode::Grouped(group) => group.confirm().await,
+        }
+    }
 }
 
 impl Drop for Coordinator {

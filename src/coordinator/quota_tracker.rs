@@ -1,7 +1,7 @@
 //! Counts the open elicitations and known threads of each caller. Only the engine uses it, so two calls cannot pass a limit at
 //! the same time.
 //!
-//! The opener of an elicitation is not stored: after a restart, elicitations from before count in total, and for no caller.
+//! The opener of an elicitation is not stored: after a restart or a takeover, elicitations from before count in total, and for no caller.
 use crate::coordinator::quota::{Account, CallerKey, Exceeded, Limit, Limits};
 use crate::core::types::{ElicitationId, ThreadId};
 use hashbrown::HashMap;
@@ -75,6 +75,14 @@ impl QuotaTracker {
     }
 }
 
+/// An engine ends, and its server lives on: the next one counts anew.
+impl Drop for QuotaTracker {
+    fn drop(&mut self) {
+        self.openers.values().for_each(|by| _ = by.open.fetch_sub(1, Relaxed));
+        self.namers.values().for_each(|by| _ = by.threads.fetch_sub(1, Relaxed));
+    }
+}
+
 fn within(limit: Limit, was: u64, allowed: Option<u64>, caller: Option<&CallerKey>) -> Result<(), Exceeded> {
     match allowed {
         Some(allowed) if was >= allowed => {
@@ -82,5 +90,27 @@ fn within(limit: Limit, was: u64, allowed: Option<u64>, caller: Option<&CallerKe
             Err(Exceeded { limit, was, allowed, caller, retry_after: RETRY_AFTER })
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coordinator::quota::Accounts;
+
+    #[test]
+    fn the_end_of_an_engine_gives_back_what_its_callers_had() {
+        let accounts = Accounts::default();
+        let caller = accounts.of(CallerKey::Subject("a".into()), Duration::ZERO);
+        let thread = ThreadId::parse("", "t").expect("valid");
+        let mut tracker = QuotaTracker::new(Some(Limits::default()), 0);
+        for id in 0..3 {
+            let first = (id == 0).then_some(&thread);
+            tracker.open(ElicitationId(id), first, 0, Some(&caller)).expect("within the limits");
+        }
+        tracker.close(ElicitationId(1));
+        assert_eq!((caller.open.load(Relaxed), caller.threads.load(Relaxed)), (2, 1));
+        drop(tracker);
+        assert_eq!((caller.open.load(Relaxed), caller.threads.load(Relaxed)), (0, 0));
     }
 }

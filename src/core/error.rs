@@ -81,7 +81,20 @@ pub enum Refusal {
         /// The problem of the store.
         why: &'static str,
     },
+    /// Call again with the same request id at the replica that leads. Unlike after other refusals, the change may have been made.
+    #[error("{}; call again with the same request id", not_leading(.leader.as_deref()))]
+    NotLeading {
+        /// The address of the replica that leads, if it is known.
+        leader: Option<Box<str>>,
+    },
     /// Have less, or wait.
     #[error(transparent)]
     LimitExceeded(Exceeded),
+}
+
+fn not_leading(leader: Option<&str>) -> String {
+    match leader {
+        Some(leader) => format!("this replica does not lead its fleet, the one at {leader} does"),
+        None => "this replica does not lead its fleet, and it is not known which one does".to_owned(),
+    }
 }

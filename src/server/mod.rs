@@ -8,11 +8,14 @@ mod admission;
 mod any_service;
 pub(crate) mod audit;
 mod authority;
+mod backend;
 pub(crate) mod background_writer;
 mod check;
 mod connection;
 mod content_type;
 mod control;
+#[cfg(feature = "etcd")]
+mod fleet;
 pub(crate) mod grpc;
 mod grpc_timeout;
 mod handshake;
@@ -30,12 +33,16 @@ mod tls;
 mod worker;
 
 pub use crate::coordinator::quota::{LimitPair, Limits};
+#[cfg(feature = "etcd")]
+pub use crate::coordinator::store::etcd::{Endpoints, FleetConfig};
 pub use access::{AccessConfig, Grant, JwtConfig, PublicKeys, Role};
 #[doc(hidden)]
 pub use any_service::{serve_service, with_connect};
 pub use audit::Config as AuditConfig;
 pub(crate) use check::problems;
 pub(crate) use control::ask_for_backup;
+#[cfg(feature = "etcd")]
+pub use fleet::ReplicaConfig;
 pub(crate) use in_process::InProcessConnector;
 pub use listen::{Listen, ListenError};
 pub use reload::Reload;
@@ -52,17 +59,20 @@ use crate::proto::v1::elicitation_service_server::SERVICE_NAME;
 use access::Access;
 use admission::{ConnectionLimiter, FIRST_REQUEST_TIME, ServiceContext};
 use audit::Trail;
+use backend::Backend;
 use connection::Serving;
 use control::Control;
+use grpc::{Elicitations, MakeElicitations};
 use listen::{Listener, Tcp};
 use pause_log::{ChangeObservers, PauseLog};
 use reload::{FileDigests, Source};
 use routes::{LayerStack, services};
+use services::Services;
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tls::Tls;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -72,6 +82,7 @@ use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::transport::server::Connected;
+use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use worker::{Work, Worker};
 
@@ -167,6 +178,9 @@ pub enum StoreConfig {
     Embedded(PathBuf),
     /// Nowhere: a restart forgets.
     Memory,
+    /// In etcd, together with other replicas.
+    #[cfg(feature = "etcd")]
+    Etcd(Box<ReplicaConfig>),
 }
 
 /// Why a server does not start. Nothing is left behind.
@@ -191,7 +205,7 @@ pub enum StartError {
 
 /// A server that listens.
 pub struct Server {
-    coordinator: Arc<Coordinator>,
+    backend: Backend,
     context: Arc<ServiceContext>,
     clock: Arc<dyn Clock>,
     scrape: Option<metrics_http::Listener>,
@@ -214,6 +228,11 @@ impl Server {
         let directory = match &config.store {
             StoreConfig::Memory => return Self::start_on(Box::new(store::Memory), clock, config).await,
             StoreConfig::Embedded(directory) => directory.clone(),
+            #[cfg(feature = "etcd")]
+            StoreConfig::Etcd(replica) => {
+                let replica = replica.clone();
+                return Self::start_replica(*replica, clock, config).await;
+            }
         };
         let store = store::Embedded::open(&directory, clock.boot_id())?;
         let snapshots = store.snapshots();
@@ -234,79 +253,61 @@ impl Server {
     /// # Errors
     /// See [`StartError`].
     pub async fn start_on(store: Box<dyn Store>, clock: Arc<dyn Clock>, config: Config) -> Result<Self, StartError> {
-        let tcp = config.tcp();
-        let seen = FileDigests::before_loading(config.files());
-        let tls = config.tls.map(|files| Tls::load(files, config.http)).transpose().map_err(StartError::Security)?;
-        let access = config.access.map(|access| Access::load(access, clock.clone())).transpose();
-        let access = access.map_err(StartError::Security)?;
-        if access.is_some() && tls.is_none() && config.insecure {
-            tracing::warn!("--insecure: others on the network can read and use the tokens; use TLS instead");
-        }
-        let context = Arc::new(ServiceContext {
-            metrics: Arc::<Metrics>::default(),
-            accounts: Arc::<Accounts>::default(),
-            limits: config.limits,
-            trace_calls: config.trace_calls,
-        });
-        let mut witnesses: Vec<Box<dyn ChangeObserver>> = vec![Box::new(PauseLog::new(config.log_every_pause))];
-        if let Some(audit) = &config.audit {
-            let trail = Trail::open(audit, context.metrics.clone(), clock.now());
-            let trail = trail.map_err(|error| StartError::Audit(audit.path.display().to_string(), error))?;
-            witnesses.push(Box::new(trail));
-        }
-        let settings = Settings {
-            anonymous_ttl: config.anonymous_ttl,
-            max_pause: config.max_pause,
-            limits: Some(config.limits),
-            metrics: context.metrics.clone(),
-            witness: Some(Box::new(ChangeObservers(witnesses))),
-        };
-        let coordinator = Arc::new(Coordinator::start_with(store, clock.clone(), settings, end_process)?);
+        let base = Base::new(config, clock.clone())?;
+        let coordinator = Arc::new(Coordinator::start_with(store, clock.clone(), base.settings()(), end_process)?);
+        let elicitations = base.elicitations()(coordinator.clone(), clock);
+        let services = services(elicitations, &base.guard);
         let (health, health_service) = tonic_health::server::health_reporter();
-        health.set_service_status(SERVICE_NAME, tonic_health::ServingStatus::Serving).await;
-        let drain = CancellationToken::new();
-        let http = config.http.then(|| {
-            let names = config.web_hosts.iter().map(|name| name.to_ascii_lowercase()).collect();
-            let browsers = Browsers { names, has_tls: tls.is_some() };
-            Arc::new(HttpContext::new(routes::methods, browsers, context.metrics.clone()))
-        });
-        let guard = LayerStack {
-            context: context.clone(),
-            clock: clock.clone(),
-            access: access.clone(),
-            http,
-            drain: drain.clone(),
+        health.set_service_status(SERVICE_NAME, ServingStatus::Serving).await;
+        let services = services.and(base.guard.before_health(health_service));
+        let listeners = base.open_listeners().await?;
+        base.serve(listeners, services, Backend::Alone(coordinator), health).await
+    }
+
+    /// Starts a replica of a fleet on the clock of this machine; `config.store` is not looked at.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    #[cfg(feature = "etcd")]
+    #[doc(hidden)]
+    pub async fn start_replica(
+        replica: ReplicaConfig,
+        clock: Arc<dyn Clock>,
+        config: Config,
+    ) -> Result<Self, StartError> {
+        let base = Base::new(config, clock.clone())?;
+        let fleet = Arc::new(store::etcd::Fleet::join(&replica.fleet, clock.clone()).await?);
+        let leading = fleet::Leading::new(fleet.leader(), clock.clone());
+        let peers = fleet::Peers::new(fleet.clone(), clock, replica.peer_ca.as_ref(), base.config.tls.as_ref());
+        let peers = peers.map_err(StartError::Security)?;
+        let (health, health_service) = tonic_health::server::health_reporter();
+        health.set_service_status(SERVICE_NAME, ServingStatus::NotServing).await;
+        let look = fleet::LookService::new(leading.clone(), &fleet);
+        let services = services(leading.clone(), &base.guard);
+        let services = services.and(base.guard.before_health(health_service)).and(base.guard.before_health(look));
+        let listeners = base.open_listeners().await?;
+        let address = replica.advertise.or_else(|| Some(listeners.first()?.address())).unwrap_or_default();
+        let replica = fleet::Replica {
+            fleet,
+            address,
+            leading,
+            health: health.clone(),
+            peers,
+            settings: base.settings(),
+            serve: base.elicitations(),
+            broken: end_process,
         };
-        let services = services(&coordinator, &guard).and(guard.before_health(health_service));
-        let mut listeners = Vec::new();
-        for listen in &config.listen {
-            listeners.push(Listener::open(listen, tcp).await?);
+        base.serve(listeners, services, Backend::Fleet(Box::new(replica)), health).await
+    }
+
+    /// What a replica knows of the clock of its leader.
+    #[cfg(feature = "etcd")]
+    #[doc(hidden)]
+    pub fn leader_clock(&self) -> Option<&Arc<store::etcd::LeaderClock>> {
+        match &self.backend {
+            Backend::Alone(_) => None,
+            Backend::Fleet(replica) => Some(replica.fleet.leader_clock()),
         }
-        let certificates = tls.iter().cloned().map(|tls| certificates(tls, &seen));
-        let sources = certificates.chain(access.map(|access| tokens(access, &seen))).collect();
-        let scrape = match &config.metrics {
-            Some(address) => Some(metrics_http::Listener::open(address, config.metrics_insecure).await?),
-            None => None,
-        };
-        let serving = Serving { services: Arc::new(services), http: config.http, drain: drain.clone() };
-        let mut workers = vec![Worker::here(Work { serving, tls })];
-        for i in 1..config.workers {
-            let worker = Worker::on_new_thread(i, workers[0].work());
-            workers.push(worker.map_err(StartError::Worker)?);
-        }
-        Ok(Server {
-            coordinator,
-            context,
-            clock,
-            scrape,
-            listeners,
-            workers,
-            health,
-            drain,
-            sources,
-            reload: Reload::default(),
-            control: None,
-        })
     }
 
     /// To have it read its files again while it runs.
@@ -331,8 +332,10 @@ impl Server {
 
     /// Serves until `shutdown`, then drains.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) {
-        let hub = self.coordinator.hub().clone();
-        let beats = tokio::spawn(beat(hub));
+        let hub = self.backend.hub();
+        let beaten = hub.clone();
+        let beats = tokio::spawn(beat(move || beaten()));
+        let (running, coordinator) = self.backend.run(|why| stop_at_once(why));
         let files = tokio::spawn(reload::keep_current(self.sources, self.reload));
         let control = self.control.take().map(|control| tokio::spawn(control.answer(self.clock.clone())));
         let stop_accepting = CancellationToken::new();
@@ -340,8 +343,8 @@ impl Server {
         let limiter = ConnectionLimiter::new(self.context.clone(), self.clock.clone());
         let scraped = self.scrape.take().map(|scrape| {
             let (context, clock) = (self.context.clone(), self.clock.clone());
-            let (hub, limiter) = (self.coordinator.hub().clone(), limiter.clone());
-            tokio::spawn(scrape.serve(move || context.metrics.show(&state(&hub, &limiter, &*clock))))
+            let (hub, limiter) = (hub.clone(), limiter.clone());
+            tokio::spawn(scrape.serve(move || context.metrics.show(&state(hub().as_deref(), &limiter, &*clock))))
         });
         let accepting = self
             .listeners
@@ -350,12 +353,15 @@ impl Server {
         let accepting: Vec<_> = accepting.collect();
         shutdown.await;
 
-        tracing::info!(streams = self.coordinator.hub().streams(), "draining");
+        let present = hub();
+        tracing::info!(streams = present.as_ref().map_or(0, |hub| hub.streams()), "draining");
+        // Another replica serves while this one drains.
+        running.stop().await;
         for service in [SERVICE_NAME, ""] {
-            self.health.set_service_status(service, tonic_health::ServingStatus::NotServing).await;
+            self.health.set_service_status(service, ServingStatus::NotServing).await;
         }
         stop_accepting.cancel();
-        self.coordinator.hub().close();
+        present.iter().for_each(|hub| hub.close());
         self.drain.cancel();
         let finish = async {
             for task in accepting {
@@ -377,6 +383,101 @@ impl Server {
         files.abort();
         // To the end, so that a drain that takes long can be watched.
         scraped.iter().for_each(JoinHandle::abort);
+        drop(coordinator);
+    }
+}
+
+/// What a server has before it has a store: files, the state that calls share, and the layers before its services.
+struct Base {
+    config: Config,
+    tcp: Tcp,
+    seen: FileDigests,
+    tls: Option<Arc<Tls>>,
+    trail: Option<Arc<Mutex<Trail>>>,
+    guard: LayerStack,
+}
+
+impl Base {
+    fn new(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+        let tcp = config.tcp();
+        let seen = FileDigests::before_loading(config.files());
+        let tls = config.tls.clone().map(|files| Tls::load(files, config.http)).transpose();
+        let tls = tls.map_err(StartError::Security)?;
+        let access = config.access.clone().map(|access| Access::load(access, clock.clone())).transpose();
+        let access = access.map_err(StartError::Security)?;
+        if access.is_some() && tls.is_none() && config.insecure {
+            tracing::warn!("--insecure: others on the network can read and use the tokens; use TLS instead");
+        }
+        let context = Arc::new(ServiceContext {
+            metrics: Arc::<Metrics>::default(),
+            accounts: Arc::<Accounts>::default(),
+            limits: config.limits,
+            trace_calls: config.trace_calls,
+        });
+        let trail = config.audit.as_ref().map(|audit| {
+            let trail = Trail::open(audit, context.metrics.clone(), clock.now());
+            trail.map_err(|error| StartError::Audit(audit.path.display().to_string(), error))
+        });
+        let trail = trail.transpose()?.map(|trail| Arc::new(Mutex::new(trail)));
+        let http = config.http.then(|| {
+            let names = config.web_hosts.iter().map(|name| name.to_ascii_lowercase()).collect();
+            let browsers = Browsers { names, has_tls: tls.is_some() };
+            Arc::new(HttpContext::new(routes::methods, browsers, context.metrics.clone()))
+        });
+        let guard = LayerStack { context, clock, access, http, drain: CancellationToken::new() };
+        Ok(Base { config, tcp, seen, tls, trail, guard })
+    }
+
+    /// The settings of an engine.
+    fn settings(&self) -> Box<dyn Fn() -> Settings + Send + Sync> {
+        let Config { anonymous_ttl, max_pause, limits, log_every_pause, .. } = self.config;
+        let (trail, metrics) = (self.trail.clone(), self.guard.context.metrics.clone());
+        Box::new(move || {
+            let mut witnesses: Vec<Box<dyn ChangeObserver>> = vec![Box::new(PauseLog::new(log_every_pause))];
+            witnesses.extend(trail.clone().map(|trail| Box::new(trail) as Box<dyn ChangeObserver>));
+            let witness: Option<Box<dyn ChangeObserver>> = Some(Box::new(ChangeObservers(witnesses)));
+            Settings { anonymous_ttl, max_pause, limits: Some(limits), metrics: metrics.clone(), witness }
+        })
+    }
+
+    /// The service of an engine.
+    fn elicitations(&self) -> MakeElicitations {
+        let (context, access) = (self.guard.context.clone(), self.guard.access.clone());
+        Box::new(move |coordinator, clock| Elicitations::new(coordinator, clock, context.clone(), access.clone()))
+    }
+
+    async fn open_listeners(&self) -> Result<Vec<Listener>, StartError> {
+        let mut listeners = Vec::new();
+        for listen in &self.config.listen {
+            listeners.push(Listener::open(listen, self.tcp).await?);
+        }
+        Ok(listeners)
+    }
+
+    /// A server that serves these services.
+    async fn serve(
+        self,
+        listeners: Vec<Listener>,
+        services: Services,
+        backend: Backend,
+        health: HealthReporter,
+    ) -> Result<Server, StartError> {
+        let Base { config, seen, tls, guard, .. } = self;
+        let LayerStack { context, clock, access, drain, .. } = guard;
+        let certificates = tls.iter().cloned().map(|tls| certificates(tls, &seen));
+        let sources = certificates.chain(access.map(|access| tokens(access, &seen))).collect();
+        let scrape = match &config.metrics {
+            Some(address) => Some(metrics_http::Listener::open(address, config.metrics_insecure).await?),
+            None => None,
+        };
+        let serving = Serving { services: Arc::new(services), http: config.http, drain: drain.clone() };
+        let mut workers = vec![Worker::here(Work { serving, tls })];
+        for i in 1..config.workers {
+            let worker = Worker::on_new_thread(i, workers[0].work());
+            workers.push(worker.map_err(StartError::Worker)?);
+        }
+        let (reload, control) = (Reload::default(), None);
+        Ok(Server { backend, context, clock, scrape, listeners, workers, health, drain, sources, reload, control })
     }
 }
 
@@ -390,9 +491,10 @@ fn warn_of_the_rest(calls: u64, connections: u64) {
 }
 
 /// The present gauges, for the metrics.
-fn state(hub: &Hub, limiter: &ConnectionLimiter, clock: &dyn Clock) -> State {
-    let HubStats { streams, threads, paused, open, deliveries, conflations } = hub.figures();
-    let OpenPauses { oldest, unwatched } = hub.open_pauses();
+fn state(hub: Option<&Hub>, limiter: &ConnectionLimiter, clock: &dyn Clock) -> State {
+    let HubStats { streams, threads, paused, open, deliveries, conflations } =
+        hub.map(Hub::figures).unwrap_or_default();
+    let OpenPauses { oldest, unwatched } = hub.map(Hub::open_pauses).unwrap_or_default();
     State {
         connections: limiter.connections(),
         streams: streams as u64,
@@ -421,9 +523,11 @@ where
     IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
 {
     let coordinator = Arc::new(Coordinator::start_with(store, clock.clone(), settings, end_process)?);
-    let guard =
-        LayerStack { context: Arc::default(), clock, access: None, http: None, drain: CancellationToken::new() };
-    let services = Arc::new(services(&coordinator, &guard));
+    let context = Arc::<ServiceContext>::default();
+    let elicitations = Elicitations::new(coordinator.clone(), clock.clone(), context.clone(), None);
+    let guard = LayerStack { context, clock, access: None, http: None, drain: CancellationToken::new() };
+    let services = Arc::new(services(elicitations, &guard));
+    let hub = coordinator.hub().clone();
     let drain = CancellationToken::new();
     let _dropped = drain.clone().drop_guard();
     let tracker = TaskTracker::new();
@@ -443,7 +547,7 @@ where
     };
     tokio::select! {
         () = serve => {}
-        () = beat(coordinator.hub().clone()) => {}
+        () = beat(move || Some(hub.clone())) => {}
     }
     Ok(())
 }
@@ -465,24 +569,31 @@ fn tokens(access: Arc<Access>, seen: &FileDigests) -> Source {
 }
 
 /// Heartbeats for those who would hear nothing else.
-async fn beat(hub: Arc<Hub>) {
+async fn beat(hub: impl Fn() -> Option<Arc<Hub>>) {
     let mut second = interval(Duration::from_secs(1));
     for part in (0..BEAT_ROUND).cycle() {
         second.tick().await;
-        hub.beat(part as usize, BEAT_ROUND as usize);
+        if let Some(hub) = hub() {
+            hub.beat(part as usize, BEAT_ROUND as usize);
+        }
     }
 }
 
 /// The contents of the disk are unknown: no call may be answered. A new process starts from the store.
 fn end_process(fatal: Fatal) {
-    tracing::error!(error = %fatal, "stopping at once");
+    stop_at_once(&format!(
+        "{fatal}. Stopping at once; start again when the disk is sound: nothing that was acknowledged is lost"
+    ));
+}
+
+/// Ends the process with this message.
+fn stop_at_once(why: &str) -> ! {
+    tracing::error!(why, "stopping at once");
+    let message = format!("pausewatch: {why}");
     let (printed, is_printed) = std::sync::mpsc::channel::<()>();
     // Not by this thread: standard error may be a pipe that nobody reads.
     let print = move || {
-        eprintln!(
-            "pausewatch: {fatal}. Stopping at once; start again when the disk is sound: nothing that was acknowledged is \
-             lost"
-        );
+        eprintln!("{message}");
         drop(printed);
     };
     let _ = std::thread::Builder::new().spawn(print);

@@ -1,12 +1,11 @@
 //! The services, the layers before each of them, and which one serves a request.
 use super::admission::{Admission, MemoryLimit, ServiceContext, StreamLimit};
 use super::content_type::GrpcOnly;
-use super::grpc::{Elicitations, MAX_UNARY_REQUEST, MAX_WATCH_REQUEST};
+use super::grpc::{MAX_UNARY_REQUEST, MAX_WATCH_REQUEST};
 use super::http::{self, Http, HttpContext, MaxRequest, Methods};
 use super::reflection::{self, Reflection};
 use super::services::Services;
 use crate::clock::Clock;
-use crate::coordinator::Coordinator;
 use crate::proto::DESCRIPTORS;
 use crate::server::access::Access;
 use std::convert::Infallible;
@@ -15,7 +14,9 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::body::Body;
+use tonic::codegen::Service;
 use tonic::codegen::http::{Request, Response};
+use tonic::server::NamedService;
 use tower::ServiceExt;
 
 /// The layers before each service.
@@ -66,10 +67,16 @@ impl LayerStack {
     }
 }
 
-/// All that is served but health, which a listening server has.
-pub(super) fn services(coordinator: &Arc<Coordinator>, guard: &LayerStack) -> Services {
-    let LayerStack { context, clock, access, .. } = guard;
-    let elicitations = Elicitations::new(coordinator.clone(), clock.clone(), context.clone(), access.clone());
+/// All that is served but health, which a listening server has. `elicitations` serves `ElicitationService`.
+pub(super) fn services<S>(elicitations: S, guard: &LayerStack) -> Services
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send + Unpin + 'static>
+        + NamedService
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
     // Reflection needs a token as well, which tools send with their queries for descriptors.
     let reflection = guard.before_reflection(Reflection::service());
     let services = Services::all_by(guard.before(tower::service_fn(no_such_service)))

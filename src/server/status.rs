@@ -48,6 +48,8 @@ pub(crate) fn of(refusal: &Refusal) -> Status {
                 details.set_retry_info(Some(RETRY_STORE_AFTER));
             });
         }
+        // Without a reason: those say that nothing was changed, and a client had best try another address.
+        Refusal::NotLeading { .. } => return Status::unavailable(refusal.to_string()),
         Refusal::LimitExceeded(exceeded) => {
             let Exceeded { limit, was, allowed, caller, retry_after } = exceeded;
             let caller = caller.as_ref().map(|caller| ("caller", caller.to_string()));

@@ -1,5 +1,6 @@
 //! The coordinator by itself, over a store that keeps nothing.
 mod group;
+mod taken_over;
 
 use crate::support::PATIENCE;
 use crate::support::model::thread_id;

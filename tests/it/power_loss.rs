@@ -76,6 +76,7 @@ impl Expected {
             Ok(()) => self.acknowledged = batch.after,
             Err(CommitError::Fatal(_)) => self.in_flight = Some(batch.after),
             Err(CommitError::Refused(why)) => panic!("refused, on a disk with space: {why}"),
+            Err(CommitError::Deposed(why)) => panic!("nobody else has it: {why}"),
         }
         self.in_flight.is_none()
     }

@@ -344,7 +344,7 @@ fn a_disk_that_runs_full_at_any_point_refuses_cleanly_and_recovers() {
                 true
             }
             Err(CommitError::Refused(_)) => false,
-            Err(CommitError::Fatal(why)) => panic!("a full disk is not the end: {why}"),
+            Err(CommitError::Fatal(why) | CommitError::Deposed(why)) => panic!("a full disk is not the end: {why}"),
         };
         let mut step = 100;
         loop {

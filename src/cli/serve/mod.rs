@@ -1,5 +1,6 @@
 //! `pausewatch serve`: the coordinator.
 mod access;
+mod etcd;
 mod log;
 mod notify;
 mod options;

@@ -1,6 +1,7 @@
 //! The options of `serve`. One field is all that an option takes: its flag, its variable, its key in the config file, what
 //! `config check` says of it and its paragraph in the manual come from there (`cli/option_value.rs`).
 use super::access::Access;
+use super::etcd::EtcdArgs;
 use super::telemetry::{LimitArgs, TelemetryArgs};
 use crate::cli::{data_dir, duration, option_value::OptionValue};
 use crate::server::{Config, Listen, StoreConfig, TlsFiles};
@@ -27,13 +28,16 @@ pub struct Args {
     web: Web,
     #[command(flatten)]
     access: Access,
-    /// The store of the state. `memory` loses it when the server exits.
+    /// The store of the state. `embedded` is a directory; `etcd` is shared by several servers, of which one serves; `memory` loses
+    /// it when the server exits.
     #[arg(long, value_name = "STORE", default_value = "embedded")]
     store: Store,
     /// The directory of the embedded store [env: PAUSEWATCH_DATA_DIR] [default: $XDG_STATE_HOME/pausewatch, else
     /// ~/.local/state/pausewatch].
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    etcd: EtcdArgs,
     /// The lease of elicitations that are opened without one, such as 90s, 10m or 24h; 0: they never expire.
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = duration::parse_lease)]
     anonymous_ttl: Duration,
@@ -122,6 +126,7 @@ fn web_host(text: &str) -> Result<String, String> {
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Store {
     Embedded,
+    Etcd,
     Memory,
 }
 
@@ -139,8 +144,12 @@ impl Args {
     /// The options conflict, or a required one is missing.
     pub(crate) fn config(self) -> Result<Config, String> {
         let store = match self.store {
-            Store::Memory => StoreConfig::Memory,
-            Store::Embedded => StoreConfig::Embedded(data_dir::or_default(self.data_dir)?),
+            Store::Etcd => self.etcd.store()?,
+            Store::Memory => self.etcd.unused(StoreConfig::Memory)?,
+            Store::Embedded => {
+                let directory = data_dir::or_default(self.data_dir)?;
+                self.etcd.unused(StoreConfig::Embedded(directory))?
+            }
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = self.workers.map_or((cores / 2).clamp(1, 8), usize::from);

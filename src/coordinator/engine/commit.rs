@@ -10,13 +10,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 impl Engine {
-    /// Stores what is staged, and what is to be forgotten.
-    pub(super) fn commit(&mut self) -> Result<(), CommitError> {
+    /// Stores what is staged, and what is to be forgotten. `answers`: somebody is answered, and so the store must still be ours
+    /// even if there is nothing to store.
+    pub(super) fn commit(&mut self, answers: bool) -> Result<(), CommitError> {
         let changed = |staged: &Staged| outlives(&staged.change);
         let to_forget = self.forgotten.len() + self.forgotten_rows.len();
         if !self.store.keeps() || !(self.store_failing || to_forget > 0 || self.staged.iter().any(changed)) {
             self.forgotten_rows.clear();
-            return Ok(());
+            return if answers { self.store.confirm() } else { Ok(()) };
         }
         let mut writes = Vec::with_capacity(3 * self.staged.len() + to_forget + 1);
         // First, since what is staged may name a forgotten thread again.

@@ -8,8 +8,13 @@
 //! - S3: two processes never have the same store open.
 //! - S4: an fsync that failed is never tried again: the kernel has marked the pages clean, and what a later one says
 //!   means nothing. It is [`CommitError::Fatal`], and the process ends.
+mod contents;
 mod embedded;
+#[cfg(feature = "etcd")]
+pub(crate) mod etcd;
 mod memory;
+mod ops;
+mod rows;
 
 pub use embedded::{Disk, Embedded, FORMAT, RESERVE_BYTES, Snapshot, restore};
 pub(crate) use embedded::{Snapshots, Summary, copy_backup};
@@ -33,6 +38,15 @@ pub trait Store: Send + 'static {
     /// # Errors
     /// See [`CommitError`].
     fn commit(&mut self, batch: &[Write<'_>]) -> Result<(), CommitError>;
+
+    /// Makes sure that no other process has taken the store over since this was called. Called for a batch whose answers need no
+    /// commit. A store that only one process can have open has nothing to do.
+    ///
+    /// # Errors
+    /// [`CommitError::Deposed`].
+    fn confirm(&mut self) -> Result<(), CommitError> {
+        Ok(())
+    }
 
     /// Calls `hook` in each commit that has an fsync, right before it.
     fn before_fsync(&mut self, _hook: Box<dyn Fn() + Send>) {}
@@ -120,6 +134,10 @@ pub enum CommitError {
     /// The stored data is unknown until the store is reopened: the process has to end.
     #[error("commit: {0}")]
     Fatal(String),
+    /// Another process has taken the store over, or may have: what this one holds may be old, and it is unknown whether the batch
+    /// was stored. The process lives on without the store.
+    #[error("{0}")]
+    Deposed(String),
 }
 
 /// Draws an epoch for a new history.

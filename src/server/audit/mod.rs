@@ -18,7 +18,7 @@ use crate::server::background_writer::BackgroundWriter;
 use file::Files;
 use serde::Serialize;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Bytes of lines that may wait for the file: some ten thousand.
 const MOST: usize = 4 << 20;
@@ -128,6 +128,17 @@ impl Trail {
     fn push(&mut self, line: &Line<'_>) -> bool {
         let line = serde_json::to_string(line).expect("a line is made of text and numbers") + "\n";
         self.writer.push(escaped_json(&line).as_bytes())
+    }
+}
+
+/// The trail of a server whose engines come and go.
+impl ChangeObserver for Arc<Mutex<Trail>> {
+    fn changed(&mut self, changed: &Changed<'_>) {
+        self.lock().expect("nothing panics while it writes a line").changed(changed);
+    }
+
+    fn is_full(&self) -> bool {
+        self.lock().expect("nothing panics while it writes a line").is_full()
     }
 }
 

@@ -215,6 +215,10 @@ pub(crate) struct Obedient(Arc<Mutex<Orders>>);
 pub(crate) struct Orders {
     pub(crate) refuse: bool,
     pub(crate) fatal: bool,
+    /// Another process has taken it over.
+    pub(crate) deposed: bool,
+    /// How often it was asked whether one has.
+    pub(crate) confirmed: usize,
     pub(crate) full: bool,
     /// The next batch may take long.
     pub(crate) slow: bool,
@@ -239,6 +243,9 @@ impl Store for Obedient {
 
     fn commit(&mut self, batch: &[Write<'_>]) -> Result<(), CommitError> {
         let mut orders = self.orders();
+        if orders.deposed {
+            return Err(CommitError::Deposed("told to".into()));
+        }
         if orders.fatal {
             return Err(CommitError::Fatal("told to".into()));
         }
@@ -248,6 +255,12 @@ impl Store for Obedient {
         orders.batches.push(batch.len());
         orders.model.apply(batch);
         Ok(())
+    }
+
+    fn confirm(&mut self) -> Result<(), CommitError> {
+        let mut orders = self.orders();
+        orders.confirmed += 1;
+        if orders.deposed { Err(CommitError::Deposed("told to".into())) } else { Ok(()) }
     }
 
     fn is_full(&self) -> bool {

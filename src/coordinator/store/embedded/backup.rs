@@ -10,7 +10,7 @@
 //! The checksum of a part has its number and kind as its seed: parts that are missing, doubled or out of place are noticed
 //! as damage is.
 use super::database::FORMAT;
-use super::ops::{self, Table};
+use crate::coordinator::store::ops::{self, Table};
 use std::io::{self, Read, Write};
 use twox_hash::XxHash3_64;
 

@@ -8,8 +8,8 @@
 use super::database::{ApplyError, Database, View, caught};
 use super::disk::{Disk, Health, is_no_space};
 use super::journal::{self, Journal, ReadError};
-use super::rows::RowCodec;
 use super::segments::{self, MAX_SEGMENTS, Pool, Segment};
+use crate::coordinator::store::rows::RowCodec;
 use crate::coordinator::store::{Contents, OpenError};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};

@@ -6,13 +6,11 @@
 use super::disk::{Disk, Health, ReservedSpaceFile, is_no_space};
 use super::file_names::DATABASE;
 use super::journal::ReadError;
-use super::ops::{Changes, FLOOR_KEY, Table};
-use super::rows::{ElicitationRow, MemoryRow, Remembered, RowCodec, ThreadRow};
 use super::segments;
+use crate::coordinator::store::contents::RecordBuilder;
+use crate::coordinator::store::ops::{Changes, FLOOR_KEY, Table};
+use crate::coordinator::store::rows::RowCodec;
 use crate::coordinator::store::{Contents, OpenError, new_epoch};
-use crate::core::Record;
-use crate::core::types::ThreadId;
-use prost::Message;
 use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageBackend, StorageError, TableDefinition};
 use std::error::Error;
 use std::fmt::Display;
@@ -240,39 +238,18 @@ impl Database {
     fn read_rows(&self, codec: RowCodec) -> Result<Contents, Box<dyn Error>> {
         let transaction = self.database.begin_read()?;
         let threads = transaction.open_table(THREADS)?;
-        let mut records = Vec::with_capacity(usize::try_from(threads.len()?)?);
+        let mut builder = RecordBuilder::new(codec, usize::try_from(threads.len()?)?);
         for row in threads.iter()? {
             let (thread, value) = row?;
-            let thread = ThreadId::parse("thread", thread.value())?;
-            let mut record = Record::new(thread, 0, codec.now);
-            record.header = codec.header(&ThreadRow::decode(value.value())?);
-            records.push(record);
+            builder.add(Table::Threads, thread.value().as_bytes(), value.value())?;
         }
-        // They came in the order of their ids.
-        let place = |records: &[Record], thread: &str| {
-            records.binary_search_by(|record| record.thread.as_str().cmp(thread)).ok()
-        };
-        let mut next_row = 0;
-        for row in transaction.open_table(ELICITATIONS)?.iter()? {
-            let (number, value) = row?;
-            next_row = next_row.max(number.value() + 1);
-            let stored = ElicitationRow::decode(value.value())?;
-            let place = place(&records, &stored.thread).ok_or("an elicitation of no thread")?;
-            records[place].open.push(codec.open(number.value(), stored).ok_or("an elicitation makes no sense")?);
-        }
-        for row in transaction.open_table(MEMORY)?.iter()? {
-            let (number, value) = row?;
-            next_row = next_row.max(number.value() + 1);
-            let stored = MemoryRow::decode(value.value())?;
-            let place = place(&records, &stored.thread).ok_or("a memory of no thread")?;
-            match codec.remembered(number.value(), stored).ok_or("a memory makes no sense")? {
-                Remembered::Closing(closing) => records[place].memory.push_closing(closing),
-                Remembered::Request(request) => records[place].memory.push_request(request),
+        for (table, definition) in [(Table::Elicitations, ELICITATIONS), (Table::Memory, MEMORY)] {
+            for row in transaction.open_table(definition)?.iter()? {
+                let (number, value) = row?;
+                builder.add(table, &number.value().to_be_bytes(), value.value())?;
             }
         }
-        if records.iter().any(|record| record.header.pause.since.is_some() == record.open.is_empty()) {
-            return Err("a thread is paused without elicitations, or the reverse".into());
-        }
+        let (records, next_row) = builder.finish()?;
         let meta = transaction.open_table(META)?;
         let floor = meta.get(FLOOR_KEY)?.map_or(0, |floor| floor.value());
         let epoch = meta.get(EPOCH_KEY)?.ok_or("the store has no epoch")?.value();

@@ -10,8 +10,8 @@
 //! - J3: what is refused for want of space has written nothing of the entry: the room is made first.
 use super::disk::{Disk, durable};
 use super::entry;
-use super::ops::{self, Changes};
 use super::segments::{self, SEGMENT, Segment};
+use crate::coordinator::store::ops::{self, Changes};
 use std::collections::BTreeMap;
 use std::io;
 

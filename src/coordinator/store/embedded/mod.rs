@@ -13,12 +13,10 @@ mod file_names;
 mod inspect;
 mod journal;
 mod lock;
-mod ops;
 mod permissions;
 #[cfg(unix)]
 mod read_only_overlay;
 mod restore;
-mod rows;
 mod segments;
 mod snapshot;
 
@@ -32,13 +30,14 @@ pub use restore::restore;
 pub use snapshot::Snapshot;
 pub(crate) use snapshot::Snapshots;
 
+use super::ops;
+use super::rows::RowCodec;
 use super::{CommitError, Contents, OpenError, Store, Write};
 use crate::core::Timestamp;
 use checkpoint::{Checkpoints, NoFile};
 use database::{Database, caught, damaged};
 use disk::{Directory, Health, is_no_space};
 use journal::Journal;
-use rows::RowCodec;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;

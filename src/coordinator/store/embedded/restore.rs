@@ -12,11 +12,11 @@
 use super::database::{Database, damaged};
 use super::disk::{Directory, Disk, Health, create_directory};
 use super::file_names::{DATABASE, REPLACED};
-use super::ops::{Changes, FLOOR_KEY, Table};
-use super::rows::{RowCodec, ThreadRow};
 use super::segments::MAX_SEGMENTS;
 use super::{Summary, backup, journal, lock};
 use crate::coordinator::store::OpenError;
+use crate::coordinator::store::ops::{Changes, FLOOR_KEY, Table};
+use crate::coordinator::store::rows::{RowCodec, ThreadRow};
 use crate::core::Timestamp;
 use prost::Message;
 use std::fs::{self, File};

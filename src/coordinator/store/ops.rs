@@ -2,8 +2,8 @@
 //!
 //! The journal keeps them as they are, and the database takes them without knowing what they mean: so whatever was
 //! written is what will be read, and many changes of one key become one.
+use super::Write;
 use super::rows::RowCodec;
-use crate::coordinator::store::Write;
 use crate::core::Timestamp;
 use std::collections::BTreeMap;
 

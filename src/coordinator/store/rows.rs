@@ -1,4 +1,4 @@
-//! How the embedded store writes things down: protobuf messages, so that a later version can add fields.
+//! How stores write things down: protobuf messages, so that a later version can add fields.
 //!
 //! They are written field by field (`put_*`), since a message would first need a copy of every text; the structs read
 //! them. A tag, once used, keeps its meaning for ever; a change that an older program must not ignore raises `FORMAT`.

@@ -1,0 +1,140 @@
+//! Moves what log entries have changed into rows, so that the log can be cut.
+//!
+//! - L1: the rows, and then all log entries that are kept in their order, give the state after the last entry, at every step of a
+//!   checkpoint: entries put and delete whole values, so that applying one again, with all that follow it, changes nothing.
+//! - L2: an entry is kept for as long as it is not in the rows, and for as long as a request id is remembered. What is remembered
+//!   is in the log alone.
+use super::record::{Applied, Keys};
+use super::wire::RequestOp;
+use crate::coordinator::store::ops::{self, Table};
+use prost::Message;
+use std::collections::{BTreeMap, VecDeque};
+
+/// The final value of each changed key; `None`: it is deleted.
+type Changes = BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>;
+
+/// How old the oldest change becomes before a checkpoint: most elicitations are closed by then and never become a row.
+const AFTER: i64 = 5 * 60 * 1_000_000_000;
+/// So many bytes of log begin a checkpoint, however young they are: a takeover reads them.
+const AFTER_BYTES: usize = 32 << 20;
+/// How long entries are kept: request ids count for 10 minutes, and clocks may disagree a little.
+const KEEP: i64 = (10 * 60 + 30) * 1_000_000_000;
+/// How often the log is cut.
+const CUT_EVERY: i64 = 60 * 1_000_000_000;
+/// etcd takes 128 operations in a transaction, unless it is told otherwise.
+const MAX_OPERATIONS: usize = 126;
+/// Bytes of rows in one transaction; etcd refuses 1.5 MiB.
+const MAX_BYTES: usize = 512 << 10;
+
+/// What is in the log and not in the rows.
+#[derive(Debug, Default)]
+pub(super) struct Checkpoint {
+    pending: Changes,
+    /// Bytes of the entries that are pending.
+    bytes: usize,
+    /// The cluster clock at the first one.
+    since: Option<i64>,
+    /// What the checkpoint under way has yet to write, and the last entry that it covers.
+    writing: Option<(Changes, u64)>,
+    /// The last entry that is in the rows.
+    applied: u64,
+    /// Number and time of each entry that is kept.
+    log: VecDeque<(u64, i64)>,
+    /// No elicitation from this row number on is in the rows.
+    first_unwritten: u64,
+    next_cut: i64,
+}
+
+impl Checkpoint {
+    /// After a load: `applied` as it is stored. `first_unwritten`: above the number of every elicitation in the rows.
+    pub(super) fn new(applied: u64, first_unwritten: u64) -> Self {
+        Checkpoint { applied, first_unwritten, ..Checkpoint::default() }
+    }
+
+    /// An entry was committed, or read from the log.
+    pub(super) fn entry(&mut self, seq: u64, clock: i64) {
+        self.log.push_back((seq, clock));
+    }
+
+    /// A batch whose last entry was `seq`.
+    ///
+    /// # Errors
+    /// `batch` is not a batch.
+    pub(super) fn add(&mut self, seq: u64, clock: i64, batch: &[u8]) -> Result<(), &'static str> {
+        if seq <= self.applied {
+            return Ok(());
+        }
+        let mut changes = ops::Changes::new();
+        ops::decode(batch, &mut changes).ok_or("it is not a batch")?;
+        self.bytes += batch.len();
+        self.since.get_or_insert(clock);
+        for ((table, key), value) in changes {
+            match table {
+                // It is remembered by the log.
+                Table::Memory => {}
+                Table::Elicitations if value.is_none() && number(key) >= self.first_unwritten => {
+                    self.pending.remove(&(table, key.to_vec()));
+                }
+                Table::Meta | Table::Threads | Table::Elicitations => {
+                    self.pending.insert((table, key.to_vec()), value.map(<[u8]>::to_vec));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the next step should come soon.
+    pub(super) fn is_writing(&self) -> bool {
+        self.writing.is_some()
+    }
+
+    /// The operations of the next transaction, if something is due at `now`; the last entry is `last`. Called again when it was
+    /// made.
+    pub(super) fn next(&mut self, keys: &Keys, last: u64, now: i64) -> Option<Vec<RequestOp>> {
+        let is_old = self.since.is_some_and(|since| now.saturating_sub(since) >= AFTER);
+        if self.writing.is_none() && (is_old || self.bytes >= AFTER_BYTES) {
+            let pending = std::mem::take(&mut self.pending);
+            let numbers =
+                pending.keys().filter(|(table, _)| *table == Table::Elicitations).map(|(_, key)| number(key) + 1);
+            self.first_unwritten = numbers.fold(self.first_unwritten, u64::max);
+            (self.bytes, self.since, self.writing) = (0, None, Some((pending, last)));
+        }
+        if let Some((changes, through)) = &mut self.writing {
+            let rows = take_some(changes, keys);
+            if !rows.is_empty() {
+                return Some(rows);
+            }
+            self.applied = *through;
+            self.writing = None;
+            return Some(vec![RequestOp::put(keys.applied(), Applied { seq: self.applied }.encode_to_vec())]);
+        }
+        if now < self.next_cut {
+            return None;
+        }
+        self.next_cut = now.saturating_add(CUT_EVERY);
+        let old = |&&(seq, clock): &&(u64, i64)| seq <= self.applied && now.saturating_sub(clock) >= KEEP;
+        let cut = self.log.iter().take_while(old).count();
+        let (last_cut, _) = self.log.drain(..cut).next_back()?;
+        Some(vec![RequestOp::delete(keys.log(0), keys.log(last_cut + 1))])
+    }
+}
+
+/// As many changes as a transaction takes.
+fn take_some(changes: &mut Changes, keys: &Keys) -> Vec<RequestOp> {
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    while rows.len() < MAX_OPERATIONS && bytes < MAX_BYTES {
+        let Some(((table, key), value)) = changes.pop_first() else { break };
+        let row = keys.row(table, &key);
+        bytes += row.len() + value.as_ref().map_or(0, Vec::len);
+        rows.push(match value {
+            Some(value) => RequestOp::put(row, value),
+            None => RequestOp::delete(row, Vec::new()),
+        });
+    }
+    rows
+}
+
+/// The number of a row; 0 if the key is none.
+fn number(key: &[u8]) -> u64 {
+    key.try_into().map_or(0, u64::from_be_bytes)
+}

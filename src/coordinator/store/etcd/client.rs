@@ -1,0 +1,271 @@
+//! A client of etcd: a channel to each member, and the member that answers.
+//!
+//! One channel per member instead of a balanced one, because a balanced one keeps choosing members that do not answer.
+use super::kv::{Kv, KvError, Room};
+use super::version;
+use super::wire::{CompactionRequest, Nothing, RangeRequest, RangeResponse, StatusResponse, TxnRequest, TxnResponse};
+use crate::coordinator::store::OpenError;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tonic::{Code, Request, Status};
+
+/// The time of one attempt. A healthy cluster answers within milliseconds; another member may be the better choice then.
+const ATTEMPT: Duration = Duration::from_millis(800);
+/// The time of an attempt at reading a page of records.
+const PAGE: Duration = Duration::from_secs(10);
+/// How long a start waits for etcd, so that both may be started at the same time.
+const START_WITHIN: Duration = Duration::from_secs(5);
+const START_AGAIN_AFTER: Duration = Duration::from_millis(250);
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(700);
+/// A member that hangs is noticed by pings, so that its channel connects anew.
+const PING_INTERVAL: Duration = Duration::from_secs(2);
+const PING_TIMEOUT: Duration = Duration::from_secs(2);
+/// The largest answer: a page of log entries. etcd itself has no limit.
+const MAX_ANSWER: usize = 512 << 20;
+/// etcd's quota where it is not configured, and not told by etcd.
+const DEFAULT_QUOTA: i64 = 2 << 30;
+
+/// Where etcd is, and how to connect.
+#[derive(Clone, Debug, Default)]
+pub struct Endpoints {
+    /// `http://HOST:PORT` or `https://HOST:PORT`, at least one.
+    pub urls: Vec<String>,
+    /// The authorities of etcd's certificates, a PEM file; `None`: those of the system.
+    pub ca: Option<PathBuf>,
+    /// The certificate of this client, a PEM file.
+    pub cert: Option<PathBuf>,
+    /// Its key.
+    pub key: Option<PathBuf>,
+}
+
+/// A client of one cluster. Clones share their channels.
+#[derive(Clone)]
+pub(crate) struct Client {
+    members: Arc<[Member]>,
+    /// The member that is asked.
+    current: Arc<AtomicUsize>,
+}
+
+struct Member {
+    url: String,
+    channel: Channel,
+}
+
+impl Client {
+    /// Connects when it is used. Has to be called on the runtime on which it is used.
+    ///
+    /// # Errors
+    /// An address or a file is wrong.
+    pub(crate) fn new(endpoints: &Endpoints) -> Result<Self, OpenError> {
+        let members = endpoints.urls.iter().map(|url| {
+            let channel = channel(url, endpoints).map_err(OpenError::Io)?;
+            Ok(Member { url: url.clone(), channel })
+        });
+        Ok(Client { members: members.collect::<Result<Vec<_>, OpenError>>()?.into(), current: Arc::default() })
+    }
+
+    /// Waits a few seconds until a member answers, and checks all that do.
+    ///
+    /// # Errors
+    /// No member answers, one has a version that is refused, or there is no space left.
+    pub(crate) async fn check(&self) -> Result<(), OpenError> {
+        let mut failures = Vec::new();
+        let rounds = START_WITHIN.as_millis() / START_AGAIN_AFTER.as_millis();
+        let search = async {
+            for _ in 0..rounds {
+                failures.clear();
+                let mut found = false;
+                for member in &*self.members {
+                    match member.status().await {
+                        Ok(status) => {
+                            acceptable(&member.url, &status)?;
+                            found = true;
+                        }
+                        Err(error) => failures.push(error.to_string()),
+                    }
+                }
+                if found {
+                    return Ok(true);
+                }
+                sleep(START_AGAIN_AFTER).await;
+            }
+            Ok(false)
+        };
+        // Members that hang take an attempt each.
+        match timeout(START_WITHIN, search).await {
+            Ok(Ok(true)) => Ok(()),
+            Ok(Err(error)) => Err(error),
+            Ok(Ok(false)) | Err(_) => {
+                let urls: Vec<_> = self.members.iter().map(|member| &*member.url).collect();
+                let tried =
+                    if failures.is_empty() { format!("{}: no answer", urls.join(", ")) } else { failures.join("; ") };
+                Err(OpenError::Io(format!(
+                    "no etcd answered within {} s. Tried {tried}. Start etcd, or correct --etcd-endpoints, --etcd-ca, --etcd-cert \
+                     and --etcd-key",
+                    START_WITHIN.as_secs()
+                )))
+            }
+        }
+    }
+
+    /// One attempt at the current member. If it fails, the next attempt goes to the next member.
+    async fn call<Q, R>(&self, method: &'static str, request: Q, within: Duration) -> Result<R, KvError>
+    where
+        Q: prost::Message + 'static,
+        R: prost::Message + Default + 'static,
+    {
+        let current = self.current.load(Relaxed);
+        let called = self.members[current % self.members.len()].call(method, request, within).await;
+        if let Err(KvError::Unknown(_)) = called {
+            // Of several calls that fail at once, one moves on.
+            let _ = self.current.compare_exchange(current, current.wrapping_add(1), Relaxed, Relaxed);
+        }
+        called
+    }
+}
+
+/// Whether a member with this status may be used.
+fn acceptable(url: &str, status: &StatusResponse) -> Result<(), OpenError> {
+    if let Some(why) = version::refusal(&status.version) {
+        return Err(OpenError::Io(format!("etcd at {url} has version {}: {why}", status.version)));
+    }
+    if is_out_of_space(status) {
+        return Err(OpenError::Io(format!(
+            "etcd at {url} has no space left ({} of its quota of {} bytes): compact and defragment it, raise --quota-backend-bytes, \
+             then `etcdctl alarm disarm`",
+            status.db_size,
+            quota(status)
+        )));
+    }
+    Ok(())
+}
+
+fn is_out_of_space(status: &StatusResponse) -> bool {
+    status.errors.iter().any(|error| error.contains("NOSPACE"))
+}
+
+fn quota(status: &StatusResponse) -> i64 {
+    if status.db_size_quota > 0 { status.db_size_quota } else { DEFAULT_QUOTA }
+}
+
+impl Member {
+    async fn call<Q, R>(&self, method: &'static str, request: Q, within: Duration) -> Result<R, KvError>
+    where
+        Q: prost::Message + 'static,
+        R: prost::Message + Default + 'static,
+    {
+        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER);
+        let call = async {
+            grpc.ready().await.map_err(|error| KvError::Unknown(self.failure(&error.to_string(), &error)))?;
+            let codec = tonic_prost::ProstCodec::<Q, R>::default();
+            let answer = grpc.unary(Request::new(request), PathAndQuery::from_static(method), codec).await;
+            answer.map_err(|status| self.error(&status))
+        };
+        match timeout(within, call).await {
+            Ok(Ok(answer)) => Ok(answer.into_inner()),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(KvError::Unknown(format!("{}: no answer within {} ms", self.url, within.as_millis()))),
+        }
+    }
+
+    async fn status(&self) -> Result<StatusResponse, KvError> {
+        self.call("/etcdserverpb.Maintenance/Status", Nothing {}, ATTEMPT).await
+    }
+
+    fn error(&self, status: &Status) -> KvError {
+        let refused = match status.code() {
+            Code::ResourceExhausted => status.message().contains("space exceeded"),
+            Code::InvalidArgument => true,
+            _ => false,
+        };
+        if refused {
+            return KvError::Refused(format!("{}: {}", self.url, status.message()));
+        }
+        KvError::Unknown(self.failure(status.message(), status))
+    }
+
+    /// `text`, with the causes of `error`.
+    fn failure(&self, text: &str, error: &dyn Error) -> String {
+        let mut text = format!("{}: {text}", self.url);
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            let next = error.to_string();
+            if !text.contains(&next) {
+                text = format!("{text}: {next}");
+            }
+            cause = error.source();
+        }
+        text
+    }
+}
+
+fn channel(url: &str, endpoints: &Endpoints) -> Result<Channel, String> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        format!("--etcd-endpoints {url}: {why}; expected http://HOST:PORT or https://HOST:PORT")
+    };
+    let endpoint = Endpoint::from_shared(url.to_owned()).map_err(|error| wrong(&error))?;
+    let has_tls = match endpoint.uri().scheme_str() {
+        Some("https") => true,
+        Some("http") => false,
+        _ => return Err(wrong(&"the scheme is missing")),
+    };
+    let files = [&endpoints.ca, &endpoints.cert, &endpoints.key];
+    if !has_tls && files.iter().any(|file| file.is_some()) {
+        return Err(wrong(&"--etcd-ca, --etcd-cert and --etcd-key need https"));
+    }
+    let endpoint = match has_tls {
+        true => endpoint.tls_config(tls(endpoints)?).map_err(|error| wrong(&error))?,
+        false => endpoint,
+    };
+    let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true);
+    let endpoint = endpoint.http2_keep_alive_interval(PING_INTERVAL).keep_alive_timeout(PING_TIMEOUT);
+    Ok(endpoint.keep_alive_while_idle(true).connect_lazy())
+}
+
+fn tls(endpoints: &Endpoints) -> Result<ClientTlsConfig, String> {
+    let read = |option: &str, path: &Path| {
+        std::fs::read(path).map_err(|error| format!("{option} {}: {error}", path.display()))
+    };
+    let mut config = match &endpoints.ca {
+        Some(ca) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read("--etcd-ca", ca)?)),
+        None => ClientTlsConfig::new().with_native_roots(),
+    };
+    match (&endpoints.cert, &endpoints.key) {
+        (Some(cert), Some(key)) => {
+            config = config.identity(Identity::from_pem(read("--etcd-cert", cert)?, read("--etcd-key", key)?));
+        }
+        (None, None) => {}
+        (Some(_), None) => return Err("--etcd-cert needs --etcd-key too".into()),
+        (None, Some(_)) => return Err("--etcd-key needs --etcd-cert too".into()),
+    }
+    Ok(config)
+}
+
+impl Kv for Client {
+    async fn range(&self, request: RangeRequest) -> Result<RangeResponse, KvError> {
+        let within = if request.range_end.is_empty() { ATTEMPT } else { PAGE };
+        self.call("/etcdserverpb.KV/Range", request, within).await
+    }
+
+    async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, KvError> {
+        self.call("/etcdserverpb.KV/Txn", request, ATTEMPT).await
+    }
+
+    async fn compact(&self, revision: i64) -> Result<(), KvError> {
+        let compacted: Result<Nothing, _> =
+            self.call("/etcdserverpb.KV/Compact", CompactionRequest { revision }, ATTEMPT).await;
+        compacted.map(|_| ())
+    }
+
+    async fn room(&self) -> Result<Room, KvError> {
+        let status: StatusResponse = self.call("/etcdserverpb.Maintenance/Status", Nothing {}, ATTEMPT).await?;
+        Ok(Room { used: status.db_size_in_use, quota: quota(&status), alarm: is_out_of_space(&status) })
+    }
+}

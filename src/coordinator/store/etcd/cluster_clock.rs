@@ -1,0 +1,140 @@
+//! One clock for all replicas, so that a takeover looks like a restart in the same boot.
+//!
+//! It is the boot-time clock of the leader's machine plus an offset that stays the same for a term.
+use super::record::LeaderRecord;
+use crate::clock::Clock;
+use crate::core::Timestamp;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// So many samples are kept. The one with the shortest round trip is the best: its answer cannot be older than that.
+const SAMPLES: usize = 8;
+
+/// The clock of a fleet, as its leader tells it.
+pub(super) struct ClusterClock {
+    pub(super) machine: Arc<dyn Clock>,
+    /// The cluster clock less the machine's, in nanoseconds.
+    pub(super) offset: i64,
+    pub(super) fleet_id: u64,
+}
+
+impl Clock for ClusterClock {
+    fn now(&self) -> Timestamp {
+        let now = self.machine.now();
+        Timestamp { boot: now.boot.saturating_add(self.offset), ..now }
+    }
+
+    fn boot(&self) -> i64 {
+        self.machine.boot().saturating_add(self.offset)
+    }
+
+    fn awake(&self) -> Duration {
+        self.machine.awake()
+    }
+
+    fn boot_id(&self) -> u64 {
+        self.fleet_id
+    }
+}
+
+/// The offset at which a new leader goes on, whose machine says `now` and has this boot id. `looked`: the offset that the last
+/// leader's answers gave.
+pub(super) fn offset(last: Option<&LeaderRecord>, now: Timestamp, boot_id: u64, looked: Option<i64>) -> i64 {
+    // A new fleet begins with the clock of its first leader.
+    let Some(last) = last else { return 0 };
+    let cluster = if last.machine == boot_id {
+        // Another process on this machine: exact.
+        last.clock.saturating_add(now.boot.saturating_sub(last.machine_clock).max(0))
+    } else if let Some(looked) = looked {
+        now.boot.saturating_add(looked)
+    } else {
+        // Nobody saw the last leader alive: the wall clocks bridge.
+        last.clock.saturating_add(now.wall.saturating_sub(last.wall).max(0))
+    };
+    // Never before a time that a leader has written.
+    cluster.max(last.clock).saturating_sub(now.boot)
+}
+
+/// The leader's clock as a follower sees it.
+#[derive(Debug, Default)]
+pub struct LeaderClock(Mutex<Samples>);
+
+#[derive(Debug, Default)]
+struct Samples {
+    term: u64,
+    /// The length of the round trip and the offset, in nanoseconds.
+    samples: VecDeque<(i64, i64)>,
+}
+
+impl LeaderClock {
+    /// The leader of `term` has said `cluster` between `asked` and `answered`, which are of the machine's clock.
+    pub(crate) fn sample(&self, term: u64, asked: i64, cluster: i64, answered: i64) {
+        let mut known = self.lock();
+        if known.term != term {
+            *known = Samples { term, samples: VecDeque::new() };
+        }
+        if known.samples.len() == SAMPLES {
+            known.samples.pop_front();
+        }
+        let round_trip = answered.saturating_sub(asked);
+        known.samples.push_back((round_trip, cluster.saturating_sub(asked.saturating_add(round_trip / 2))));
+    }
+
+    /// Whether a leader was heard.
+    pub fn is_known(&self) -> bool {
+        !self.lock().samples.is_empty()
+    }
+
+    /// The offset of the cluster clock from the machine's in `term`, if its leader was heard.
+    pub(super) fn offset(&self, term: u64) -> Option<i64> {
+        let known = self.lock();
+        (known.term == term).then(|| known.samples.iter().min().map(|(_, offset)| *offset)).flatten()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Samples> {
+        self.0.lock().expect("nothing panics while it holds the samples")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp { boot: 1_000, wall: 50_000 };
+
+    fn last() -> LeaderRecord {
+        LeaderRecord { clock: 7_000, wall: 49_900, machine: 1, machine_clock: 940, ..LeaderRecord::default() }
+    }
+
+    #[test]
+    fn the_cluster_clock_goes_on_exactly_on_the_same_machine() {
+        assert_eq!(offset(Some(&last()), NOW, 1, Some(9)), 7_060 - 1_000);
+    }
+
+    #[test]
+    fn the_cluster_clock_follows_the_last_leader_or_the_wall_clock() {
+        assert_eq!(offset(Some(&last()), NOW, 2, Some(6_055)), 6_055);
+        assert_eq!(offset(Some(&last()), NOW, 2, None), 7_100 - 1_000);
+        assert_eq!(offset(None, NOW, 2, None), 0);
+    }
+
+    #[test]
+    fn the_cluster_clock_never_goes_back() {
+        assert_eq!(offset(Some(&last()), NOW, 2, Some(0)), 6_000);
+        let wall = Timestamp { wall: 0, ..NOW };
+        assert_eq!(offset(Some(&last()), wall, 2, None), 6_000);
+    }
+
+    #[test]
+    fn the_sample_with_the_shortest_round_trip_counts() {
+        let clock = LeaderClock::default();
+        clock.sample(3, 100, 1_150, 200);
+        assert_eq!(clock.offset(3), Some(1_000));
+        clock.sample(3, 300, 1_350, 310);
+        clock.sample(3, 400, 1_900, 900);
+        assert_eq!((clock.offset(3), clock.offset(4)), (Some(1_045), None));
+        clock.sample(4, 0, 20, 10);
+        assert_eq!((clock.offset(3), clock.offset(4)), (None, Some(15)));
+    }
+}

@@ -1,0 +1,280 @@
+//! The store of a fleet: several replicas over one etcd cluster, of which one leads at a time (`docs/decisions/0005`).
+//!
+//! The leader writes a batch as one log entry, in one transaction with the leader record, which fences it (`chain.rs`). Rows take
+//! up what the log has, now and then (`checkpoint.rs`). A replica that does not lead waits for the leader's silence or its
+//! farewell (`follow.rs`), takes over, and reads rows and log (`load.rs`).
+//!
+//! All that talks to etcd runs on a thread of its own: neither serving nor a slow commit delays the leader's signs of life.
+mod chain;
+mod checkpoint;
+mod client;
+mod cluster_clock;
+mod follow;
+mod kv;
+mod load;
+mod record;
+mod thread;
+mod version;
+mod wire;
+
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;
+
+pub use chain::Pulse;
+pub use client::Endpoints;
+pub use cluster_clock::LeaderClock;
+pub use follow::Leader;
+
+use super::rows::RowCodec;
+use super::{CommitError, Contents, OpenError, Store, Write, new_epoch, ops};
+use crate::clock::Clock;
+use crate::core::Timestamp;
+use chain::{Replica, Reply, Request};
+use client::Client;
+use follow::{Follower, check_format};
+use kv::{Kv, KvError};
+use load::Rows;
+use prost::Message;
+use record::{FORMAT, FleetRecord, Keys};
+use std::sync::Arc;
+use std::time::Duration;
+use thread::Thread;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::sleep;
+use wire::{Compare, RangeRequest, RequestOp, TxnRequest};
+
+/// Attempts at joining before it is given up; each may take as long as an attempt at etcd.
+const JOIN_ATTEMPTS: u32 = 5;
+const JOIN_AGAIN_AFTER: Duration = Duration::from_millis(200);
+/// Requests that wait for the chain. The engine has one at a time.
+const QUEUE: usize = 4;
+
+/// A fleet, and how to reach its etcd.
+#[derive(Clone, Debug)]
+pub struct FleetConfig {
+    /// Where etcd is.
+    pub endpoints: Endpoints,
+    /// Begins the keys of the fleet. Replicas with the same prefix are one fleet.
+    pub prefix: String,
+    /// Compact etcd each minute. Not if others need the history of its keys.
+    pub compact: bool,
+}
+
+/// This process as a member of a fleet.
+pub struct Fleet {
+    thread: Arc<Thread>,
+    client: Client,
+    keys: Arc<Keys>,
+    record: FleetRecord,
+    machine: Arc<dyn Clock>,
+    id: u64,
+    compact: bool,
+    leader_clock: Arc<LeaderClock>,
+    leader: watch::Sender<Option<Leader>>,
+}
+
+/// The time in which this replica leads.
+pub struct Term {
+    /// The store of the engine.
+    pub store: Etcd,
+    /// The clock of the engine.
+    pub clock: Arc<dyn Clock>,
+    pub pulse: Arc<Pulse>,
+    /// The number of the term.
+    pub number: u64,
+    /// Why it has ended, once it has. It ends when etcd says so, and when the store is dropped.
+    pub ended: oneshot::Receiver<String>,
+}
+
+impl Fleet {
+    /// Connects to etcd, and joins the fleet or founds it.
+    ///
+    /// # Errors
+    /// No etcd answers, its version is refused, it has no space left, or the prefix has keys of others or of a later version.
+    pub async fn join(config: &FleetConfig, machine: Arc<dyn Clock>) -> Result<Self, OpenError> {
+        let thread = Arc::new(Thread::start()?);
+        let keys = Arc::new(Keys::under(&config.prefix));
+        let (endpoints, joined) = (config.endpoints.clone(), keys.clone());
+        let joining = thread.spawn(async move {
+            let client = Client::new(&endpoints)?;
+            client.check().await?;
+            let record = join(&client, &joined).await?;
+            Ok::<_, OpenError>((client, record))
+        });
+        let (client, record) = joining.await??;
+        let id = getrandom::u64().map_err(|error| OpenError::Io(format!("get random numbers: {error}")))?;
+        Ok(Fleet {
+            thread,
+            client,
+            keys,
+            record,
+            machine,
+            id,
+            compact: config.compact,
+            leader_clock: Arc::default(),
+            leader: watch::Sender::new(None),
+        })
+    }
+
+    /// Waits until this replica leads, and reads what is stored. `address`: where clients and other replicas reach it.
+    ///
+    /// # Errors
+    /// What is stored is damaged, of a later version, or no longer the fleet that this replica has joined.
+    ///
+    /// # Cancel safety
+    /// Dropped, this replica does not lead; others may have to wait for its silence.
+    pub async fn lead(&self, address: &str) -> Result<Term, OpenError> {
+        let follower = Follower {
+            kv: self.client.clone(),
+            keys: self.keys.clone(),
+            machine: self.machine.clone(),
+            me: Replica { id: self.id, address: address.to_owned() },
+            fleet: self.record.clone(),
+            leader_clock: self.leader_clock.clone(),
+            compact: self.compact,
+        };
+        let leader = self.leader.clone();
+        let winning = self.thread.spawn(async move {
+            loop {
+                let (mut chain, clock) = follower.until_leading(&leader).await?;
+                match chain.load().await {
+                    Ok(rows) => return Ok::<_, OpenError>((chain, clock, rows?)),
+                    Err(ended) => tracing::warn!(%ended, "the term ended before it began"),
+                }
+            }
+        });
+        let (chain, clock, rows) = winning.await??;
+        let (pulse, number) = (chain.pulse.clone(), chain.term);
+        let (requests, queue) = mpsc::channel(QUEUE);
+        let (end, ended) = oneshot::channel();
+        // The thread lives until the chain has ended.
+        let thread = self.thread.clone();
+        self.thread.detach(async move {
+            let why = chain.run(queue).await;
+            let _ = end.send(why.to_string());
+            drop(thread);
+        });
+        self.leader.send_replace(None);
+        let (fleet_id, keys) = (self.record.id, self.keys.clone());
+        let store = Etcd { rows: Some(rows), keys, requests, pulse: pulse.clone(), fleet_id };
+        Ok(Term { store, clock, pulse, number, ended })
+    }
+
+    /// Who leads, while this replica follows.
+    pub(crate) fn leader(&self) -> watch::Receiver<Option<Leader>> {
+        self.leader.subscribe()
+    }
+
+    /// What this replica knows of the leader's clock.
+    pub(crate) fn leader_clock(&self) -> &Arc<LeaderClock> {
+        &self.leader_clock
+    }
+
+    /// The secret that only replicas know.
+    pub(crate) fn peer_key(&self) -> &[u8] {
+        &self.record.peer_key
+    }
+
+    /// Names this process among the replicas.
+    pub(crate) fn replica(&self) -> u64 {
+        self.id
+    }
+}
+
+/// The record of the fleet, which the first replica writes.
+async fn join<K: Kv>(kv: &K, keys: &Keys) -> Result<FleetRecord, OpenError> {
+    let mut attempts = 0;
+    loop {
+        match try_to_join(kv, keys).await {
+            Ok(Some(joined)) => return joined,
+            Ok(None) => {}
+            Err(KvError::Unknown(why)) if attempts < JOIN_ATTEMPTS => tracing::warn!(why, "join the fleet"),
+            Err(error) => {
+                return Err(OpenError::Io(format!("join the fleet under {} of etcd: {error}", keys.prefix())));
+            }
+        }
+        attempts += 1;
+        sleep(JOIN_AGAIN_AFTER).await;
+    }
+}
+
+/// `None`: another one has founded the fleet meanwhile.
+async fn try_to_join<K: Kv>(kv: &K, keys: &Keys) -> Result<Option<Result<FleetRecord, OpenError>>, KvError> {
+    let prefix = keys.prefix();
+    let foreign = || {
+        OpenError::Corrupt(format!(
+            "etcd under {prefix}: there are keys that are not of pausewatch. They were left as they are. Give another --etcd-prefix"
+        ))
+    };
+    if let Some(found) = kv.range(RangeRequest { key: keys.fleet(), ..RangeRequest::default() }).await?.kvs.pop() {
+        let readable = FleetRecord::decode(&found.value[..]).ok().filter(|record| record.format > 0 && record.id != 0);
+        let record = readable.ok_or_else(foreign);
+        return Ok(Some(record.and_then(|record| check_format(record.format, prefix).map(|()| record))));
+    }
+    if !kv.range(RangeRequest { limit: 1, ..keys.all() }).await?.kvs.is_empty() {
+        return Ok(Some(Err(foreign())));
+    }
+    let random = || -> std::io::Result<FleetRecord> {
+        let mut peer_key = vec![0; 32];
+        getrandom::fill(&mut peer_key).map_err(std::io::Error::other)?;
+        Ok(FleetRecord { format: FORMAT, id: new_epoch()?, peer_key })
+    };
+    let record = match random() {
+        Ok(record) => record,
+        Err(error) => return Ok(Some(Err(OpenError::Io(format!("get random numbers: {error}"))))),
+    };
+    let txn = TxnRequest {
+        compare: vec![Compare::mod_revision(keys.fleet(), 0)],
+        success: vec![RequestOp::put(keys.fleet(), record.encode_to_vec())],
+        failure: Vec::new(),
+    };
+    Ok(kv.txn(txn).await?.succeeded.then_some(Ok(record)))
+}
+
+/// The store of a term.
+pub struct Etcd {
+    /// Until they are loaded.
+    rows: Option<Rows>,
+    keys: Arc<Keys>,
+    requests: mpsc::Sender<Request>,
+    pulse: Arc<Pulse>,
+    fleet_id: u64,
+}
+
+impl Etcd {
+    /// Waits for the answer of the chain.
+    fn ask(&self, request: impl FnOnce(Reply) -> Request) -> Result<(), CommitError> {
+        let ended = || CommitError::Deposed("this replica no longer leads the fleet".into());
+        let (reply, answer) = oneshot::channel();
+        self.requests.blocking_send(request(reply)).map_err(|_| ended())?;
+        answer.blocking_recv().unwrap_or_else(|_| Err(ended()))
+    }
+}
+
+impl Store for Etcd {
+    fn load(&mut self, now: Timestamp) -> Result<Contents, OpenError> {
+        let rows = self.rows.take().unwrap_or_default();
+        rows.contents(RowCodec { boot_id: self.fleet_id, now }, self.fleet_id, &self.keys)
+    }
+
+    fn commit(&mut self, batch: &[Write<'_>]) -> Result<(), CommitError> {
+        let mut payload = Vec::new();
+        ops::encode(batch, self.fleet_id, &mut payload);
+        self.ask(|reply| Request::Commit(payload, reply))
+    }
+
+    fn confirm(&mut self) -> Result<(), CommitError> {
+        self.ask(Request::Confirm)
+    }
+
+    fn is_full(&self) -> bool {
+        self.pulse.is_full()
+    }
+
+    /// etcd is never asked where others are served.
+    fn may_wait(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,204 @@
+//! The keys of a fleet in etcd, and what they hold. A tag, once used, keeps its meaning; a change that an older program must not
+//! ignore raises [`FORMAT`].
+use super::wire::RangeRequest;
+use crate::coordinator::store::ops::Table;
+
+/// The format that this version writes, and the latest that it reads.
+pub(crate) const FORMAT: u32 = 1;
+
+/// `fleet`: written once, when the first replica starts.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct FleetRecord {
+    #[prost(uint32, tag = "1")]
+    pub(crate) format: u32,
+    /// Never 0. Names the history of the fleet, and its clock.
+    #[prost(fixed64, tag = "2")]
+    pub(crate) id: u64,
+    /// Replicas prove to each other with it that they are replicas.
+    #[prost(bytes = "vec", tag = "3")]
+    pub(crate) peer_key: Vec<u8>,
+}
+
+/// `leader`: the one record that every write of a leader compares and replaces. Lock, fence, sequence, heartbeat and clock.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct LeaderRecord {
+    /// Rises with every takeover.
+    #[prost(uint64, tag = "1")]
+    pub(crate) term: u64,
+    /// The number of the last log entry.
+    #[prost(uint64, tag = "2")]
+    pub(crate) seq: u64,
+    /// Names the process of the leader.
+    #[prost(fixed64, tag = "3")]
+    pub(crate) replica: u64,
+    /// Where clients and other replicas reach it.
+    #[prost(string, tag = "4")]
+    pub(crate) address: String,
+    #[prost(uint32, tag = "5")]
+    pub(crate) format: u32,
+    /// The cluster clock when this was written, in nanoseconds.
+    #[prost(sfixed64, tag = "6")]
+    pub(crate) clock: i64,
+    /// The wall clock of the leader then.
+    #[prost(sfixed64, tag = "7")]
+    pub(crate) wall: i64,
+    /// The leader has stopped, and any replica may take over at once.
+    #[prost(bool, tag = "8")]
+    pub(crate) free: bool,
+    /// The boot id of the leader's machine.
+    #[prost(fixed64, tag = "9")]
+    pub(crate) machine: u64,
+    /// The boot-time clock of the leader's machine then.
+    #[prost(sfixed64, tag = "10")]
+    pub(crate) machine_clock: i64,
+}
+
+/// `log/SEQ`: one batch, or a part of one.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Entry {
+    #[prost(uint64, tag = "1")]
+    pub(crate) term: u64,
+    /// The cluster clock when it was committed.
+    #[prost(sfixed64, tag = "2")]
+    pub(crate) clock: i64,
+    /// The next entry continues this batch. Without it, the batch was never committed.
+    #[prost(bool, tag = "3")]
+    pub(crate) more: bool,
+    #[prost(bytes = "vec", tag = "4")]
+    pub(crate) ops: Vec<u8>,
+}
+
+/// `applied`: all log entries up to this number are in the rows.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(crate) struct Applied {
+    #[prost(uint64, tag = "1")]
+    pub(crate) seq: u64,
+}
+
+/// The keys under the prefix of a fleet.
+#[derive(Clone, Debug)]
+pub(crate) struct Keys(String);
+
+impl Keys {
+    /// A prefix always ends in a slash, so that the keys of `a` are not among those of `ab`.
+    pub(crate) fn under(prefix: &str) -> Self {
+        Keys(format!("{}/", prefix.trim_end_matches('/')))
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.0
+    }
+
+    fn named(&self, name: &str) -> Vec<u8> {
+        format!("{}{name}", self.0).into_bytes()
+    }
+
+    pub(crate) fn fleet(&self) -> Vec<u8> {
+        self.named("fleet")
+    }
+
+    pub(crate) fn leader(&self) -> Vec<u8> {
+        self.named("leader")
+    }
+
+    pub(crate) fn applied(&self) -> Vec<u8> {
+        self.named("applied")
+    }
+
+    pub(crate) fn log(&self, seq: u64) -> Vec<u8> {
+        self.named(&format!("log/{seq:016x}"))
+    }
+
+    pub(crate) fn seq(&self, key: &[u8]) -> Option<u64> {
+        let digits = std::str::from_utf8(key.strip_prefix(&*self.named("log/"))?).ok()?;
+        u64::from_str_radix(digits, 16).ok()
+    }
+
+    /// The row of a key of the store. Numbers are written in hexadecimal, for people who look.
+    pub(crate) fn row(&self, table: Table, key: &[u8]) -> Vec<u8> {
+        let mut row = self.named(&format!("row/{}/", letter(table)));
+        match (table, <[u8; 8]>::try_from(key)) {
+            (Table::Elicitations | Table::Memory, Ok(number)) => {
+                row.extend(format!("{:016x}", u64::from_be_bytes(number)).into_bytes());
+            }
+            _ => row.extend_from_slice(key),
+        }
+        row
+    }
+
+    /// What [`Keys::row`] was made of.
+    pub(crate) fn table_and_key(&self, row: &[u8]) -> Option<(Table, Vec<u8>)> {
+        let (&letter_of_table, rest) = row.strip_prefix(&*self.named("row/"))?.split_first()?;
+        let key = rest.strip_prefix(b"/")?;
+        let table = [Table::Meta, Table::Threads, Table::Elicitations, Table::Memory];
+        let table = table.into_iter().find(|table| letter(*table) as u8 == letter_of_table)?;
+        let key = match table {
+            Table::Meta | Table::Threads => key.to_vec(),
+            Table::Elicitations | Table::Memory => {
+                u64::from_str_radix(std::str::from_utf8(key).ok()?, 16).ok()?.to_be_bytes().to_vec()
+            }
+        };
+        Some((table, key))
+    }
+
+    /// All keys of the fleet.
+    pub(crate) fn all(&self) -> RangeRequest {
+        self.below("")
+    }
+
+    pub(crate) fn rows(&self) -> RangeRequest {
+        self.below("row/")
+    }
+
+    pub(crate) fn entries(&self) -> RangeRequest {
+        self.below("log/")
+    }
+
+    fn below(&self, name: &str) -> RangeRequest {
+        let key = self.named(name);
+        let mut range_end = key.clone();
+        // The prefix ends in a slash, and what follows it.
+        if let Some(last) = range_end.last_mut() {
+            *last += 1;
+        }
+        RangeRequest { key, range_end, limit: 0 }
+    }
+}
+
+fn letter(table: Table) -> char {
+    match table {
+        Table::Meta => 'm',
+        Table::Threads => 't',
+        Table::Elicitations => 'e',
+        Table::Memory => 'r',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_read_back_as_they_were_written() {
+        let keys = Keys::under("/a/b/");
+        assert_eq!(keys.prefix(), "/a/b/");
+        assert_eq!(keys.seq(&keys.log(77)), Some(77));
+        let number = 9_u64.to_be_bytes();
+        for (table, key) in [
+            (Table::Meta, &b"revision floor"[..]),
+            (Table::Threads, "thread/ä".as_bytes()),
+            (Table::Threads, b"12345678"),
+            (Table::Elicitations, &number),
+            (Table::Memory, &number),
+        ] {
+            assert_eq!(keys.table_and_key(&keys.row(table, key)), Some((table, key.to_vec())));
+        }
+        assert_eq!(keys.table_and_key(b"/a/b/leader"), None);
+    }
+
+    #[test]
+    fn a_range_has_what_is_below_and_no_more() {
+        let RangeRequest { key, range_end, .. } = Keys::under("p").entries();
+        assert_eq!((&key[..], &range_end[..]), (&b"p/log/"[..], &b"p/log0"[..]));
+    }
+}

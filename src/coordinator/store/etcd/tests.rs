@@ -1,0 +1,378 @@
+//! The chain, checkpoints, loading and following, on an etcd in memory that loses, delays and refuses.
+use super::chain::{CUT_OFF, Chain, Replica, Request, Written};
+use super::fake::{FakeEtcd, Fault, Machine};
+use super::follow::Follower;
+use super::kv::Kv;
+use super::load::{self, Rows};
+use super::record::{Applied, Entry, FleetRecord, Keys, LeaderRecord};
+use super::wire::{RequestOp, TxnRequest};
+use super::{LeaderClock, join};
+use crate::coordinator::store::ops::{self, Changes, Table};
+use crate::coordinator::store::{CommitError, OpenError, Write};
+use crate::core::types::{ElicitationId, ThreadId};
+use crate::core::{Closing, Elicitation, Header, Open, Pause, RememberedClosing, Timestamp};
+use prost::Message;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::sleep;
+
+fn keys() -> Arc<Keys> {
+    Arc::new(Keys::under("/p"))
+}
+
+async fn follower(etcd: &FakeEtcd, id: u64) -> Follower<FakeEtcd> {
+    let fleet = join(etcd, &keys()).await.expect("the prefix is ours");
+    Follower {
+        kv: etcd.clone(),
+        keys: keys(),
+        machine: Machine::clock(id),
+        me: Replica { id, address: format!("replica-{id}:1") },
+        fleet,
+        leader_clock: Arc::<LeaderClock>::default(),
+        compact: true,
+    }
+}
+
+/// The writer of a new term, with what it has loaded.
+async fn lead(etcd: &FakeEtcd, id: u64) -> (Chain<FakeEtcd>, Rows) {
+    let (mut chain, _) = follower(etcd, id).await.until_leading(&watch::Sender::new(None)).await.expect("no error");
+    let rows = chain.load().await.expect("it leads").expect("it is sound");
+    (chain, rows)
+}
+
+/// A chain at work.
+struct Working {
+    requests: mpsc::Sender<Request>,
+    end: tokio::task::JoinHandle<String>,
+}
+
+impl Working {
+    fn new(chain: Chain<FakeEtcd>) -> Self {
+        let (requests, queue) = mpsc::channel(4);
+        Working { requests, end: tokio::spawn(async move { chain.run(queue).await.to_string() }) }
+    }
+
+    async fn commit(&self, batch: Vec<u8>) -> Result<(), CommitError> {
+        self.ask(|reply| Request::Commit(batch, reply)).await
+    }
+
+    async fn confirm(&self) -> Result<(), CommitError> {
+        self.ask(Request::Confirm).await
+    }
+
+    async fn ask(
+        &self,
+        request: impl FnOnce(oneshot::Sender<Result<(), CommitError>>) -> Request,
+    ) -> Result<(), CommitError> {
+        let (reply, answer) = oneshot::channel();
+        let sent = self.requests.send(request(reply)).await;
+        sent.map_err(|_| CommitError::Deposed("it has ended".into()))?;
+        answer.await.unwrap_or_else(|_| Err(CommitError::Deposed("it has ended".into())))
+    }
+}
+
+/// A batch that says that a thread has this revision.
+fn batch(revision: u64) -> Vec<u8> {
+    let thread = ThreadId::parse("", "a thread").expect("valid");
+    let header = Header { revision, pause: Pause::default(), changed: Timestamp::default() };
+    let mut bytes = Vec::new();
+    ops::encode(&[Write::PutThread(&thread, &header)], 1, &mut bytes);
+    bytes
+}
+
+fn record(etcd: &FakeEtcd) -> LeaderRecord {
+    LeaderRecord::decode(&etcd.value(&keys().leader()).expect("there")[..]).expect("a record")
+}
+
+fn is_deposed(outcome: &Result<(), CommitError>) -> bool {
+    matches!(outcome, Err(CommitError::Deposed(_)))
+}
+
+/// Invariant 3, F2: whatever becomes of its attempts, a batch is in the log once, at its place.
+#[tokio::test(start_paused = true)]
+async fn a_batch_whose_attempts_are_lost_unanswered_or_late_is_written_once() {
+    let etcd = FakeEtcd::default();
+    let working = Working::new(lead(&etcd, 1).await.0);
+    let faults = [Fault::Lost, Fault::Unanswered, Fault::Late];
+    let mut committed = 0;
+    for first in faults {
+        for second in faults {
+            etcd.faults([first, second]);
+            working.commit(batch(committed + 1)).await.expect("it leads");
+            committed += 1;
+            etcd.deliver();
+            assert_eq!(etcd.count(&keys().entries()) as u64, committed, "{first:?}, {second:?}");
+            assert_eq!(record(&etcd).seq, committed, "{first:?}, {second:?}");
+            let entry = Entry::decode(&etcd.value(&keys().log(committed)).expect("there")[..]).expect("an entry");
+            assert_eq!(entry.ops, batch(committed));
+        }
+    }
+    working.confirm().await.expect("it leads");
+}
+
+/// Invariant 2, F1: after a takeover the old leader writes and confirms nothing, even with what it had sent before.
+#[tokio::test(start_paused = true)]
+async fn a_deposed_leader_writes_and_confirms_nothing() {
+    for late in [false, true] {
+        let etcd = FakeEtcd::default();
+        let (old, _) = lead(&etcd, 1).await;
+        // It stands still, as a stopped process does.
+        let (new, _) = lead(&etcd, 2).await;
+        assert_eq!((record(&etcd).term, record(&etcd).replica), (2, 2));
+        let (old, new) = (Working::new(old), Working::new(new));
+        if late {
+            etcd.faults([Fault::Late]);
+            assert!(is_deposed(&old.commit(batch(1)).await));
+        } else {
+            assert!(is_deposed(&old.confirm().await));
+        }
+        new.commit(batch(2)).await.expect("it leads");
+        etcd.deliver();
+        assert!(old.end.await.expect("no panic").contains("another replica has taken over"));
+        new.commit(batch(3)).await.expect("it still leads");
+        assert_eq!((record(&etcd).seq, etcd.count(&keys().entries())), (2, 2));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_is_refused_only_if_it_was_certainly_not_written() {
+    let etcd = FakeEtcd::default();
+    let working = Working::new(lead(&etcd, 1).await.0);
+    etcd.faults([Fault::Full]);
+    assert!(matches!(working.commit(batch(1)).await, Err(CommitError::Refused(_))));
+    etcd.faults([Fault::Late, Fault::Full, Fault::Full]);
+    working.commit(batch(1)).await.expect("it is tried until it is known");
+    etcd.deliver();
+    assert_eq!((record(&etcd).seq, etcd.count(&keys().entries())), (1, 1));
+}
+
+/// F3: the outcome is unknown then, and the term is over.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_does_not_reach_etcd_gives_up() {
+    let etcd = FakeEtcd::default();
+    let (chain, _) = lead(&etcd, 1).await;
+    let (pulse, machine) = (chain.pulse.clone(), chain.machine.clone());
+    let working = Working::new(chain);
+    assert!(pulse.is_fresh(machine.boot()));
+    etcd.set_unreachable(true);
+    let before = machine.boot();
+    assert!(is_deposed(&working.commit(batch(1)).await));
+    let took = machine.boot() - before;
+    assert!((CUT_OFF - 300_000_000..=CUT_OFF + 300_000_000).contains(&took), "{took} ns");
+    assert!(!pulse.is_fresh(machine.boot()));
+    assert!(working.end.await.expect("no panic").contains("was not reached"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_writes_is_not_challenged_and_a_silent_one_is_within_a_second_and_a_half() {
+    let etcd = FakeEtcd::default();
+    let working = Working::new(lead(&etcd, 1).await.0);
+    let machine = Machine::clock(9);
+    let mut following = tokio::spawn({
+        let (etcd, leader) = (etcd.clone(), watch::Sender::new(None));
+        async move { follower(&etcd, 2).await.until_leading(&leader).await.map(|_| leader.borrow().clone()) }
+    });
+    tokio::select! {
+        _ = &mut following => panic!("it leads"),
+        () = sleep(Duration::from_secs(60)) => {}
+    }
+    // An outage of etcd is not the silence of a leader.
+    etcd.set_unreachable(true);
+    sleep(Duration::from_secs(2)).await;
+    etcd.set_unreachable(false);
+    tokio::select! {
+        _ = &mut following => panic!("it leads"),
+        () = sleep(Duration::from_secs(60)) => {}
+    }
+    working.end.abort();
+    let silent = machine.boot();
+    let leader = following.await.expect("no panic").expect("no error").expect("it has seen the leader");
+    let took = machine.boot() - silent;
+    assert!((800_000_000..=1_500_000_000).contains(&took), "{took} ns");
+    assert_eq!((leader.term, &*leader.address), (1, "replica-1:1"));
+}
+
+/// Reads write nothing, and the leader is there all the same.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_only_confirms_writes_its_record_as_often_as_an_idle_one() {
+    let etcd = FakeEtcd::default();
+    let working = Working::new(lead(&etcd, 1).await.0);
+    for _ in 0..10 {
+        let before = record(&etcd).clock;
+        for _ in 0..30 {
+            sleep(Duration::from_millis(10)).await;
+            working.confirm().await.expect("it leads");
+        }
+        assert!(record(&etcd).clock > before);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_stops_is_succeeded_at_once() {
+    let etcd = FakeEtcd::default();
+    let working = Working::new(lead(&etcd, 1).await.0);
+    working.commit(batch(7)).await.expect("it leads");
+    drop(working.requests);
+    assert!(working.end.await.expect("no panic").contains("gave up"));
+    let machine = Machine::clock(9);
+    let before = machine.boot();
+    let (_, rows) = lead(&etcd, 2).await;
+    assert!(machine.boot() - before < 300_000_000);
+    assert_eq!(rows.0.len(), 1);
+}
+
+/// L2, and what a leader leaves that was deposed in the middle of a large batch.
+#[tokio::test(start_paused = true)]
+async fn a_large_batch_is_there_whole_or_not_at_all() {
+    let etcd = FakeEtcd::default();
+    let thread = ThreadId::parse("", "t").expect("valid");
+    let reason = "x".repeat(400 << 10).into_boxed_str();
+    let elicitation = Elicitation { id: ElicitationId(1), reason, holder: "".into(), created: Timestamp::default() };
+    let open = Open { elicitation: Arc::new(elicitation), lease: None, anonymous: true, row: 5 };
+    let mut large = Vec::new();
+    let put = Write::PutElicitation(&thread, &open);
+    ops::encode(&[put, put, put], 1, &mut large);
+    let working = Working::new(lead(&etcd, 1).await.0);
+    working.commit(large.clone()).await.expect("it leads");
+    assert_eq!(record(&etcd).seq, 3, "in three parts");
+    let last = LeaderRecord { seq: 4, term: 2, ..record(&etcd) };
+    drop(working);
+    // The beginning of another one.
+    let entry = Entry { term: 2, clock: 0, more: true, ops: large[..1_000].to_vec() };
+    let success = vec![
+        RequestOp::put(keys().log(4), entry.encode_to_vec()),
+        RequestOp::put(keys().leader(), last.encode_to_vec()),
+    ];
+    etcd.txn(TxnRequest { success, ..TxnRequest::default() }).await.expect("done");
+    let (chain, rows) = lead(&etcd, 3).await;
+    assert_eq!(rows.0.len(), 1);
+    let working = Working::new(chain);
+    working.commit(batch(1)).await.expect("it leads");
+    let (rows, _) = load::load(&etcd, &keys(), 5).await.expect("it is sound");
+    assert_eq!(rows.0.len(), 2);
+}
+
+/// Invariant 7, L1: at every step of checkpoints and cuts, a load gives what was committed.
+#[tokio::test(start_paused = true)]
+async fn a_load_gives_what_was_committed_at_every_step_of_a_checkpoint() {
+    let etcd = FakeEtcd::default();
+    let (mut chain, _) = lead(&etcd, 1).await;
+    chain.compact = false;
+    let mut expected = BTreeMap::new();
+    let mut seed = 0x5eed_u64;
+    let mut random = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    let (mut row, mut open_rows, mut steps) = (0, Vec::new(), 0);
+    for round in 0..60 {
+        for _ in 0..20 {
+            let thread = ThreadId::parse("", &format!("thread {}", random(300))).expect("valid");
+            let header = Header { revision: round, pause: Pause::default(), changed: Timestamp::default() };
+            row += 2;
+            let id = ElicitationId(row.into());
+            let elicitation = Elicitation { id, reason: "r".into(), holder: "".into(), created: Timestamp::default() };
+            let open = Open { elicitation: Arc::new(elicitation), lease: None, anonymous: true, row };
+            let at = chain.machine.now();
+            let closing = RememberedClosing { id, how: Closing::Released, at, row: row + 1 };
+            open_rows.push(row);
+            let closed = open_rows.swap_remove(random(open_rows.len() as u64) as usize);
+            let mut writes = vec![Write::PutThread(&thread, &header), Write::PutElicitation(&thread, &open)];
+            writes.extend([Write::PutFloor(round), Write::PutClosing(&thread, &closing)]);
+            match random(3) {
+                0 => open_rows.push(closed),
+                _ => writes.push(Write::DeleteElicitation(closed)),
+            }
+            if random(5) == 0 {
+                writes.push(Write::DeleteThread(&thread));
+            }
+            let mut bytes = Vec::new();
+            ops::encode(&writes, 1, &mut bytes);
+            let mut changes = Changes::new();
+            ops::decode(&bytes, &mut changes).expect("a batch");
+            for ((table, key), value) in changes {
+                match value {
+                    Some(value) => _ = expected.insert((table, key.to_vec()), value.to_vec()),
+                    None => _ = expected.remove(&(table, key.to_vec())),
+                }
+            }
+            assert!(matches!(chain.commit(&bytes).await, Ok(Written::Done)));
+        }
+        loop {
+            chain.keep_house().await.expect("it leads");
+            let (rows, _) = load::load(&etcd, &keys(), chain.seq).await.expect("it is sound");
+            let is_remembered = |key: &(Table, Vec<u8>)| key.0 == Table::Memory;
+            let rest = |rows: &BTreeMap<(Table, Vec<u8>), Vec<u8>>| -> Vec<_> {
+                let rest = rows.iter().filter(|(key, _)| !is_remembered(key));
+                rest.map(|(key, value)| (key.clone(), value.clone())).collect()
+            };
+            assert!(rest(&rows.0) == rest(&expected), "round {round}");
+            // Those of ten minutes: of fourteen rounds.
+            let count = |rows: &BTreeMap<_, _>| rows.keys().filter(|key| is_remembered(key)).count();
+            assert!(count(&rows.0) >= count(&expected).min(14 * 20), "round {round}");
+            steps += 1;
+            if !chain.checkpoint.is_writing() {
+                break;
+            }
+        }
+        sleep(Duration::from_secs(45)).await;
+    }
+    let applied = etcd.value(&keys().applied()).expect("checkpoints were made");
+    let applied = Applied::decode(&applied[..]).expect("readable").seq;
+    let entries = etcd.count(&keys().entries());
+    assert!(applied > 900 && (280..500).contains(&entries) && steps > 70, "{applied}, {entries}, {steps}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_with_one_prefix_join_one_fleet() {
+    let etcd = FakeEtcd::default();
+    let first = join(&etcd, &keys()).await.expect("it is founded");
+    assert_eq!(join(&etcd, &keys()).await.expect("it is joined"), first);
+    let other = join(&etcd, &Keys::under("/q")).await.expect("it is founded");
+    assert!(other.id != first.id && other.peer_key != first.peer_key);
+}
+
+async fn put(etcd: &FakeEtcd, key: Vec<u8>, value: Vec<u8>) {
+    let txn = TxnRequest { success: vec![RequestOp::put(key, value)], ..TxnRequest::default() };
+    etcd.txn(txn).await.expect("done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prefix_of_others_or_of_a_later_version_is_refused() {
+    let etcd = FakeEtcd::default();
+    put(&etcd, b"/p/registry/pods".to_vec(), b"x".to_vec()).await;
+    let refused = join(&etcd, &keys()).await.expect_err("foreign keys");
+    assert!(matches!(&refused, OpenError::Corrupt(why) if why.contains("not of pausewatch")), "{refused:?}");
+    let etcd = FakeEtcd::default();
+    let record = FleetRecord { format: 2, id: 7, peer_key: vec![1] };
+    put(&etcd, keys().fleet(), record.encode_to_vec()).await;
+    let refused = join(&etcd, &keys()).await.expect_err("a later version");
+    assert!(matches!(&refused, OpenError::Newer(why) if why.contains("--etcd-prefix")), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_does_not_lead_another_fleet_than_it_has_joined() {
+    let etcd = FakeEtcd::default();
+    let follower = follower(&etcd, 1).await;
+    let record = FleetRecord { format: 1, id: 7, peer_key: vec![1] };
+    put(&etcd, keys().fleet(), record.encode_to_vec()).await;
+    let refused = follower.until_leading(&watch::Sender::new(None)).await.err().expect("another fleet");
+    assert!(refused.to_string().contains("another one is in its place"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hole_in_the_log_is_noticed() {
+    let etcd = FakeEtcd::default();
+    let working = Working::new(lead(&etcd, 1).await.0);
+    for revision in 1..=3 {
+        working.commit(batch(revision)).await.expect("it leads");
+    }
+    for seq in [2, 3] {
+        let delete = vec![RequestOp::delete(keys().log(seq), Vec::new())];
+        etcd.txn(TxnRequest { success: delete, ..TxnRequest::default() }).await.expect("done");
+        let refused = load::load(&etcd, &keys(), 3).await.expect_err("it is damaged");
+        assert!(matches!(&refused, OpenError::Corrupt(why) if why.contains("damaged")), "{refused:?}");
+    }
+}

@@ -1,0 +1,192 @@
+//! The messages of etcd's v3 API that a fleet needs, with only the fields that it uses.
+//!
+//! They are written out here because etcd's own definitions come with the machinery of a Go project, and a client library brings
+//! leases, locks, watches and authentication, none of which is used.
+
+/// A key with its value.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct KeyValue {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) key: Vec<u8>,
+    #[prost(int64, tag = "3")]
+    pub(crate) mod_revision: i64,
+    #[prost(bytes = "vec", tag = "5")]
+    pub(crate) value: Vec<u8>,
+}
+
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(crate) struct ResponseHeader {
+    #[prost(int64, tag = "3")]
+    pub(crate) revision: i64,
+}
+
+/// Reads keys from `key` up to `range_end`, or `key` alone if that is empty. Linearizable.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct RangeRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) key: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(crate) range_end: Vec<u8>,
+    #[prost(int64, tag = "3")]
+    pub(crate) limit: i64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct RangeResponse {
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) kvs: Vec<KeyValue>,
+    #[prost(bool, tag = "3")]
+    pub(crate) more: bool,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct PutRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) key: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(crate) value: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct DeleteRangeRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) key: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(crate) range_end: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct RequestOp {
+    #[prost(oneof = "Operation", tags = "1, 2, 3")]
+    pub(crate) operation: Option<Operation>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(crate) enum Operation {
+    #[prost(message, tag = "1")]
+    Range(RangeRequest),
+    #[prost(message, tag = "2")]
+    Put(PutRequest),
+    #[prost(message, tag = "3")]
+    Delete(DeleteRangeRequest),
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ResponseOp {
+    #[prost(oneof = "Outcome", tags = "1")]
+    pub(crate) outcome: Option<Outcome>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(crate) enum Outcome {
+    #[prost(message, tag = "1")]
+    Range(RangeResponse),
+}
+
+/// That a key was last written at a revision, or has a value.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Compare {
+    /// 0: equal.
+    #[prost(int32, tag = "1")]
+    result: i32,
+    #[prost(int32, tag = "2")]
+    target: i32,
+    #[prost(bytes = "vec", tag = "3")]
+    pub(crate) key: Vec<u8>,
+    #[prost(oneof = "Expected", tags = "6, 7")]
+    pub(crate) expected: Option<Expected>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(crate) enum Expected {
+    #[prost(int64, tag = "6")]
+    ModRevision(i64),
+    #[prost(bytes, tag = "7")]
+    Value(Vec<u8>),
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct TxnRequest {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) compare: Vec<Compare>,
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) success: Vec<RequestOp>,
+    #[prost(message, repeated, tag = "3")]
+    pub(crate) failure: Vec<RequestOp>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct TxnResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) header: Option<ResponseHeader>,
+    #[prost(bool, tag = "2")]
+    pub(crate) succeeded: bool,
+    #[prost(message, repeated, tag = "3")]
+    pub(crate) responses: Vec<ResponseOp>,
+}
+
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(crate) struct CompactionRequest {
+    #[prost(int64, tag = "1")]
+    pub(crate) revision: i64,
+}
+
+/// An answer that is not looked at.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub(crate) struct Nothing {}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct StatusResponse {
+    #[prost(string, tag = "2")]
+    pub(crate) version: String,
+    #[prost(int64, tag = "3")]
+    pub(crate) db_size: i64,
+    #[prost(string, repeated, tag = "8")]
+    pub(crate) errors: Vec<String>,
+    /// Without free pages.
+    #[prost(int64, tag = "9")]
+    pub(crate) db_size_in_use: i64,
+    /// Since etcd 3.6; 0: unknown.
+    #[prost(int64, tag = "12")]
+    pub(crate) db_size_quota: i64,
+}
+
+impl Compare {
+    /// `key` was last written at `revision`; 0: it does not exist.
+    pub(crate) fn mod_revision(key: Vec<u8>, revision: i64) -> Self {
+        Compare { result: 0, target: 2, key, expected: Some(Expected::ModRevision(revision)) }
+    }
+
+    pub(crate) fn value(key: Vec<u8>, value: Vec<u8>) -> Self {
+        Compare { result: 0, target: 3, key, expected: Some(Expected::Value(value)) }
+    }
+}
+
+impl RequestOp {
+    pub(crate) fn get(key: Vec<u8>) -> Self {
+        RequestOp { operation: Some(Operation::Range(RangeRequest { key, ..RangeRequest::default() })) }
+    }
+
+    pub(crate) fn put(key: Vec<u8>, value: Vec<u8>) -> Self {
+        RequestOp { operation: Some(Operation::Put(PutRequest { key, value })) }
+    }
+
+    /// Deletes `key`, or all keys from it up to `range_end`.
+    pub(crate) fn delete(key: Vec<u8>, range_end: Vec<u8>) -> Self {
+        RequestOp { operation: Some(Operation::Delete(DeleteRangeRequest { key, range_end })) }
+    }
+}
+
+impl TxnResponse {
+    /// The key-values that the `index`th operation has read.
+    pub(crate) fn read(self, index: usize) -> Vec<KeyValue> {
+        match self.responses.into_iter().nth(index).and_then(|response| response.outcome) {
+            Some(Outcome::Range(range)) => range.kvs,
+            None => Vec::new(),
+        }
+    }
+
+    pub(crate) fn revision(&self) -> i64 {
+        self.header.map_or(0, |header| header.revision)
+    }
+}

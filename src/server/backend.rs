@@ -1,0 +1,74 @@
+//! What a server serves: the one coordinator of its store, or, as a replica of a fleet, the one of the term in which it leads.
+#[cfg(feature = "etcd")]
+use super::fleet::Replica;
+use crate::coordinator::Coordinator;
+use crate::coordinator::hub::Hub;
+use std::sync::Arc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub(super) enum Backend {
+    Alone(Arc<Coordinator>),
+    #[cfg(feature = "etcd")]
+    Fleet(Box<Replica>),
+}
+
+/// Gives the state that is served now, if any is.
+pub(super) type PresentHub = Arc<dyn Fn() -> Option<Arc<Hub>> + Send + Sync>;
+
+/// The work of a backend besides answering.
+pub(super) struct Running {
+    task: Option<JoinHandle<()>>,
+    stop: CancellationToken,
+}
+
+impl Backend {
+    pub(super) fn hub(&self) -> PresentHub {
+        match self {
+            Backend::Alone(coordinator) => {
+                let hub = coordinator.hub().clone();
+                Arc::new(move || Some(hub.clone()))
+            }
+            #[cfg(feature = "etcd")]
+            Backend::Fleet(replica) => {
+                let leading = replica.leading.clone();
+                Arc::new(move || leading.hub())
+            }
+        }
+    }
+
+    /// Begins to work. A single coordinator lives until the result is dropped. `broken`: what is stored cannot be used.
+    pub(super) fn run(self, broken: impl Fn(&str) + Send + 'static) -> (Running, Option<Arc<Coordinator>>) {
+        let stop = CancellationToken::new();
+        match self {
+            Backend::Alone(coordinator) => {
+                drop(broken);
+                (Running { task: None, stop }, Some(coordinator))
+            }
+            #[cfg(feature = "etcd")]
+            Backend::Fleet(replica) => {
+                let stopped = stop.clone();
+                let task = tokio::spawn(async move {
+                    match tokio::spawn(async move { replica.run(stopped).await }).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(error)) => broken(&error.to_string()),
+                        // A server that never leads again must not look like one that may.
+                        Err(panic) => broken(&panic.to_string()),
+                    }
+                });
+                (Running { task: Some(task), stop }, None)
+            }
+        }
+    }
+}
+
+impl Running {
+    /// Ends the work, so that another replica can go on with it.
+    pub(super) async fn stop(self) {
+        self.stop.cancel();
+        if let Some(task) = self.task {
+            // Should it have panicked, there is nothing to hand over.
+            let _ = task.await;
+        }
+    }
+}

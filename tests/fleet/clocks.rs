@@ -1,0 +1,81 @@
+//! The cluster clock between machines whose clocks have nothing in common.
+use crate::caller::Caller;
+use crate::contract::config as fleet_config;
+use crate::etcd::Etcd;
+use crate::support::{PATIENCE, Running, config};
+use pausewatch::proto::v1;
+use pausewatch::server::Server;
+use pausewatch::test_support::clock::{Clock, System};
+use pausewatch::test_support::core::Timestamp;
+use pausewatch::test_support::etcd::ReplicaConfig;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// What the design allows for one takeover.
+const ERROR: Duration = Duration::from_millis(2);
+
+/// A machine that has been up for longer than this one, and whose wall clock is wrong.
+struct Machine {
+    system: System,
+    number: u64,
+}
+
+impl Clock for Machine {
+    fn now(&self) -> Timestamp {
+        let (now, hour) = (self.system.now(), 3_600_000_000_000);
+        let number = i64::try_from(self.number).expect("small");
+        Timestamp { boot: now.boot + number * hour, wall: now.wall + number * 7_000_000_000 }
+    }
+
+    fn awake(&self) -> Duration {
+        self.system.awake()
+    }
+
+    fn boot_id(&self) -> u64 {
+        self.number
+    }
+}
+
+async fn replica(etcd: &Etcd, number: u64) -> Server {
+    let fleet = fleet_config(etcd, "clocks");
+    let replica = ReplicaConfig { fleet, advertise: None, peer_ca: None };
+    let machine = Arc::new(Machine { system: System::new(), number });
+    Server::start_replica(replica, machine, config()).await.expect("etcd runs")
+}
+
+fn total(state: &v1::PauseState) -> Duration {
+    let total = state.paused_total.expect("there is one");
+    Duration::new(total.seconds.unsigned_abs(), total.nanos.unsigned_abs())
+}
+
+/// Invariant 6, G3: what a thread was paused for is exact to 2 ms over a takeover, though the new leader's boot-time clock is an hour
+/// and its wall clock seven seconds ahead.
+#[tokio::test]
+async fn a_takeover_by_another_machine_moves_no_paused_time() {
+    let Some(etcd) = Etcd::shared() else { return };
+    let mut leading = Running::of(replica(etcd, 1).await);
+    let mut caller = Caller::new(std::slice::from_ref(&leading.address));
+    caller.increment("a", "1").await;
+    for number in 2..5 {
+        let next = replica(etcd, number).await;
+        let heard = next.leader_clock().expect("it is a replica").clone();
+        let next = Running::of(next);
+        let give_up = Instant::now() + PATIENCE;
+        while !heard.is_known() {
+            assert!(Instant::now() < give_up, "the leader's clock is not heard");
+            sleep(Duration::from_millis(10)).await;
+        }
+        let (before_first, before, after_first) = (Instant::now(), caller.get("a").await, Instant::now());
+        leading.stop().await.expect("no panic");
+        caller = Caller::new(std::slice::from_ref(&next.address));
+        let (before_second, after, after_second) = (Instant::now(), caller.get("a").await, Instant::now());
+        assert_eq!((after.revision, after.store_epoch), (before.revision, before.store_epoch));
+        let passed = total(&after).checked_sub(total(&before)).expect("it never falls");
+        assert!(passed + ERROR >= before_second - after_first, "{passed:?}");
+        assert!(passed <= after_second - before_first + ERROR, "{passed:?} in {:?}", after_second - before_first);
+        leading = next;
+    }
+    assert_eq!(caller.decrement("a", "2").await.0, 0);
+    leading.stop().await.expect("no panic");
+}

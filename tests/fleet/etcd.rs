@@ -1,0 +1,79 @@
+//! An etcd of the test's own.
+use crate::support::skipped;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+/// A running etcd. It is killed when its standard input ends: when this is dropped, and when the test program ends.
+pub(crate) struct Etcd {
+    child: Child,
+    _directory: TempDir,
+    pub(crate) url: String,
+}
+
+impl Etcd {
+    /// One for all tests; each uses a prefix of its own. `None`: skipped.
+    pub(crate) fn shared() -> Option<&'static Etcd> {
+        static SHARED: OnceLock<Option<Etcd>> = OnceLock::new();
+        let shared = SHARED.get_or_init(|| is_installed().then(|| Etcd::start(&[])));
+        report(shared.is_some());
+        shared.as_ref()
+    }
+
+    /// One with these options. `None`: skipped.
+    pub(crate) fn own(options: &[&str]) -> Option<Etcd> {
+        let is_installed = is_installed();
+        report(is_installed);
+        is_installed.then(|| Etcd::start(options))
+    }
+
+    /// One that speaks TLS, with these files.
+    pub(crate) fn with_tls(cert: &Path, key: &Path, client_ca: &Path) -> Option<Etcd> {
+        let [cert, key, ca] = [cert, key, client_ca].map(|path| path.to_str().expect("it is text"));
+        let mut etcd =
+            Etcd::own(&["--cert-file", cert, "--key-file", key, "--client-cert-auth", "--trusted-ca-file", ca])?;
+        etcd.url = etcd.url.replace("http:", "https:");
+        Some(etcd)
+    }
+
+    fn start(options: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let scheme = if options.contains(&"--cert-file") { "https" } else { "http" };
+        let [client, peer] = free_ports();
+        let (client, peer) = (format!("{scheme}://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+        let mut command = Command::new("sh");
+        // Whatever becomes of the test, its end closes the pipe.
+        command.args(["-c", "etcd \"$@\" & read -r _; kill -9 $!", "etcd", "--name", "one", "--data-dir"]);
+        command.arg(directory.path());
+        command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+        command.args(["--initial-cluster", &format!("one={peer}"), "--log-level", "error"]).args(options);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().expect("sh is there");
+        Etcd { child, _directory: directory, url: client }
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+fn is_installed() -> bool {
+    Command::new("etcd").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+}
+
+fn report(is_installed: bool) {
+    if !is_installed {
+        skipped("etcd", "the program etcd is not installed (Debian: etcd-server)");
+    }
+}
+
+fn free_ports() -> [u16; 2] {
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    listeners.map(|listener| listener.local_addr().expect("it is bound").port())
+}

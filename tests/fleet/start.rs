@@ -1,0 +1,83 @@
+//! What a replica says that cannot start, and that it starts with certificates.
+use crate::caller::Caller;
+use crate::etcd::Etcd;
+use crate::support::Process;
+use crate::support::certs::Authority;
+use std::process::{Command, Output, Stdio};
+
+fn serve(options: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--store", "etcd"]).args(options);
+    command
+}
+
+/// What a server says that does not start.
+fn refusal(options: &[&str], code: i32) -> String {
+    let Output { status, stderr, stdout } = serve(options).output().expect("the program starts");
+    let said = String::from_utf8_lossy(&stderr).into_owned();
+    assert_eq!((status.code(), stdout.len()), (Some(code), 0), "{said}");
+    said.lines().last().expect("it says why").to_owned()
+}
+
+#[test]
+fn without_an_etcd_a_start_says_what_was_tried() {
+    let said = refusal(&["--etcd-endpoints", "http://127.0.0.1:1,http://localhost:2"], 1);
+    for part in ["http://127.0.0.1:1: ", "http://localhost:2: ", "Connection refused", "5 s", "--etcd-endpoints"] {
+        assert!(said.contains(part), "{said:?} does not say {part:?}");
+    }
+}
+
+#[test]
+fn options_that_do_not_fit_are_refused() {
+    for (options, expected) in [
+        (&[][..], "--store etcd needs --etcd-endpoints"),
+        (&["--etcd-endpoints", "localhost:2379"], "http://HOST:PORT"),
+        (&["--etcd-endpoints", "http://localhost:2379", "--etcd-prefix", "/"], "besides slashes"),
+        (&["--etcd-endpoints", "http://localhost:2379", "--advertise", "here"], "HOST:PORT"),
+        (&["--etcd-endpoints", "http://localhost:2379", "--etcd-ca", "x"], "need https"),
+        (&["--etcd-endpoints", "https://localhost:2379", "--etcd-ca", "/none"], "--etcd-ca /none"),
+    ] {
+        let Output { status, stderr, .. } = serve(options).output().expect("the program starts");
+        let said = String::from_utf8_lossy(&stderr).into_owned();
+        assert!(!status.success() && said.contains(expected), "{options:?}: {said}");
+    }
+}
+
+#[test]
+fn an_etcd_with_the_wrong_certificate_is_not_trusted_and_one_with_the_right_one_is() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (authority, other) = (Authority::new("etcd's"), Authority::new("another"));
+    let (cert, key) = authority.issue().write(directory.path(), "etcd");
+    let ca = authority.write(&directory.path().join("ca.crt"));
+    let wrong = other.write(&directory.path().join("wrong.crt"));
+    let Some(etcd) = Etcd::with_tls(&cert, &key, &ca) else { return };
+    let [cert, key, ca, wrong] = [&cert, &key, &ca, &wrong].map(|path| path.to_str().expect("it is text"));
+    let with = |ca| ["--etcd-endpoints", &etcd.url, "--etcd-ca", ca, "--etcd-cert", cert, "--etcd-key", key];
+    let process = Process::start(serve(&with(ca)));
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let call = async { Caller::new(std::slice::from_ref(&process.address)).increment("a", "1").await };
+    assert_eq!(runtime.block_on(call).0, 1);
+    let said = refusal(&with(wrong), 1);
+    assert!(said.contains(&etcd.url) && said.contains("certificate") && said.contains("--etcd-ca"), "{said}");
+}
+
+#[test]
+fn a_full_etcd_is_refused_with_what_to_do() {
+    let Some(etcd) = Etcd::own(&["--quota-backend-bytes", "300000"]) else { return };
+    let value = "QUFB".repeat(10_000);
+    let put = |number: usize| {
+        // etcd's own gateway for JSON; the key is base64 too.
+        let body = format!("{{\"key\": \"a{number:03}\", \"value\": \"{value}\"}}");
+        let url = format!("{}/v3/kv/put", etcd.url);
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "--retry", "20", "--retry-connrefused", "--retry-delay", "1", "-d", &body, &url]);
+        let output = curl.stderr(Stdio::inherit()).output().expect("curl is installed");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let refused = (0..200).map(put).find(|answer| answer.contains("space exceeded"));
+    assert!(refused.is_some(), "etcd is never full");
+    let said = refusal(&["--etcd-endpoints", &etcd.url], 1);
+    for part in [&*etcd.url, "no space left", "defragment", "alarm disarm"] {
+        assert!(said.contains(part), "{said:?} does not say {part:?}");
+    }
+}

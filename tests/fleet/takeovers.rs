@@ -1,0 +1,233 @@
+//! Replicas as processes, whose leader is killed, stopped and drained while clients call.
+use crate::caller::{Caller, get_at};
+use crate::etcd::Etcd;
+use crate::support::{PATIENCE, Process, Random};
+use rustix::process::Signal;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use tonic::Code;
+
+/// Clients that call all the time, each on a thread of its own.
+const CLIENTS: usize = 4;
+
+fn replica(etcd: &Etcd, prefix: &str, listen: &str) -> Process {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
+    command.args([
+        "serve",
+        "--store",
+        "etcd",
+        "--etcd-endpoints",
+        &etcd.url,
+        "--etcd-prefix",
+        prefix,
+        "--listen",
+        listen,
+    ]);
+    let mut process = Process::start(command);
+    process.listen();
+    process
+}
+
+/// Waits until one of them leads, and returns which.
+async fn leader(replicas: &[Process]) -> usize {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        for (i, replica) in replicas.iter().enumerate() {
+            if get_at(&replica.address, "any").await.is_ok() {
+                return i;
+            }
+        }
+        assert!(Instant::now() < give_up, "nobody leads");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Opens and closes one elicitation after the other until `stop`. Its thread is its own, so that every change that was made twice,
+/// or lost, shows in the next count or revision. A read sees every answer before it (invariant 4).
+async fn client(mut caller: Caller, number: usize, stop: Arc<AtomicBool>, answers: Arc<AtomicU64>) -> (String, u64) {
+    let thread = format!("thread {number}");
+    let (mut revision, mut call) = (0, 0);
+    while !stop.load(SeqCst) {
+        for is_open in [true, false] {
+            call += 1;
+            let request_id = format!("{number}-{call}");
+            let answer = match is_open {
+                true => caller.increment(&thread, &request_id).await,
+                false => caller.decrement(&thread, &request_id).await,
+            };
+            assert_eq!(answer, (u32::from(is_open), revision + 1), "{request_id}: once, and nothing was lost");
+            revision += 1;
+            answers.fetch_add(1, SeqCst);
+        }
+        assert_eq!(caller.get(&thread).await.revision, revision, "a read sees what was answered");
+    }
+    (thread, revision)
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Blow {
+    Kill,
+    /// SIGSTOP until another one leads, then SIGCONT.
+    Freeze,
+    Drain,
+}
+
+/// Invariants 2, 4 and 10 with real processes: over a loop of takeovers, no acknowledged change is lost or made twice, and reads
+/// see what was answered.
+#[tokio::test]
+async fn no_acknowledged_change_is_lost_or_doubled_over_a_loop_of_takeovers() {
+    let Some(etcd) = Etcd::shared() else { return };
+    let mut replicas = vec![replica(etcd, "loop", "127.0.0.1:0")];
+    leader(&replicas).await;
+    replicas.push(replica(etcd, "loop", "127.0.0.1:0"));
+    let addresses: Vec<_> = replicas.iter().map(|replica| replica.address.clone()).collect();
+    let (stop, answers) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+    let clients: Vec<_> =
+        (0..CLIENTS).map(|i| tokio::spawn(client(Caller::new(&addresses), i, stop.clone(), answers.clone()))).collect();
+    let mut random = Random::new(0x5eed_0023);
+    let mut outages = Vec::new();
+    for round in 0..9 {
+        let blow = [Blow::Kill, Blow::Freeze, Blow::Drain][round % 3];
+        answered(&answers, 20 + random.below(60) as u64, &clients).await;
+        let leading = leader(&replicas).await;
+        let began = Instant::now();
+        match blow {
+            Blow::Kill => {
+                replicas.remove(leading).kill();
+                answered(&answers, 2 * CLIENTS as u64, &clients).await;
+            }
+            Blow::Freeze => {
+                replicas[leading].signal(Signal::STOP);
+                answered(&answers, 2 * CLIENTS as u64, &clients).await;
+            }
+            Blow::Drain => {
+                let drained = replicas.remove(leading);
+                drained.signal(Signal::TERM);
+                answered(&answers, 2 * CLIENTS as u64, &clients).await;
+                let (status, said) = tokio::task::spawn_blocking(|| drained.end()).await.expect("no panic");
+                assert!(status.success(), "{said}");
+            }
+        }
+        outages.push((blow, began.elapsed().as_millis()));
+        match blow {
+            // It wakes up as a leader, and must not serve as one.
+            Blow::Freeze => {
+                replicas[leading].signal(Signal::CONT);
+                refuses(&replicas[leading].address).await;
+            }
+            Blow::Kill | Blow::Drain => {
+                let listen = addresses.iter().find(|address| replicas.iter().all(|left| left.address != **address));
+                replicas.push(replica(etcd, "loop", listen.expect("the one that is gone")));
+            }
+        }
+    }
+    stop.store(true, SeqCst);
+    let mut caller = Caller::new(&addresses);
+    for client in clients {
+        let (thread, revision) = client.await.expect("no panic");
+        let state = caller.get(&thread).await;
+        assert_eq!((state.count, state.revision), (0, revision), "{thread}");
+    }
+    println!("{} calls; outages in ms: {outages:?}", answers.load(SeqCst));
+}
+
+/// Waits for so many answers more.
+async fn answered(answers: &AtomicU64, more: u64, clients: &[tokio::task::JoinHandle<(String, u64)>]) {
+    let (goal, give_up) = (answers.load(SeqCst) + more, Instant::now() + PATIENCE);
+    while answers.load(SeqCst) < goal {
+        assert!(clients.iter().all(|client| !client.is_finished()), "a client failed");
+        assert!(Instant::now() < give_up, "nobody is answered");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Waits until a replica says that it does not lead. Until then it answers nothing, as its reads are confirmed.
+async fn refuses(address: &str) {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        match get_at(address, "any").await {
+            Err(status) if status.code() == Code::Unavailable => break,
+            other => assert!(Instant::now() < give_up, "{other:?}"),
+        }
+    }
+}
+
+/// A follower refuses with the address of the leader; its process is healthy and its service is not.
+#[tokio::test]
+async fn a_replica_that_does_not_lead_says_who_does() {
+    let Some(etcd) = Etcd::shared() else { return };
+    let mut replicas = vec![replica(etcd, "who", "127.0.0.1:0")];
+    leader(&replicas).await;
+    replicas.push(replica(etcd, "who", "127.0.0.1:0"));
+    let [first, second] = &replicas[..] else { unreachable!() };
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        let status = get_at(&second.address, "a").await.expect_err("it does not lead");
+        assert_eq!((status.code(), status.details()), (Code::Unavailable, &[][..]), "{status:?}");
+        if status.message().contains(&first.address) {
+            break;
+        }
+        assert!(Instant::now() < give_up, "{status:?}");
+        sleep(Duration::from_millis(20)).await;
+    }
+    for (replica, service, expected) in [
+        (first, "pausewatch.v1.ElicitationService", "SERVING"),
+        (second, "pausewatch.v1.ElicitationService", "NOT_SERVING"),
+        (first, "", "SERVING"),
+        (second, "", "SERVING"),
+    ] {
+        assert_eq!(health(&replica.address, service).await, expected, "{} {service:?}", replica.address);
+    }
+}
+
+async fn health(address: &str, service: &str) -> String {
+    let channel = crate::support::channel(address).await;
+    let mut health = tonic_health::pb::health_client::HealthClient::new(channel);
+    let request = tonic_health::pb::HealthCheckRequest { service: service.to_owned() };
+    let answer = health.check(request).await.expect("health is served").into_inner();
+    answer.status().as_str_name().to_owned()
+}
+
+/// Watches of a leader that is gone end, and the next leader goes on where they were (invariant 5): the revision rises, the epoch
+/// stays, and the paused time is what passed.
+#[tokio::test]
+async fn watches_and_paused_time_go_on_at_the_next_leader() {
+    let Some(etcd) = Etcd::shared() else { return };
+    for signal in [Signal::KILL, Signal::TERM] {
+        let prefix = format!("watch-{}", signal.as_raw());
+        let mut replicas = vec![replica(etcd, &prefix, "127.0.0.1:0")];
+        leader(&replicas).await;
+        replicas.push(replica(etcd, &prefix, "127.0.0.1:0"));
+        let mut caller = Caller::new(&replicas.iter().map(|replica| replica.address.clone()).collect::<Vec<_>>());
+        caller.increment("a", "1").await;
+        let mut api = replicas[0].api().await;
+        let mut watch = api.watch(&["a"]).await;
+        assert_eq!(crate::support::states(&mut watch).await.len(), 1);
+        let (before_first, before) = (Instant::now(), caller.get("a").await);
+        let after_first = Instant::now();
+        replicas[0].signal(signal);
+        let ended = loop {
+            match watch.message().await {
+                Ok(Some(_)) => {}
+                ended => break ended,
+            }
+        };
+        assert!(ended.as_ref().err().is_some_and(|status| status.code() != Code::Ok), "{ended:?}");
+        let (before_second, after) = (Instant::now(), caller.get("a").await);
+        let after_second = Instant::now();
+        assert_eq!((after.count, after.revision, after.store_epoch), (1, before.revision, before.store_epoch));
+        let total = |state: &pausewatch::proto::v1::PauseState| {
+            let total = state.paused_total.expect("there is one");
+            Duration::new(total.seconds.unsigned_abs(), total.nanos.unsigned_abs())
+        };
+        let passed = total(&after).checked_sub(total(&before)).expect("it never falls");
+        let error = Duration::from_millis(2);
+        assert!(passed + error >= before_second - after_first, "{passed:?}");
+        assert!(passed <= after_second - before_first + error, "{passed:?}");
+        let (count, revision) = caller.decrement("a", "2").await;
+        assert_eq!((count, revision), (0, before.revision + 1));
+    }
+}
