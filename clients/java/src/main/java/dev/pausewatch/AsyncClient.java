@@ -5,7 +5,7 @@ import java.util.concurrent.CompletableFuture;
 /**
  * The calls of a {@link Client} as futures. Made by {@link Client#async()}.
  *
- * <p>A future completes on the {@linkplain CompletableFuture#defaultExecutor() default executor}, exceptionally with what the method of
+ * <p>A future completes on a thread of this library, where code may block, exceptionally with what the method of
  * {@link Client} of the same name throws. Who cancels it gives the call up; whether it counted is unknown then.
  */
 public final class AsyncClient {
@@ -50,13 +50,15 @@ public final class AsyncClient {
     /** The answer on a thread that is not the transport's. */
     static <T> CompletableFuture<T> handedOn(CompletableFuture<T> answer) {
         CompletableFuture<T> theirs = new CompletableFuture<>();
-        answer.whenCompleteAsync((value, thrown) -> {
-            if (thrown == null) {
-                theirs.complete(value);
-            } else {
-                theirs.completeExceptionally(thrown);
-            }
-        });
+        answer.whenCompleteAsync(
+                (value, thrown) -> {
+                    if (thrown == null) {
+                        theirs.complete(value);
+                    } else {
+                        theirs.completeExceptionally(thrown);
+                    }
+                },
+                Callbacks.EXECUTOR);
         theirs.whenComplete((value, thrown) -> {
             if (theirs.isCancelled()) {
                 answer.cancel(false);

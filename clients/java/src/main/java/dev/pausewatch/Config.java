@@ -251,8 +251,8 @@ public final class Config {
         }
 
         /**
-         * Is told when the deadlines of the client are connected, cut off, or have been for the whole disconnect grace: one change at a time, on the
-         * default executor of {@link java.util.concurrent.CompletableFuture}.
+         * Is told when the deadlines of the client are connected, cut off, or have been for the whole disconnect grace: one change at a time, on a
+         * thread of this library, where code may block.
          */
         public Builder onLink(Consumer<Link> onLink) {
             this.onLink = onLink;

@@ -122,7 +122,7 @@ public final class Hold implements AutoCloseable {
     }
 
     /**
-     * As {@link #release()}, without waiting. The future completes on the {@linkplain CompletableFuture#defaultExecutor() default executor},
+     * As {@link #release()}, without waiting. The future completes on a thread of this library, where code may block,
      * exceptionally with what {@link #release()} throws; cancelling it does not end the release.
      */
     public CompletableFuture<Ending> releaseAsync() {

@@ -92,25 +92,30 @@ public final class HoldBuilder {
     }
 
     /**
-     * As {@link #open()}, without waiting. The future completes on the {@linkplain CompletableFuture#defaultExecutor() default executor},
+     * As {@link #open()}, without waiting. The future completes on a thread of this library, where code may block,
      * exceptionally with what {@link #open()} throws. Cancelled, what is opened is closed again in the background.
      */
     public CompletableFuture<Hold> openAsync() {
         CompletableFuture<Hold> hold = new CompletableFuture<>();
         if (threadId.isEmpty()) {
-            return hold.completeAsync(() -> without(noThread()));
+            return hold.completeAsync(() -> without(noThread()), Callbacks.EXECUTOR);
         }
         long sent = core.timer().now();
-        increment(threadId.get()).whenCompleteAsync((opened, thrown) -> {
-            try {
-                Hold made = opened == null ? without((RuntimeException) thrown) : held(threadId.get(), sent, opened);
-                if (!hold.complete(made)) {
-                    made.abandon();
-                }
-            } catch (RuntimeException failed) {
-                hold.completeExceptionally(failed);
-            }
-        });
+        increment(threadId.get())
+                .whenCompleteAsync(
+                        (opened, thrown) -> {
+                            try {
+                                Hold made = opened == null
+                                        ? without((RuntimeException) thrown)
+                                        : held(threadId.get(), sent, opened);
+                                if (!hold.complete(made)) {
+                                    made.abandon();
+                                }
+                            } catch (RuntimeException failed) {
+                                hold.completeExceptionally(failed);
+                            }
+                        },
+                        Callbacks.EXECUTOR);
         return hold;
     }
 

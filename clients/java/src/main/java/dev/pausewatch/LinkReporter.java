@@ -9,7 +9,7 @@ import java.util.function.Consumer;
 /**
  * Tells the program of the link of one follower, and logs it, from the timer's thread.
  *
- * <p>1. Each change is told once, in order, on the default executor of futures: what a user does next is no business of the timer's thread.
+ * <p>1. Each change is told once, in order, on a thread of {@link Callbacks}: what a user does next is no business of the timer's thread.
  *
  * <p>2. The first loss counts: one grace is for all threads. A client that is closed tells nothing more.
  */
@@ -73,11 +73,13 @@ final class LinkReporter {
 
     private void become(Link link) {
         last = Optional.of(link);
-        told = told.thenRunAsync(() -> {
-            if (!closed) {
-                tell(link);
-            }
-        });
+        told = told.thenRunAsync(
+                () -> {
+                    if (!closed) {
+                        tell(link);
+                    }
+                },
+                Callbacks.EXECUTOR);
     }
 
     private void tell(Link link) {

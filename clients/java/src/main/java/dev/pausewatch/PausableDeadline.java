@@ -108,8 +108,8 @@ public final class PausableDeadline implements AutoCloseable {
     }
 
     /**
-     * Completes when it has expired; with a {@link CancellationException} if it was closed before. Completed on the
-     * {@linkplain CompletableFuture#defaultExecutor() default executor}. Each call returns a future of its own.
+     * Completes when it has expired; with a {@link CancellationException} if it was closed before. Completed on a
+     * thread of this library, where code may block. Each call returns a future of its own.
      */
     public CompletableFuture<Void> expired() {
         return expired.copy();
@@ -297,7 +297,7 @@ public final class PausableDeadline implements AutoCloseable {
 
     private void complete() {
         // What a user does next is no business of the timer's thread.
-        expired.completeAsync(() -> null);
+        expired.completeAsync(() -> null, Callbacks.EXECUTOR);
         onEnd.accept(this);
     }
 }

@@ -137,7 +137,7 @@ final class Renewal implements AutoCloseable {
             }
         }
         // What a user does next is no business of this thread.
-        told.forEach(lost -> lost.completeAsync(() -> now));
+        told.forEach(lost -> lost.completeAsync(() -> now, Callbacks.EXECUTOR));
         if (end) {
             onEnd.run();
         }

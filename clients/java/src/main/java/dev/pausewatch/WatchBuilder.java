@@ -4,7 +4,6 @@ import dev.pausewatch.v1.WatchRequest;
 import java.util.Collection;
 import java.util.List;
 import java.util.concurrent.Executor;
-import java.util.concurrent.ForkJoinPool;
 import java.util.function.Consumer;
 
 /** What a {@link Watch} will tell, and how. Made by {@link Client#watch} and {@link Client#watchAll}. */
@@ -40,9 +39,9 @@ public final class WatchBuilder {
         return open(new Outbox(all));
     }
 
-    /** Begins to watch; {@code listener} is told the events, one after another, on the common pool. What it throws is logged. */
+    /** Begins to watch; {@code listener} is told the events, one after another, on a thread of this library, where code may block. What it throws is logged. */
     public Subscription listen(Consumer<WatchEvent> listener) {
-        return listen(listener, ForkJoinPool.commonPool());
+        return listen(listener, Callbacks.EXECUTOR);
     }
 
     /** As {@link #listen(Consumer)}, on {@code executor}. While the listener is busy, states of the same thread make way for the latest. */
