@@ -141,6 +141,91 @@ fn the_manifest_runs_what_there_is_and_its_parts_fit() {
     assert_eq!(pod["securityContext"]["runAsNonRoot"].as_bool(), Some(true));
 }
 
+/// Of a kustomization: its resources, whether they are files or directories, as paths from the root.
+fn resources(directory: &str) -> Vec<String> {
+    let kustomization = read(&format!("{directory}/kustomization.yaml"));
+    let list = yaml(&kustomization)[0]["resources"].as_vec().unwrap().iter().map(|path| text(path).to_owned());
+    list.map(|path| match path.strip_prefix("../") {
+        Some(beside) => format!("{}/{beside}", directory.rsplit_once('/').unwrap().0),
+        None => format!("{directory}/{path}"),
+    })
+    .collect()
+}
+
+#[test]
+fn the_manifests_of_a_fleet_run_what_there_is_and_their_parts_fit() {
+    let fleet = "deploy/kubernetes/fleet";
+    assert_eq!(resources(fleet), ["replicas", "etcd"].map(|part| format!("{fleet}/{part}")));
+    assert_eq!(resources(&format!("{fleet}/existing-etcd")), [format!("{fleet}/replicas")]);
+    let [replicas, etcd] = ["replicas", "etcd"].map(|part| {
+        let file = resources(&format!("{fleet}/{part}")).remove(0);
+        assert_eq!(file, format!("{fleet}/{part}/{part}.yaml"));
+        read(&file)
+    });
+    let (replicas, etcd) = (yaml(&replicas), yaml(&etcd));
+    let of = |documents: &[Yaml<'_>], kind: &str| {
+        documents.iter().position(|document| text(&document["kind"]) == kind).unwrap_or_else(|| panic!("no {kind}"))
+    };
+    let set = &replicas[of(&replicas, "StatefulSet")];
+    let pod = &set["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+
+    // Each replica says a name that the headless Service has.
+    let headless = replicas.iter().find(|each| each["spec"]["clusterIP"].as_str() == Some("None")).unwrap();
+    let name = text(&headless["metadata"]["name"]);
+    assert_eq!(name, text(&set["spec"]["serviceName"]));
+    assert_eq!(headless["spec"]["publishNotReadyAddresses"].as_bool(), Some(true));
+    let arguments: Vec<_> = container["args"].as_vec().unwrap().iter().map(text).collect();
+    assert!(arguments.ends_with(&["--advertise", &format!("$(POD_NAME).{name}:7420")]), "{arguments:?}");
+    assert_eq!(text(&container["env"][0]["name"]), "POD_NAME");
+    let words: Vec<_> = arguments.iter().map(|argument| argument.replace("$(POD_NAME)", "pausewatch-0")).collect();
+    parses(&[vec!["pausewatch"], words.iter().map(String::as_str).collect()].concat());
+
+    // The members of etcd are those that the replicas name and that name one another.
+    let members = &etcd[of(&etcd, "StatefulSet")];
+    assert_eq!((members["spec"]["replicas"].as_integer(), set["spec"]["replicas"].as_integer()), (Some(3), Some(3)));
+    let config = text(&replicas[of(&replicas, "ConfigMap")]["data"]["config.toml"]);
+    checked(config);
+    let serve: toml::Table = toml::from_str(config).unwrap();
+    let endpoints = serve["serve"]["etcd_endpoints"].as_array().unwrap().iter().map(|url| url.as_str().unwrap());
+    assert_eq!(endpoints.collect::<Vec<_>>(), [0, 1, 2].map(|member| format!("http://etcd-{member}.etcd:2379")));
+    let peers = [0, 1, 2].map(|member| format!("etcd-{member}=http://etcd-{member}.etcd:2380")).join(",");
+    let command = members["spec"]["template"]["spec"]["containers"][0]["command"].as_vec().unwrap();
+    let initial = format!("--initial-cluster={peers}");
+    assert!(command.iter().any(|word| text(word) == initial), "{command:?}");
+    assert_eq!(text(&etcd[of(&etcd, "Service")]["metadata"]["name"]), text(&members["spec"]["serviceName"]));
+
+    // With another etcd, only where and how it is reached is another.
+    let other = read(&format!("{fleet}/existing-etcd/kustomization.yaml"));
+    let patches = yaml(&other);
+    let patched = |at: usize| yaml(text(&patches[0]["patches"][at]["patch"])).remove(0);
+    let (config, mounts) = (patched(0), patched(1));
+    let mut existing: toml::Table = toml::from_str(text(&config["data"]["config.toml"])).unwrap();
+    let table = existing["serve"].as_table_mut().unwrap();
+    let mounted = &mounts["spec"]["template"]["spec"]["containers"][0]["volumeMounts"][0]["mountPath"];
+    for (key, file) in [("etcd_ca", "ca.crt"), ("etcd_cert", "tls.crt"), ("etcd_key", "tls.key")] {
+        let path = table.remove(key).unwrap();
+        assert_eq!(path.as_str().unwrap(), format!("{}/{file}", text(mounted)));
+    }
+    table.insert("etcd_endpoints".to_owned(), serve["serve"]["etcd_endpoints"].clone());
+    assert_eq!(existing, serve);
+
+    // At most one at a time is taken away, and only the replicas reach etcd.
+    for documents in [&replicas, &etcd] {
+        let budget = &documents[of(documents, "PodDisruptionBudget")];
+        assert_eq!(budget["spec"]["maxUnavailable"].as_integer(), Some(1));
+        let label = |of: &Yaml<'_>| text(&of["matchLabels"]["app.kubernetes.io/name"]).to_owned();
+        let set = &documents[of(documents, "StatefulSet")];
+        assert_eq!(label(&budget["spec"]["selector"]), label(&set["spec"]["selector"]));
+        assert_eq!(text(&set["spec"]["podManagementPolicy"]), "Parallel");
+    }
+    let from = &etcd[of(&etcd, "NetworkPolicy")]["spec"]["ingress"][0];
+    assert_eq!(from["ports"][0]["port"].as_integer(), Some(2379));
+    assert_eq!(text(&from["from"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/name"]), "pausewatch");
+    let health = text(&container["readinessProbe"]["grpc"]["service"]);
+    assert_eq!(health, pausewatch::proto::v1::elicitation_service_server::SERVICE_NAME);
+}
+
 /// `config check` finds nothing.
 fn checked(config: &str) {
     let directory = tempfile::tempdir().unwrap();
