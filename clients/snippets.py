@@ -1,7 +1,7 @@
 """The code blocks of the clients' pages, for the scripts clients/LANGUAGE/test-readme.
 
-Each of those packs its library, installs the package into an empty project outside of this repository, puts the code of
-clients/LANGUAGE/README.md and of clients/README.md there, and runs all of it against a coordinator. What a block uses and
+Each of those packs its library, installs the package into an empty project outside of this repository, puts the code of the
+library's README.md (for Rust that of the repository) and of clients/README.md there, and runs all of it against a coordinator. What a block uses and
 does not show (`askThePerson`) is in a prelude beside the script. A block that is not run is an error, not an omission.
 """
 
@@ -31,10 +31,10 @@ class Block:
         return "at_" + re.sub(r"\W+", "_", self.place)
 
 
-def blocks(language: str, folder: str, pages: int = 2) -> list[Block]:
-    """All blocks of this language in the README of the folder, and in the one of all clients (of the first `pages`)."""
+def blocks(language: str, *pages: str) -> list[Block]:
+    """All blocks of this language in the pages; each page must have one."""
     found = []
-    for page in (f"clients/{folder}/README.md", "clients/README.md")[:pages]:
+    for page in pages:
         lines = (ROOT / page).read_text("utf-8").splitlines()
         start = None
         for number, line in enumerate(lines, 1):
@@ -43,7 +43,7 @@ def blocks(language: str, folder: str, pages: int = 2) -> list[Block]:
                 start = None
             elif start is None and re.fullmatch(rf"```{language}( .*)?", line):
                 start = number + 1
-    if len({block.place.split(":")[0] for block in found}) < pages:
+    if len({block.place.split(":")[0] for block in found}) < len(pages):
         sys.exit(f"no block of {language} was found in one of the pages")
     return found
 

@@ -22,7 +22,8 @@ pub(crate) struct Connection {
     #[arg(long, value_name = "ADDRESS")]
     address: Option<Address>,
     /// The token that authenticates this program to the coordinator. Other users can see it in the process list: prefer
-    /// the environment or the config file [env: PAUSEWATCH_TOKEN].
+    /// the environment, the config file, or a file that PAUSEWATCH_TOKEN_FILE names, which is read again for every call
+    /// [env: PAUSEWATCH_TOKEN].
     #[arg(long, value_name = "TOKEN", value_parser = UncheckedToken::new)]
     token: Option<UncheckedToken>,
     /// The certificate authorities to trust instead of the system's, a PEM file [env: PAUSEWATCH_TLS_CA].

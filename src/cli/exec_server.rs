@@ -30,6 +30,7 @@ use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
+use tracing_subscriber::prelude::*;
 
 /// This program.
 const PROGRAM: &str = "/proc/self/exe";
@@ -260,12 +261,9 @@ fn always_writable(policy: &Policy) -> Vec<PathBuf> {
 
 /// Logs to standard error, as RUST_LOG says, else warnings only: clients show standard error to people.
 fn log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env();
-    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,rmcp=error"));
-    let is_terminal = io::stderr().is_terminal();
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr::Log).with_ansi(is_terminal);
+    let lines = tracing_subscriber::fmt::layer().with_writer(stderr::Log).with_ansi(io::stderr().is_terminal());
     // Fails only if a subscriber is already set.
-    let _ = subscriber.try_init();
+    let _ = tracing_subscriber::registry().with(stderr::targets("warn,rmcp=error")).with(lines).try_init();
 }
 
 fn fail(why: &str) -> ExitCode {

@@ -6,10 +6,10 @@
 use crate::coordinator::metrics::LOG_LINES_LOST;
 use crate::escape::escaped_json;
 use crate::server::background_writer::{BackgroundWriter, Sink};
-use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::time::Duration;
-use tracing_subscriber::fmt::MakeWriter;
+use std::{env, io, io::Write};
+use tracing_subscriber::{filter::Targets, fmt::MakeWriter};
 
 /// The size of the buffer, in bytes.
 const BUFFER: usize = 1 << 20;
@@ -55,6 +55,18 @@ impl Sink for Stderr {
 
     fn is_patient(&self) -> bool {
         false
+    }
+}
+
+/// What a log has: the targets and levels of `RUST_LOG`, such as `info,pausewatch::pauses=off`, else `default`.
+pub(crate) fn targets(default: &'static str) -> Targets {
+    let default = || default.parse().expect("tested: every default can be read");
+    match env::var("RUST_LOG") {
+        Ok(set) if !set.is_empty() => set.parse().unwrap_or_else(|error| {
+            write_line(format!("RUST_LOG is ignored: {error}: write TARGET=LEVEL, separated by commas\n").as_bytes());
+            default()
+        }),
+        _ => default(),
     }
 }
 

@@ -88,3 +88,19 @@ async fn g7_an_unread_log_delays_no_call() {
     let told = of_pauses(&said(server)).len();
     assert!(told > 100 && told < 3_000, "{told}");
 }
+
+#[tokio::test]
+async fn rust_log_selects_targets_and_says_what_it_does_not_understand() {
+    for (rust_log, pauses, complaints) in [("info,pausewatch::pauses=off", 0, 0), ("", 2, 0), ("pausewatch=loud", 2, 1)]
+    {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pausewatch"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory"]).env("RUST_LOG", rust_log);
+        let server = Process::start(command);
+        pause(&server, "t", 1).await;
+        server.signal(Signal::TERM);
+        let (status, text) = server.end();
+        assert!(status.success(), "{text}");
+        assert_eq!(text.matches("pausewatch::pauses: ").count(), pauses, "RUST_LOG={rust_log:?}: {text}");
+        assert_eq!(text.matches("RUST_LOG is ignored: ").count(), complaints, "RUST_LOG={rust_log:?}: {text}");
+    }
+}

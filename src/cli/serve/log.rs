@@ -2,7 +2,7 @@
 //! and counted.
 use crate::cli::stderr;
 use std::io::{self, IsTerminal};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::prelude::*;
 
 /// How the log is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -16,11 +16,11 @@ pub(super) enum Format {
 
 /// Starts the log, as RUST_LOG says (`info` if it says nothing); standard output is for the addresses.
 pub(super) fn start(format: Format) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr::Log);
+    let registry = tracing_subscriber::registry().with(stderr::targets("info"));
+    let lines = tracing_subscriber::fmt::layer().with_writer(stderr::Log);
     // Fails only if a subscriber is already set.
     let _ = match format {
-        Format::Text => subscriber.with_ansi(io::stderr().is_terminal()).try_init(),
-        Format::Json => subscriber.json().flatten_event(true).try_init(),
+        Format::Text => registry.with(lines.with_ansi(io::stderr().is_terminal())).try_init(),
+        Format::Json => registry.with(lines.json().flatten_event(true)).try_init(),
     };
 }
