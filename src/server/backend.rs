@@ -3,6 +3,7 @@
 use super::fleet::{HEARTBEAT, Replica};
 use crate::coordinator::Coordinator;
 use crate::coordinator::hub::Hub;
+use crate::coordinator::metrics::FleetState;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -46,6 +47,22 @@ impl Backend {
             Backend::Fleet(replica) => {
                 let (leading, hub) = (replica.leading.clone(), replica.fleet.progress().hub().clone());
                 Arc::new(move || leading.is_fresh().then(|| hub.clone()))
+            }
+        }
+    }
+
+    /// What the metrics say of a replica.
+    pub(super) fn figures(&self) -> Arc<dyn Fn() -> Option<FleetState> + Send + Sync> {
+        match self {
+            Backend::Alone(_) => Arc::new(|| None),
+            #[cfg(feature = "etcd")]
+            Backend::Fleet(replica) => {
+                let (leading, fleet) = (replica.leading.clone(), replica.fleet.clone());
+                let leader = fleet.leader();
+                Arc::new(move || {
+                    let term = leader.borrow().as_ref().map(|leader| leader.term);
+                    Some(leading.figures(term, fleet.leader_clock()))
+                })
             }
         }
     }

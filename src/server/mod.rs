@@ -351,6 +351,7 @@ impl Server {
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) {
         let hub = self.backend.hub();
         let beaten = hub.clone();
+        let figures = self.backend.figures();
         let beats = tokio::spawn(beat(self.backend.beat(), move || beaten()));
         let (running, coordinator) = self.backend.run(|why| stop_at_once(why));
         let files = tokio::spawn(reload::keep_current(self.sources, self.reload));
@@ -361,7 +362,8 @@ impl Server {
         let scraped = self.scrape.take().map(|scrape| {
             let (context, clock) = (self.context.clone(), self.clock.clone());
             let (hub, limiter) = (hub.clone(), limiter.clone());
-            tokio::spawn(scrape.serve(move || context.metrics.show(&state(hub().as_deref(), &limiter, &*clock))))
+            let state = move || State { fleet: figures(), ..state(hub().as_deref(), &limiter, &*clock) };
+            tokio::spawn(scrape.serve(move || context.metrics.show(&state())))
         });
         let accepting = self
             .listeners
@@ -522,6 +524,7 @@ fn state(hub: Option<&Hub>, limiter: &ConnectionLimiter, clock: &dyn Clock) -> S
         unwatched,
         deliveries,
         conflations,
+        fleet: None,
     }
 }
 

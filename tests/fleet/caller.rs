@@ -20,6 +20,11 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    /// Begins with the replica of this number.
+    pub(crate) fn from(addresses: &[String], current: usize) -> Self {
+        Caller { current, ..Caller::new(addresses) }
+    }
+
     pub(crate) fn new(addresses: &[String]) -> Self {
         let service = |address: &String| {
             let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");

@@ -1,10 +1,16 @@
 //! What replicas that do not lead serve: watches of their own, and all other calls by the leader.
 use crate::caller::health;
+use crate::contract::config as fleet_config;
 use crate::etcd::Etcd;
-use crate::support::{Api, PATIENCE, Process, event, states, timed};
+use crate::support::{Api, PATIENCE, Process, Running, config, event, scrape, states, timed};
 use crate::takeovers::{LEADER, leader, replica};
 use pausewatch::proto::v1;
+use pausewatch::server::{Config, Server};
+use pausewatch::test_support::clock::System;
+use pausewatch::test_support::etcd::ReplicaConfig;
 use rustix::process::Signal;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
@@ -214,5 +220,39 @@ async fn replicas_that_do_not_know_the_latest_state_end_their_watches_and_begin_
             sleep(Duration::from_millis(10)).await;
         }
         assert_eq!(health(&replica.address, "").await.as_deref(), Some("SERVING"), "the process is alive");
+    }
+}
+
+/// What each replica exports, and that the page names all of it and nothing else.
+#[tokio::test]
+async fn metrics_say_who_leads_and_how_fresh_each_replica_is() {
+    let Some(etcd) = Etcd::shared() else { return };
+    let mut urls = Vec::new();
+    let mut running = Vec::new();
+    for _ in 0..2 {
+        let replica = ReplicaConfig { fleet: fleet_config(etcd, "metrics"), advertise: None, peer_ca: None };
+        let config = Config { metrics: Some("127.0.0.1:0".into()), ..config() };
+        let server = Server::start_replica(replica, Arc::new(System::new()), config).await.expect("etcd runs");
+        urls.push(server.metrics_address().expect("they are served"));
+        running.push(Running::of(server));
+        serves(&running[running.len() - 1].address).await;
+    }
+    running[1].api().await.increment("a", None).await;
+    states(&mut running[1].api().await.watch(&["a"]).await).await;
+    let [first, second] = [scrape(&urls[0]).await, scrape(&urls[1]).await];
+    assert_eq!([&first, &second].map(|samples| samples.get("pausewatch_fleet_leader")), [1.0, 0.0]);
+    assert_eq!([&first, &second].map(|samples| samples.get("pausewatch_fleet_term")), [1.0, 1.0]);
+    assert_eq!([&first, &second].map(|samples| samples.get("pausewatch_fleet_takeovers_total")), [1.0, 0.0]);
+    assert_eq!([&first, &second].map(|samples| samples.get("pausewatch_paused_threads")), [1.0, 1.0]);
+    assert!(second.get("pausewatch_fleet_state_age_seconds") < 3.0);
+    assert!(second.get("pausewatch_fleet_clock_error_seconds") > 0.0);
+    assert!(first.get("pausewatch_fleet_log_bytes") > 0.0);
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/fleet.md")).expect("the page");
+    let rows = page.lines().filter(|line| line.starts_with("| `pausewatch_fleet_"));
+    let named: BTreeSet<_> = rows.filter_map(|row| row.split('`').nth(1)).collect();
+    let exported = first.families.keys().filter(|name| name.starts_with("pausewatch_fleet_"));
+    assert_eq!(named, exported.map(String::as_str).collect());
+    for running in running {
+        running.stop().await.expect("no panic");
     }
 }

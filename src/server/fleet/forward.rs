@@ -8,7 +8,7 @@
 //!   rights and the waiting time that the follower tells (invariant 12). Calls a second are limited where they come in.
 //!
 //! The message of a call is passed on as it came, and so is its answer.
-use super::leading::Leading;
+use super::leading::{Leading, Serving};
 use super::peers::Link;
 use super::seal::{Origin, Seal};
 use super::service::serve;
@@ -147,10 +147,13 @@ impl Forwarder {
         let over = held.began + limit;
         let origin = Origin::of(&held.head.extensions);
         let mut terms = leading.terms();
-        while !leading.is_stopping() && Instant::now() < over {
+        loop {
             let serving = terms.borrow_and_update().clone();
             if let Some(serving) = serving {
                 return serve(serving, held.request()).await;
+            }
+            if leading.is_stopping() || Instant::now() >= over {
+                return Ok(no_leader().into_http());
             }
             let link = self.links.borrow_and_update().clone();
             let attempt = async {
@@ -161,9 +164,9 @@ impl Forwarder {
             };
             let answer = tokio::select! {
                 answer = attempt => answer,
-                _ = terms.changed() => continue,
+                () = turned(terms.clone(), &leading, link.is_some()) => continue,
                 _ = changed(&self.links) => continue,
-                () = tokio::time::sleep_until(over) => break,
+                () = tokio::time::sleep_until(over) => continue,
             };
             match answer {
                 Ok(answer) => return Ok(answer),
@@ -171,7 +174,6 @@ impl Forwarder {
             }
             let _ = timeout_at(over, sleep(AGAIN_AFTER)).await;
         }
-        Ok(no_leader().into_http())
     }
 
     /// One attempt. The error: somebody may answer it yet.
@@ -202,6 +204,15 @@ impl Forwarder {
                 Err(status.message().to_owned())
             }
             _ => Ok(answer),
+        }
+    }
+}
+
+/// Waits until this replica leads, or, for a call that is at no leader, stops.
+async fn turned(mut terms: watch::Receiver<Option<Serving>>, leading: &Leading, is_sent: bool) {
+    while terms.changed().await.is_ok() {
+        if terms.borrow_and_update().is_some() || (leading.is_stopping() && !is_sent) {
+            return;
         }
     }
 }

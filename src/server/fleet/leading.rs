@@ -2,10 +2,11 @@
 use super::super::grpc::Elicitations;
 use crate::clock::Clock;
 use crate::coordinator::Coordinator;
-use crate::coordinator::store::etcd::{ClusterClock, FRESH_FOR, Progress, Pulse};
+use crate::coordinator::metrics::FleetState;
+use crate::coordinator::store::etcd::{ClusterClock, FRESH_FOR, LeaderClock, Progress, Pulse};
 use crate::core::Refusal;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -33,6 +34,9 @@ struct Present {
     machine: Arc<dyn Clock>,
     /// When the last term was sure of itself for the last time, on the clock of the machine.
     last_pulse: AtomicI64,
+    terms_led: AtomicU64,
+    /// Of earlier terms.
+    in_doubt: AtomicU64,
     is_stopping: AtomicBool,
 }
 
@@ -49,17 +53,26 @@ pub(super) struct Vouched {
 
 impl Leading {
     pub(crate) fn new(progress: Arc<Progress>, machine: Arc<dyn Clock>) -> Self {
-        let (term, last_pulse) = (watch::Sender::new(None), AtomicI64::new(i64::MIN));
-        Leading(Arc::new(Present { term, progress, machine, last_pulse, is_stopping: AtomicBool::new(false) }))
+        Leading(Arc::new(Present {
+            term: watch::Sender::new(None),
+            progress,
+            machine,
+            last_pulse: AtomicI64::new(i64::MIN),
+            terms_led: AtomicU64::new(0),
+            in_doubt: AtomicU64::new(0),
+            is_stopping: AtomicBool::new(false),
+        }))
     }
 
     pub(super) fn begin(&self, serving: Serving) {
+        self.0.terms_led.fetch_add(1, SeqCst);
         self.0.term.send_replace(Some(serving));
     }
 
     pub(super) fn end(&self) {
         if let Some(serving) = self.0.term.send_replace(None) {
             self.0.last_pulse.store(serving.pulse.last(), SeqCst);
+            self.0.in_doubt.fetch_add(serving.pulse.in_doubt(), SeqCst);
         }
     }
 
@@ -85,12 +98,40 @@ impl Leading {
 
     /// Whether this replica was sure of the latest state a moment ago.
     pub(crate) fn is_fresh(&self) -> bool {
+        self.age() < FRESH_FOR
+    }
+
+    /// How long ago this replica was sure of the latest state, in nanoseconds.
+    fn age(&self) -> i64 {
         let Present { progress, machine, last_pulse, .. } = &*self.0;
         let sure = match &*self.0.term.borrow() {
             Some(serving) => serving.pulse.last(),
             None => progress.good_since().max(last_pulse.load(SeqCst)),
         };
-        machine.boot().saturating_sub(sure) < FRESH_FOR
+        machine.boot().saturating_sub(sure)
+    }
+
+    /// For the metrics. `following`: what is known of the leader.
+    pub(crate) fn figures(&self, following: Option<u64>, clock: &LeaderClock) -> FleetState {
+        let present = &*self.0;
+        let of_term = FleetState {
+            age: Duration::from_nanos(self.age().max(0).unsigned_abs()),
+            takeovers: present.terms_led.load(SeqCst),
+            in_doubt: present.in_doubt.load(SeqCst),
+            ..FleetState::default()
+        };
+        match self.serving() {
+            Some(Serving { pulse, number: term, .. }) => {
+                let in_doubt = of_term.in_doubt + pulse.in_doubt();
+                FleetState { leads: true, term, in_doubt, log_bytes: pulse.log_bytes(), ..of_term }
+            }
+            None => FleetState {
+                term: following.unwrap_or_default(),
+                lag: present.progress.lag(),
+                clock_error: Duration::from_nanos(clock.error().unsigned_abs()),
+                ..of_term
+            },
+        }
     }
 
     /// Waits until what is shown is at least all that any replica had answered when this was called.

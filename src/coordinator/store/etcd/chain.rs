@@ -54,6 +54,10 @@ pub struct Pulse {
     full: AtomicBool,
     /// The last entry.
     seq: AtomicU64,
+    /// Attempts whose outcome was unknown.
+    in_doubt: AtomicU64,
+    /// Bytes of the log that are not in rows.
+    log_bytes: AtomicU64,
 }
 
 impl Pulse {
@@ -70,6 +74,16 @@ impl Pulse {
     /// The last entry.
     pub(crate) fn seq(&self) -> u64 {
         self.seq.load(SeqCst)
+    }
+
+    /// Attempts at etcd whose outcome was unknown.
+    pub(crate) fn in_doubt(&self) -> u64 {
+        self.in_doubt.load(Relaxed)
+    }
+
+    /// Bytes of the log that are not in rows.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.log_bytes.load(Relaxed)
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -148,8 +162,13 @@ impl<K: Kv> Chain<K> {
         compact: bool,
     ) -> Self {
         let now = machine.boot();
-        let pulse =
-            Arc::new(Pulse { last: AtomicI64::new(now), full: AtomicBool::new(false), seq: AtomicU64::new(seq) });
+        let pulse = Arc::new(Pulse {
+            last: AtomicI64::new(now),
+            full: AtomicBool::new(false),
+            seq: AtomicU64::new(seq),
+            in_doubt: AtomicU64::new(0),
+            log_bytes: AtomicU64::new(0),
+        });
         let (checkpoint, next_compaction) = (Checkpoint::default(), now.saturating_add(COMPACT_EVERY));
         let (next_look, forget_before) = (now, 0);
         Chain {
@@ -378,6 +397,7 @@ impl<K: Kv> Chain<K> {
         {
             self.write_rows(rows).await?;
         }
+        self.pulse.log_bytes.store(self.checkpoint.bytes(), Relaxed);
         let now = self.machine.boot();
         if now >= self.next_look {
             self.next_look = now.saturating_add(LOOK_EVERY);
@@ -409,6 +429,7 @@ impl<K: Kv> Chain<K> {
         if !self.pulse.is_fresh(self.machine.boot()) {
             return Err(Ended(format!("etcd was not reached for {} s: {error}", CUT_OFF / 1_000_000_000)));
         }
+        self.pulse.in_doubt.fetch_add(1, Relaxed);
         tracing::debug!(%error, "etcd is asked again");
         sleep(AGAIN_AFTER).await;
         Ok(())

@@ -99,6 +99,11 @@ impl LeaderClock {
         (known.term == term).then(|| known.samples.iter().min().map(|(_, offset)| *offset)).flatten()
     }
 
+    /// How far the offset may be wrong, in nanoseconds: half of the round trip that it is from.
+    pub(crate) fn error(&self) -> i64 {
+        self.lock().samples.iter().min().map_or(0, |(round_trip, _)| round_trip / 2)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Samples> {
         self.0.lock().expect("nothing panics while it holds the samples")
     }

@@ -25,7 +25,7 @@ use tokio::sync::watch;
 
 /// How often the leader record is read, at least.
 const READ_EVERY: Duration = Duration::from_millis(100);
-/// A log that lags for this long behind the leader record (nanoseconds) is followed elsewhere.
+/// An entry that does not come for this long (nanoseconds) after it was read that it is written: the log is followed anew, elsewhere.
 const STALLED: i64 = 700_000_000;
 /// A leader whose record has not changed for this long (nanoseconds) is challenged. It writes five times as often.
 const SILENCE: i64 = 1_000_000_000;
@@ -80,7 +80,8 @@ impl<K: Kv> Follower<K> {
         let mut seen: Option<Seen> = None;
         let mut standby: Option<Standby> = None;
         let mut reading_since = None;
-        let mut lagging_since = None;
+        // An entry that is written and has not come, and since when.
+        let mut missing: Option<(u64, i64)> = None;
         let mut log = Log::follow(self.kv.clone(), self.keys.clone(), self.fleet.id);
         let mut reading = Box::pin(self.read(progress));
         loop {
@@ -115,12 +116,10 @@ impl<K: Kv> Follower<K> {
                             record.iter().for_each(|record| progress.holds(record.seq, record.clock));
                             progress.reads.succeed(last);
                             reading_since.get_or_insert(now());
-                            let lags = standby.as_ref().is_some_and(|standby| standby.seq < last);
-                            let since = *lagging_since.get_or_insert(now());
-                            if !lags {
-                                lagging_since = None;
-                            } else if now().saturating_sub(since) >= STALLED {
-                                lagging_since = None;
+                            let applied = standby.as_ref().map_or(u64::MAX, |standby| standby.seq);
+                            if missing.is_none_or(|(seq, _)| applied >= seq) {
+                                missing = (applied < last).then(|| (last, now()));
+                            } else if missing.take_if(|(_, since)| now().saturating_sub(*since) >= STALLED).is_some() {
                                 log.stalled.notify_one();
                             }
                         }

@@ -14,19 +14,17 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-const EPOCH: u64 = 1;
-
 /// Keeps the batch that was committed, for who writes it to the log.
-#[derive(Clone, Default)]
-struct Recorder(Arc<Mutex<Vec<u8>>>);
+#[derive(Clone)]
+struct Recorder(Arc<Mutex<Vec<u8>>>, u64);
 
 impl Store for Recorder {
     fn load(&mut self, _: Timestamp) -> Result<Contents, OpenError> {
-        Ok(Contents { epoch: EPOCH, ..Contents::default() })
+        Ok(Contents { epoch: self.1, ..Contents::default() })
     }
 
     fn commit(&mut self, batch: &[Write<'_>]) -> Result<(), CommitError> {
-        ops::encode(batch, EPOCH, &mut self.0.lock().expect("no panic while locked"));
+        ops::encode(batch, self.1, &mut self.0.lock().expect("no panic while locked"));
         Ok(())
     }
 }
@@ -56,8 +54,9 @@ async fn a_follower_shows_what_the_leader_does() {
     chain.compact = false;
     let first = chain.seq;
     let working = Working::new(chain);
-    let clock = Arc::new(Manual::new(Timestamp { boot: 5_000_000_000, wall: 9_000_000_000 }, EPOCH));
-    let (hub, log) = (Arc::<Hub>::default(), Recorder::default());
+    let epoch = follower(&etcd, 1).await.fleet.id;
+    let clock = Arc::new(Manual::new(Timestamp { boot: 5_000_000_000, wall: 9_000_000_000 }, epoch));
+    let (hub, log) = (Arc::<Hub>::default(), Recorder(Arc::default(), epoch));
     let mut engine =
         Engine::with(Box::new(log.clone()), clock.clone(), Settings::default(), &hub).expect("it is empty");
     let progress = Arc::new(Progress::new(Arc::<Hub>::default()));
@@ -66,6 +65,8 @@ async fn a_follower_shows_what_the_leader_does() {
         let (etcd, progress) = (etcd.clone(), progress.clone());
         async move { follower(&etcd, 2).await.until_leading(&watch::Sender::new(None), &progress).await }
     });
+    // It has loaded that there is nothing.
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let (mut seed, mut seq) = (0x5eed_u64, first);
     let mut random = |below: u64| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

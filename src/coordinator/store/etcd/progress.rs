@@ -107,6 +107,12 @@ impl Progress {
         self.reads.good_since(applied).min(self.looks.good_since(applied))
     }
 
+    /// Log entries that are known of and not shown.
+    pub(crate) fn lag(&self) -> u64 {
+        let known = self.reads.done.borrow().seq.max(self.looks.done.borrow().seq);
+        known.saturating_sub(*self.applied.borrow())
+    }
+
     /// Waits until entry `seq` is shown.
     pub(super) async fn shows(&self, seq: u64) -> bool {
         self.applied.subscribe().wait_for(|applied| *applied >= seq).await.is_ok()
