@@ -46,7 +46,9 @@ pub mod store {
 
 #[cfg(feature = "etcd")]
 pub mod etcd {
-    pub use crate::coordinator::store::etcd::{Endpoints, Fleet, FleetConfig, Leader, LeaderClock, Pulse, Term};
+    pub use crate::coordinator::store::etcd::{
+        ClusterClock, Endpoints, Fleet, FleetConfig, Leader, LeaderClock, Pulse, Term,
+    };
     pub use crate::server::ReplicaConfig;
 }
 

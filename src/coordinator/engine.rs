@@ -47,13 +47,15 @@ pub struct Call {
     pub command: Command,
     /// The caller, if known.
     pub by: Option<Arc<Account>>,
-    /// When it came, on the boot-time clock; `i64::MAX`: as it is evaluated. Of one batch, in their order.
+    /// When it came, on the boot-time clock; `i64::MAX`: as it is evaluated.
     pub came: i64,
+    /// How long it had waited elsewhere before.
+    pub waited: Duration,
 }
 
 impl From<(ThreadId, Command)> for Call {
     fn from((thread, command): (ThreadId, Command)) -> Self {
-        Call { thread, command, by: None, came: i64::MAX }
+        Call { thread, command, by: None, came: i64::MAX, waited: Duration::ZERO }
     }
 }
 
@@ -221,7 +223,8 @@ impl Engine {
         }
         if !self.store_failing {
             // Leases that ended since the first command of the batch are due at once.
-            let first_came = calls.first().map_or(now, |call| came(call, now));
+            let first_came = calls.iter().map(|call| call.came).min().unwrap_or(i64::MAX);
+            let first_came = Timestamp { boot: first_came.min(now.boot), ..now };
             self.expire(first_came, now);
         }
         let first = outcomes.len();
@@ -326,8 +329,8 @@ impl Engine {
 
     /// Evaluates a command, after the leases of its thread that had ended when it came.
     fn evaluate_call(&mut self, call: &Call, now: Timestamp, writable: bool) -> Outcome {
-        let Call { thread, command, by, .. } = call;
-        let came = came(call, now);
+        let Call { thread, command, by, came, .. } = call;
+        let came = Timestamp { boot: (*came).min(now.boot), ..now };
         if !self.store_failing
             && let Some(record) = self.records.get(thread)
             && record.open.iter().any(|open| open.has_ended(came))
@@ -352,9 +355,4 @@ impl Engine {
         self.ids_given += 1;
         ElicitationId(hasher.finish128().as_u128())
     }
-}
-
-/// When `call` came, as it is evaluated at `now`.
-fn came(call: &Call, now: Timestamp) -> Timestamp {
-    Timestamp { boot: call.came.min(now.boot), ..now }
 }

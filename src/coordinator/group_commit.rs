@@ -126,8 +126,8 @@ impl Group {
             if queue.calls.len() >= MAX_WAITING {
                 return Err(Refusal::StoreUnavailable { why: "too many calls wait for its disk" });
             }
-            // Under the lock, so that they come in the order of these.
-            call.came = self.shared.clock.boot();
+            let waited = i64::try_from(call.waited.as_nanos()).unwrap_or(i64::MAX);
+            call.came = self.shared.clock.boot().saturating_sub(waited);
             queue.calls.push(call);
             queue.callers.push(caller);
             if queue.calls.len() == 1 {

@@ -72,7 +72,20 @@ impl Coordinator {
         settings: Settings,
         fatal: impl Fn(Fatal) + Send + Sync + 'static,
     ) -> Result<Self, OpenError> {
-        let hub = Arc::<Hub>::default();
+        Self::start_on(Arc::default(), store, clock, settings, fatal)
+    }
+
+    /// As [`Coordinator::start_with`], with a hub that may have watchers already: they go on.
+    ///
+    /// # Errors
+    /// The store cannot be loaded.
+    pub fn start_on(
+        hub: Arc<Hub>,
+        store: Box<dyn Store>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+        fatal: impl Fn(Fatal) + Send + Sync + 'static,
+    ) -> Result<Self, OpenError> {
         let keeps = store.keeps();
         let engine = Engine::with(store, clock.clone(), settings, &hub)?;
         let mode = match keeps {

@@ -15,6 +15,9 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
+    /// After every other one: the end of a lease that only another process knows.
+    pub const UNKNOWN: Timestamp = Timestamp { boot: i64::MAX, wall: i64::MAX };
+
     /// From `earlier` to here by the boot-time clock; 0 if `earlier` is later.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_nanos(u64::try_from(self.boot.saturating_sub(earlier.boot)).unwrap_or(0))

@@ -33,6 +33,8 @@ pub struct RememberedClosing {
     pub id: ElicitationId,
     /// How it was closed.
     pub how: Closing,
+    /// By an admin, if by a decrement.
+    pub by_admin: bool,
     /// When.
     pub at: Timestamp,
     /// Where the store keeps this.
@@ -91,6 +93,11 @@ impl IdempotencyCache {
     pub fn closing(&self, id: ElicitationId, now: Timestamp) -> Option<&RememberedClosing> {
         let found = self.0.as_ref()?.closings.iter().rev().take(MEMORY_LENGTH).find(|closing| closing.id == id)?;
         (now.since(found.at) < MEMORY_SPAN).then_some(found)
+    }
+
+    /// The elicitation that was closed last.
+    pub fn last_closing(&self) -> Option<&RememberedClosing> {
+        self.0.as_ref()?.closings.back()
     }
 
     /// The call of this request id.
@@ -172,7 +179,13 @@ mod tests {
     }
 
     fn closing(id: u128, seconds: i64) -> RememberedClosing {
-        RememberedClosing { id: ElicitationId(id), how: Closing::Released, at: at(seconds), row: id as u64 }
+        RememberedClosing {
+            id: ElicitationId(id),
+            how: Closing::Released,
+            by_admin: false,
+            at: at(seconds),
+            row: id as u64,
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! How a pause ended: how the last open elicitation of its thread was closed. Watchers see it; it is not stored.
-use super::idempotency::Closing;
+//! How a pause ended: how the last open elicitation of its thread was closed. Watchers see it.
+use super::idempotency::{Closing, RememberedClosing};
 
 /// How a pause ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,17 @@ impl From<PauseEnd> for Closing {
             PauseEnd::Decremented | PauseEnd::Released => Closing::Released,
             PauseEnd::Expired => Closing::Expired,
             PauseEnd::MaxPause => Closing::Capped,
+        }
+    }
+}
+
+impl From<&RememberedClosing> for PauseEnd {
+    fn from(closing: &RememberedClosing) -> Self {
+        match closing.how {
+            Closing::Released if closing.by_admin => PauseEnd::Released,
+            Closing::Released => PauseEnd::Decremented,
+            Closing::Expired => PauseEnd::Expired,
+            Closing::Capped => PauseEnd::MaxPause,
         }
     }
 }

@@ -181,7 +181,8 @@ impl Record {
     /// The change that closes the elicitation at `index`.
     pub(super) fn closing(&self, index: usize, how: PauseEnd, row: u64, now: Timestamp) -> Change {
         let open = self.open[index].clone();
-        let closing = RememberedClosing { id: open.elicitation.id, how: how.into(), at: now, row };
+        let by_admin = how == PauseEnd::Released;
+        let closing = RememberedClosing { id: open.elicitation.id, how: how.into(), by_admin, at: now, row };
         let after = self.header_after(self.open.len() - 1, now);
         Change { before: self.header, after, effect: Effect::Closed { index, open, how, closing }, request: None }
     }

@@ -1,9 +1,11 @@
 //! What a server serves: the one coordinator of its store, or, as a replica of a fleet, the one of the term in which it leads.
 #[cfg(feature = "etcd")]
-use super::fleet::Replica;
+use super::fleet::{HEARTBEAT, Replica};
 use crate::coordinator::Coordinator;
 use crate::coordinator::hub::Hub;
+use crate::coordinator::metrics::FleetState;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -13,8 +15,20 @@ pub(super) enum Backend {
     Fleet(Box<Replica>),
 }
 
-/// Gives the state that is served now, if any is.
+/// Gives the state that is served, if this server knows the latest one.
 pub(super) type PresentHub = Arc<dyn Fn() -> Option<Arc<Hub>> + Send + Sync>;
+
+/// A round of heartbeats: its parts, and the time between two. A stream is silent for two rounds at most.
+#[derive(Clone, Copy)]
+pub(super) struct Beat {
+    pub(super) every: Duration,
+    pub(super) parts: usize,
+}
+
+impl Beat {
+    /// Under the 15 s that the contract allows.
+    pub(super) const ALONE: Beat = Beat { every: Duration::from_secs(1), parts: 7 };
+}
 
 /// The work of a backend besides answering.
 pub(super) struct Running {
@@ -31,9 +45,35 @@ impl Backend {
             }
             #[cfg(feature = "etcd")]
             Backend::Fleet(replica) => {
-                let leading = replica.leading.clone();
-                Arc::new(move || leading.hub())
+                let (leading, hub) = (replica.leading.clone(), replica.fleet.progress().hub().clone());
+                Arc::new(move || leading.is_fresh().then(|| hub.clone()))
             }
+        }
+    }
+
+    /// What the metrics say of a replica.
+    pub(super) fn figures(&self) -> Arc<dyn Fn() -> Option<FleetState> + Send + Sync> {
+        match self {
+            Backend::Alone(_) => Arc::new(|| None),
+            #[cfg(feature = "etcd")]
+            Backend::Fleet(replica) => {
+                let (leading, fleet) = (replica.leading.clone(), replica.fleet.clone());
+                let leader = fleet.leader();
+                Arc::new(move || {
+                    let term = leader.borrow().as_ref().map(|leader| leader.term);
+                    Some(leading.figures(term, fleet.leader_clock()))
+                })
+            }
+        }
+    }
+
+    /// How often watches are looked through for those that need a heartbeat, and how many parts a round has.
+    pub(super) fn beat(&self) -> Beat {
+        match self {
+            Backend::Alone(_) => Beat::ALONE,
+            // Twice a round is the longest silence.
+            #[cfg(feature = "etcd")]
+            Backend::Fleet(_) => Beat { every: HEARTBEAT / 10, parts: 5 },
         }
     }
 

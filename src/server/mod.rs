@@ -57,9 +57,11 @@ use crate::coordinator::store::{self, OpenError, Store};
 use crate::coordinator::{ChangeObserver, Coordinator, Fatal, Settings};
 use crate::proto::v1::elicitation_service_server::SERVICE_NAME;
 use access::Access;
+#[cfg(feature = "etcd")]
+use admission::MemoryLimit;
 use admission::{ConnectionLimiter, FIRST_REQUEST_TIME, ServiceContext};
 use audit::Trail;
-use backend::Backend;
+use backend::{Backend, Beat};
 use connection::Serving;
 use control::Control;
 use grpc::{Elicitations, MakeElicitations};
@@ -88,8 +90,6 @@ use worker::{Work, Worker};
 
 /// How long calls in flight have to finish in a drain. With it, the process ends within 5 s.
 const DRAIN: Duration = Duration::from_secs(4);
-/// A stream is silent for twice this at most: under the 15 s that the contract allows.
-const BEAT_ROUND: u64 = 7;
 /// How long a process that must end waits until its message is printed.
 const TIME_FOR_LAST_MESSAGE: Duration = Duration::from_millis(500);
 
@@ -277,20 +277,37 @@ impl Server {
     ) -> Result<Self, StartError> {
         let base = Base::new(config, clock.clone())?;
         let fleet = Arc::new(store::etcd::Fleet::join(&replica.fleet, clock.clone()).await?);
-        let leading = fleet::Leading::new(fleet.leader(), clock.clone());
-        let peers = fleet::Peers::new(fleet.clone(), clock, replica.peer_ca.as_ref(), base.config.tls.as_ref());
-        let peers = peers.map_err(StartError::Security)?;
+        let leading = fleet::Leading::new(fleet.progress().clone(), clock.clone());
+        let shared = Arc::new(fleet::ReplicaClock::new(clock.clone(), fleet.id()));
+        let (ca, own) = (replica.peer_ca.as_ref(), base.config.tls.as_ref());
+        let peers = fleet::Peers::new(fleet.clone(), clock, shared.clone(), ca, own).map_err(StartError::Security)?;
+        let seal = Arc::new(fleet::Seal::new(fleet.peer_key()));
+        let (context, access) = (base.guard.context.clone(), base.guard.access.clone());
+        let accounts = context.accounts.clone();
+        let sure = leading.clone();
+        let confirm = move || -> grpc::Confirming {
+            let sure = sure.clone();
+            Box::pin(async move { sure.confirm().await.map_err(|refusal| status::of(&refusal)) })
+        };
+        let confirmed = grpc::Confirmed { confirm: Box::new(confirm), heartbeat: fleet::HEARTBEAT };
+        let watches = grpc::Watches::new(fleet.progress().hub().clone(), shared.clone(), context, access);
+        let forwarder = fleet::Forwarder::new(peers.links(), seal.clone(), shared.clone());
+        let elicitations = fleet::ReplicaService::new(leading.clone(), watches.confirmed_by(confirmed), forwarder);
+        let forward = fleet::ForwardService::new(leading.clone(), fleet.replica(), seal, accounts, shared.clone());
         let (health, health_service) = tonic_health::server::health_reporter();
-        health.set_service_status(SERVICE_NAME, ServingStatus::NotServing).await;
-        let look = fleet::LookService::new(leading.clone(), &fleet);
-        let services = services(leading.clone(), &base.guard);
-        let services = services.and(base.guard.before_health(health_service)).and(base.guard.before_health(look));
+        for service in [SERVICE_NAME, fleet::LEADER] {
+            health.set_service_status(service, ServingStatus::NotServing).await;
+        }
+        let look = fleet::LookService::new(leading.clone(), fleet.replica(), fleet.peer_key());
+        let services = services(elicitations, &base.guard).and(base.guard.before_health(health_service));
+        let services = services.and(base.guard.before_health(look)).and(MemoryLimit(forward));
         let listeners = base.open_listeners().await?;
         let address = replica.advertise.or_else(|| Some(listeners.first()?.address())).unwrap_or_default();
         let replica = fleet::Replica {
             fleet,
             address,
             leading,
+            clock: shared,
             health: health.clone(),
             peers,
             settings: base.settings(),
@@ -334,7 +351,8 @@ impl Server {
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) {
         let hub = self.backend.hub();
         let beaten = hub.clone();
-        let beats = tokio::spawn(beat(move || beaten()));
+        let figures = self.backend.figures();
+        let beats = tokio::spawn(beat(self.backend.beat(), move || beaten()));
         let (running, coordinator) = self.backend.run(|why| stop_at_once(why));
         let files = tokio::spawn(reload::keep_current(self.sources, self.reload));
         let control = self.control.take().map(|control| tokio::spawn(control.answer(self.clock.clone())));
@@ -344,7 +362,8 @@ impl Server {
         let scraped = self.scrape.take().map(|scrape| {
             let (context, clock) = (self.context.clone(), self.clock.clone());
             let (hub, limiter) = (hub.clone(), limiter.clone());
-            tokio::spawn(scrape.serve(move || context.metrics.show(&state(hub().as_deref(), &limiter, &*clock))))
+            let state = move || State { fleet: figures(), ..state(hub().as_deref(), &limiter, &*clock) };
+            tokio::spawn(scrape.serve(move || context.metrics.show(&state())))
         });
         let accepting = self
             .listeners
@@ -505,6 +524,7 @@ fn state(hub: Option<&Hub>, limiter: &ConnectionLimiter, clock: &dyn Clock) -> S
         unwatched,
         deliveries,
         conflations,
+        fleet: None,
     }
 }
 
@@ -547,7 +567,7 @@ where
     };
     tokio::select! {
         () = serve => {}
-        () = beat(move || Some(hub.clone())) => {}
+        () = beat(Beat::ALONE, move || Some(hub.clone())) => {}
     }
     Ok(())
 }
@@ -569,12 +589,12 @@ fn tokens(access: Arc<Access>, seen: &FileDigests) -> Source {
 }
 
 /// Heartbeats for those who would hear nothing else.
-async fn beat(hub: impl Fn() -> Option<Arc<Hub>>) {
-    let mut second = interval(Duration::from_secs(1));
-    for part in (0..BEAT_ROUND).cycle() {
-        second.tick().await;
+async fn beat(Beat { every, parts }: Beat, hub: impl Fn() -> Option<Arc<Hub>>) {
+    let mut next = interval(every);
+    for part in (0..parts).cycle() {
+        next.tick().await;
         if let Some(hub) = hub() {
-            hub.beat(part as usize, BEAT_ROUND as usize);
+            hub.beat(part, parts);
         }
     }
 }

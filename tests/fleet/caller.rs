@@ -10,7 +10,7 @@ use v1::elicitation_service_client::ElicitationServiceClient;
 type Service = ElicitationServiceClient<Channel>;
 
 /// A replica that does not answer within this is left for the next one.
-const ATTEMPT: Duration = Duration::from_millis(400);
+const ATTEMPT: Duration = Duration::from_millis(1_500);
 
 /// Calls whichever replica serves.
 #[derive(Clone)]
@@ -20,6 +20,11 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    /// Begins with the replica of this number.
+    pub(crate) fn from(addresses: &[String], current: usize) -> Self {
+        Caller { current, ..Caller::new(addresses) }
+    }
+
     pub(crate) fn new(addresses: &[String]) -> Self {
         let service = |address: &String| {
             let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
@@ -92,10 +97,12 @@ impl Caller {
     }
 }
 
-/// One attempt at a replica.
-pub(crate) async fn get_at(address: &str, thread: &str) -> Result<v1::PauseState, Status> {
-    let mut caller = Caller::new(&[address.to_owned()]);
-    let request = v1::GetPauseStateRequest { thread_id: thread.to_owned() };
-    let answer = caller.replicas[0].get_pause_state(request).await?;
-    Ok(answer.into_inner().pause_state.expect("a state"))
+/// What the health service of a replica says of `service`; `None`: it does not answer soon.
+pub(crate) async fn health(address: &str, service: &str) -> Option<String> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
+    let channel = endpoint.connect_timeout(ATTEMPT).timeout(ATTEMPT).connect_lazy();
+    let mut health = tonic_health::pb::health_client::HealthClient::new(channel);
+    let request = tonic_health::pb::HealthCheckRequest { service: service.to_owned() };
+    let answer = timeout(ATTEMPT, health.check(request)).await.ok()?.ok()?.into_inner();
+    Some(answer.status().as_str_name().to_owned())
 }

@@ -2,7 +2,8 @@
 use crate::caller::Caller;
 use crate::contract::config as fleet_config;
 use crate::etcd::Etcd;
-use crate::support::{PATIENCE, Running, config};
+use crate::followers::serves;
+use crate::support::{PATIENCE, Running, config, states};
 use pausewatch::proto::v1;
 use pausewatch::server::Server;
 use pausewatch::test_support::clock::{Clock, System};
@@ -37,8 +38,8 @@ impl Clock for Machine {
     }
 }
 
-async fn replica(etcd: &Etcd, number: u64) -> Server {
-    let fleet = fleet_config(etcd, "clocks");
+async fn replica(etcd: &Etcd, prefix: &str, number: u64) -> Server {
+    let fleet = fleet_config(etcd, prefix);
     let replica = ReplicaConfig { fleet, advertise: None, peer_ca: None };
     let machine = Arc::new(Machine { system: System::new(), number });
     Server::start_replica(replica, machine, config()).await.expect("etcd runs")
@@ -54,11 +55,11 @@ fn total(state: &v1::PauseState) -> Duration {
 #[tokio::test]
 async fn a_takeover_by_another_machine_moves_no_paused_time() {
     let Some(etcd) = Etcd::shared() else { return };
-    let mut leading = Running::of(replica(etcd, 1).await);
+    let mut leading = Running::of(replica(etcd, "clocks", 1).await);
     let mut caller = Caller::new(std::slice::from_ref(&leading.address));
     caller.increment("a", "1").await;
     for number in 2..5 {
-        let next = replica(etcd, number).await;
+        let next = replica(etcd, "clocks", number).await;
         let heard = next.leader_clock().expect("it is a replica").clone();
         let next = Running::of(next);
         let give_up = Instant::now() + PATIENCE;
@@ -78,4 +79,34 @@ async fn a_takeover_by_another_machine_moves_no_paused_time() {
     }
     assert_eq!(caller.decrement("a", "2").await.0, 0);
     leading.stop().await.expect("no panic");
+}
+
+/// Invariant 6, G3: what a follower tells of a pause is exact, though its clocks have nothing in common with the leader's, and never
+/// more than what the leader says later.
+#[tokio::test]
+async fn a_follower_tells_paused_time_as_the_leader_does() {
+    let Some(etcd) = Etcd::shared() else { return };
+    let leading = Running::of(replica(etcd, "told", 1).await);
+    let mut caller = Caller::new(std::slice::from_ref(&leading.address));
+    caller.increment("a", "0").await;
+    let following = Running::of(replica(etcd, "told", 2).await);
+    serves(&following.address).await;
+    let mut follower = following.api().await;
+    for round in 0..20 {
+        let before_first = Instant::now();
+        let first = caller.get("a").await;
+        let after_first = Instant::now();
+        let told = states(&mut follower.watch(&["a"]).await).await.remove(0);
+        let after_second = Instant::now();
+        let then = caller.get("a").await;
+        assert_eq!((told.revision, told.store_epoch), (first.revision, first.store_epoch));
+        let passed = (total(&told) + ERROR).checked_sub(total(&first)).expect("it began later");
+        assert!(passed <= after_second - before_first + 2 * ERROR, "round {round}: {passed:?}");
+        assert!(total(&told) <= total(&then) + ERROR, "round {round}: {:?} and later {:?}", total(&told), total(&then));
+        // The watch began after this; it was told before that.
+        assert!(total(&told) + ERROR >= total(&first), "round {round}: in {:?}", after_first - before_first);
+    }
+    for running in [following, leading] {
+        running.stop().await.expect("no panic");
+    }
 }

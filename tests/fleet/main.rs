@@ -6,6 +6,8 @@ mod caller;
 mod clocks;
 mod contract;
 mod etcd;
+mod followers;
+mod rights;
 mod start;
 // It has more than is needed here.
 #[allow(dead_code, unused_imports, clippy::unwrap_used)]

@@ -119,8 +119,9 @@ impl System for Rules {
     fn view(&self, thread: &ThreadId) -> View {
         let record = self.records.get(thread);
         let open = record.map_or(&[][..], |record| &record.open).iter();
-        let open: Vec<_> =
-            open.map(|open| OpenElicitation { elicitation: open.elicitation.clone(), ends: open.ends() }).collect();
+        let open: Vec<_> = open
+            .map(|open| OpenElicitation { elicitation: open.elicitation.clone(), ends: open.ends(), at_most: None })
+            .collect();
         let pause_end = self.pause_ends.get(thread).copied().filter(|_| open.is_empty());
         View {
             thread: thread.clone(),

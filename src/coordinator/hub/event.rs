@@ -1,6 +1,7 @@
 //! Committed changes, as the coordinator publishes them.
+use super::topic::OpenElicitation;
 use crate::core::types::{ElicitationId, ThreadId};
-use crate::core::{Elicitation, Header, PauseEnd, Timestamp};
+use crate::core::{Elicitation, Header, PauseEnd, Record, Timestamp};
 use std::sync::Arc;
 
 /// Something that was committed.
@@ -23,6 +24,18 @@ pub enum Event {
     Closed(ElicitationId, PauseEnd),
     /// The end of a lease has moved; watchers are not notified.
     Renewed(ElicitationId, Option<Timestamp>),
+    /// What is open is now this, and so did the last pause end: for who knows the outcome of changes and not each of them.
+    Replaced(Vec<OpenElicitation>, Option<PauseEnd>),
     /// The thread was idle for long and is forgotten; the revision in the header is the new floor.
     Forgotten,
+}
+
+impl Committed {
+    /// The thread is now as this record says.
+    pub fn replaced(record: &Record) -> Self {
+        let open = record.open.iter().map(OpenElicitation::of).collect();
+        let last = record.memory.last_closing().filter(|_| record.open.is_empty());
+        let event = Event::Replaced(open, last.map(PauseEnd::from));
+        Committed { thread: record.thread.clone(), header: record.header, event }
+    }
 }

@@ -56,27 +56,43 @@ impl Hub {
         self.state.lock().expect("nothing panics while it holds the hub")
     }
 
-    /// Shows what a store held, before anyone looks. The history of pauses begins.
-    pub fn load(&self, records: &[Record], floor: u64, epoch: u64, now: Timestamp) {
+    /// Shows what a store holds. The history of pauses begins. Of a hub that shows something already, watches go on: they are given
+    /// what differs.
+    pub fn load<'a, R>(&self, records: R, floor: u64, epoch: u64, now: Timestamp)
+    where
+        R: IntoIterator<Item = &'a Record, IntoIter: ExactSizeIterator>,
+    {
         self.epoch.store(epoch, Relaxed);
+        let records = records.into_iter();
+        let mut wakers = Vec::new();
         let mut state = self.lock();
-        state.history.begin(now);
+        state.begin_history(now);
         state.floor = floor;
-        // All at once: growing step by step would cost a start with many threads as much again.
-        state.reserve(records.len());
-        state.known = records.iter().map(|record| record.thread.clone()).collect();
-        for record in records {
-            let key = state.topic(&record.thread);
-            let mut known = ThreadState::new(record.header);
-            let shown = record
-                .open
-                .iter()
-                .map(|open| OpenElicitation { elicitation: open.elicitation.clone(), ends: open.ends() });
-            known.open = shown.collect();
-            state.open += known.open.len() as u64;
-            state.topics[key as usize].known = Some(Box::new(known));
-            state.set_header(key, record.header);
+        if state.known.is_empty() {
+            // All at once: growing step by step would cost a start with many threads as much again.
+            state.reserve(records.len());
+            let mut known = Vec::with_capacity(records.len());
+            for record in records {
+                known.push(record.thread.clone());
+                let key = state.topic(&record.thread);
+                let mut shown = ThreadState::new(record.header);
+                shown.open = record.open.iter().map(OpenElicitation::of).collect();
+                state.open += shown.open.len() as u64;
+                state.topics[key as usize].known = Some(Box::new(shown));
+                let before = state.set_header(key, record.header);
+                state.mark_changed(key, before, &mut wakers);
+            }
+            state.known = known.into_iter().collect();
+        } else {
+            let mut gone = state.known.clone();
+            for record in records {
+                gone.remove(&record.thread);
+                state.publish(Committed::replaced(record), &mut wakers);
+            }
+            gone.iter().for_each(|thread| state.lose(thread, &mut wakers));
         }
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// The time up to which durations are exact. The writer reports the begin of each batch and its publication.
@@ -116,6 +132,11 @@ impl Hub {
         let wakers: Vec<_> = state.watchers.iter_mut().filter_map(|(_, watcher)| watcher.waker.take()).collect();
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// After [`Hub::close`]: watches are possible again.
+    pub fn reopen(&self) {
+        self.lock().closed = false;
     }
 
     /// Streams that are open.

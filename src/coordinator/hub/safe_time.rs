@@ -63,6 +63,13 @@ impl SafeTime {
         self.publishing.store(NOTHING, SeqCst);
     }
 
+    /// Another process decides, and all that it has decided before `until` (boot time) is published.
+    pub fn follow(&self, until: i64) {
+        self.committing.store(until, SeqCst);
+        self.waiting.store(NOTHING, SeqCst);
+        self.publishing.store(NOTHING, SeqCst);
+    }
+
     /// The batch that began is published by who committed it.
     pub fn end(&self) {
         self.committing.store(NOTHING, SeqCst);

@@ -5,9 +5,9 @@ use super::scoped_watchers::ScopedWatchers;
 use super::topic::{Change, Frame, OpenElicitation, Subscriber, ThreadState, Topic, View};
 use super::watch_all::{All, Phase};
 use super::watcher::{Changed, Many, Sink, Watched, Watcher};
-use crate::core::Header;
 use crate::core::scope::Scope;
 use crate::core::types::ThreadId;
+use crate::core::{Header, Timestamp};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -150,12 +150,13 @@ impl State {
             self.floor = self.floor.max(header.revision);
             return self.forget(&thread);
         }
+        let was_known = matches!(event, Event::Replaced(..)) && self.is_known_at(&thread, header.revision);
         let key = self.know(&thread, header);
         let known = self.topics[key as usize].known.as_deref_mut().expect("known by now");
         let before = known.open.len();
         match event {
             Event::Opened(elicitation, ends) => {
-                known.open.push(OpenElicitation { elicitation, ends });
+                known.open.push(OpenElicitation { elicitation, ends, at_most: None });
                 known.pause_end = None;
             }
             Event::Closed(id, how) => {
@@ -176,11 +177,45 @@ impl State {
                 known.frame = Frame::default();
                 return;
             }
+            Event::Replaced(open, pause_end) => {
+                known.open = open;
+                if was_known {
+                    // Only leases may differ, which watchers are not notified of.
+                    known.frame = Frame::default();
+                    return;
+                }
+                known.pause_end = pause_end;
+            }
             Event::Forgotten => {}
         }
         self.open = self.open + known.open.len() as u64 - before as u64;
         let before = self.set_header(key, header);
         self.mark_changed(key, before, wakers);
+    }
+
+    fn is_known_at(&self, thread: &ThreadId, revision: u64) -> bool {
+        let known = self.find(thread).and_then(|key| self.topics[key as usize].known.as_deref());
+        known.is_some_and(|known| known.header.revision == revision)
+    }
+
+    /// Forgets the ended pauses, and what open ones remember.
+    pub(super) fn begin_history(&mut self, now: Timestamp) {
+        self.history = History::default();
+        self.history.begin(now);
+        let known = self.topics.iter_mut().filter_map(|(_, topic)| topic.known.as_deref_mut());
+        known.for_each(|known| known.closed = None);
+    }
+
+    /// Forgets a thread that was missed being closed and forgotten: its watchers learn that nothing is open.
+    pub(super) fn lose(&mut self, thread: &ThreadId, wakers: &mut Vec<Waker>) {
+        let Some(key) = self.find(thread) else { return };
+        let topic = &self.topics[key as usize];
+        if topic.is_paused() {
+            let before = topic.change();
+            self.open -= topic.known.as_ref().map_or(0, |known| known.open.len() as u64);
+            self.mark_changed(key, before, wakers);
+        }
+        self.forget(thread);
     }
 
     pub(super) fn forget(&mut self, thread: &ThreadId) {
@@ -235,7 +270,7 @@ impl State {
     }
 
     /// Tells the subscribers of a topic, and the watchers of every thread, that it has changed.
-    fn mark_changed(&mut self, key: u32, before: Change, wakers: &mut Vec<Waker>) {
+    pub(super) fn mark_changed(&mut self, key: u32, before: Change, wakers: &mut Vec<Waker>) {
         let topic = &self.topics[key as usize];
         let mut overtaken = 0;
         wakers.reserve(topic.subscribers.len() + self.watch_all.len());

@@ -1,10 +1,11 @@
 //! The hub's state of one thread.
 use super::history::ClosedSoFar;
 use crate::core::types::ThreadId;
-use crate::core::{Elicitation, Header, PauseEnd, Timestamp};
+use crate::core::{Elicitation, Header, Open, PauseEnd, Timestamp};
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A thread that is known or watched. Kept small: there may be one for each of a hundred thousand idle watches.
 #[derive(Debug)]
@@ -51,6 +52,23 @@ pub struct OpenElicitation {
     pub elicitation: Arc<Elicitation>,
     /// When its lease ends.
     pub ends: Option<Timestamp>,
+    /// The length of a lease whose end only the leader of a fleet knows: it ends at most so much after now.
+    pub at_most: Option<Duration>,
+}
+
+impl OpenElicitation {
+    pub(super) fn of(open: &Open) -> Self {
+        let elicitation = open.elicitation.clone();
+        match open.lease {
+            Some((length, Timestamp::UNKNOWN)) => OpenElicitation { elicitation, ends: None, at_most: Some(length) },
+            _ => OpenElicitation { elicitation, ends: open.ends(), at_most: None },
+        }
+    }
+
+    /// When its lease ends, at the latest.
+    pub fn latest_end(&self, now: Timestamp) -> Option<Timestamp> {
+        self.ends.or_else(|| self.at_most.map(|length| now.after(length)))
+    }
 }
 
 /// The state of a known thread as sinks see it.

@@ -4,11 +4,13 @@
 //! looked up, nothing is locked. What is a state rather than a count is asked for when somebody looks ([`State`]).
 //! Nothing is labelled with a thread, a holder or a caller: of these there is no end.
 mod calls;
+mod fleet;
 mod number;
 mod process;
 mod text;
 
 pub(crate) use calls::{CODES, Calls, Rpc};
+pub use fleet::FleetState;
 pub(crate) use number::{Counter, Histogram};
 pub(crate) use text::CONTENT_TYPE;
 
@@ -117,6 +119,8 @@ pub struct State {
     pub deliveries: u64,
     /// States that were overtaken before a stream was given them.
     pub conflations: u64,
+    /// Of a replica of a fleet.
+    pub fleet: Option<FleetState>,
 }
 
 impl Metrics {
@@ -221,4 +225,5 @@ fn show_state(text: &mut Text, state: &State) {
     text.single("pausewatch_deliveries_total", Kind::Counter, help, state.deliveries);
     let help = "States of threads that a watch was not given because a later one overtook them.";
     text.single("pausewatch_conflations_total", Kind::Counter, help, state.conflations);
+    state.fleet.iter().for_each(|state| fleet::show(text, state));
 }

@@ -70,6 +70,9 @@ pub(super) struct MemoryRow {
     at: Stamp,
     #[prost(oneof = "Kind", tags = "3, 4, 5, 6, 7")]
     kind: Option<Kind>,
+    /// Released by an admin.
+    #[prost(bool, tag = "8")]
+    by_admin: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
@@ -198,6 +201,7 @@ impl RowCodec {
             Closing::Capped => 7,
         };
         put_bytes(tag, &closing.id.0.to_be_bytes(), out);
+        put_number(8, closing.by_admin.into(), out);
     }
 
     pub(super) fn put_request(&self, thread: &ThreadId, request: &RememberedRequest, out: &mut Vec<u8>) {
@@ -224,9 +228,9 @@ impl RowCodec {
     }
 
     pub(super) fn remembered(&self, row: u64, stored: MemoryRow) -> Option<Remembered> {
-        let at = self.moment(stored.at);
+        let (at, by_admin) = (self.moment(stored.at), stored.by_admin);
         let closing = |id: &[u8], how| {
-            Some(Remembered::Closing(RememberedClosing { id: ElicitationId(number(id)?), how, at, row }))
+            Some(Remembered::Closing(RememberedClosing { id: ElicitationId(number(id)?), how, by_admin, at, row }))
         };
         let request = |rpc, stored: RequestRow| {
             let opened = match &stored.opened {
@@ -295,8 +299,10 @@ mod tests {
 
     #[test]
     fn memories_read_back_as_they_were_written() {
-        for how in [Closing::Released, Closing::Expired, Closing::Capped] {
-            let closing = RememberedClosing { id: ElicitationId(1), how, at: NOW, row: 4 };
+        for (how, by_admin) in
+            [(Closing::Released, false), (Closing::Released, true), (Closing::Expired, false), (Closing::Capped, false)]
+        {
+            let closing = RememberedClosing { id: ElicitationId(1), how, by_admin, at: NOW, row: 4 };
             let mut row = Vec::new();
             codec().put_closing(&thread(), &closing, &mut row);
             let read = codec().remembered(4, MemoryRow::decode(&row[..]).unwrap());

@@ -15,6 +15,12 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// A caller that another replica has authenticated, for one call.
+    #[cfg(feature = "etcd")]
+    pub fn forwarded(subject: &str, role: Role, scope: Scope) -> Self {
+        Caller { grant: Grant::new(subject, role, scope), origin: Origin::Forwarded }
+    }
+
     /// The name for limits, logs and the audit trail.
     pub fn subject(&self) -> &str {
         self.grant.subject()
@@ -62,4 +68,7 @@ pub(super) enum Origin {
     Static(Digest),
     /// The key that has signed it.
     Jwt(Arc<Key>),
+    /// Another replica has checked it.
+    #[cfg(feature = "etcd")]
+    Forwarded,
 }

@@ -15,6 +15,6 @@ pub(crate) use service_context::ServiceContext;
 pub(crate) use stream_limit::StreamLimit;
 
 pub(crate) use authorize::Rights;
-pub(crate) use caller::account;
+pub(crate) use caller::{Forwarded, account};
 pub(crate) use connection_limit::{AdmittedStream, ConnectionLimiter, ConnectionPermit, FIRST_REQUEST_TIME};
 pub(crate) use memory_limit::{Counts, Size, counted};

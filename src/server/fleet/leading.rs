@@ -1,23 +1,16 @@
-//! The service while this replica leads, and the refusal while it does not.
+//! What this replica is at the moment: the term in which it leads, or how far it follows.
 use super::super::grpc::Elicitations;
-use super::super::status;
 use crate::clock::Clock;
 use crate::coordinator::Coordinator;
-use crate::coordinator::hub::Hub;
-use crate::coordinator::store::etcd::{Leader, Pulse};
+use crate::coordinator::metrics::FleetState;
+use crate::coordinator::store::etcd::{ClusterClock, FRESH_FOR, LeaderClock, Progress, Pulse};
 use crate::core::Refusal;
-use crate::proto::v1::elicitation_service_server::SERVICE_NAME;
-use std::convert::Infallible;
-use std::future::{Future, ready};
-use std::pin::Pin;
-use std::sync::{Arc, RwLock};
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
-use tokio_util::task::task_tracker::TaskTrackerToken;
-use tonic::body::Body;
-use tonic::codegen::{Service, http};
-use tonic::server::NamedService;
 
 /// What a term serves.
 #[derive(Clone)]
@@ -27,91 +20,164 @@ pub(super) struct Serving {
     /// Calls that are being answered.
     pub(super) calls: TaskTracker,
     pub(super) pulse: Arc<Pulse>,
-    /// The cluster clock.
-    pub(super) clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<ClusterClock>,
     pub(super) number: u64,
 }
 
-/// Serves the present term. Clones are of the same replica.
+/// The present of a replica. Clones are of the same one.
 #[derive(Clone)]
-pub(crate) struct Leading {
-    term: Arc<RwLock<Option<Serving>>>,
-    leader: watch::Receiver<Option<Leader>>,
+pub(crate) struct Leading(Arc<Present>);
+
+struct Present {
+    term: watch::Sender<Option<Serving>>,
+    progress: Arc<Progress>,
     machine: Arc<dyn Clock>,
+    /// When the last term was sure of itself for the last time, on the clock of the machine.
+    last_pulse: AtomicI64,
+    terms_led: AtomicU64,
+    /// Of earlier terms.
+    in_doubt: AtomicU64,
+    is_stopping: AtomicBool,
+}
+
+/// What a leader vouches for.
+pub(super) struct Vouched {
+    pub(super) term: u64,
+    /// The cluster clock.
+    pub(super) clock: i64,
+    /// All that was decided before this moment of the cluster clock...
+    pub(super) horizon: i64,
+    /// ...is in the log up to this entry.
+    pub(super) seq: u64,
 }
 
 impl Leading {
-    pub(crate) fn new(leader: watch::Receiver<Option<Leader>>, machine: Arc<dyn Clock>) -> Self {
-        Leading { term: Arc::default(), leader, machine }
+    pub(crate) fn new(progress: Arc<Progress>, machine: Arc<dyn Clock>) -> Self {
+        Leading(Arc::new(Present {
+            term: watch::Sender::new(None),
+            progress,
+            machine,
+            last_pulse: AtomicI64::new(i64::MIN),
+            terms_led: AtomicU64::new(0),
+            in_doubt: AtomicU64::new(0),
+            is_stopping: AtomicBool::new(false),
+        }))
     }
 
     pub(super) fn begin(&self, serving: Serving) {
-        *self.term.write().expect("nothing panics while it holds the term") = Some(serving);
+        self.0.terms_led.fetch_add(1, SeqCst);
+        self.0.term.send_replace(Some(serving));
     }
 
     pub(super) fn end(&self) {
-        *self.term.write().expect("nothing panics while it holds the term") = None;
+        if let Some(serving) = self.0.term.send_replace(None) {
+            self.0.last_pulse.store(serving.pulse.last(), SeqCst);
+            self.0.in_doubt.fetch_add(serving.pulse.in_doubt(), SeqCst);
+        }
     }
 
-    fn serving(&self) -> Option<Serving> {
-        self.term.read().expect("nothing panics while it holds the term").clone()
+    /// From now on nothing is held for a leader to come.
+    pub(super) fn stop(&self) {
+        self.0.is_stopping.store(true, SeqCst);
+        // Wakes those who wait.
+        self.0.term.send_modify(|_| ());
     }
 
-    /// The state of the present term, if this replica was sure of it a moment ago.
-    pub(crate) fn hub(&self) -> Option<Arc<Hub>> {
-        let serving = self.serving().filter(|serving| serving.pulse.is_fresh(self.machine.boot()))?;
-        Some(serving.coordinator.hub().clone())
+    pub(super) fn is_stopping(&self) -> bool {
+        self.0.is_stopping.load(SeqCst)
     }
 
-    /// The number of the present term and the cluster clock, likewise.
-    pub(super) fn now(&self) -> Option<(u64, i64)> {
-        let serving = self.serving().filter(|serving| serving.pulse.is_fresh(self.machine.boot()))?;
-        Some((serving.number, serving.clock.boot()))
+    pub(super) fn serving(&self) -> Option<Serving> {
+        self.0.term.borrow().clone()
     }
 
-    fn refusal(&self) -> Refusal {
-        let leader = self.leader.borrow().as_ref().map(|leader| leader.address.as_str().into());
-        Refusal::NotLeading { leader }
-    }
-}
-
-impl NamedService for Leading {
-    const NAME: &'static str = SERVICE_NAME;
-}
-
-/// A call that is being answered. The fields are dropped in this order: the term ends when its last call does.
-struct InCall {
-    serving: Serving,
-    _token: TaskTrackerToken,
-}
-
-impl Service<http::Request<Body>> for Leading {
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
+    /// Changes when a term begins or ends.
+    pub(super) fn terms(&self) -> watch::Receiver<Option<Serving>> {
+        self.0.term.subscribe()
     }
 
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let Some(serving) = self.serving() else {
-            return Box::pin(ready(Ok(status::of(&self.refusal()).into_http())));
+    /// Whether this replica was sure of the latest state a moment ago.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.age() < FRESH_FOR
+    }
+
+    /// How long ago this replica was sure of the latest state, in nanoseconds.
+    fn age(&self) -> i64 {
+        let Present { progress, machine, last_pulse, .. } = &*self.0;
+        let sure = match &*self.0.term.borrow() {
+            Some(serving) => serving.pulse.last(),
+            None => progress.good_since().max(last_pulse.load(SeqCst)),
         };
-        let _token = serving.calls.token();
-        let mut call = InCall { serving, _token };
-        Box::pin(async move {
-            if !commits(request.uri().path())
-                && let Err(refusal) = call.serving.coordinator.confirm().await
-            {
-                return Ok(status::of(&refusal).into_http());
-            }
-            call.serving.elicitations.call(request).await
-        })
+        machine.boot().saturating_sub(sure)
     }
-}
 
-/// Whether the engine answers the call, and asks etcd by itself whether it may.
-fn commits(path: &str) -> bool {
-    ["IncrementElicitation", "DecrementElicitation", "RenewElicitation"].iter().any(|method| path.ends_with(method))
+    /// For the metrics. `following`: what is known of the leader.
+    pub(crate) fn figures(&self, following: Option<u64>, clock: &LeaderClock) -> FleetState {
+        let present = &*self.0;
+        let of_term = FleetState {
+            age: Duration::from_nanos(self.age().max(0).unsigned_abs()),
+            takeovers: present.terms_led.load(SeqCst),
+            in_doubt: present.in_doubt.load(SeqCst),
+            ..FleetState::default()
+        };
+        match self.serving() {
+            Some(Serving { pulse, number: term, .. }) => {
+                let in_doubt = of_term.in_doubt + pulse.in_doubt();
+                FleetState { leads: true, term, in_doubt, log_bytes: pulse.log_bytes(), ..of_term }
+            }
+            None => FleetState {
+                term: following.unwrap_or_default(),
+                lag: present.progress.lag(),
+                clock_error: Duration::from_nanos(clock.error().unsigned_abs()),
+                ..of_term
+            },
+        }
+    }
+
+    /// Waits until what is shown is at least all that any replica had answered when this was called.
+    ///
+    /// # Errors
+    /// This replica cannot find out.
+    pub(crate) async fn confirm(&self) -> Result<(), Refusal> {
+        let mut terms = self.terms();
+        let confirmed = async {
+            while !self.is_stopping() {
+                let serving = terms.borrow_and_update().clone();
+                let confirm = async {
+                    match &serving {
+                        Some(serving) => serving.coordinator.confirm().await,
+                        None => match self.0.progress.confirm().await {
+                            true => Ok(()),
+                            false => Err(Refusal::NotLeading { leader: None }),
+                        },
+                    }
+                };
+                tokio::select! {
+                    confirmed = confirm => match confirmed {
+                        // The term is over; what follows it can be asked.
+                        Err(Refusal::NotLeading { .. }) => _ = terms.changed().await,
+                        confirmed => return confirmed,
+                    },
+                    _ = terms.changed() => {}
+                }
+            }
+            Err(Refusal::NotLeading { leader: None })
+        };
+        let within = Duration::from_nanos(FRESH_FOR.unsigned_abs());
+        timeout(within, confirmed).await.unwrap_or(Err(Refusal::NotLeading { leader: None }))
+    }
+
+    /// What this replica vouches for while it leads; `None`: it does not. `anew`: for all up to now, after it has asked etcd.
+    pub(super) async fn vouch(&self, anew: bool) -> Option<Vouched> {
+        let Serving { coordinator, pulse, clock, number: term, .. } = self.serving()?;
+        // The horizon before the entry: what is decided later may be in a later one.
+        let limit = coordinator.hub().safe_time().limit(clock.now()).boot;
+        let horizon = match anew {
+            true => coordinator.confirm().await.ok().map(|()| limit)?,
+            // Another replica may decide since.
+            false => limit.min(clock.at(pulse.last())),
+        };
+        (self.0.machine.boot().saturating_sub(pulse.last()) < FRESH_FOR).then_some(())?;
+        Some(Vouched { term, horizon, seq: pulse.seq(), clock: clock.boot() })
+    }
 }

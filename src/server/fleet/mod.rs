@@ -1,26 +1,39 @@
-//! A replica of a fleet: it serves while it leads, and otherwise says who does.
+//! A replica of a fleet: it serves watches of its own, and unary calls by whichever replica leads.
 //!
-//! - R1: a term has an engine and a hub of its own. When it ends, its calls and watches end with UNAVAILABLE before anything of the
-//!   next term is served.
-//! - R2: reads and watches begin after etcd has said that the term goes on (`leading.rs`).
+//! - R1: a term has an engine of its own, and all roles of a replica one hub. So watches go on when this replica becomes the leader or
+//!   ceases to be, and unary calls of a term end with UNAVAILABLE when it does.
+//! - R2: reads and watches begin after this replica has found out that it shows the latest state (`leading.rs`).
 //! - R3: a replica that stops gives the leadership up as soon as its calls are answered, so that another one need not wait for its
 //!   silence.
+//! - R4: a replica that was not sure of the latest state for 3 s ends its watches, sends no heartbeats and begins no watch (invariant
+//!   11).
+mod clock;
+mod forward;
 mod leading;
 mod look;
+mod peers;
+mod seal;
+mod service;
 
+pub(super) use clock::ReplicaClock;
+pub(super) use forward::{ForwardService, Forwarder};
 pub(super) use leading::Leading;
-pub(super) use look::{LookService, Peers};
+pub(super) use look::LookService;
+pub(super) use peers::Peers;
+pub(super) use seal::Seal;
+pub(super) use service::ReplicaService;
 
 use super::grpc::MakeElicitations;
 use crate::coordinator::store::OpenError;
 use crate::coordinator::store::etcd::{Fleet, FleetConfig, Term};
 use crate::coordinator::{Coordinator, Fatal, Settings};
+use crate::core::Timestamp;
 use crate::proto::v1::elicitation_service_server::SERVICE_NAME;
 use leading::Serving;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic_health::ServingStatus;
@@ -28,6 +41,13 @@ use tonic_health::server::HealthReporter;
 
 /// How long calls in flight have until a term is given up. The next leader answers them when they are sent again.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+/// The name under which the health service says whether this replica leads.
+pub(super) const LEADER: &str = "pausewatch.Leader";
+/// The longest silence of a watch.
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(1);
+/// How often it is looked whether this replica knows the latest state.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A fleet, and how its replicas reach each other.
 #[derive(Clone, Debug)]
@@ -46,6 +66,7 @@ pub(super) struct Replica {
     pub(super) fleet: Arc<Fleet>,
     pub(super) address: String,
     pub(super) leading: Leading,
+    pub(super) clock: Arc<ReplicaClock>,
     pub(super) health: HealthReporter,
     pub(super) peers: Peers,
     /// The settings of an engine.
@@ -60,7 +81,7 @@ impl Replica {
     /// # Errors
     /// What the fleet has stored cannot be used by this replica.
     pub(super) async fn run(&self, stop: CancellationToken) -> Result<(), OpenError> {
-        let looking = self.peers.look_at_leader();
+        self.fleet.progress().begin(i64::MIN);
         let leading = async {
             while !stop.is_cancelled() {
                 let term = tokio::select! {
@@ -71,9 +92,33 @@ impl Replica {
             }
             Ok(())
         };
-        tokio::select! {
+        let led = tokio::select! {
             led = leading => led,
-            () = looking => Ok(()),
+            () = self.peers.follow_leader() => Ok(()),
+            () = self.keep_fresh() => Ok(()),
+        };
+        self.leading.stop();
+        led
+    }
+
+    /// Ends watches when this replica may not know the latest state, and says so to who looks after it.
+    async fn keep_fresh(&self) {
+        let hub = self.fleet.progress().hub();
+        let mut was_fresh = false;
+        loop {
+            let is_fresh = self.leading.is_fresh();
+            if is_fresh != was_fresh {
+                was_fresh = is_fresh;
+                let status = if is_fresh { ServingStatus::Serving } else { ServingStatus::NotServing };
+                if is_fresh {
+                    hub.reopen();
+                } else {
+                    tracing::warn!("this replica may not know the latest state: its watches end");
+                    hub.close();
+                }
+                self.health.set_service_status(SERVICE_NAME, status).await;
+            }
+            sleep(LOOK_EVERY).await;
         }
     }
 
@@ -86,17 +131,23 @@ impl Replica {
             Fatal::Deposed(_) => {}
             fatal => broken(fatal),
         };
-        let coordinator = Arc::new(Coordinator::start_with(Box::new(store), clock.clone(), (self.settings)(), fatal)?);
+        let hub = self.fleet.progress().hub().clone();
+        self.clock.set(clock.at(0));
+        // All that was decided is shown, and nothing more is until the engine is there.
+        hub.safe_time().end();
+        let (store, settings) = (Box::new(store), (self.settings)());
+        let coordinator = Coordinator::start_on(hub.clone(), store, clock.clone(), settings, fatal);
+        let coordinator = Arc::new(coordinator?);
         let calls = TaskTracker::new();
         self.leading.begin(Serving {
             elicitations: (self.serve)(coordinator.clone(), clock.clone()),
             coordinator: coordinator.clone(),
             calls: calls.clone(),
-            pulse,
-            clock,
+            pulse: pulse.clone(),
+            clock: clock.clone(),
             number,
         });
-        self.health.set_service_status(SERVICE_NAME, ServingStatus::Serving).await;
+        self.health.set_service_status(LEADER, ServingStatus::Serving).await;
         let is_over = tokio::select! {
             why = &mut ended => {
                 let why = why.unwrap_or_else(|_| "its thread has ended".into());
@@ -108,9 +159,11 @@ impl Replica {
                 false
             }
         };
+        if !is_over {
+            self.leading.stop();
+        }
         self.leading.end();
-        self.health.set_service_status(SERVICE_NAME, ServingStatus::NotServing).await;
-        coordinator.hub().close();
+        self.health.set_service_status(LEADER, ServingStatus::NotServing).await;
         calls.close();
         if timeout(ANSWER_WITHIN, calls.wait()).await.is_err() {
             tracing::warn!(term = number, calls = calls.len(), "calls were still in flight at the end of the term");
@@ -120,6 +173,9 @@ impl Replica {
         if !is_over {
             let _ = timeout(ANSWER_WITHIN, ended).await;
         }
+        // The coordinator publishes no more. Another leader may have decided since etcd was asked last.
+        let sure = Timestamp { boot: clock.at(pulse.last()), wall: 0 };
+        self.fleet.progress().begin(hub.safe_time().limit(sure).boot);
         Ok(())
     }
 }

@@ -5,6 +5,7 @@ use crate::core::types::ThreadId;
 use crate::proto::v1;
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
+use std::time::Duration;
 use v1::watch_pause_state_response::Event;
 
 /// The size at which a batch is closed, in bytes: small at first, and doubled while the client takes more. hyper takes one
@@ -62,6 +63,8 @@ pub(super) fn refused(refusal: v1::Refusal) -> Bytes {
 pub(super) struct Show {
     pub(super) context: ReadContext,
     pub(super) include_elicitations: bool,
+    /// The longest silence, if it is not the usual one.
+    pub(super) heartbeat: Option<Duration>,
 }
 
 /// A thread as the hub gives it to a [`Sink`]; `None`: it is not known.
@@ -70,7 +73,7 @@ type Known<'a> = Option<(Shown<'a>, &'a mut Frame)>;
 impl Show {
     /// The state as a message that `WatchPauseState` and `Watch` send alike.
     fn frame(self, thread: &ThreadId, known: Known<'_>, floor: u64) -> Bytes {
-        let Show { context, include_elicitations } = self;
+        let Show { context, include_elicitations, .. } = self;
         let Some((shown, cache)) = known else {
             return event(Event::PauseState(wire::pause_state(thread, None, floor, false, context)));
         };
@@ -130,7 +133,8 @@ impl Sink for Batch {
     }
 
     fn heartbeat(&mut self) {
-        self.push(event(Event::Heartbeat(v1::Heartbeat {})));
+        let interval = self.show.heartbeat.map(wire::duration);
+        self.push(event(Event::Heartbeat(v1::Heartbeat { interval })));
     }
 
     fn is_full(&self) -> bool {
@@ -222,7 +226,7 @@ mod tests {
     #[test]
     fn a_confirmation_is_made_of_shared_messages() {
         let now = Timestamp { boot: 1, wall: 1 };
-        let show = Show { context: ReadContext { now, epoch: 7 }, include_elicitations: false };
+        let show = Show { context: ReadContext { now, epoch: 7 }, include_elicitations: false, heartbeat: None };
         let mut confirmation = Confirmation::new(show, BatchSize::FIRST);
         let threads = ["a", "b"].map(|id| ThreadId::parse("", id).unwrap());
         threads.iter().for_each(|thread| confirmation.state(thread, None, 9));

@@ -10,7 +10,9 @@ mod watch;
 mod wire;
 
 pub(crate) use codec::RequestCodec;
-pub(crate) use watch::MAX_WATCH_REQUEST;
+#[cfg(feature = "etcd")]
+pub(crate) use watch::{Confirmed, Confirming};
+pub(crate) use watch::{MAX_WATCH_REQUEST, Watches};
 
 use crate::clock::Clock;
 use crate::coordinator::{Call, Coordinator};
@@ -18,7 +20,7 @@ use crate::core::types::ThreadId;
 use crate::core::{Answer, Command};
 use crate::proto::v1;
 use crate::server::access::{Access, Role};
-use crate::server::admission::{self, Rights, ServiceContext, Size};
+use crate::server::admission::{self, Forwarded, Rights, ServiceContext, Size};
 use crate::server::status;
 use prost::Message;
 use std::convert::Infallible;
@@ -26,6 +28,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
@@ -44,7 +47,7 @@ pub(crate) const MAX_UNARY_REQUEST: usize = 64 << 10;
 #[derive(Clone)]
 pub struct Elicitations {
     unary: ElicitationServiceServer<Calls>,
-    watch: watch::Watches,
+    watch: Watches,
 }
 
 impl Elicitations {
@@ -56,7 +59,7 @@ impl Elicitations {
         access: Option<Arc<Access>>,
     ) -> Self {
         let is_open = access.is_none();
-        let watch = watch::Watches::new(coordinator.hub().clone(), clock.clone(), context.clone(), access);
+        let watch = Watches::new(coordinator.hub().clone(), clock.clone(), context.clone(), access);
         let calls = Calls { coordinator, clock, context, is_open };
         Elicitations { unary: ElicitationServiceServer::new(calls).max_decoding_message_size(MAX_UNARY_REQUEST), watch }
     }
@@ -104,7 +107,8 @@ struct Calls {
 impl Calls {
     async fn call(&self, caller: &http::Extensions, thread: ThreadId, command: Command) -> Result<Answer, Status> {
         let by = admission::account(&self.context.accounts, caller, &*self.clock);
-        let outcome = self.coordinator.call_by(Call { by, ..Call::from((thread, command)) }).await;
+        let waited = caller.get::<Forwarded>().map_or(Duration::ZERO, |call| call.waited);
+        let outcome = self.coordinator.call_by(Call { by, waited, ..Call::from((thread, command)) }).await;
         outcome.map_err(|refusal| status::of(&refusal))
     }
 

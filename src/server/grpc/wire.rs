@@ -116,7 +116,7 @@ fn thread_ids(field: &str, ids: &[String]) -> Parsed<Vec<ThreadId>> {
     ids.iter().enumerate().map(parse).collect()
 }
 
-fn duration(duration: Duration) -> prost_types::Duration {
+pub(super) fn duration(duration: Duration) -> prost_types::Duration {
     duration.try_into().expect("durations are differences of 64-bit nanoseconds")
 }
 
@@ -176,7 +176,7 @@ impl ReadContext {
 
 /// The time until the last lease ends; `None`: nothing is open, or a lease has no end.
 fn longest_lease(open: &[OpenElicitation], now: Timestamp) -> Option<Duration> {
-    let ends: Option<Vec<_>> = open.iter().map(|shown| Some(shown.ends?.boot)).collect();
+    let ends: Option<Vec<_>> = open.iter().map(|shown| Some(shown.latest_end(now)?.boot)).collect();
     let last = ends?.into_iter().max()?;
     Some(Duration::from_nanos(last.saturating_sub(now.boot).max(0).unsigned_abs()))
 }
@@ -213,7 +213,7 @@ pub(crate) fn pause_state(
         paused_for: header.pause.open_for(now).map(duration),
         pause_start_time: header.pause.since.map(timestamp),
         elicitations: match include_elicitations {
-            true => open.iter().map(|shown| elicitation(thread, &shown.elicitation, shown.ends)).collect(),
+            true => open.iter().map(|shown| elicitation(thread, &shown.elicitation, shown.latest_end(now))).collect(),
             false => Vec::new(),
         },
         store_epoch: epoch,

@@ -220,7 +220,7 @@ impl Batch {
         let id = open.elicitation.id;
         let (at, row) = (self.now(), self.row());
         let how = [Closing::Released, Closing::Expired, Closing::Capped][(row % 3) as usize];
-        let closing = RememberedClosing { id, how, at, row };
+        let closing = RememberedClosing { id, how, by_admin: false, at, row };
         self.steps.push(Step::DeleteElicitation(closed));
         self.steps.push(Step::PutClosing(thread.clone(), closing));
         self.change(thread, |thread| {

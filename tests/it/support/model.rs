@@ -154,7 +154,7 @@ impl Model {
         let answer = RememberedAnswer { count: left as u32, revision, opened: None };
         vec![
             Change::DeleteElicitation(closed),
-            Change::PutClosing(thread.clone(), RememberedClosing { id, how, at: now, row }),
+            Change::PutClosing(thread.clone(), RememberedClosing { id, how, by_admin: false, at: now, row }),
             Change::PutRequest(thread.clone(), request(Rpc::Decrement, answer, now, row + 1)),
             Change::PutThread(thread, header),
         ]

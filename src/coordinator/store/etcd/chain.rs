@@ -8,16 +8,16 @@
 //!   it is told that the outcome is unknown.
 use super::checkpoint::Checkpoint;
 use super::kv::{Kv, KvError};
-use super::load::{self, Rows};
+use super::load::{self, LoadError};
 use super::record::{Entry, FORMAT, Keys, LeaderRecord};
 use super::wire::{Compare, KeyValue, RangeRequest, RequestOp, TxnRequest};
 use crate::clock::Clock;
-use crate::coordinator::store::{CommitError, OpenError};
+use crate::coordinator::store::CommitError;
 use prost::Message;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicBool, AtomicI64,
+    AtomicBool, AtomicI64, AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
 use std::time::Duration;
@@ -52,12 +52,38 @@ pub struct Pulse {
     /// When the last attempt began that reached etcd, on the clock of the machine.
     last: AtomicI64,
     full: AtomicBool,
+    /// The last entry.
+    seq: AtomicU64,
+    /// Attempts whose outcome was unknown.
+    in_doubt: AtomicU64,
+    /// Bytes of the log that are not in rows.
+    log_bytes: AtomicU64,
 }
 
 impl Pulse {
     /// Whether etcd was reached so recently that this replica may still be the leader.
     pub(crate) fn is_fresh(&self, now: i64) -> bool {
         now.saturating_sub(self.last.load(SeqCst)) < CUT_OFF
+    }
+
+    /// When the last attempt began that reached etcd, on the clock of the machine.
+    pub(crate) fn last(&self) -> i64 {
+        self.last.load(SeqCst)
+    }
+
+    /// The last entry.
+    pub(crate) fn seq(&self) -> u64 {
+        self.seq.load(SeqCst)
+    }
+
+    /// Attempts at etcd whose outcome was unknown.
+    pub(crate) fn in_doubt(&self) -> u64 {
+        self.in_doubt.load(Relaxed)
+    }
+
+    /// Bytes of the log that are not in rows.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.log_bytes.load(Relaxed)
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -89,6 +115,13 @@ pub(super) enum Written {
     Refused(String),
 }
 
+/// An entry, with its number and clock, and the batch that it ends.
+struct Early {
+    seq: u64,
+    clock: i64,
+    batch: Option<Vec<u8>>,
+}
+
 pub(super) struct Chain<K: Kv> {
     pub(super) kv: K,
     pub(super) keys: Arc<Keys>,
@@ -103,6 +136,8 @@ pub(super) struct Chain<K: Kv> {
     /// The revision of the last write.
     pub(super) revision: i64,
     pub(super) checkpoint: Checkpoint,
+    /// What was committed before it was known what earlier terms have left for a checkpoint; `None`: it is known.
+    early: Option<Vec<Early>>,
     pub(super) pulse: Arc<Pulse>,
     /// Whether etcd is compacted.
     pub(super) compact: bool,
@@ -127,7 +162,13 @@ impl<K: Kv> Chain<K> {
         compact: bool,
     ) -> Self {
         let now = machine.boot();
-        let pulse = Arc::new(Pulse { last: AtomicI64::new(now), full: AtomicBool::new(false) });
+        let pulse = Arc::new(Pulse {
+            last: AtomicI64::new(now),
+            full: AtomicBool::new(false),
+            seq: AtomicU64::new(seq),
+            in_doubt: AtomicU64::new(0),
+            log_bytes: AtomicU64::new(0),
+        });
         let (checkpoint, next_compaction) = (Checkpoint::default(), now.saturating_add(COMPACT_EVERY));
         let (next_look, forget_before) = (now, 0);
         Chain {
@@ -140,6 +181,7 @@ impl<K: Kv> Chain<K> {
             seq,
             revision,
             checkpoint,
+            early: Some(Vec::new()),
             pulse,
             compact,
             written: now,
@@ -149,32 +191,38 @@ impl<K: Kv> Chain<K> {
         }
     }
 
-    /// Reads what is stored; the term goes on meanwhile.
-    ///
-    /// # Errors
-    /// The term has ended, or what is stored is damaged.
-    pub(super) async fn load(&mut self) -> Result<Result<Rows, OpenError>, Ended> {
-        let (kv, keys, last) = (self.kv.clone(), self.keys.clone(), self.seq);
-        let mut loading = pin!(load::load(&kv, &keys, last));
-        let loaded = loop {
-            tokio::select! {
-                loaded = &mut loading => break loaded,
-                () = sleep(TICK) => self.tick().await?,
-            }
-        };
-        Ok(loaded.map(|(rows, checkpoint)| {
-            self.checkpoint = checkpoint;
-            rows
-        }))
+    /// Reads what earlier terms have left for a checkpoint. `next_row`: above the number of every row that was ever used.
+    pub(super) fn left_behind(&self, next_row: u64) -> impl Future<Output = Result<Checkpoint, LoadError>> + use<K> {
+        let (kv, keys, at) = (self.kv.clone(), self.keys.clone(), (self.revision, self.seq));
+        async move { load::checkpoint(&kv, &keys, at, next_row).await }
     }
 
-    /// Serves `requests` until the term ends, or all who could ask are gone: then any replica may take over at once.
-    pub(super) async fn run(mut self, mut requests: mpsc::Receiver<Request>) -> Ended {
+    /// From now on checkpoints are made.
+    pub(super) fn begin_checkpoints(&mut self, left_behind: Checkpoint) -> Result<(), Ended> {
+        self.checkpoint = left_behind;
+        for Early { seq, clock, batch } in self.early.take().unwrap_or_default() {
+            self.checkpoint.entry(seq, clock);
+            if let Some(batch) = batch {
+                self.checkpoint.add(seq, clock, &batch).map_err(|why| Ended(format!("commit: {why}")))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Serves `requests` until the term ends, or all who could ask are gone: then any replica may take over at once. `next_row`: as
+    /// [`Chain::left_behind`] takes it.
+    pub(super) async fn run(mut self, mut requests: mpsc::Receiver<Request>, next_row: u64) -> Ended {
+        let mut left_behind = pin!(self.left_behind(next_row));
         loop {
             let done = tokio::select! {
                 biased;
                 // However many ask: questions are no sign of life.
                 () = self.rest() => Ok(()),
+                left = &mut left_behind, if self.early.is_some() => match left {
+                    Ok(left) => self.begin_checkpoints(left),
+                    Err(LoadError::Compacted) => Err(Ended("etcd has forgotten what there was at the takeover".into())),
+                    Err(LoadError::Damaged(error)) => Err(Ended(error.to_string())),
+                },
                 request = requests.recv() => match request {
                     Some(request) => self.serve(request).await,
                     None => return self.release().await,
@@ -226,13 +274,23 @@ impl<K: Kv> Chain<K> {
         for (i, part) in batch.chunks(MAX_ENTRY).enumerate() {
             let entry = Entry { term: self.term, clock, more: i + 1 < parts, ops: part.to_vec() };
             match self.write(Some(entry), false).await? {
-                Written::Done => self.checkpoint.entry(self.seq, clock),
+                Written::Done => {
+                    let seq = self.seq;
+                    match &mut self.early {
+                        Some(early) => {
+                            early.push(Early { seq, clock, batch: (i + 1 == parts).then(|| batch.to_vec()) })
+                        }
+                        None => self.checkpoint.entry(seq, clock),
+                    }
+                }
                 Written::Refused(why) if i == 0 => return Ok(Written::Refused(why)),
                 // A batch whose beginning is stored can no more be refused; the next leader leaves the beginning out.
                 Written::Refused(why) => return Err(Ended(format!("etcd has taken a part of a batch only: {why}"))),
             }
         }
-        self.checkpoint.add(self.seq, clock, batch).map_err(|why| Ended(format!("commit: {why}")))?;
+        if self.early.is_none() {
+            self.checkpoint.add(self.seq, clock, batch).map_err(|why| Ended(format!("commit: {why}")))?;
+        }
         Ok(Written::Done)
     }
 
@@ -292,6 +350,7 @@ impl<K: Kv> Chain<K> {
             }
         }
         self.seq = seq;
+        self.pulse.seq.store(seq, SeqCst);
         self.written = began;
         self.pulse.last.store(began, SeqCst);
         Ok(Written::Done)
@@ -333,9 +392,12 @@ impl<K: Kv> Chain<K> {
 
     /// What is due besides calls: a step of a checkpoint, a look at the room, a compaction.
     pub(super) async fn keep_house(&mut self) -> Result<(), Ended> {
-        if let Some(rows) = self.checkpoint.next(&self.keys, self.seq, self.clock.boot()) {
+        if self.early.is_none()
+            && let Some(rows) = self.checkpoint.next(&self.keys, self.seq, self.clock.boot())
+        {
             self.write_rows(rows).await?;
         }
+        self.pulse.log_bytes.store(self.checkpoint.bytes(), Relaxed);
         let now = self.machine.boot();
         if now >= self.next_look {
             self.next_look = now.saturating_add(LOOK_EVERY);
@@ -367,6 +429,7 @@ impl<K: Kv> Chain<K> {
         if !self.pulse.is_fresh(self.machine.boot()) {
             return Err(Ended(format!("etcd was not reached for {} s: {error}", CUT_OFF / 1_000_000_000)));
         }
+        self.pulse.in_doubt.fetch_add(1, Relaxed);
         tracing::debug!(%error, "etcd is asked again");
         sleep(AGAIN_AFTER).await;
         Ok(())

@@ -83,6 +83,11 @@ impl Checkpoint {
         Ok(())
     }
 
+    /// Bytes of the log that no checkpoint has begun to write.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
     /// Whether the next step should come soon.
     pub(super) fn is_writing(&self) -> bool {
         self.writing.is_some()

@@ -1,9 +1,12 @@
 //! A client of etcd: a channel to each member, and the member that answers.
 //!
 //! One channel per member instead of a balanced one, because a balanced one keeps choosing members that do not answer.
-use super::kv::{Kv, KvError, Room};
+use super::kv::{Kv, KvError, Room, Tail};
 use super::version;
-use super::wire::{CompactionRequest, Nothing, RangeRequest, RangeResponse, StatusResponse, TxnRequest, TxnResponse};
+use super::wire::{
+    CompactionRequest, KeyValue, Nothing, RangeRequest, RangeResponse, StatusResponse, TxnRequest, TxnResponse,
+    WatchCreateRequest, WatchRequest, WatchResponse,
+};
 use crate::coordinator::store::OpenError;
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -11,10 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
+use tokio_stream::StreamExt;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
-use tonic::{Code, Request, Status};
+use tonic::{Code, Request, Status, Streaming};
 
 /// The time of one attempt. A healthy cluster answers within milliseconds; another member may be the better choice then.
 const ATTEMPT: Duration = Duration::from_millis(800);
@@ -44,6 +48,9 @@ pub struct Endpoints {
     /// Its key.
     pub key: Option<PathBuf>,
 }
+
+/// The filter of a watch that leaves deletions out.
+const NO_DELETIONS: i32 = 1;
 
 /// A client of one cluster. Clones share their channels.
 #[derive(Clone)]
@@ -180,6 +187,9 @@ impl Member {
     }
 
     fn error(&self, status: &Status) -> KvError {
+        if status.code() == Code::OutOfRange && status.message().contains("compacted") {
+            return KvError::Compacted;
+        }
         let refused = match status.code() {
             Code::ResourceExhausted => status.message().contains("space exceeded"),
             Code::InvalidArgument => true,
@@ -248,7 +258,64 @@ fn tls(endpoints: &Endpoints) -> Result<ClientTlsConfig, String> {
     Ok(config)
 }
 
+/// A watch at one member.
+pub(crate) struct WatchTail {
+    member: String,
+    responses: Streaming<WatchResponse>,
+}
+
+impl Tail for WatchTail {
+    async fn next(&mut self) -> Result<Vec<KeyValue>, KvError> {
+        loop {
+            let unknown = |why: &str| KvError::Unknown(format!("{}: {why}", self.member));
+            let response = self.responses.message().await.map_err(|status| unknown(status.message()))?;
+            let response = response.ok_or_else(|| unknown("it has ended the watch"))?;
+            if response.compact_revision > 0 {
+                return Err(KvError::Compacted);
+            }
+            if response.canceled {
+                return Err(unknown(&response.cancel_reason));
+            }
+            let written: Vec<_> = response.events.into_iter().filter_map(|event| event.kv).collect();
+            if !written.is_empty() {
+                return Ok(written);
+            }
+        }
+    }
+}
+
 impl Kv for Client {
+    type Tail = WatchTail;
+
+    async fn tail(&self, range: RangeRequest, from: i64) -> Result<WatchTail, KvError> {
+        let create = WatchCreateRequest {
+            key: range.key,
+            range_end: range.range_end,
+            start_revision: from,
+            filters: vec![NO_DELETIONS],
+            fragment: true,
+        };
+        // etcd ends the watch when its requests end.
+        let requests =
+            tokio_stream::once(WatchRequest { create: Some(create) }).chain(tokio_stream::pending::<WatchRequest>());
+        let current = self.current.load(Relaxed);
+        let member = &self.members[current % self.members.len()];
+        let mut grpc = Grpc::new(member.channel.clone()).max_decoding_message_size(MAX_ANSWER);
+        let open = async {
+            grpc.ready().await.map_err(|error| KvError::Unknown(member.failure(&error.to_string(), &error)))?;
+            let codec = tonic_prost::ProstCodec::<WatchRequest, WatchResponse>::default();
+            let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
+            let responses = grpc.streaming(Request::new(requests), path, codec).await;
+            Ok(responses.map_err(|status| member.error(&status))?.into_inner())
+        };
+        let opened = timeout(ATTEMPT, open).await;
+        let opened = opened.unwrap_or_else(|_| Err(KvError::Unknown(format!("{}: no watch was opened", member.url))));
+        if let Err(KvError::Unknown(_)) = opened {
+            let _ = self.current.compare_exchange(current, current.wrapping_add(1), Relaxed, Relaxed);
+        }
+        Ok(WatchTail { member: member.url.clone(), responses: opened? })
+    }
+
     async fn range(&self, request: RangeRequest) -> Result<RangeResponse, KvError> {
         let within = if request.range_end.is_empty() { ATTEMPT } else { PAGE };
         self.call("/etcdserverpb.KV/Range", request, within).await

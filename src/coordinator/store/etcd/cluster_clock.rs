@@ -12,7 +12,7 @@ use std::time::Duration;
 const SAMPLES: usize = 8;
 
 /// The clock of a fleet, as its leader tells it.
-pub(super) struct ClusterClock {
+pub struct ClusterClock {
     pub(super) machine: Arc<dyn Clock>,
     /// The cluster clock less the machine's, in nanoseconds.
     pub(super) offset: i64,
@@ -35,6 +35,13 @@ impl Clock for ClusterClock {
 
     fn boot_id(&self) -> u64 {
         self.fleet_id
+    }
+}
+
+impl ClusterClock {
+    /// The cluster clock when the machine's was `machine`.
+    pub(crate) fn at(&self, machine: i64) -> i64 {
+        machine.saturating_add(self.offset)
     }
 }
 
@@ -87,9 +94,14 @@ impl LeaderClock {
     }
 
     /// The offset of the cluster clock from the machine's in `term`, if its leader was heard.
-    pub(super) fn offset(&self, term: u64) -> Option<i64> {
+    pub(crate) fn offset(&self, term: u64) -> Option<i64> {
         let known = self.lock();
         (known.term == term).then(|| known.samples.iter().min().map(|(_, offset)| *offset)).flatten()
+    }
+
+    /// How far the offset may be wrong, in nanoseconds: half of the round trip that it is from.
+    pub(crate) fn error(&self) -> i64 {
+        self.lock().samples.iter().min().map_or(0, |(round_trip, _)| round_trip / 2)
     }
 
     fn lock(&self) -> MutexGuard<'_, Samples> {

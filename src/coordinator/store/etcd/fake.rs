@@ -1,5 +1,5 @@
 //! An etcd in memory whose answers can be lost, late or refused; and a clock that follows the paused time of tokio.
-use super::kv::{Kv, KvError, Room};
+use super::kv::{Kv, KvError, Room, Tail};
 use super::wire::{
     Expected, KeyValue, Operation, Outcome, RangeRequest, RangeResponse, RequestOp, ResponseHeader, ResponseOp,
     TxnRequest, TxnResponse,
@@ -9,6 +9,7 @@ use crate::core::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// What becomes of the next transaction.
@@ -31,6 +32,12 @@ pub(super) struct FakeEtcd(Arc<Mutex<State>>);
 struct State {
     revision: i64,
     keys: BTreeMap<Vec<u8>, (i64, Vec<u8>)>,
+    /// Every write: its revision, key and value; `None`: a deletion.
+    past: Vec<(i64, Vec<u8>, Option<Vec<u8>>)>,
+    /// What was before this is forgotten.
+    compacted: i64,
+    /// Its present revision, for those who follow.
+    now: watch::Sender<i64>,
     faults: VecDeque<Fault>,
     late: Vec<TxnRequest>,
     unreachable: bool,
@@ -57,6 +64,17 @@ impl FakeEtcd {
         self.lock().unreachable = unreachable;
     }
 
+    /// Forgets what was, without being asked.
+    pub(super) fn forget(&self) {
+        let mut state = self.lock();
+        state.compacted = state.revision;
+    }
+
+    /// Breaks all watches.
+    pub(super) fn break_tails(&self) {
+        self.lock().now = watch::Sender::default();
+    }
+
     pub(super) fn value(&self, key: &[u8]) -> Option<Vec<u8>> {
         self.lock().keys.get(key).map(|(_, value)| value.clone())
     }
@@ -76,10 +94,30 @@ impl State {
         }
     }
 
+    /// The keys as they were after `revision`.
+    fn at(&self, revision: i64) -> BTreeMap<Vec<u8>, (i64, Vec<u8>)> {
+        let mut keys = BTreeMap::new();
+        for (at, key, value) in self.past.iter().take_while(|(at, ..)| *at <= revision) {
+            match value {
+                Some(value) => _ = keys.insert(key.clone(), (*at, value.clone())),
+                None => _ = keys.remove(key),
+            }
+        }
+        keys
+    }
+
     fn read(&self, range: &RangeRequest) -> RangeResponse {
+        let then;
+        let keys = match range.revision {
+            0 => &self.keys,
+            revision => {
+                then = self.at(revision);
+                &then
+            }
+        };
         let found: Vec<_> = match range.range_end.is_empty() {
-            true => self.keys.get_key_value(&range.key).into_iter().collect(),
-            false => self.keys.range(range.key.clone()..range.range_end.clone()).collect(),
+            true => keys.get_key_value(&range.key).into_iter().collect(),
+            false => keys.range(range.key.clone()..range.range_end.clone()).collect(),
         };
         let limit = if range.limit > 0 { range.limit as usize } else { usize::MAX };
         let kvs = found.iter().take(limit).map(|(key, (revision, value))| KeyValue {
@@ -87,7 +125,8 @@ impl State {
             mod_revision: *revision,
             value: value.clone(),
         });
-        RangeResponse { kvs: kvs.collect(), more: found.len() > limit }
+        let header = Some(ResponseHeader { revision: self.revision });
+        RangeResponse { header, kvs: kvs.collect(), more: found.len() > limit }
     }
 
     fn make(&mut self, txn: &TxnRequest) -> TxnResponse {
@@ -97,26 +136,85 @@ impl State {
         let writes = operations.iter().any(|op| !matches!(op.operation, Some(Operation::Range(_))));
         self.revision += i64::from(writes);
         let responses = operations.iter().map(|op| ResponseOp { outcome: self.operate(op) }).collect();
+        self.now.send_replace(self.revision);
         TxnResponse { header: Some(ResponseHeader { revision: self.revision }), succeeded, responses }
     }
 
     fn operate(&mut self, op: &RequestOp) -> Option<Outcome> {
         match op.operation.as_ref().expect("an operation") {
             Operation::Range(range) => return Some(Outcome::Range(self.read(range))),
-            Operation::Put(put) => _ = self.keys.insert(put.key.clone(), (self.revision, put.value.clone())),
-            Operation::Delete(delete) if delete.range_end.is_empty() => _ = self.keys.remove(&delete.key),
+            Operation::Put(put) => {
+                self.keys.insert(put.key.clone(), (self.revision, put.value.clone()));
+                self.past.push((self.revision, put.key.clone(), Some(put.value.clone())));
+            }
             Operation::Delete(delete) => {
-                self.keys.retain(|key, _| !(&delete.key..&delete.range_end).contains(&key));
+                let is_deleted = |key: &Vec<u8>| match delete.range_end.is_empty() {
+                    true => *key == delete.key,
+                    false => (&delete.key..&delete.range_end).contains(&key),
+                };
+                let deleted: Vec<_> = self.keys.keys().filter(|key| is_deleted(key)).cloned().collect();
+                for key in deleted {
+                    self.keys.remove(&key);
+                    self.past.push((self.revision, key, None));
+                }
             }
         }
         None
     }
 }
 
+/// What is written from a revision on.
+pub(super) struct FakeTail {
+    etcd: FakeEtcd,
+    range: RangeRequest,
+    next: i64,
+    now: watch::Receiver<i64>,
+}
+
+impl Tail for FakeTail {
+    async fn next(&mut self) -> Result<Vec<KeyValue>, KvError> {
+        loop {
+            self.now.borrow_and_update();
+            {
+                let state = self.etcd.lock();
+                if state.compacted > self.next {
+                    return Err(KvError::Compacted);
+                }
+                let is_wanted = |(at, key, _): &&(i64, Vec<u8>, Option<Vec<u8>>)| {
+                    *at >= self.next && (&self.range.key..&self.range.range_end).contains(&key)
+                };
+                let written = state.past.iter().filter(is_wanted).filter_map(|(at, key, value)| {
+                    Some(KeyValue { key: key.clone(), mod_revision: *at, value: value.clone()? })
+                });
+                let written: Vec<_> = written.collect();
+                if !state.unreachable && !written.is_empty() {
+                    self.next = state.revision + 1;
+                    return Ok(written);
+                }
+            }
+            self.now.changed().await.map_err(|_| KvError::Unknown("the watch broke".into()))?;
+        }
+    }
+}
+
 impl Kv for FakeEtcd {
+    type Tail = FakeTail;
+
+    async fn tail(&self, range: RangeRequest, from: i64) -> Result<FakeTail, KvError> {
+        let state = self.lock();
+        if state.unreachable {
+            return Err(KvError::Unknown("unreachable".into()));
+        }
+        Ok(FakeTail { etcd: self.clone(), range, next: from, now: state.now.subscribe() })
+    }
+
     async fn range(&self, request: RangeRequest) -> Result<RangeResponse, KvError> {
         let state = self.lock();
-        if state.unreachable { Err(KvError::Unknown("unreachable".into())) } else { Ok(state.read(&request)) }
+        match request.revision {
+            _ if state.unreachable => Err(KvError::Unknown("unreachable".into())),
+            revision if revision > 0 && revision < state.compacted => Err(KvError::Compacted),
+            _ => Ok(state.read(&request)),
+        }
     }
 
     async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, KvError> {
@@ -140,7 +238,8 @@ impl Kv for FakeEtcd {
         }
     }
 
-    async fn compact(&self, _revision: i64) -> Result<(), KvError> {
+    async fn compact(&self, revision: i64) -> Result<(), KvError> {
+        self.lock().compacted = revision;
         Ok(())
     }
 

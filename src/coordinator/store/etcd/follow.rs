@@ -1,4 +1,7 @@
-//! Waits for the leadership.
+//! Follows the leader, and waits for the leadership.
+//!
+//! What the leader commits is applied to records of our own and shown to our own watchers (`standby.rs`, `progress.rs`). So a takeover
+//! reads nothing: it needs the last entry to be applied.
 //!
 //! - M1: clocks decide only when to try. Who leads is decided by etcd: a challenge replaces the record only if it is still the one
 //!   that was read, so a leader that has written meanwhile stays.
@@ -6,18 +9,24 @@
 use super::chain::{Chain, Replica, record};
 use super::cluster_clock::{ClusterClock, LeaderClock, offset};
 use super::kv::{Kv, KvError};
-use super::record::{FORMAT, FleetRecord, Keys, LeaderRecord};
-use super::wire::{Compare, RangeRequest, RequestOp, TxnRequest};
+use super::load;
+use super::progress::Progress;
+use super::record::{Entry, FORMAT, FleetRecord, Keys, LeaderRecord};
+use super::standby::Standby;
+use super::tail::{Log, News};
+use super::wire::{Compare, RangeRequest, RangeResponse, RequestOp, TxnRequest};
 use crate::clock::Clock;
 use crate::coordinator::store::OpenError;
+use crate::core::Timestamp;
 use prost::Message;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::sleep;
 
-/// How often the leader record is read.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often the leader record is read, at least.
+const READ_EVERY: Duration = Duration::from_millis(100);
+/// An entry that does not come for this long (nanoseconds) after it was read that it is written: the log is followed anew, elsewhere.
+const STALLED: i64 = 700_000_000;
 /// A leader whose record has not changed for this long (nanoseconds) is challenged. It writes five times as often.
 const SILENCE: i64 = 1_000_000_000;
 /// Reads must have succeeded for this long before.
@@ -50,44 +59,114 @@ struct Seen {
     since: i64,
 }
 
+/// The leadership.
+pub(super) struct Won<K: Kv> {
+    pub(super) chain: Chain<K>,
+    pub(super) clock: Arc<ClusterClock>,
+    /// The records as the last leader has left them.
+    pub(super) standby: Standby,
+}
+
 impl<K: Kv> Follower<K> {
-    /// Waits until this replica leads; `leader` is told who does until then. Returns the writer of the term, and its clock.
+    /// Waits until this replica leads; until then `leader` is told who does, and `progress` what it has committed.
     ///
     /// # Errors
-    /// The fleet is not the one that this replica has joined, or its format is newer.
+    /// The fleet is not the one that this replica has joined, its format is newer, or what is stored is damaged.
     pub(super) async fn until_leading(
         &self,
         leader: &watch::Sender<Option<Leader>>,
-    ) -> Result<(Chain<K>, Arc<dyn Clock>), OpenError> {
+        progress: &Progress,
+    ) -> Result<Won<K>, OpenError> {
         let mut seen: Option<Seen> = None;
+        let mut standby: Option<Standby> = None;
         let mut reading_since = None;
+        // An entry that is written and has not come, and since when.
+        let mut missing: Option<(u64, i64)> = None;
+        let mut log = Log::follow(self.kv.clone(), self.keys.clone(), self.fleet.id);
+        let mut reading = Box::pin(self.read(progress));
         loop {
-            match self.kv.range(RangeRequest { key: self.keys.leader(), ..RangeRequest::default() }).await {
-                Ok(mut read) => {
-                    let now = self.machine.boot();
-                    let found = read.kvs.pop();
-                    let revision = found.as_ref().map_or(0, |found| found.mod_revision);
-                    if seen.as_ref().is_none_or(|seen| seen.revision != revision) {
-                        let record = found.map(|found| self.readable(&found.value)).transpose()?;
-                        leader.send_if_modified(|known| replace(known, record.as_ref().and_then(in_charge)));
-                        seen = Some(Seen { revision, record, since: now });
+            let now = || self.machine.boot();
+            tokio::select! {
+                news = log.news.recv() => match news {
+                    Some(News::Loaded(loaded)) => {
+                        show(&loaded, self.machine.now(), progress);
+                        standby = Some(*loaded);
                     }
-                    let reading_since = *reading_since.get_or_insert(now);
-                    if let Some(seen) = &seen
-                        && self.may_challenge(seen, reading_since, now)
-                        && let Some(won) = self.challenge(seen).await?
-                    {
-                        return Ok(won);
+                    Some(News::Entries(entries)) => {
+                        if let Some(standby) = &mut standby {
+                            self.apply(entries, standby, progress)?;
+                        }
                     }
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "read the leader record");
-                    reading_since = None;
-                    leader.send_if_modified(|known| replace(known, None));
+                    Some(News::Unusable(error)) => return Err(error),
+                    None => return Err(OpenError::Io("the task that follows the log has ended".into())),
+                },
+                read = &mut reading => {
+                    reading = Box::pin(self.read(progress));
+                    match read {
+                        Ok(mut read) => {
+                            let found = read.kvs.pop();
+                            let revision = found.as_ref().map_or(0, |found| found.mod_revision);
+                            if seen.as_ref().is_none_or(|seen| seen.revision != revision) {
+                                let record = found.map(|found| self.readable(&found.value)).transpose()?;
+                                leader.send_if_modified(|known| replace(known, record.as_ref().and_then(in_charge)));
+                                seen = Some(Seen { revision, record, since: now() });
+                            }
+                            let record = seen.as_ref().and_then(|seen| seen.record.as_ref());
+                            let last = record.map_or(0, |record| record.seq);
+                            record.iter().for_each(|record| progress.holds(record.seq, record.clock));
+                            progress.reads.succeed(last);
+                            reading_since.get_or_insert(now());
+                            let applied = standby.as_ref().map_or(u64::MAX, |standby| standby.seq);
+                            if missing.is_none_or(|(seq, _)| applied >= seq) {
+                                missing = (applied < last).then(|| (last, now()));
+                            } else if missing.take_if(|(_, since)| now().saturating_sub(*since) >= STALLED).is_some() {
+                                log.stalled.notify_one();
+                            }
+                        }
+                        Err(error) => {
+                            tracing::debug!(%error, "read the leader record");
+                            reading_since = None;
+                        }
+                    }
                 }
             }
-            sleep(LOOK_EVERY).await;
+            if let (Some(seen), Some(reading_since)) = (&seen, reading_since)
+                && self.may_challenge(seen, reading_since, now())
+                && let Some(ready) = standby.take_if(|standby| standby.seq == seen.last())
+            {
+                match self.challenge(seen).await? {
+                    Some((chain, clock)) => {
+                        progress.end();
+                        return Ok(Won { chain, clock, standby: ready });
+                    }
+                    None => standby = Some(ready),
+                }
+            }
         }
+    }
+
+    /// Reads the leader record, in a round that those may wait for who have to see what there is now.
+    async fn read(&self, progress: &Progress) -> Result<RangeResponse, KvError> {
+        progress.reads.begin(READ_EVERY, || self.machine.boot()).await;
+        self.kv.range(RangeRequest { key: self.keys.leader(), ..RangeRequest::default() }).await
+    }
+
+    /// Applies and shows entries; those that are in what was loaded are passed over.
+    fn apply(&self, entries: Vec<(u64, Entry)>, standby: &mut Standby, progress: &Progress) -> Result<(), OpenError> {
+        for (seq, entry) in entries {
+            let damaged = |why: &str| load::damaged(&self.keys, &format!("log entry {seq}: {why}"));
+            if seq <= standby.seq {
+                continue;
+            }
+            if seq != standby.seq + 1 {
+                return Err(damaged(&format!("it follows entry {}", standby.seq)));
+            }
+            let clock = entry.clock;
+            let committed = standby.apply(entry).map_err(damaged)?;
+            progress.hub().publish(committed);
+            progress.applied(seq, clock);
+        }
+        Ok(())
     }
 
     fn may_challenge(&self, seen: &Seen, reading_since: i64, now: i64) -> bool {
@@ -99,13 +178,12 @@ impl<K: Kv> Follower<K> {
     }
 
     /// Tries to replace the record that was seen.
-    async fn challenge(&self, seen: &Seen) -> Result<Option<(Chain<K>, Arc<dyn Clock>)>, OpenError> {
+    async fn challenge(&self, seen: &Seen) -> Result<Option<(Chain<K>, Arc<ClusterClock>)>, OpenError> {
         let (last, machine) = (seen.record.as_ref(), &self.machine);
         let (term, seq) = last.map_or((1, 0), |last| (last.term + 1, last.seq));
         let looked = last.and_then(|last| self.leader_clock.offset(last.term));
         let offset = offset(last, machine.now(), machine.boot_id(), looked);
-        let clock: Arc<dyn Clock> =
-            Arc::new(ClusterClock { machine: machine.clone(), offset, fleet_id: self.fleet.id });
+        let clock = Arc::new(ClusterClock { machine: machine.clone(), offset, fleet_id: self.fleet.id });
         let mine = record(&self.me, term, seq, false, &*clock, &**machine).encode_to_vec();
         let keys = &self.keys;
         let txn = TxnRequest {
@@ -130,8 +208,8 @@ impl<K: Kv> Follower<K> {
                 return Ok(None);
             }
             // Should it have been done, the record that is seen next is of this term, and as silent as any.
-            Err(KvError::Unknown(why) | KvError::Refused(why)) => {
-                tracing::warn!(why, "take over the leadership");
+            Err(error) => {
+                tracing::warn!(%error, "take over the leadership");
                 return Ok(None);
             }
         };
@@ -149,6 +227,19 @@ impl<K: Kv> Follower<K> {
         check_format(record.format, prefix)?;
         Ok(record)
     }
+}
+
+impl Seen {
+    /// The last entry.
+    fn last(&self) -> u64 {
+        self.record.as_ref().map_or(0, |record| record.seq)
+    }
+}
+
+/// Shows what was loaded; watches go on.
+fn show(loaded: &Standby, now: Timestamp, progress: &Progress) {
+    progress.hub().load(loaded.records(), loaded.floor, loaded.epoch(), now);
+    progress.applied(loaded.seq, i64::MIN);
 }
 
 fn in_charge(record: &LeaderRecord) -> Option<Leader> {

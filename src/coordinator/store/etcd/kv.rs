@@ -1,20 +1,38 @@
-//! What a fleet needs of etcd: linearizable reads, transactions, compaction, and its room. A seam for tests and simulations.
-use super::wire::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
+//! What a fleet needs of etcd: linearizable reads, transactions, watches, compaction, and its room. A seam for tests and simulations.
+use super::wire::{KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
 use std::future::Future;
 
 /// One etcd cluster. Each call is one attempt, bounded in time; after one that failed, the next may go to another member.
 pub(crate) trait Kv: Clone + Send + Sync + 'static {
+    /// What is written, as it is written.
+    type Tail: Tail;
+
     /// Reads keys. Linearizable: what was written before it began is seen.
     fn range(&self, request: RangeRequest) -> impl Future<Output = Result<RangeResponse, KvError>> + Send;
 
     /// Makes one transaction, or nothing of it.
     fn txn(&self, request: TxnRequest) -> impl Future<Output = Result<TxnResponse, KvError>> + Send;
 
+    /// Follows what is written to the keys of `range` from the revision `from` on.
+    fn tail(&self, range: RangeRequest, from: i64) -> impl Future<Output = Result<Self::Tail, KvError>> + Send;
+
     /// Forgets what keys were before `revision`.
     fn compact(&self, revision: i64) -> impl Future<Output = Result<(), KvError>> + Send;
 
     /// How much room there is.
     fn room(&self) -> impl Future<Output = Result<Room, KvError>> + Send;
+}
+
+/// Writes in their order.
+pub(crate) trait Tail: Send + 'static {
+    /// The next ones. After an error there are none.
+    ///
+    /// # Errors
+    /// [`KvError::Compacted`]: the next ones are forgotten.
+    ///
+    /// # Cancel safety
+    /// Dropped, nothing is lost.
+    fn next(&mut self) -> impl Future<Output = Result<Vec<KeyValue>, KvError>> + Send;
 }
 
 /// The room of an etcd cluster, in bytes.
@@ -42,6 +60,9 @@ pub(crate) enum KvError {
     /// It may have been done, may be done later, or never.
     #[error("{0}")]
     Unknown(String),
+    /// What was to be read is forgotten: read what there is now.
+    #[error("etcd no longer has that revision")]
+    Compacted,
 }
 
 #[cfg(test)]

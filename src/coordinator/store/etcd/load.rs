@@ -1,13 +1,13 @@
-//! Reads the rows and the log. Only who leads may trust what it reads: nobody else writes meanwhile.
+//! Reads the rows and the log: a follower everything, at one revision; a new leader what it has to put into rows.
 use super::checkpoint::Checkpoint;
 use super::kv::{Kv, KvError};
-use super::record::{Applied, Entry, Keys};
-use super::wire::{KeyValue, RangeRequest};
+use super::record::{Applied, Entry, Keys, LeaderRecord};
+use super::standby::{Standby, codec, whole};
+use super::wire::{KeyValue, RangeRequest, RangeResponse};
 use crate::coordinator::store::Contents;
 use crate::coordinator::store::OpenError;
 use crate::coordinator::store::contents::RecordBuilder;
 use crate::coordinator::store::ops::{self, FLOOR_KEY, Table};
-use crate::coordinator::store::rows::RowCodec;
 use prost::Message;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,78 +22,150 @@ const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// All rows as the log leaves them.
 #[derive(Debug, Default)]
-pub(crate) struct Rows(pub(super) BTreeMap<(Table, Vec<u8>), Vec<u8>>);
+pub(crate) struct Loaded {
+    pub(super) rows: BTreeMap<(Table, Vec<u8>), Vec<u8>>,
+    /// Above the number of every row that was seen.
+    next_row: u64,
+    /// The last entry.
+    seq: u64,
+    /// The beginning of a batch at the end of the log.
+    begun: Option<Entry>,
+    /// Of etcd, at which this was so.
+    pub(super) revision: i64,
+}
 
-/// Reads everything. `last`: the number of the last log entry, as the leader record says.
+/// Why there is nothing.
+#[derive(Debug)]
+pub(super) enum LoadError {
+    /// etcd has forgotten the revision meanwhile: load again.
+    Compacted,
+    Damaged(OpenError),
+}
+
+impl From<OpenError> for LoadError {
+    fn from(error: OpenError) -> Self {
+        LoadError::Damaged(error)
+    }
+}
+
+/// Reads everything as it is at one revision, whoever writes meanwhile.
 ///
 /// # Errors
-/// What is stored contradicts itself. While etcd does not answer, it is asked again.
-pub(super) async fn load<K: Kv>(kv: &K, keys: &Keys, last: u64) -> Result<(Rows, Checkpoint), OpenError> {
+/// What is stored contradicts itself, or was forgotten. While etcd does not answer, it is asked again.
+pub(super) async fn load<K: Kv>(kv: &K, keys: &Keys) -> Result<Loaded, LoadError> {
     let damaged = |why: &str| damaged(keys, why);
-    let applied = pages(kv, RangeRequest { key: keys.applied(), ..RangeRequest::default() }, |_| Ok(())).await?;
-    let applied = applied.map(|key_value| Applied::decode(&key_value.value[..])).transpose();
-    let applied = applied.map_err(|_| damaged("the key \"applied\" makes no sense"))?.unwrap_or_default().seq;
-    let mut rows = BTreeMap::new();
-    let mut first_unwritten = 0;
-    pages(kv, keys.rows(), |KeyValue { key, value, .. }| {
-        let (table, key) = keys.table_and_key(&key).ok_or_else(|| damaged("a row has a strange key"))?;
-        if let (Table::Elicitations, Ok(number)) = (table, <[u8; 8]>::try_from(&key[..])) {
-            first_unwritten = first_unwritten.max(u64::from_be_bytes(number) + 1);
+    let one = |key| RangeRequest { key, ..RangeRequest::default() };
+    let mut record = pages(kv, one(keys.leader()), |_| Ok(())).await?;
+    let mut loaded = Loaded { revision: record.revision(), ..Loaded::default() };
+    let last = record.kvs.pop().map(|found| LeaderRecord::decode(&found.value[..])).transpose();
+    let last = last.map_err(|_| damaged("the leader record makes no sense"))?.unwrap_or_default().seq;
+    let at = |range| RangeRequest { revision: loaded.revision, ..range };
+    let applied = applied(kv, keys, loaded.revision).await?;
+    let (all_rows, all_entries) = (at(keys.rows()), at(keys.entries()));
+    let next_row = &mut loaded.next_row;
+    let mut see = |table, key: &[u8]| {
+        if let (Table::Elicitations | Table::Memory, Ok(number)) = (table, <[u8; 8]>::try_from(key)) {
+            *next_row = (*next_row).max(u64::from_be_bytes(number).saturating_add(1));
         }
+    };
+    let rows = &mut loaded.rows;
+    pages(kv, all_rows, |KeyValue { key, value, .. }| {
+        let (table, key) = keys.table_and_key(&key).ok_or_else(|| damaged("a row has a strange key"))?;
+        see(table, &key);
         rows.insert((table, key), value);
         Ok(())
     })
     .await?;
-    let mut checkpoint = Checkpoint::new(applied, first_unwritten);
-    let mut parts: Option<Entry> = None;
-    let mut before = None;
-    pages(kv, keys.entries(), |KeyValue { key, value, .. }| {
-        let seq = keys.seq(&key).ok_or_else(|| damaged("a log entry has a strange key"))?;
-        if before.is_some_and(|before: u64| before + 1 != seq) {
-            return Err(damaged(&format!("the log has no entry {}", seq - 1)));
-        }
-        before = Some(seq);
-        let entry = Entry::decode(&value[..]).map_err(|_| damaged(&format!("log entry {seq} makes no sense")))?;
-        checkpoint.entry(seq, entry.clock);
-        // A leader that was deposed in the middle of a batch has left the beginning of it.
-        let begun = parts.take().filter(|begun| begun.term == entry.term);
-        let whole = match begun {
-            Some(begun) => Entry { ops: [begun.ops, entry.ops].concat(), ..entry },
-            None => entry,
-        };
-        if whole.more {
-            parts = Some(whole);
-            return Ok(());
-        }
+    loaded.begun = entries(kv, keys, all_entries, (applied, last), |_, _, whole| {
+        let Some(whole) = whole else { return Some(()) };
         let mut changes = ops::Changes::new();
-        let nonsense = || damaged(&format!("log entry {seq} makes no sense"));
-        ops::decode(&whole.ops, &mut changes).ok_or_else(nonsense)?;
+        ops::decode(whole, &mut changes)?;
         for ((table, key), value) in changes {
+            see(table, key);
             match value {
                 Some(value) => _ = rows.insert((table, key.to_vec()), value.to_vec()),
                 None => _ = rows.remove(&(table, key.to_vec())),
             }
         }
-        checkpoint.add(seq, whole.clock, &whole.ops).map_err(|_| nonsense())
+        Some(())
+    })
+    .await?;
+    loaded.seq = last;
+    Ok(loaded)
+}
+
+/// What is in the log and not in the rows, for the leader that took over at `revision`, when the last entry was `last`.
+/// `next_row`: above the number of every row that was ever used.
+///
+/// # Errors
+/// As [`load`].
+pub(super) async fn checkpoint<K: Kv>(
+    kv: &K,
+    keys: &Keys,
+    (revision, last): (i64, u64),
+    next_row: u64,
+) -> Result<Checkpoint, LoadError> {
+    let applied = applied(kv, keys, revision).await?;
+    let mut checkpoint = Checkpoint::new(applied, next_row);
+    entries(kv, keys, RangeRequest { revision, ..keys.entries() }, (applied, last), |seq, clock, whole| {
+        checkpoint.entry(seq, clock);
+        whole.map_or(Some(()), |whole| checkpoint.add(seq, clock, whole).ok())
+    })
+    .await?;
+    Ok(checkpoint)
+}
+
+/// The last entry that is in the rows.
+async fn applied<K: Kv>(kv: &K, keys: &Keys, revision: i64) -> Result<u64, LoadError> {
+    let mut applied =
+        pages(kv, RangeRequest { key: keys.applied(), revision, ..RangeRequest::default() }, |_| Ok(())).await?;
+    let applied = applied.kvs.pop().map(|found| Applied::decode(&found.value[..])).transpose();
+    Ok(applied.map_err(|_| damaged(keys, "the key \"applied\" makes no sense"))?.unwrap_or_default().seq)
+}
+
+/// Reads the log: gives the number and the clock of each entry to `take`, and the batch that it completes, if it does; `None`: it
+/// makes no sense. Returns the beginning of a batch at the end.
+async fn entries<K: Kv>(
+    kv: &K,
+    keys: &Keys,
+    range: RangeRequest,
+    (applied, last): (u64, u64),
+    mut take: impl FnMut(u64, i64, Option<&[u8]>) -> Option<()>,
+) -> Result<Option<Entry>, LoadError> {
+    let damaged = |why: &str| damaged(keys, why);
+    let (mut begun, mut before) = (None, None);
+    pages(kv, range, |KeyValue { key, value, .. }| {
+        let seq = keys.seq(&key).ok_or_else(|| damaged("a log entry has a strange key"))?;
+        if before.is_some_and(|before: u64| before + 1 != seq) {
+            return Err(damaged(&format!("the log has no entry {}", seq - 1)));
+        }
+        before = Some(seq);
+        let nonsense = || damaged(&format!("log entry {seq} makes no sense"));
+        let entry = Entry::decode(&value[..]).map_err(|_| nonsense())?;
+        let entry = whole(begun.take(), entry);
+        take(seq, entry.clock, (!entry.more).then_some(&*entry.ops)).ok_or_else(nonsense)?;
+        begun = entry.more.then_some(entry);
+        Ok(())
     })
     .await?;
     if before.unwrap_or(applied) != last {
-        return Err(damaged(&format!("the log ends at entry {}, not {last}", before.unwrap_or(applied))));
+        return Err(damaged(&format!("the log ends at entry {}, not {last}", before.unwrap_or(applied))).into());
     }
-    Ok((Rows(rows), checkpoint))
+    Ok(begun)
 }
 
-/// Gives every key of a range to `take`; returns the last one if the range is one key.
+/// Gives every key of a range to `take`; returns the answer instead if the range is one key.
 async fn pages<K: Kv>(
     kv: &K,
     mut range: RangeRequest,
     mut take: impl FnMut(KeyValue) -> Result<(), OpenError>,
-) -> Result<Option<KeyValue>, OpenError> {
+) -> Result<RangeResponse, LoadError> {
     range.limit = FIRST_PAGE;
     loop {
-        let mut page = match kv.range(range.clone()).await {
+        let page = match kv.range(range.clone()).await {
             Ok(page) => page,
-            Err(KvError::Refused(why)) => return Err(OpenError::Io(format!("read from etcd: {why}"))),
+            Err(KvError::Refused(why)) => return Err(OpenError::Io(format!("read from etcd: {why}")).into()),
+            Err(KvError::Compacted) => return Err(LoadError::Compacted),
             Err(KvError::Unknown(why)) => {
                 tracing::warn!(why, "read from etcd");
                 sleep(AGAIN_AFTER).await;
@@ -101,40 +173,41 @@ async fn pages<K: Kv>(
             }
         };
         if range.range_end.is_empty() {
-            return Ok(page.kvs.pop());
+            return Ok(page);
         }
-        let Some(last) = page.kvs.last() else { return Ok(None) };
+        let Some(last) = page.kvs.last() else { return Ok(page) };
         range.key = [&last.key[..], &[0]].concat();
         let size: usize = page.kvs.iter().map(|key_value| key_value.key.len() + key_value.value.len()).sum();
         let average = size / page.kvs.len();
         range.limit = i64::try_from(GOOD_PAGE / average.max(1)).unwrap_or(LARGEST_PAGE).clamp(1, LARGEST_PAGE);
         page.kvs.into_iter().try_for_each(&mut take)?;
         if !page.more {
-            return Ok(None);
+            return Ok(RangeResponse::default());
         }
     }
 }
 
-impl Rows {
-    /// As records, with every lease begun anew at the moment of `codec`.
+impl Loaded {
+    /// As records.
     ///
     /// # Errors
     /// They make no sense.
-    pub(super) fn contents(self, codec: RowCodec, epoch: u64, keys: &Keys) -> Result<Contents, OpenError> {
-        let threads = self.0.keys().filter(|(table, _)| *table == Table::Threads).count();
-        let mut builder = RecordBuilder::new(codec, threads);
-        for ((table, key), value) in &self.0 {
+    pub(super) fn standby(self, epoch: u64, keys: &Keys) -> Result<Standby, OpenError> {
+        let threads = self.rows.keys().filter(|(table, _)| *table == Table::Threads).count();
+        let mut builder = RecordBuilder::new(codec(epoch), threads);
+        for ((table, key), value) in &self.rows {
             builder.add(*table, key, value).map_err(|error| damaged(keys, &error.to_string()))?;
         }
         let (records, next_row) = builder.finish().map_err(|error| damaged(keys, &error.to_string()))?;
-        let floor = self.0.get(&(Table::Meta, FLOOR_KEY.as_bytes().to_vec()));
+        let floor = self.rows.get(&(Table::Meta, FLOOR_KEY.as_bytes().to_vec()));
         let floor = floor.map_or(Some(0), |floor| Some(u64::from_be_bytes(floor[..].try_into().ok()?)));
         let floor = floor.ok_or_else(|| damaged(keys, "the revision floor makes no sense"))?;
-        Ok(Contents { records, floor, next_row, epoch })
+        let contents = Contents { records, floor, next_row: next_row.max(self.next_row), epoch };
+        Ok(Standby::new(contents, self.seq, self.begun))
     }
 }
 
-fn damaged(keys: &Keys, why: &str) -> OpenError {
+pub(super) fn damaged(keys: &Keys, why: &str) -> OpenError {
     OpenError::Corrupt(format!(
         "etcd under {}: {why}. What is stored is damaged, and was left as it is. Restore a snapshot of etcd, or give another \
          --etcd-prefix to start with nothing: every thread then runs, at count 0",

@@ -2,7 +2,8 @@
 //!
 //! The leader writes a batch as one log entry, in one transaction with the leader record, which fences it (`chain.rs`). Rows take
 //! up what the log has, now and then (`checkpoint.rs`). A replica that does not lead waits for the leader's silence or its
-//! farewell (`follow.rs`), takes over, and reads rows and log (`load.rs`).
+//! farewell (`follow.rs`); meanwhile it reads rows and log (`load.rs`), follows the log (`tail.rs`) and keeps the records ready
+//! (`standby.rs`), which its watchers see as well (`progress.rs`).
 //!
 //! All that talks to etcd runs on a thread of its own: neither serving nor a slow commit delays the leader's signs of life.
 mod chain;
@@ -12,7 +13,10 @@ mod cluster_clock;
 mod follow;
 mod kv;
 mod load;
+mod progress;
 mod record;
+mod standby;
+mod tail;
 mod thread;
 mod version;
 mod wire;
@@ -20,24 +24,27 @@ mod wire;
 #[cfg(test)]
 mod fake;
 #[cfg(test)]
+mod follow_tests;
+#[cfg(test)]
 mod tests;
 
 pub use chain::Pulse;
 pub use client::Endpoints;
-pub use cluster_clock::LeaderClock;
+pub use cluster_clock::{ClusterClock, LeaderClock};
 pub use follow::Leader;
+pub(crate) use progress::{FRESH_FOR, Progress};
 
-use super::rows::RowCodec;
 use super::{CommitError, Contents, OpenError, Store, Write, new_epoch, ops};
 use crate::clock::Clock;
+use crate::coordinator::hub::Hub;
 use crate::core::Timestamp;
 use chain::{Replica, Reply, Request};
 use client::Client;
-use follow::{Follower, check_format};
+use follow::{Follower, Won, check_format};
 use kv::{Kv, KvError};
-use load::Rows;
 use prost::Message;
 use record::{FORMAT, FleetRecord, Keys};
+use standby::Standby;
 use std::sync::Arc;
 use std::time::Duration;
 use thread::Thread;
@@ -73,6 +80,7 @@ pub struct Fleet {
     compact: bool,
     leader_clock: Arc<LeaderClock>,
     leader: watch::Sender<Option<Leader>>,
+    progress: Arc<Progress>,
 }
 
 /// The time in which this replica leads.
@@ -80,7 +88,7 @@ pub struct Term {
     /// The store of the engine.
     pub store: Etcd,
     /// The clock of the engine.
-    pub clock: Arc<dyn Clock>,
+    pub clock: Arc<ClusterClock>,
     pub pulse: Arc<Pulse>,
     /// The number of the term.
     pub number: u64,
@@ -115,10 +123,11 @@ impl Fleet {
             compact: config.compact,
             leader_clock: Arc::default(),
             leader: watch::Sender::new(None),
+            progress: Arc::new(Progress::new(Arc::<Hub>::default())),
         })
     }
 
-    /// Waits until this replica leads, and reads what is stored. `address`: where clients and other replicas reach it.
+    /// Follows until this replica leads. `address`: where clients and other replicas reach it.
     ///
     /// # Errors
     /// What is stored is damaged, of a later version, or no longer the fleet that this replica has joined.
@@ -135,36 +144,38 @@ impl Fleet {
             leader_clock: self.leader_clock.clone(),
             compact: self.compact,
         };
-        let leader = self.leader.clone();
-        let winning = self.thread.spawn(async move {
-            loop {
-                let (mut chain, clock) = follower.until_leading(&leader).await?;
-                match chain.load().await {
-                    Ok(rows) => return Ok::<_, OpenError>((chain, clock, rows?)),
-                    Err(ended) => tracing::warn!(%ended, "the term ended before it began"),
-                }
-            }
-        });
-        let (chain, clock, rows) = winning.await??;
+        let (leader, progress) = (self.leader.clone(), self.progress.clone());
+        let winning = self.thread.spawn(async move { follower.until_leading(&leader, &progress).await });
+        let Won { chain, clock, standby } = winning.await??;
         let (pulse, number) = (chain.pulse.clone(), chain.term);
         let (requests, queue) = mpsc::channel(QUEUE);
         let (end, ended) = oneshot::channel();
+        let next_row = standby.next_row;
         // The thread lives until the chain has ended.
         let thread = self.thread.clone();
         self.thread.detach(async move {
-            let why = chain.run(queue).await;
+            let why = chain.run(queue, next_row).await;
             let _ = end.send(why.to_string());
             drop(thread);
         });
         self.leader.send_replace(None);
-        let (fleet_id, keys) = (self.record.id, self.keys.clone());
-        let store = Etcd { rows: Some(rows), keys, requests, pulse: pulse.clone(), fleet_id };
+        let store = Etcd { standby: Some(standby), requests, pulse: pulse.clone(), fleet_id: self.record.id };
         Ok(Term { store, clock, pulse, number, ended })
     }
 
     /// Who leads, while this replica follows.
     pub(crate) fn leader(&self) -> watch::Receiver<Option<Leader>> {
         self.leader.subscribe()
+    }
+
+    /// How far this replica is while it follows.
+    pub(crate) fn progress(&self) -> &Arc<Progress> {
+        &self.progress
+    }
+
+    /// What all replicas share as the boot id of their clock.
+    pub(crate) fn id(&self) -> u64 {
+        self.record.id
     }
 
     /// What this replica knows of the leader's clock.
@@ -235,9 +246,8 @@ async fn try_to_join<K: Kv>(kv: &K, keys: &Keys) -> Result<Option<Result<FleetRe
 
 /// The store of a term.
 pub struct Etcd {
-    /// Until they are loaded.
-    rows: Option<Rows>,
-    keys: Arc<Keys>,
+    /// Until it is loaded.
+    standby: Option<Standby>,
     requests: mpsc::Sender<Request>,
     pulse: Arc<Pulse>,
     fleet_id: u64,
@@ -255,8 +265,7 @@ impl Etcd {
 
 impl Store for Etcd {
     fn load(&mut self, now: Timestamp) -> Result<Contents, OpenError> {
-        let rows = self.rows.take().unwrap_or_default();
-        rows.contents(RowCodec { boot_id: self.fleet_id, now }, self.fleet_id, &self.keys)
+        Ok(self.standby.take().unwrap_or_default().contents(now))
     }
 
     fn commit(&mut self, batch: &[Write<'_>]) -> Result<(), CommitError> {

@@ -161,7 +161,7 @@ impl Keys {
         if let Some(last) = range_end.last_mut() {
             *last += 1;
         }
-        RangeRequest { key, range_end, limit: 0 }
+        RangeRequest { key, range_end, ..RangeRequest::default() }
     }
 }
 

@@ -1,12 +1,15 @@
 //! The chain, checkpoints, loading and following, on an etcd in memory that loses, delays and refuses.
 use super::chain::{CUT_OFF, Chain, Replica, Request, Written};
 use super::fake::{FakeEtcd, Fault, Machine};
-use super::follow::Follower;
+use super::follow::{Follower, Won};
 use super::kv::Kv;
-use super::load::{self, Rows};
+use super::load::{self, LoadError};
+use super::progress::Progress;
 use super::record::{Applied, Entry, FleetRecord, Keys, LeaderRecord};
+use super::standby::Standby;
 use super::wire::{RequestOp, TxnRequest};
 use super::{LeaderClock, join};
+use crate::coordinator::hub::Hub;
 use crate::coordinator::store::ops::{self, Changes, Table};
 use crate::coordinator::store::{CommitError, OpenError, Write};
 use crate::core::types::{ElicitationId, ThreadId};
@@ -22,7 +25,7 @@ fn keys() -> Arc<Keys> {
     Arc::new(Keys::under("/p"))
 }
 
-async fn follower(etcd: &FakeEtcd, id: u64) -> Follower<FakeEtcd> {
+pub(super) async fn follower(etcd: &FakeEtcd, id: u64) -> Follower<FakeEtcd> {
     let fleet = join(etcd, &keys()).await.expect("the prefix is ours");
     Follower {
         kv: etcd.clone(),
@@ -35,26 +38,35 @@ async fn follower(etcd: &FakeEtcd, id: u64) -> Follower<FakeEtcd> {
     }
 }
 
-/// The writer of a new term, with what it has loaded.
-async fn lead(etcd: &FakeEtcd, id: u64) -> (Chain<FakeEtcd>, Rows) {
-    let (mut chain, _) = follower(etcd, id).await.until_leading(&watch::Sender::new(None)).await.expect("no error");
-    let rows = chain.load().await.expect("it leads").expect("it is sound");
-    (chain, rows)
+/// The progress of a follower whose hub shows what it has applied.
+fn progress() -> Arc<Progress> {
+    let progress = Progress::new(Arc::<Hub>::default());
+    progress.begin(i64::MIN);
+    Arc::new(progress)
+}
+
+/// The writer of a new term, with the records that it has taken over.
+pub(super) async fn lead(etcd: &FakeEtcd, id: u64) -> (Chain<FakeEtcd>, Standby) {
+    let won = follower(etcd, id).await.until_leading(&watch::Sender::new(None), &progress()).await;
+    let Won { mut chain, standby, .. } = won.ok().expect("no error");
+    let left = chain.left_behind(standby.next_row).await.expect("it is sound");
+    chain.begin_checkpoints(left).expect("it leads");
+    (chain, standby)
 }
 
 /// A chain at work.
-struct Working {
-    requests: mpsc::Sender<Request>,
+pub(super) struct Working {
+    pub(super) requests: mpsc::Sender<Request>,
     end: tokio::task::JoinHandle<String>,
 }
 
 impl Working {
-    fn new(chain: Chain<FakeEtcd>) -> Self {
+    pub(super) fn new(chain: Chain<FakeEtcd>) -> Self {
         let (requests, queue) = mpsc::channel(4);
-        Working { requests, end: tokio::spawn(async move { chain.run(queue).await.to_string() }) }
+        Working { requests, end: tokio::spawn(async move { chain.run(queue, 0).await.to_string() }) }
     }
 
-    async fn commit(&self, batch: Vec<u8>) -> Result<(), CommitError> {
+    pub(super) async fn commit(&self, batch: Vec<u8>) -> Result<(), CommitError> {
         self.ask(|reply| Request::Commit(batch, reply)).await
     }
 
@@ -172,7 +184,10 @@ async fn a_leader_that_writes_is_not_challenged_and_a_silent_one_is_within_a_sec
     let machine = Machine::clock(9);
     let mut following = tokio::spawn({
         let (etcd, leader) = (etcd.clone(), watch::Sender::new(None));
-        async move { follower(&etcd, 2).await.until_leading(&leader).await.map(|_| leader.borrow().clone()) }
+        async move {
+            let led = follower(&etcd, 2).await.until_leading(&leader, &progress()).await;
+            led.map(|_| leader.borrow().clone())
+        }
     });
     tokio::select! {
         _ = &mut following => panic!("it leads"),
@@ -218,9 +233,9 @@ async fn a_leader_that_stops_is_succeeded_at_once() {
     assert!(working.end.await.expect("no panic").contains("gave up"));
     let machine = Machine::clock(9);
     let before = machine.boot();
-    let (_, rows) = lead(&etcd, 2).await;
+    let (_, standby) = lead(&etcd, 2).await;
     assert!(machine.boot() - before < 300_000_000);
-    assert_eq!(rows.0.len(), 1);
+    assert_eq!(standby.records().len(), 1);
 }
 
 /// L2, and what a leader leaves that was deposed in the middle of a large batch.
@@ -232,8 +247,10 @@ async fn a_large_batch_is_there_whole_or_not_at_all() {
     let elicitation = Elicitation { id: ElicitationId(1), reason, holder: "".into(), created: Timestamp::default() };
     let open = Open { elicitation: Arc::new(elicitation), lease: None, anonymous: true, row: 5 };
     let mut large = Vec::new();
+    let pause = Pause { since: Some(Timestamp::default()), ..Pause::default() };
+    let header = Header { revision: 1, pause, changed: Timestamp::default() };
     let put = Write::PutElicitation(&thread, &open);
-    ops::encode(&[put, put, put], 1, &mut large);
+    ops::encode(&[Write::PutThread(&thread, &header), put, put, put], 1, &mut large);
     let working = Working::new(lead(&etcd, 1).await.0);
     working.commit(large.clone()).await.expect("it leads");
     assert_eq!(record(&etcd).seq, 3, "in three parts");
@@ -246,12 +263,12 @@ async fn a_large_batch_is_there_whole_or_not_at_all() {
         RequestOp::put(keys().leader(), last.encode_to_vec()),
     ];
     etcd.txn(TxnRequest { success, ..TxnRequest::default() }).await.expect("done");
-    let (chain, rows) = lead(&etcd, 3).await;
-    assert_eq!(rows.0.len(), 1);
+    let (chain, standby) = lead(&etcd, 3).await;
+    assert_eq!(standby.records().len(), 1);
     let working = Working::new(chain);
     working.commit(batch(1)).await.expect("it leads");
-    let (rows, _) = load::load(&etcd, &keys(), 5).await.expect("it is sound");
-    assert_eq!(rows.0.len(), 2);
+    let loaded = load::load(&etcd, &keys()).await.expect("it is sound");
+    assert_eq!(loaded.rows.len(), 3);
 }
 
 /// Invariant 7, L1: at every step of checkpoints and cuts, a load gives what was committed.
@@ -276,7 +293,7 @@ async fn a_load_gives_what_was_committed_at_every_step_of_a_checkpoint() {
             let elicitation = Elicitation { id, reason: "r".into(), holder: "".into(), created: Timestamp::default() };
             let open = Open { elicitation: Arc::new(elicitation), lease: None, anonymous: true, row };
             let at = chain.machine.now();
-            let closing = RememberedClosing { id, how: Closing::Released, at, row: row + 1 };
+            let closing = RememberedClosing { id, how: Closing::Released, by_admin: false, at, row: row + 1 };
             open_rows.push(row);
             let closed = open_rows.swap_remove(random(open_rows.len() as u64) as usize);
             let mut writes = vec![Write::PutThread(&thread, &header), Write::PutElicitation(&thread, &open)];
@@ -302,16 +319,16 @@ async fn a_load_gives_what_was_committed_at_every_step_of_a_checkpoint() {
         }
         loop {
             chain.keep_house().await.expect("it leads");
-            let (rows, _) = load::load(&etcd, &keys(), chain.seq).await.expect("it is sound");
+            let loaded = load::load(&etcd, &keys()).await.expect("it is sound");
             let is_remembered = |key: &(Table, Vec<u8>)| key.0 == Table::Memory;
             let rest = |rows: &BTreeMap<(Table, Vec<u8>), Vec<u8>>| -> Vec<_> {
                 let rest = rows.iter().filter(|(key, _)| !is_remembered(key));
                 rest.map(|(key, value)| (key.clone(), value.clone())).collect()
             };
-            assert!(rest(&rows.0) == rest(&expected), "round {round}");
+            assert!(rest(&loaded.rows) == rest(&expected), "round {round}");
             // Those of ten minutes: of fourteen rounds.
             let count = |rows: &BTreeMap<_, _>| rows.keys().filter(|key| is_remembered(key)).count();
-            assert!(count(&rows.0) >= count(&expected).min(14 * 20), "round {round}");
+            assert!(count(&loaded.rows) >= count(&expected).min(14 * 20), "round {round}");
             steps += 1;
             if !chain.checkpoint.is_writing() {
                 break;
@@ -358,7 +375,7 @@ async fn a_replica_does_not_lead_another_fleet_than_it_has_joined() {
     let follower = follower(&etcd, 1).await;
     let record = FleetRecord { format: 1, id: 7, peer_key: vec![1] };
     put(&etcd, keys().fleet(), record.encode_to_vec()).await;
-    let refused = follower.until_leading(&watch::Sender::new(None)).await.err().expect("another fleet");
+    let refused = follower.until_leading(&watch::Sender::new(None), &progress()).await.err().expect("another fleet");
     assert!(refused.to_string().contains("another one is in its place"), "{refused}");
 }
 
@@ -372,7 +389,8 @@ async fn a_hole_in_the_log_is_noticed() {
     for seq in [2, 3] {
         let delete = vec![RequestOp::delete(keys().log(seq), Vec::new())];
         etcd.txn(TxnRequest { success: delete, ..TxnRequest::default() }).await.expect("done");
-        let refused = load::load(&etcd, &keys(), 3).await.expect_err("it is damaged");
-        assert!(matches!(&refused, OpenError::Corrupt(why) if why.contains("damaged")), "{refused:?}");
+        let refused = load::load(&etcd, &keys()).await.expect_err("it is damaged");
+        let LoadError::Damaged(OpenError::Corrupt(why)) = refused else { panic!("{refused:?}") };
+        assert!(why.contains("damaged"), "{why}");
     }
 }

@@ -29,10 +29,15 @@ pub(crate) struct RangeRequest {
     pub(crate) range_end: Vec<u8>,
     #[prost(int64, tag = "3")]
     pub(crate) limit: i64,
+    /// As they were at this revision; 0: as they are.
+    #[prost(int64, tag = "4")]
+    pub(crate) revision: i64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct RangeResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) header: Option<ResponseHeader>,
     #[prost(message, repeated, tag = "2")]
     pub(crate) kvs: Vec<KeyValue>,
     #[prost(bool, tag = "3")]
@@ -131,6 +136,49 @@ pub(crate) struct CompactionRequest {
     pub(crate) revision: i64,
 }
 
+/// Opens a watch.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct WatchRequest {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) create: Option<WatchCreateRequest>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct WatchCreateRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) key: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(crate) range_end: Vec<u8>,
+    /// The first revision whose changes are wanted.
+    #[prost(int64, tag = "3")]
+    pub(crate) start_revision: i64,
+    /// 1: no deletions.
+    #[prost(int32, repeated, tag = "5")]
+    pub(crate) filters: Vec<i32>,
+    /// Split what is too large for one message: clients take 4 MiB unless they say more.
+    #[prost(bool, tag = "8")]
+    pub(crate) fragment: bool,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct WatchResponse {
+    #[prost(bool, tag = "4")]
+    pub(crate) canceled: bool,
+    /// Not 0: what was wanted is forgotten.
+    #[prost(int64, tag = "5")]
+    pub(crate) compact_revision: i64,
+    #[prost(string, tag = "6")]
+    pub(crate) cancel_reason: String,
+    #[prost(message, repeated, tag = "11")]
+    pub(crate) events: Vec<Event>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Event {
+    #[prost(message, optional, tag = "2")]
+    pub(crate) kv: Option<KeyValue>,
+}
+
 /// An answer that is not looked at.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub(crate) struct Nothing {}
@@ -159,6 +207,12 @@ impl Compare {
 
     pub(crate) fn value(key: Vec<u8>, value: Vec<u8>) -> Self {
         Compare { result: 0, target: 3, key, expected: Some(Expected::Value(value)) }
+    }
+}
+
+impl RangeResponse {
+    pub(crate) fn revision(&self) -> i64 {
+        self.header.map_or(0, |header| header.revision)
     }
 }
 

@@ -4,7 +4,8 @@
 //! that it has asked for, then its number. So an answer comes after every state that was committed before its request
 //! arrived.
 use super::super::frame::{self, Batch, BatchSize, Confirmation, Show, UntilComplete};
-use super::super::wire::{self, ReadContext, WatchChange};
+use super::super::wire::{self, WatchChange};
+use super::Confirming;
 use super::requests::Requests;
 use super::stream::{Sent, Stream, end_of};
 use crate::coordinator::hub::{Interest, Subscription};
@@ -18,7 +19,7 @@ use http_body::Frame;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tonic::Status;
 
 /// The messages of a watch whose threads change.
@@ -33,6 +34,8 @@ pub(super) struct Changing {
     is_begun: bool,
     is_of_all: bool,
     answer: Option<Box<Answer>>,
+    /// A request that waits until the hub shows what it asks for.
+    confirming: Option<Box<(Confirming, v1::WatchRequest)>>,
 }
 
 /// The ids of an answer that take more memory than this count as memory of their connection until they are sent.
@@ -59,7 +62,17 @@ enum Failure {
 
 impl Changing {
     pub(super) fn new(stream: Stream, requests: Requests, rights: Rights, access: Option<Arc<Access>>) -> Self {
-        Changing { stream, requests, rights, access, number: 0, is_begun: false, is_of_all: false, answer: None }
+        Changing {
+            stream,
+            requests,
+            rights,
+            access,
+            number: 0,
+            is_begun: false,
+            is_of_all: false,
+            answer: None,
+            confirming: None,
+        }
     }
 
     /// Begins to answer a request.
@@ -123,13 +136,28 @@ impl Changing {
         self.rights.renewed(caller).map(Some)
     }
 
+    /// The next request. At a replica, what it asks for is shown as it was when the request came, or later.
+    fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Result<v1::WatchRequest, Status>> {
+        if self.confirming.is_none() {
+            let request = ready!(self.requests.poll_next(cx))?;
+            let Some(confirmed) = self.stream.confirmed.as_ref().filter(|_| asks_for_states(&request)) else {
+                return Poll::Ready(Ok(request));
+            };
+            self.confirming = Some(Box::new(((confirmed.confirm)(), request)));
+        }
+        if let Some(confirming) = &mut self.confirming {
+            ready!(confirming.0.as_mut().poll(cx))?;
+        }
+        Poll::Ready(Ok(self.confirming.take().map(|confirmed| confirmed.1).unwrap_or_default()))
+    }
+
     fn poll_messages(&mut self, cx: &mut Context<'_>) -> Poll<Sent> {
         loop {
             if self.stream.subscription.is_none() {
                 return Poll::Ready(None);
             }
             if self.answer.is_none()
-                && let Poll::Ready(request) = self.requests.poll_next(cx)
+                && let Poll::Ready(request) = self.poll_request(cx)
             {
                 match request.map_err(Failure::Invalid).and_then(|request| self.begin(request)) {
                     Ok(()) => {}
@@ -138,9 +166,9 @@ impl Changing {
                 }
             }
             let stream = &mut self.stream;
+            let Some(subscription) = &stream.subscription else { return Poll::Ready(None) };
+            let show = stream.show(subscription.hub());
             let Some(subscription) = &mut stream.subscription else { return Poll::Ready(None) };
-            let context = ReadContext::of(subscription.hub(), &*stream.clock);
-            let show = Show { context, include_elicitations: stream.include_elicitations };
             if let Some(answer) = self.answer.as_mut().filter(|answer| answer.is_due) {
                 let bytes = answer.next_part(subscription, show, stream.batch_size, self.number);
                 self.answer.take_if(|answer| answer.is_sent());
@@ -165,6 +193,10 @@ impl Changing {
             }
         }
     }
+}
+
+fn asks_for_states(request: &v1::WatchRequest) -> bool {
+    request.all_threads || !request.add.is_empty() || !request.confirm.is_empty()
 }
 
 impl Answer {

@@ -1,7 +1,6 @@
 //! `WatchPauseState`: one request, whose threads stay the same.
 use super::super::codec::RequestCodec;
-use super::super::frame::{Batch, BatchSize, Show};
-use super::super::wire::ReadContext;
+use super::super::frame::{Batch, BatchSize};
 use super::stream::{Stream, check_encoding};
 use crate::proto::v1;
 use crate::server::status;
@@ -38,9 +37,9 @@ impl http_body::Body for Fixed {
             return Poll::Ready(end);
         }
         loop {
+            let Some(subscription) = &stream.subscription else { return Poll::Ready(None) };
+            let show = stream.show(subscription.hub());
             let Some(subscription) = &mut stream.subscription else { return Poll::Ready(None) };
-            let context = ReadContext::of(subscription.hub(), &*stream.clock);
-            let show = Show { context, include_elicitations: stream.include_elicitations };
             let mut batch = Batch::new(show, stream.batch_size);
             match subscription.poll_next(cx, &mut batch) {
                 Poll::Pending => {

@@ -22,7 +22,10 @@ use changing::Changing;
 use fixed::Fixed;
 use requests::Requests;
 use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 use stream::{Ends, Stream, end_of};
 use tonic::body::Body;
 use tonic::codegen::http;
@@ -30,21 +33,49 @@ use tonic::{Code, Status};
 
 /// Serves watches.
 #[derive(Clone)]
-pub(super) struct Watches {
+pub(crate) struct Watches {
     hub: Arc<Hub>,
     clock: Arc<dyn Clock>,
     context: Arc<ServiceContext>,
     access: Option<Arc<Access>>,
+    confirmed: Option<Arc<Confirmed>>,
 }
 
+/// What the watches of a replica need: that what is shown is at least all that any replica had answered before a request.
+pub(crate) struct Confirmed {
+    /// Waits for that.
+    pub(crate) confirm: Box<dyn Fn() -> Confirming + Send + Sync>,
+    /// The longest silence of a watch, which its heartbeats tell.
+    pub(crate) heartbeat: Duration,
+}
+
+/// Ends with an error if the watch has to.
+pub(crate) type Confirming = Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>;
+
 impl Watches {
-    pub(super) fn new(
+    pub(crate) fn new(
         hub: Arc<Hub>,
         clock: Arc<dyn Clock>,
         context: Arc<ServiceContext>,
         access: Option<Arc<Access>>,
     ) -> Self {
-        Watches { hub, clock, context, access }
+        Watches { hub, clock, context, access, confirmed: None }
+    }
+
+    /// Of a replica that may not know the latest state.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn confirmed_by(self, confirmed: Confirmed) -> Self {
+        Watches { confirmed: Some(Arc::new(confirmed)), ..self }
+    }
+
+    /// Serves a call that is a watch; `None`: it is none.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn serve(&self, request: &http::Request<Body>) -> Option<WatchService> {
+        match request.uri().path().strip_prefix("/pausewatch.v1.ElicitationService/") {
+            Some("WatchPauseState") => Some(WatchService { watches: self.clone(), is_fixed: true }),
+            Some("Watch") => Some(WatchService { watches: self.clone(), is_fixed: false }),
+            _ => None,
+        }
     }
 
     /// Serves `WatchPauseState`.
@@ -62,6 +93,9 @@ impl Watches {
         let request = fixed::read(request).await?;
         let interest = wire::watch(&request).map_err(status::of_field)?;
         let interest = caller.rights.within(interest)?;
+        if let Some(confirmed) = &self.confirmed {
+            (confirmed.confirm)().await?;
+        }
         let stream = self.stream(Rpc::WatchPauseState, &caller, interest.named())?;
         let subscription = Some(if request.observer { self.hub.observe(interest) } else { self.hub.watch(interest) });
         let include_elicitations = request.include_elicitations;
@@ -96,11 +130,29 @@ impl Watches {
             include_elicitations: false,
             batch_size: BatchSize::FIRST,
             clock: self.clock.clone(),
+            confirmed: self.confirmed.clone(),
             connection: connection.clone(),
             end: end_of(self.access.as_ref(), rights),
             ends: Ends { context: self.context.clone(), rpc, code: Code::Cancelled },
             permit,
         })
+    }
+}
+
+/// Serves one watch.
+#[cfg(feature = "etcd")]
+pub(crate) struct WatchService {
+    watches: Watches,
+    is_fixed: bool,
+}
+
+#[cfg(feature = "etcd")]
+impl WatchService {
+    pub(crate) async fn serve(self, request: http::Request<Body>) -> Result<http::Response<Body>, Infallible> {
+        match self.is_fixed {
+            true => self.watches.serve_fixed(request).await,
+            false => self.watches.serve_changing(request).await,
+        }
     }
 }
 

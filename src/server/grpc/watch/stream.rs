@@ -1,7 +1,9 @@
 //! What both kinds of watches have: a subscription, its end, and what is counted.
-use super::super::frame::BatchSize;
+use super::super::frame::{BatchSize, Show};
+use super::super::wire::ReadContext;
+use super::Confirmed;
 use crate::clock::Clock;
-use crate::coordinator::hub::Subscription;
+use crate::coordinator::hub::{Hub, Subscription};
 use crate::coordinator::metrics::Rpc;
 use crate::coordinator::quota::StreamPermit;
 use crate::server::access::{Access, Denial};
@@ -43,6 +45,7 @@ pub(super) struct Stream {
     pub(super) include_elicitations: bool,
     pub(super) batch_size: BatchSize,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) confirmed: Option<Arc<Confirmed>>,
     pub(super) connection: Option<Arc<ConnectionContext>>,
     pub(super) end: Option<End>,
     pub(super) ends: Ends,
@@ -65,6 +68,13 @@ impl Drop for Ends {
 pub(super) type Sent = Option<Result<Frame<Bytes>, Status>>;
 
 impl Stream {
+    /// How states are shown now. Call this before they are read.
+    pub(super) fn show(&self, hub: &Hub) -> Show {
+        let context = ReadContext::of(hub, &*self.clock);
+        let heartbeat = self.confirmed.as_ref().map(|confirmed| confirmed.heartbeat);
+        Show { context, include_elicitations: self.include_elicitations, heartbeat }
+    }
+
     /// The end of the stream if the caller has lost its permission.
     pub(super) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Sent> {
         match self.end.as_mut().map(|end| end.as_mut().poll(cx)) {

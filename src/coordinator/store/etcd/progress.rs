@@ -1,0 +1,212 @@
+//! How far a follower is: what it has applied, up to when it may tell durations, and whether it is fresh.
+//!
+//! - P1: durations are told up to a moment of the cluster clock before which all that was decided is shown (invariant 6). That is the
+//!   latest of the clocks in entries that are applied, and of the horizons that the leader has told with an entry that is applied.
+//! - P2: a read, and a look at the leader, count for who waits only if they began after the wait did (invariant 4).
+//! - P3: once this replica leads, its engine says how far durations are told, and nothing here does.
+use crate::coordinator::hub::Hub;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Duration, timeout};
+
+/// Without a successful read and look that began so recently (nanoseconds), what a follower shows may be old.
+pub(crate) const FRESH_FOR: i64 = 3_000_000_000;
+/// Horizons that wait for their entry: one a look.
+const MAX_WAITING: usize = 64;
+
+/// How far a follower is. Those who wait for it and those who move it are on several threads.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    hub: Arc<Hub>,
+    state: Mutex<State>,
+    applied: watch::Sender<u64>,
+    /// Reads of the leader record.
+    pub(crate) reads: Rounds,
+    /// Looks at the leader.
+    pub(crate) looks: Rounds,
+}
+
+#[derive(Debug)]
+struct State {
+    follows: bool,
+    told: i64,
+    /// Entries with what holds once they are applied.
+    waiting: VecDeque<(u64, i64)>,
+}
+
+impl Progress {
+    pub(crate) fn new(hub: Arc<Hub>) -> Self {
+        let state = State { follows: false, told: i64::MIN, waiting: VecDeque::new() };
+        let (applied, reads, looks) = (watch::Sender::new(0), Rounds::default(), Rounds::default());
+        Progress { hub, state: Mutex::new(state), applied, reads, looks }
+    }
+
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while it holds the progress")
+    }
+
+    /// The replica follows from now on. `shown`: all that was decided before this moment is shown already.
+    pub(crate) fn begin(&self, shown: i64) {
+        let mut state = self.state();
+        *state = State { follows: true, told: shown, waiting: VecDeque::new() };
+        self.hub.safe_time().follow(shown);
+        self.applied.send_replace(0);
+        self.reads.forget();
+        self.looks.forget();
+    }
+
+    /// The replica leads from now on.
+    pub(crate) fn end(&self) {
+        self.state().follows = false;
+    }
+
+    /// Whether the replica follows.
+    pub(crate) fn follows(&self) -> bool {
+        self.state().follows
+    }
+
+    /// All entries up to `seq` are shown, the last one of which was written at `clock`.
+    pub(super) fn applied(&self, seq: u64, clock: i64) {
+        self.holds(seq, clock);
+        self.applied.send_replace(seq);
+        self.holds(0, i64::MIN);
+    }
+
+    /// All that was decided before `horizon` is in entries up to `seq`.
+    pub(crate) fn holds(&self, seq: u64, horizon: i64) {
+        let applied = *self.applied.borrow();
+        let mut state = self.state();
+        if !state.follows {
+            return;
+        }
+        state.waiting.push_back((seq, horizon));
+        if state.waiting.len() > MAX_WAITING {
+            state.waiting.pop_front();
+        }
+        let mut told = state.told;
+        state.waiting.retain(|&(seq, horizon)| {
+            let is_shown = seq <= applied;
+            told = if is_shown { told.max(horizon) } else { told };
+            !is_shown
+        });
+        if told > state.told {
+            state.told = told;
+            self.hub.safe_time().follow(told);
+        }
+    }
+
+    /// When the last read and the last look began that have succeeded, and all of whose entries are shown: the earlier one, on the
+    /// clock of the machine. See [`FRESH_FOR`].
+    pub(crate) fn good_since(&self) -> i64 {
+        let applied = *self.applied.borrow();
+        self.reads.good_since(applied).min(self.looks.good_since(applied))
+    }
+
+    /// Log entries that are known of and not shown.
+    pub(crate) fn lag(&self) -> u64 {
+        let known = self.reads.done.borrow().seq.max(self.looks.done.borrow().seq);
+        known.saturating_sub(*self.applied.borrow())
+    }
+
+    /// Waits until entry `seq` is shown.
+    pub(super) async fn shows(&self, seq: u64) -> bool {
+        self.applied.subscribe().wait_for(|applied| *applied >= seq).await.is_ok()
+    }
+
+    /// Waits until what is shown is at least all that any replica had answered when this was called, and durations are told up to
+    /// then. `false`: not within the time in which it could be.
+    pub(crate) async fn confirm(&self) -> bool {
+        let shown = async {
+            let (read, looked) = tokio::join!(self.reads.next(), self.looks.next());
+            self.shows(read.max(looked)).await
+        };
+        timeout(Duration::from_nanos(FRESH_FOR.unsigned_abs()), shown).await.unwrap_or(false)
+    }
+}
+
+/// Something that is done again and again, each time for all who wait.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    wanted: Notify,
+    begun: Mutex<Begun>,
+    done: watch::Sender<Done>,
+}
+
+#[derive(Debug, Default)]
+struct Begun {
+    number: u64,
+    at: i64,
+    /// Rounds that have succeeded, by when they began and what has to be applied, the oldest first.
+    good: VecDeque<(i64, u64)>,
+    /// When the last one began all of whose entries are applied.
+    good_since: Option<i64>,
+}
+
+/// The last round that has succeeded, and the last entry by then.
+#[derive(Clone, Copy, Debug, Default)]
+struct Done {
+    number: u64,
+    seq: u64,
+}
+
+impl Rounds {
+    fn lock(&self) -> MutexGuard<'_, Begun> {
+        self.begun.lock().expect("nothing panics while it holds a round")
+    }
+
+    /// Begins a round as soon as somebody waits for one, and after `pause` at the latest. `now`: the clock of the machine.
+    pub(crate) async fn begin(&self, pause: Duration, now: impl Fn() -> i64) {
+        let _ = timeout(pause, self.wanted.notified()).await;
+        let mut begun = self.lock();
+        begun.number += 1;
+        begun.at = now();
+    }
+
+    /// The round has failed, and those who wait for one wait for the next.
+    pub(crate) fn want(&self) {
+        self.wanted.notify_one();
+    }
+
+    /// The round has succeeded: `seq` was the last entry.
+    pub(crate) fn succeed(&self, seq: u64) {
+        let mut begun = self.lock();
+        let at = begun.at;
+        begun.good.push_back((at, seq));
+        if begun.good.len() > MAX_WAITING {
+            begun.good.pop_front();
+        }
+        let number = begun.number;
+        drop(begun);
+        self.done.send_replace(Done { number, seq });
+    }
+
+    /// What succeeded before does not count any more.
+    fn forget(&self) {
+        let mut begun = self.lock();
+        begun.good.clear();
+        begun.good_since = None;
+    }
+
+    fn good_since(&self, applied: u64) -> i64 {
+        let mut begun = self.lock();
+        while let Some((at, _)) = begun.good.front().copied().filter(|(_, seq)| *seq <= applied) {
+            begun.good_since = Some(at);
+            begun.good.pop_front();
+        }
+        begun.good_since.unwrap_or(i64::MIN)
+    }
+
+    /// Waits for a round that begins after this was called; returns the last entry by then.
+    async fn next(&self) -> u64 {
+        let before = self.lock().number;
+        let mut done = self.done.subscribe();
+        self.wanted.notify_one();
+        // The sender is in here.
+        done.wait_for(|done| done.number > before).await.map_or(0, |done| done.seq)
+    }
+}

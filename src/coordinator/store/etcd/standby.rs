@@ -1,0 +1,184 @@
+//! The records of a fleet as the log entries so far leave them: what a follower has ready for a takeover, and shows to watchers.
+//!
+//! - B1: after entry `seq`, the records are those of the leader's engine when it had committed that, but for the ends of leases, which
+//!   only the leader knows: they are [`Timestamp::UNKNOWN`] until a takeover, which begins every lease anew.
+//! - B2: an entry is applied once, in the order of the numbers, and a batch as a whole.
+use super::record::Entry;
+use crate::coordinator::hub::{Committed, Event};
+use crate::coordinator::store::Contents;
+use crate::coordinator::store::ops::{self, FLOOR_KEY, Table};
+use crate::coordinator::store::rows::{ElicitationRow, MemoryRow, Remembered, RowCodec, ThreadRow};
+use crate::core::types::ThreadId;
+use crate::core::{Record, Timestamp};
+use hashbrown::{HashMap, HashSet};
+use prost::Message;
+
+/// How often request ids that no longer count are forgotten (nanoseconds).
+const SWEEP_EVERY: i64 = 60_000_000_000;
+
+/// The records after the entry `seq`.
+#[derive(Debug, Default)]
+pub(crate) struct Standby {
+    records: HashMap<ThreadId, Record>,
+    /// The thread of each open elicitation, by the number of its row.
+    rows: HashMap<u64, ThreadId>,
+    pub(super) floor: u64,
+    /// Above the number of every row that was ever seen.
+    pub(super) next_row: u64,
+    epoch: u64,
+    /// The last entry that was applied.
+    pub(super) seq: u64,
+    /// The beginning of a batch whose end is not there yet.
+    begun: Option<Entry>,
+    next_sweep: i64,
+}
+
+impl Standby {
+    /// What was loaded, after the entry `seq`. `begun`: the beginning of a batch at the end of the log.
+    pub(super) fn new(contents: Contents, seq: u64, begun: Option<Entry>) -> Self {
+        let Contents { records, floor, next_row, epoch } = contents;
+        let open = records.iter().flat_map(|record| record.open.iter().map(|open| (open.row, record.thread.clone())));
+        let rows = open.collect();
+        let records = records.into_iter().map(|record| (record.thread.clone(), record)).collect();
+        Standby { records, rows, floor, next_row, epoch, seq, begun, next_sweep: 0 }
+    }
+
+    pub(super) fn records(&self) -> impl ExactSizeIterator<Item = &Record> {
+        self.records.values()
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Applies the next entry. Returns what it has changed, to be published.
+    ///
+    /// # Errors
+    /// It makes no sense.
+    pub(super) fn apply(&mut self, entry: Entry) -> Result<Vec<Committed>, &'static str> {
+        self.seq += 1;
+        let entry = whole(self.begun.take(), entry);
+        if entry.more {
+            self.begun = Some(entry);
+            return Ok(Vec::new());
+        }
+        let mut changes = ops::Changes::new();
+        ops::decode(&entry.ops, &mut changes).ok_or("it is not a batch")?;
+        let codec = codec(self.epoch);
+        let (mut changed, mut committed) = (HashSet::new(), Vec::new());
+        for ((table, key), value) in changes {
+            self.change(codec, table, key, value, &mut changed).ok_or("it has a row that makes no sense")?;
+        }
+        let now = Timestamp { boot: entry.clock, wall: 0 };
+        for thread in changed {
+            match self.records.get_mut(&thread) {
+                Some(record) => {
+                    record.memory.forget(now, |_| ());
+                    if record.header.pause.since.is_some() == record.open.is_empty() {
+                        return Err("a thread is paused without elicitations, or the reverse");
+                    }
+                    committed.push(Committed::replaced(record));
+                }
+                None => {
+                    let header = Record::new(thread.clone(), self.floor, now).header;
+                    committed.push(Committed { thread, header, event: Event::Forgotten });
+                }
+            }
+        }
+        if entry.clock >= self.next_sweep {
+            self.next_sweep = entry.clock.saturating_add(SWEEP_EVERY);
+            self.records.values_mut().for_each(|record| record.memory.forget(now, |_| ()));
+        }
+        Ok(committed)
+    }
+
+    fn change(
+        &mut self,
+        codec: RowCodec,
+        table: Table,
+        key: &[u8],
+        value: Option<&[u8]>,
+        changed: &mut HashSet<ThreadId>,
+    ) -> Option<()> {
+        let thread_id = |text: &str| ThreadId::parse("", text).ok();
+        match (table, value) {
+            (Table::Meta, Some(value)) if key == FLOOR_KEY.as_bytes() => {
+                self.floor = u64::from_be_bytes(value.try_into().ok()?);
+            }
+            (Table::Meta, _) => {}
+            (Table::Threads, value) => {
+                let thread = thread_id(std::str::from_utf8(key).ok()?)?;
+                match value {
+                    Some(value) => {
+                        let header = codec.header(&ThreadRow::decode(value).ok()?);
+                        let new = || Record::new(thread.clone(), 0, codec.now);
+                        self.records.entry(thread.clone()).or_insert_with(new).header = header;
+                    }
+                    None => _ = self.records.remove(&thread),
+                }
+                changed.insert(thread);
+            }
+            (Table::Elicitations, Some(value)) => {
+                let (row, stored) = (self.number(key)?, ElicitationRow::decode(value).ok()?);
+                let thread = thread_id(&stored.thread)?;
+                let open = codec.open(row, stored)?;
+                let record = self.records.get_mut(&thread)?;
+                match record.open.iter_mut().find(|known| known.row == row) {
+                    Some(known) => *known = open,
+                    None => record.open.push(open),
+                }
+                self.rows.insert(row, thread.clone());
+                changed.insert(thread);
+            }
+            (Table::Elicitations, None) => {
+                let row = self.number(key)?;
+                // Opened and closed in one batch, it never was.
+                if let Some(thread) = self.rows.remove(&row) {
+                    let record = self.records.get_mut(&thread);
+                    record.into_iter().for_each(|record| record.open.retain(|open| open.row != row));
+                    changed.insert(thread);
+                }
+            }
+            (Table::Memory, Some(value)) => {
+                let (row, stored) = (self.number(key)?, MemoryRow::decode(value).ok()?);
+                let record = self.records.get_mut(&thread_id(&stored.thread)?)?;
+                match codec.remembered(row, stored)? {
+                    Remembered::Closing(closing) => record.memory.push_closing(closing),
+                    Remembered::Request(request) => record.memory.push_request(request),
+                }
+            }
+            // By its age, as the leader forgets.
+            (Table::Memory, None) => _ = self.number(key)?,
+        }
+        Some(())
+    }
+
+    fn number(&mut self, key: &[u8]) -> Option<u64> {
+        let number = u64::from_be_bytes(key.try_into().ok()?);
+        self.next_row = self.next_row.max(number.saturating_add(1));
+        Some(number)
+    }
+
+    /// For the engine of a new leader: every lease begins anew at `now`, of the cluster clock.
+    pub(super) fn contents(self, now: Timestamp) -> Contents {
+        let Standby { records, floor, next_row, epoch, .. } = self;
+        let mut records: Vec<_> = records.into_values().collect();
+        for open in records.iter_mut().flat_map(|record| &mut record.open) {
+            open.lease = open.lease.map(|(length, _)| (length, now.after(length)));
+        }
+        Contents { records, floor, next_row, epoch }
+    }
+}
+
+/// Leaves moments as they are: all are of the cluster clock, and none is later than now.
+pub(super) fn codec(epoch: u64) -> RowCodec {
+    RowCodec { boot_id: epoch, now: Timestamp::UNKNOWN }
+}
+
+/// `entry` behind the beginning of its batch. A leader that was deposed in the middle of a batch has left the beginning of it.
+pub(super) fn whole(begun: Option<Entry>, entry: Entry) -> Entry {
+    match begun.filter(|begun| begun.term == entry.term) {
+        Some(begun) => Entry { ops: [begun.ops, entry.ops].concat(), ..entry },
+        None => entry,
+    }
+}

@@ -1,0 +1,98 @@
+//! Follows the log: reads everything at one revision, then each entry as it is written; and again if etcd has forgotten some.
+use super::kv::{Kv, KvError, Tail};
+use super::load::{LoadError, load};
+use super::record::{Entry, Keys};
+use super::standby::Standby;
+use crate::coordinator::store::OpenError;
+use prost::Message;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::sleep;
+
+/// Messages that may wait. A follower that is slow lets etcd wait.
+const QUEUE: usize = 16;
+const AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+/// What a follower is told, in this order.
+pub(super) enum News {
+    /// Everything, anew.
+    Loaded(Box<Standby>),
+    /// The next entries, with their numbers.
+    Entries(Vec<(u64, Entry)>),
+    /// What is stored cannot be used.
+    Unusable(OpenError),
+}
+
+/// A log that is being followed, until this is dropped.
+pub(super) struct Log {
+    pub(super) news: mpsc::Receiver<News>,
+    /// Notified: entries are missing that are written, so that the watch is opened anew.
+    pub(super) stalled: Arc<Notify>,
+    _task: tokio_util::task::AbortOnDropHandle<()>,
+}
+
+impl Log {
+    pub(super) fn follow<K: Kv>(kv: K, keys: Arc<Keys>, epoch: u64) -> Self {
+        let (sender, news) = mpsc::channel(QUEUE);
+        let stalled = Arc::<Notify>::default();
+        let task = tokio::spawn(follow(kv, keys, epoch, sender, stalled.clone()));
+        Log { news, stalled, _task: tokio_util::task::AbortOnDropHandle::new(task) }
+    }
+}
+
+async fn follow<K: Kv>(kv: K, keys: Arc<Keys>, epoch: u64, news: mpsc::Sender<News>, stalled: Arc<Notify>) {
+    loop {
+        let loaded = match load(&kv, &keys).await {
+            Ok(loaded) => loaded,
+            Err(LoadError::Compacted) => continue,
+            Err(LoadError::Damaged(error)) => {
+                let _ = news.send(News::Unusable(error)).await;
+                return;
+            }
+        };
+        let mut next = loaded.revision + 1;
+        match loaded.standby(epoch, &keys) {
+            Ok(standby) => _ = news.send(News::Loaded(Box::new(standby))).await,
+            Err(error) => {
+                let _ = news.send(News::Unusable(error)).await;
+                return;
+            }
+        }
+        while let Err(error) = tail(&kv, &keys, &mut next, &news, &stalled).await {
+            tracing::debug!(%error, "follow the log");
+            if news.is_closed() {
+                return;
+            }
+            if error == KvError::Compacted {
+                break;
+            }
+            sleep(AGAIN_AFTER).await;
+        }
+    }
+}
+
+/// Follows from the revision `next` on, until the watch breaks.
+async fn tail<K: Kv>(
+    kv: &K,
+    keys: &Keys,
+    next: &mut i64,
+    news: &mpsc::Sender<News>,
+    stalled: &Notify,
+) -> Result<(), KvError> {
+    let mut tail = kv.tail(keys.entries(), *next).await?;
+    loop {
+        let written = tokio::select! {
+            written = tail.next() => written?,
+            () = stalled.notified() => return Err(KvError::Unknown("entries are missing".into())),
+        };
+        let mut entries = Vec::with_capacity(written.len());
+        for written in written {
+            *next = (*next).max(written.mod_revision + 1);
+            let entry = keys.seq(&written.key).zip(Entry::decode(&written.value[..]).ok());
+            // What makes no sense is missing then, which the load says.
+            entries.extend(entry);
+        }
+        news.send(News::Entries(entries)).await.map_err(|_| KvError::Unknown("nobody follows".into()))?;
+    }
+}

@@ -1,0 +1,295 @@
+//! Unary calls that came to a replica which does not lead: it holds them until a leader is known, and lets that one answer.
+//!
+//! - W1: only replicas can forward: each message is sealed by the key of the fleet (`seal.rs`), for one leader and for a minute.
+//! - W2: what is forwarded is not forwarded again: a receiver that does not lead refuses it.
+//! - W3: forwarding has one effect: a call without a request id is given one, and is then sent again, as a client would, until its
+//!   time is over.
+//! - W4: who is allowed what, and counts against which limit, is decided by the leader as for a call of its own, with the caller, the
+//!   rights and the waiting time that the follower tells (invariant 12). Calls a second are limited where they come in.
+//!
+//! The message of a call is passed on as it came, and so is its answer.
+use super::leading::{Leading, Serving};
+use super::peers::Link;
+use super::seal::{Origin, Seal};
+use super::service::serve;
+use crate::clock::Clock;
+use crate::coordinator::quota::Accounts;
+use crate::server::admission::{ConnectionContext, Forwarded};
+use crate::server::grpc::MAX_UNARY_REQUEST;
+use crate::server::grpc_timeout;
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout_at};
+use tonic::body::Body;
+use tonic::client::GrpcService;
+use tonic::codegen::{Service, http};
+use tonic::server::NamedService;
+use tonic::{Code, Status};
+
+const OWN: &str = "/pausewatch.v1.ElicitationService/";
+const FORWARD: &str = "/pausewatch.internal.Forward/";
+/// The flag and the length before a message.
+const PREFIX: usize = 5;
+/// How long a call is held that does not say how long it may take.
+const HOLD: Duration = Duration::from_secs(10);
+/// How soon a leader that did not answer is tried again.
+const AGAIN_AFTER: Duration = Duration::from_millis(20);
+/// Bytes of a forwarded call at most: its message, and the rights of a token.
+const MAX_FORWARDED: usize = MAX_UNARY_REQUEST + (1 << 20);
+
+/// A unary call that was read and not answered.
+pub(super) struct Held {
+    head: http::request::Parts,
+    /// With flag and length.
+    message: Bytes,
+    began: Instant,
+}
+
+impl Held {
+    /// Reads a call.
+    ///
+    /// # Errors
+    /// Its client has broken off.
+    pub(super) async fn read(request: http::Request<Body>) -> Result<Self, Status> {
+        let began = Instant::now();
+        let (head, body) = request.into_parts();
+        let message = match Limited::new(body, PREFIX + MAX_UNARY_REQUEST).collect().await {
+            Ok(collected) => collected.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => {
+                let allowed = format!("the request has more than {MAX_UNARY_REQUEST} bytes");
+                return Err(Status::out_of_range(allowed));
+            }
+            Err(error) => return Err(Status::cancelled(error.to_string())),
+        };
+        let message = with_request_id(head.uri.path(), message)?;
+        Ok(Held { head, message, began })
+    }
+
+    fn method(&self) -> &str {
+        self.head.uri.path().strip_prefix(OWN).unwrap_or_default()
+    }
+
+    /// As it came.
+    fn request(&self) -> http::Request<Body> {
+        let mut head = self.head.clone();
+        head.headers.remove(http::header::CONTENT_LENGTH);
+        http::Request::from_parts(head, Body::new(Full::new(self.message.clone())))
+    }
+}
+
+/// Field 2 or 3 of a request, whatever else it has.
+#[derive(Clone, PartialEq, prost::Message)]
+struct IncrementId {
+    #[prost(string, tag = "2")]
+    request_id: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct DecrementId {
+    #[prost(string, tag = "3")]
+    request_id: String,
+}
+
+/// The message with a request id, if it is of a call that may have one and has none.
+fn with_request_id(path: &str, message: Bytes) -> Result<Bytes, Status> {
+    use prost::Message;
+    // What is no message is refused by the leader.
+    let Some(content) = message.get(PREFIX..).filter(|_| message[0] == 0) else { return Ok(message) };
+    let new = || -> Result<String, Status> {
+        let random = || getrandom::u64().map_err(|error| Status::internal(format!("get random numbers: {error}")));
+        Ok(format!("{:016x}{:016x}", random()?, random()?))
+    };
+    let field = match path.strip_prefix(OWN) {
+        Some("IncrementElicitation") if has_none(IncrementId::decode(content).map(|id| id.request_id)) => {
+            IncrementId { request_id: new()? }.encode_to_vec()
+        }
+        Some("DecrementElicitation") if has_none(DecrementId::decode(content).map(|id| id.request_id)) => {
+            DecrementId { request_id: new()? }.encode_to_vec()
+        }
+        _ => return Ok(message),
+    };
+    let Ok(length) = u32::try_from(content.len() + field.len()) else { return Ok(message) };
+    let mut with = BytesMut::with_capacity(message.len() + field.len());
+    with.extend_from_slice(&[0]);
+    with.extend_from_slice(&length.to_be_bytes());
+    with.extend_from_slice(content);
+    with.extend_from_slice(&field);
+    Ok(with.freeze())
+}
+
+fn has_none(request_id: Result<String, prost::DecodeError>) -> bool {
+    request_id.is_ok_and(|id| id.is_empty())
+}
+
+/// Sends calls to the leader.
+#[derive(Clone)]
+pub(crate) struct Forwarder {
+    links: watch::Receiver<Option<Link>>,
+    seal: Arc<Seal>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Forwarder {
+    pub(crate) fn new(links: watch::Receiver<Option<Link>>, seal: Arc<Seal>, clock: Arc<dyn Clock>) -> Self {
+        Forwarder { links, seal, clock }
+    }
+
+    /// Has the call answered by whoever leads, this replica included, until its time is over.
+    pub(super) async fn answer(mut self, held: Held, leading: Leading) -> Result<http::Response<Body>, Infallible> {
+        let limit = grpc_timeout::of(&held.head.headers).unwrap_or(HOLD).min(HOLD);
+        let over = held.began + limit;
+        let origin = Origin::of(&held.head.extensions);
+        let mut terms = leading.terms();
+        loop {
+            let serving = terms.borrow_and_update().clone();
+            if let Some(serving) = serving {
+                return serve(serving, held.request()).await;
+            }
+            if leading.is_stopping() || Instant::now() >= over {
+                return Ok(no_leader().into_http());
+            }
+            let link = self.links.borrow_and_update().clone();
+            let attempt = async {
+                match &link {
+                    None => std::future::pending().await,
+                    Some(link) => self.send(link, &held, &origin, over).await,
+                }
+            };
+            let answer = tokio::select! {
+                answer = attempt => answer,
+                () = turned(terms.clone(), &leading, link.is_some()) => continue,
+                _ = changed(&self.links) => continue,
+                () = tokio::time::sleep_until(over) => continue,
+            };
+            match answer {
+                Ok(answer) => return Ok(answer),
+                Err(why) => tracing::debug!(why, "forward a call"),
+            }
+            let _ = timeout_at(over, sleep(AGAIN_AFTER)).await;
+        }
+    }
+
+    /// One attempt. The error: somebody may answer it yet.
+    async fn send(
+        &self,
+        link: &Link,
+        held: &Held,
+        origin: &Origin,
+        over: Instant,
+    ) -> Result<http::Response<Body>, String> {
+        let waited = held.began.elapsed();
+        let sealed = self.seal.seal(link.replica, held.method(), origin, waited, &held.message, self.clock.boot());
+        let left = over.saturating_duration_since(Instant::now()).as_millis().clamp(1, 99_999_999);
+        let request = http::Request::post(format!("{FORWARD}{}", held.method()))
+            .header(http::header::CONTENT_TYPE, "application/grpc")
+            .header(http::header::TE, "trailers")
+            .header("grpc-timeout", format!("{left}m"))
+            .body(Body::new(Full::new(Bytes::from(sealed))));
+        let request = request.map_err(|error| error.to_string())?;
+        let mut channel = link.channel.clone();
+        std::future::poll_fn(|cx| GrpcService::<Body>::poll_ready(&mut channel, cx))
+            .await
+            .map_err(|e| e.to_string())?;
+        let answer = GrpcService::call(&mut channel, request).await.map_err(|error| error.to_string())?;
+        match Status::from_header_map(answer.headers()) {
+            // Of those, nobody has answered it for good: see `status.rs`.
+            Some(status) if status.code() == Code::Unavailable && status.details().is_empty() => {
+                Err(status.message().to_owned())
+            }
+            _ => Ok(answer),
+        }
+    }
+}
+
+/// Waits until this replica leads, or, for a call that is at no leader, stops.
+async fn turned(mut terms: watch::Receiver<Option<Serving>>, leading: &Leading, is_sent: bool) {
+    while terms.changed().await.is_ok() {
+        if terms.borrow_and_update().is_some() || (leading.is_stopping() && !is_sent) {
+            return;
+        }
+    }
+}
+
+/// Waits for another leader than the one that was seen last.
+async fn changed(links: &watch::Receiver<Option<Link>>) {
+    let mut links = links.clone();
+    if links.changed().await.is_err() {
+        std::future::pending().await
+    }
+}
+
+fn no_leader() -> Status {
+    Status::unavailable(
+        "no replica leads the fleet at the moment, or this one does not reach it: call again, with the same request id",
+    )
+}
+
+/// Answers what other replicas forward.
+#[derive(Clone)]
+pub(crate) struct ForwardService {
+    leading: Leading,
+    replica: u64,
+    seal: Arc<Seal>,
+    accounts: Arc<Accounts>,
+    clock: Arc<dyn Clock>,
+}
+
+impl ForwardService {
+    pub(crate) fn new(
+        leading: Leading,
+        replica: u64,
+        seal: Arc<Seal>,
+        accounts: Arc<Accounts>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        ForwardService { leading, replica, seal, accounts, clock }
+    }
+
+    async fn answer(self, request: http::Request<Body>) -> Result<http::Response<Body>, Status> {
+        let denied = || Status::permission_denied("only replicas of this fleet may forward calls");
+        let (mut head, body) = request.into_parts();
+        let sealed = Limited::new(body, MAX_FORWARDED).collect().await.map_err(|_| denied())?.to_bytes();
+        let method = head.uri.path().strip_prefix(FORWARD).unwrap_or_default().to_owned();
+        let opened = self.seal.open(self.replica, &method, sealed, self.clock.boot()).ok_or_else(denied)?;
+        if let Some(connection) = head.extensions.get::<Arc<ConnectionContext>>() {
+            connection.mark_active();
+        }
+        let serving = self.leading.serving().ok_or_else(no_leader)?;
+        let (key, caller) = opened.origin.caller().ok_or_else(denied)?;
+        // The connection and whatever else is the follower's.
+        head.extensions.clear();
+        let account = self.accounts.of(key, self.clock.awake());
+        head.extensions.insert(Forwarded { account, waited: opened.waited });
+        caller.into_iter().for_each(|caller| _ = head.extensions.insert(caller));
+        head.uri = format!("{OWN}{method}").parse().map_err(|_| denied())?;
+        head.headers.remove(http::header::CONTENT_LENGTH);
+        let Ok(answer) = serve(serving, http::Request::from_parts(head, Body::new(Full::new(opened.message)))).await;
+        Ok(answer)
+    }
+}
+
+impl NamedService for ForwardService {
+    const NAME: &'static str = "pausewatch.internal.Forward";
+}
+
+impl Service<http::Request<Body>> for ForwardService {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move { Ok(service.answer(request).await.unwrap_or_else(Status::into_http)) })
+    }
+}

@@ -1,0 +1,84 @@
+//! The service of a replica: watches are served here, unary calls where the leader is.
+use super::super::grpc::Watches;
+use super::super::status;
+use super::forward::{Forwarder, Held};
+use super::leading::{Leading, Serving};
+use crate::proto::v1::elicitation_service_server::SERVICE_NAME;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio_util::task::task_tracker::TaskTrackerToken;
+use tonic::body::Body;
+use tonic::codegen::{Service, http};
+use tonic::server::NamedService;
+
+type Answer = Result<http::Response<Body>, Infallible>;
+
+/// Serves `ElicitationService`, whoever leads.
+#[derive(Clone)]
+pub(crate) struct ReplicaService {
+    leading: Leading,
+    watches: Watches,
+    forwarder: Forwarder,
+}
+
+impl ReplicaService {
+    pub(crate) fn new(leading: Leading, watches: Watches, forwarder: Forwarder) -> Self {
+        ReplicaService { leading, watches, forwarder }
+    }
+}
+
+impl NamedService for ReplicaService {
+    const NAME: &'static str = SERVICE_NAME;
+}
+
+impl Service<http::Request<Body>> for ReplicaService {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        if let Some(watch) = self.watches.serve(&request) {
+            return Box::pin(watch.serve(request));
+        }
+        if let Some(serving) = self.leading.serving() {
+            return Box::pin(serve(serving, request));
+        }
+        let (leading, forwarder) = (self.leading.clone(), self.forwarder.clone());
+        Box::pin(async move {
+            let held = match Held::read(request).await {
+                Ok(held) => held,
+                Err(status) => return Ok(status.into_http()),
+            };
+            forwarder.answer(held, leading).await
+        })
+    }
+}
+
+/// A call that is being answered. The fields are dropped in this order: the term ends when its last call does.
+struct InCall {
+    serving: Serving,
+    _token: TaskTrackerToken,
+}
+
+/// Answers a unary call as the leader.
+pub(super) async fn serve(serving: Serving, request: http::Request<Body>) -> Answer {
+    let _token = serving.calls.token();
+    let mut call = InCall { serving, _token };
+    if !commits(request.uri().path())
+        && let Err(refusal) = call.serving.coordinator.confirm().await
+    {
+        return Ok(status::of(&refusal).into_http());
+    }
+    call.serving.elicitations.call(request).await
+}
+
+/// Whether the engine answers the call, and asks etcd by itself whether it may.
+fn commits(path: &str) -> bool {
+    ["IncrementElicitation", "DecrementElicitation", "RenewElicitation"].iter().any(|method| path.ends_with(method))
+}
