@@ -130,7 +130,7 @@ impl Sink for Batch {
     }
 
     fn heartbeat(&mut self) {
-        self.push(event(Event::Heartbeat(v1::Heartbeat {})));
+        self.push(event(Event::Heartbeat(v1::Heartbeat::default())));
     }
 
     fn is_full(&self) -> bool {

@@ -183,7 +183,7 @@ mod tests {
     }
 
     fn heartbeat() -> Vec<u8> {
-        let event = Some(Event::Heartbeat(v1::Heartbeat {}));
+        let event = Some(Event::Heartbeat(v1::Heartbeat::default()));
         envelope::write(0, &v1::WatchPauseStateResponse { event }.encode_to_vec()).to_vec()
     }
 

@@ -55,7 +55,7 @@ impl Feed {
                 request = requests.message() => self.answer(request.ok()??).await?,
                 change = timeout(silence, version.changed()) => {
                     if change.is_err() && !self.fake.script().mute {
-                        self.send(Event::Heartbeat(Heartbeat {})).await?;
+                        self.send(Event::Heartbeat(Heartbeat::default())).await?;
                     }
                 }
             }

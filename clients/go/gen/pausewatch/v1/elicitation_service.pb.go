@@ -1299,7 +1299,11 @@ func (x *SnapshotComplete) GetRequests() uint64 {
 
 // Fills the silence of a watch.
 type Heartbeat struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The longest silence of this stream from now on: how often the server sends a heartbeat when it has nothing else to send.
+	// After two and a half intervals without a message the stream is dead. At least 100 ms. Unset: 15 s, and the stream is dead
+	// after 30 s.
+	Interval      *durationpb.Duration `protobuf:"bytes,1,opt,name=interval,proto3" json:"interval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1332,6 +1336,13 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
 	return file_pausewatch_v1_elicitation_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Heartbeat) GetInterval() *durationpb.Duration {
+	if x != nil {
+		return x.Interval
+	}
+	return nil
 }
 
 // Changes a watch. Up to 1,000 ids in `add`, `remove` and `confirm` together.
@@ -2051,8 +2062,9 @@ const file_pausewatch_v1_elicitation_service_proto_rawDesc = "" +
 	"\theartbeat\x18\x03 \x01(\v2\x18.pausewatch.v1.HeartbeatH\x00R\theartbeatB\a\n" +
 	"\x05event\".\n" +
 	"\x10SnapshotComplete\x12\x1a\n" +
-	"\brequests\x18\x01 \x01(\x04R\brequests\"\v\n" +
-	"\tHeartbeat\"\xd8\x01\n" +
+	"\brequests\x18\x01 \x01(\x04R\brequests\"B\n" +
+	"\tHeartbeat\x125\n" +
+	"\binterval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\binterval\"\xd8\x01\n" +
 	"\fWatchRequest\x12\x10\n" +
 	"\x03add\x18\x01 \x03(\tR\x03add\x12\x16\n" +
 	"\x06remove\x18\x02 \x03(\tR\x06remove\x12\x18\n" +
@@ -2190,42 +2202,43 @@ var file_pausewatch_v1_elicitation_service_proto_depIdxs = []int32{
 	23, // 18: pausewatch.v1.WatchPauseStateResponse.pause_state:type_name -> pausewatch.v1.PauseState
 	17, // 19: pausewatch.v1.WatchPauseStateResponse.snapshot_complete:type_name -> pausewatch.v1.SnapshotComplete
 	18, // 20: pausewatch.v1.WatchPauseStateResponse.heartbeat:type_name -> pausewatch.v1.Heartbeat
-	23, // 21: pausewatch.v1.WatchResponse.pause_state:type_name -> pausewatch.v1.PauseState
-	17, // 22: pausewatch.v1.WatchResponse.snapshot_complete:type_name -> pausewatch.v1.SnapshotComplete
-	18, // 23: pausewatch.v1.WatchResponse.heartbeat:type_name -> pausewatch.v1.Heartbeat
-	21, // 24: pausewatch.v1.WatchResponse.confirmation:type_name -> pausewatch.v1.Confirmation
-	22, // 25: pausewatch.v1.WatchResponse.refusal:type_name -> pausewatch.v1.Refusal
-	23, // 26: pausewatch.v1.Confirmation.pause_states:type_name -> pausewatch.v1.PauseState
-	25, // 27: pausewatch.v1.Refusal.retry_after:type_name -> google.protobuf.Duration
-	25, // 28: pausewatch.v1.PauseState.paused_total:type_name -> google.protobuf.Duration
-	25, // 29: pausewatch.v1.PauseState.paused_for:type_name -> google.protobuf.Duration
-	26, // 30: pausewatch.v1.PauseState.pause_start_time:type_name -> google.protobuf.Timestamp
-	24, // 31: pausewatch.v1.PauseState.elicitations:type_name -> pausewatch.v1.Elicitation
-	25, // 32: pausewatch.v1.PauseState.longest_lease:type_name -> google.protobuf.Duration
-	0,  // 33: pausewatch.v1.PauseState.last_pause_end:type_name -> pausewatch.v1.PauseEnd
-	26, // 34: pausewatch.v1.Elicitation.create_time:type_name -> google.protobuf.Timestamp
-	26, // 35: pausewatch.v1.Elicitation.expire_time:type_name -> google.protobuf.Timestamp
-	1,  // 36: pausewatch.v1.ElicitationService.IncrementElicitation:input_type -> pausewatch.v1.IncrementElicitationRequest
-	3,  // 37: pausewatch.v1.ElicitationService.DecrementElicitation:input_type -> pausewatch.v1.DecrementElicitationRequest
-	5,  // 38: pausewatch.v1.ElicitationService.RenewElicitation:input_type -> pausewatch.v1.RenewElicitationRequest
-	7,  // 39: pausewatch.v1.ElicitationService.GetPauseState:input_type -> pausewatch.v1.GetPauseStateRequest
-	9,  // 40: pausewatch.v1.ElicitationService.ListPauseStates:input_type -> pausewatch.v1.ListPauseStatesRequest
-	11, // 41: pausewatch.v1.ElicitationService.ListPauses:input_type -> pausewatch.v1.ListPausesRequest
-	15, // 42: pausewatch.v1.ElicitationService.WatchPauseState:input_type -> pausewatch.v1.WatchPauseStateRequest
-	19, // 43: pausewatch.v1.ElicitationService.Watch:input_type -> pausewatch.v1.WatchRequest
-	2,  // 44: pausewatch.v1.ElicitationService.IncrementElicitation:output_type -> pausewatch.v1.IncrementElicitationResponse
-	4,  // 45: pausewatch.v1.ElicitationService.DecrementElicitation:output_type -> pausewatch.v1.DecrementElicitationResponse
-	6,  // 46: pausewatch.v1.ElicitationService.RenewElicitation:output_type -> pausewatch.v1.RenewElicitationResponse
-	8,  // 47: pausewatch.v1.ElicitationService.GetPauseState:output_type -> pausewatch.v1.GetPauseStateResponse
-	10, // 48: pausewatch.v1.ElicitationService.ListPauseStates:output_type -> pausewatch.v1.ListPauseStatesResponse
-	12, // 49: pausewatch.v1.ElicitationService.ListPauses:output_type -> pausewatch.v1.ListPausesResponse
-	16, // 50: pausewatch.v1.ElicitationService.WatchPauseState:output_type -> pausewatch.v1.WatchPauseStateResponse
-	20, // 51: pausewatch.v1.ElicitationService.Watch:output_type -> pausewatch.v1.WatchResponse
-	44, // [44:52] is the sub-list for method output_type
-	36, // [36:44] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	25, // 21: pausewatch.v1.Heartbeat.interval:type_name -> google.protobuf.Duration
+	23, // 22: pausewatch.v1.WatchResponse.pause_state:type_name -> pausewatch.v1.PauseState
+	17, // 23: pausewatch.v1.WatchResponse.snapshot_complete:type_name -> pausewatch.v1.SnapshotComplete
+	18, // 24: pausewatch.v1.WatchResponse.heartbeat:type_name -> pausewatch.v1.Heartbeat
+	21, // 25: pausewatch.v1.WatchResponse.confirmation:type_name -> pausewatch.v1.Confirmation
+	22, // 26: pausewatch.v1.WatchResponse.refusal:type_name -> pausewatch.v1.Refusal
+	23, // 27: pausewatch.v1.Confirmation.pause_states:type_name -> pausewatch.v1.PauseState
+	25, // 28: pausewatch.v1.Refusal.retry_after:type_name -> google.protobuf.Duration
+	25, // 29: pausewatch.v1.PauseState.paused_total:type_name -> google.protobuf.Duration
+	25, // 30: pausewatch.v1.PauseState.paused_for:type_name -> google.protobuf.Duration
+	26, // 31: pausewatch.v1.PauseState.pause_start_time:type_name -> google.protobuf.Timestamp
+	24, // 32: pausewatch.v1.PauseState.elicitations:type_name -> pausewatch.v1.Elicitation
+	25, // 33: pausewatch.v1.PauseState.longest_lease:type_name -> google.protobuf.Duration
+	0,  // 34: pausewatch.v1.PauseState.last_pause_end:type_name -> pausewatch.v1.PauseEnd
+	26, // 35: pausewatch.v1.Elicitation.create_time:type_name -> google.protobuf.Timestamp
+	26, // 36: pausewatch.v1.Elicitation.expire_time:type_name -> google.protobuf.Timestamp
+	1,  // 37: pausewatch.v1.ElicitationService.IncrementElicitation:input_type -> pausewatch.v1.IncrementElicitationRequest
+	3,  // 38: pausewatch.v1.ElicitationService.DecrementElicitation:input_type -> pausewatch.v1.DecrementElicitationRequest
+	5,  // 39: pausewatch.v1.ElicitationService.RenewElicitation:input_type -> pausewatch.v1.RenewElicitationRequest
+	7,  // 40: pausewatch.v1.ElicitationService.GetPauseState:input_type -> pausewatch.v1.GetPauseStateRequest
+	9,  // 41: pausewatch.v1.ElicitationService.ListPauseStates:input_type -> pausewatch.v1.ListPauseStatesRequest
+	11, // 42: pausewatch.v1.ElicitationService.ListPauses:input_type -> pausewatch.v1.ListPausesRequest
+	15, // 43: pausewatch.v1.ElicitationService.WatchPauseState:input_type -> pausewatch.v1.WatchPauseStateRequest
+	19, // 44: pausewatch.v1.ElicitationService.Watch:input_type -> pausewatch.v1.WatchRequest
+	2,  // 45: pausewatch.v1.ElicitationService.IncrementElicitation:output_type -> pausewatch.v1.IncrementElicitationResponse
+	4,  // 46: pausewatch.v1.ElicitationService.DecrementElicitation:output_type -> pausewatch.v1.DecrementElicitationResponse
+	6,  // 47: pausewatch.v1.ElicitationService.RenewElicitation:output_type -> pausewatch.v1.RenewElicitationResponse
+	8,  // 48: pausewatch.v1.ElicitationService.GetPauseState:output_type -> pausewatch.v1.GetPauseStateResponse
+	10, // 49: pausewatch.v1.ElicitationService.ListPauseStates:output_type -> pausewatch.v1.ListPauseStatesResponse
+	12, // 50: pausewatch.v1.ElicitationService.ListPauses:output_type -> pausewatch.v1.ListPausesResponse
+	16, // 51: pausewatch.v1.ElicitationService.WatchPauseState:output_type -> pausewatch.v1.WatchPauseStateResponse
+	20, // 52: pausewatch.v1.ElicitationService.Watch:output_type -> pausewatch.v1.WatchResponse
+	45, // [45:53] is the sub-list for method output_type
+	37, // [37:45] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_pausewatch_v1_elicitation_service_proto_init() }
