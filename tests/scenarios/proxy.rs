@@ -4,7 +4,10 @@
 //!    refused by the system, and nobody else gets the port.
 //! 2. A connection that lost bytes cannot be mended, so mending drops what was there while something was lost.
 //! 3. Several proxies before one server are its replicas, as far as a client can see.
-use crate::frames::{From, Reader, Streams};
+use crate::{
+    frames::{From, Reader, Streams},
+    refusals,
+};
 use std::{
     io,
     net::SocketAddr,
