@@ -113,17 +113,18 @@ func (s *watchSet) run() {
 				own = position{moves: at.moves, connection: another}
 			}
 		}
-		if !l.slow {
-			route.moveOn(at.moves)
+		// A refusal is the same everywhere.
+		leaves := !l.slow && is[*UnavailableError](err) && route.moveOn(at.moves)
+		if leaves {
+			unanswered++
 		}
-		if s.ended() {
-			break
-		}
-		if unanswered++; moved {
-			continue
-		} else if unanswered%len(route.addresses) != 0 {
+		switch {
+		case s.ended():
+			return
+		case moved:
+		case leaves && unanswered%len(route.addresses) != 0:
 			s.rest(backoff.Jitter(firstReopen))
-		} else {
+		default:
 			s.rest(pauses.Next())
 		}
 	}

@@ -48,7 +48,7 @@ where
     // Half of a short deadline, so that another replica has the other half.
     let no_answer = route.no_answer().map(|limit| limit.min(policy.deadline / 2));
     let mut pauses = backoff(Duration::from_millis(25), Duration::from_secs(1)).take(policy.retries);
-    let mut unanswered = 0;
+    let mut unanswered = 0_usize;
     loop {
         let position = route.position();
         let mut request = Request::new(message.clone());
@@ -72,7 +72,7 @@ where
         }
         if matches!(error, Error::Unavailable(_)) && route.move_on(position.moves) {
             unanswered += 1;
-            if unanswered % route.len() != 0 && Instant::now() < give_up {
+            if !unanswered.is_multiple_of(route.len()) && Instant::now() < give_up {
                 continue;
             }
         }

@@ -490,15 +490,15 @@ impl Watch {
             self.delays = retry::backoff(FIRST_RETRY_DELAY, MAX_RETRY_DELAY);
             self.unanswered = 0;
         }
-        if leave {
-            route.move_on(stream.moves);
-        }
-        self.unanswered += 1;
+        // A refusal is the same everywhere.
+        let leaves = leave && matches!(error, Error::Unavailable(_)) && route.move_on(stream.moves);
+        self.unanswered += usize::from(leaves);
+        let mid_lap = leaves && !self.unanswered.is_multiple_of(route.len());
         // Also after a stream that worked: the clients of a restarted server must not all return at once.
-        let delay = match self.unanswered % route.len() {
-            _ if self.move_at.take().is_some() => Duration::ZERO,
-            0 => self.delays.next().unwrap_or(MAX_RETRY_DELAY),
-            _ => FIRST_RETRY_DELAY.mul_f64(1.0 + fastrand::f64()),
+        let delay = match (self.move_at.take(), mid_lap) {
+            (Some(_), _) => Duration::ZERO,
+            (None, true) => FIRST_RETRY_DELAY.mul_f64(1.0 + fastrand::f64()),
+            (None, false) => self.delays.next().unwrap_or(MAX_RETRY_DELAY),
         };
         let urgent = MAX_CONFIRMATION_DELAY.mul_f64(1.0 + fastrand::f64());
         self.reopen_at = (now + delay, now + delay.min(urgent));
