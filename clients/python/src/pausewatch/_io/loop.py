@@ -102,8 +102,7 @@ class LoopRuntime:
         *,
         own_connection: bool,
     ) -> _Stream:
-        moves, shared = self.route.now
-        stream = _Stream(moves)
+        stream = _Stream(self.route.now[0])
         no_token: CallError | None = None
         try:
             stream.token = self._spec.next_token()
@@ -112,12 +111,12 @@ class LoopRuntime:
 
         async def listen() -> None:
             error: CallError = no_token or Unavailable.of("the watch ended")
-            own = self._spec.open_async(moves) if own_connection and self._spec.can_open_more else None
-            stub = shared if own is None else pb_grpc.ElicitationServiceStub(own)
+            stream.moves = self.route.now[0]
+            own = self._spec.open_async(stream.moves) if own_connection and self._spec.can_open_more else None
             try:
                 if no_token is None:
                     metadata = self._spec.metadata(stream.token)
-                    async for response in stub.Watch(stream.requests(), metadata=metadata):
+                    async for response in self._stub_of(own).Watch(stream.requests(), metadata=metadata):
                         await stream.released.wait()
                         heard(response)
             except grpc.RpcError as failure:
@@ -151,6 +150,10 @@ class LoopRuntime:
         for task in tasks:
             task.cancel()
         return tasks
+
+    def _stub_of(self, channel: grpc.aio.Channel | None) -> pb_grpc.ElicitationServiceAsyncStub:
+        # In no variable: what a cancelled task leaves keeps those.
+        return self.route.now[1] if channel is None else pb_grpc.ElicitationServiceStub(channel)
 
     def _unless_closed(self, run: Callable[[], object]) -> None:
         if not self._closed:
