@@ -21,6 +21,55 @@ type address struct {
 	tls    bool
 }
 
+// mostAddresses is far more than replicas are useful.
+const mostAddresses = 16
+
+// splitAddresses gives the addresses of each replica, as they are written: one, or 2 to 16 with commas between them, each
+// another one, all with TLS or all without. What begins with unix: is one, as a path may have commas.
+func splitAddresses(text string) ([]string, error) {
+	entries := []string{text}
+	if !strings.HasPrefix(text, "unix:") {
+		entries = strings.Split(text, ",")
+	}
+	if len(entries) == 1 {
+		_, err := parseAddress(text)
+		return entries, err
+	}
+	malformed := func(format string, arguments ...any) ([]string, error) {
+		return nil, fmt.Errorf("address %q: "+format, append([]any{text}, arguments...)...)
+	}
+	if len(entries) > mostAddresses {
+		return malformed("it has %d addresses; allowed: up to %d", len(entries), mostAddresses)
+	}
+	known := make(map[address]bool, len(entries))
+	for _, entry := range entries {
+		if entry == "" {
+			return malformed("an entry of the list is empty; write HOST:PORT,HOST:PORT")
+		}
+		if strings.HasPrefix(entry, "unix:") {
+			return malformed("a list has no unix: address")
+		}
+		parsed, err := parseAddress(entry)
+		switch {
+		case err != nil:
+			return malformed("entry %w", err)
+		case known[parsed]:
+			return malformed("%s is named twice", entry)
+		}
+		known[parsed] = true
+	}
+	encrypted := 0
+	for parsed := range known {
+		if parsed.tls {
+			encrypted++
+		}
+	}
+	if encrypted != 0 && encrypted != len(known) {
+		return malformed("either all addresses of a list begin with https://, or none")
+	}
+	return entries, nil
+}
+
 func parseAddress(text string) (address, error) {
 	malformed := func(problem string) error {
 		return fmt.Errorf("address %q: %s; write host:port, http://host:port, https://host:port or unix:PATH", text, problem)

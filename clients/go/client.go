@@ -20,8 +20,9 @@ const (
 	defaultGrace       = 30 * time.Second
 )
 
-// Client is a connection to a coordinator, which is made at the first call and made again when it is lost. It is safe
-// for any number of goroutines. One for a process is enough: see [DefaultClient].
+// Client is a connection to a coordinator, which is made at the first call and made again when it is lost. With the
+// addresses of several replicas it is a connection to one of them, and moves to the next one when that is unavailable, or
+// has not answered for 1.5 s. It is safe for any number of goroutines. One for a process is enough: see [DefaultClient].
 type Client struct {
 	*shared
 	callTimeout time.Duration
@@ -30,11 +31,7 @@ type Client struct {
 
 // shared is what a client has in common with those that were made from it with another patience.
 type shared struct {
-	connection *grpc.ClientConn
-	// Makes one more connection; gives the program's own again.
-	redial func() (*grpc.ClientConn, error)
-	// A connection as the stubs use it.
-	over     func(*grpc.ClientConn) grpc.ClientConnInterface
+	route    *route
 	stub     pausewatchv1.ElicitationServiceClient
 	threadID string
 	// Ends with Close, and with it everything that runs in the background.
@@ -73,19 +70,28 @@ func NewClient(opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pausewatch: %w", err)
 	}
-	redial := func() (*grpc.ClientConn, error) { return dial(found, o.dial) }
+	dialOne := func(address string) (*grpc.ClientConn, error) {
+		one := found
+		one.Address = address
+		return dial(one, o.dial)
+	}
+	addresses, err := splitAddresses(found.Address)
 	over := func(connection *grpc.ClientConn) grpc.ClientConnInterface { return connection }
 	if o.connection != nil {
 		if o.Address != "" || o.TLS != nil || len(o.dial) > 0 {
 			return nil, errors.New("pausewatch: a connection is given, and an address, a TLS config or dial options: they are the connection's own; give one of them")
 		}
-		redial = func() (*grpc.ClientConn, error) { return o.connection, nil }
+		addresses, err = []string{""}, nil
+		dialOne = func(string) (*grpc.ClientConn, error) { return o.connection, nil }
 		if tokens != nil {
 			token := grpc.PerRPCCredentials(bearer{tokens})
 			over = func(connection *grpc.ClientConn) grpc.ClientConnInterface { return withCredentials{connection, token} }
 		}
 	}
-	connection, err := redial()
+	if err != nil {
+		return nil, fmt.Errorf("pausewatch: %w", err)
+	}
+	route, err := newRoute(addresses, dialOne)
 	if err != nil {
 		return nil, fmt.Errorf("pausewatch: %w", err)
 	}
@@ -95,19 +101,17 @@ func NewClient(opts ...Option) (*Client, error) {
 	life, end := context.WithCancel(context.Background())
 	return &Client{
 		shared: &shared{
-			connection: connection,
-			redial:     redial,
-			over:       over,
-			stub:       pausewatchv1.NewElicitationServiceClient(over(connection)),
-			threadID:   found.ThreadID,
-			life:       life,
-			end:        end,
-			retries:    o.retries,
-			tokens:     tokens,
-			foreign:    o.connection != nil,
-			logger:     o.logger,
-			onLink:     o.onLink,
-			followers:  make(map[time.Duration]*follower),
+			route:     route,
+			stub:      pausewatchv1.NewElicitationServiceClient(routed{route, over}),
+			threadID:  found.ThreadID,
+			life:      life,
+			end:       end,
+			retries:   o.retries,
+			tokens:    tokens,
+			foreign:   o.connection != nil,
+			logger:    o.logger,
+			onLink:    o.onLink,
+			followers: make(map[time.Duration]*follower),
 		},
 		callTimeout: patience(o.callTimeout),
 		grace:       max(0, o.grace),
@@ -171,7 +175,7 @@ func (c *Client) Close() (err error) {
 			f.close()
 		}
 		if !c.foreign {
-			err = c.connection.Close()
+			err = c.route.close()
 		}
 	})
 	return err

@@ -27,7 +27,7 @@ type options struct {
 
 // WithAddress says where the coordinator listens: `host:port`, `http://…`, `https://…` (TLS), `unix:PATH` or
 // `unix:///PATH`. A host is a name of ASCII letters, digits, `-`, `_` and `.`, an IPv4 address, or an IPv6 address in
-// brackets, without a zone. Variable: PAUSEWATCH_ADDRESS; default: [DefaultAddress].
+// brackets, without a zone. Of several replicas: their addresses with commas between them. Variable: PAUSEWATCH_ADDRESS; default: [DefaultAddress].
 func WithAddress(address string) Option { return func(o *options) { o.Address = address } }
 
 // WithThreadID says which thread this program belongs to: what [Client.ThreadID] returns. Variable:

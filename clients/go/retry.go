@@ -29,6 +29,9 @@ const (
 //  2. UNAVAILABLE is tried again: the coordinator refused nothing, and the request id in the request makes the
 //     repetition count once. So is the limit of calls a second, when the coordinator says; that changed nothing.
 //     Nothing else is.
+//  3. With several addresses, an attempt that finds nobody, or gets no answer in time, goes on at the next one at once; the
+//     pause comes after a full lap, which is one attempt. STORE_UNAVAILABLE and limits stay: another replica has the same
+//     store.
 func call[Q, A any](
 	ctx context.Context,
 	c *Client,
@@ -43,8 +46,10 @@ func call[Q, A any](
 	}
 	pauses := backoff.Backoff{First: firstRetry, Most: mostRetry}
 	var last *UnavailableError
-	for retries := 0; ; retries++ {
-		answer, failed := attempt(ctx, c, send, request)
+	unanswered := 0
+	for retries := 0; ; {
+		at := c.route.now()
+		answer, failed := attempt(ctx, c, at, send, request)
 		if failed == nil {
 			return answer, nil
 		}
@@ -57,12 +62,18 @@ func call[Q, A any](
 		if !tooOften && !is[*UnavailableError](err) && !is[*StoreUnavailableError](err) {
 			return answer, err
 		}
+		errors.As(err, &last)
+		if is[*UnavailableError](err) && c.route.moveOn(at.moves) && ctx.Err() == nil {
+			if unanswered++; unanswered%len(c.route.addresses) != 0 {
+				continue
+			}
+		}
 		if retries == c.retries {
 			return answer, err
 		}
-		errors.As(err, &last)
+		retries++
 		// The next attempt finds a connection if there can be one: the pauses of this call are pause enough.
-		c.connection.ResetConnectBackoff()
+		at.connection.ResetConnectBackoff()
 		pause := pauses.Next()
 		// Compared without a sum: a server may say any time, and a sum may be more than there is.
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline)-pause <= wait {
@@ -83,19 +94,22 @@ func call[Q, A any](
 // to connect, gRPC answers every call with the failure of the one before; a call that is not made again would never learn
 // that the coordinator is back.
 func (c *Client) reconnect(ctx context.Context) {
-	if c.connection.GetState() != connectivity.TransientFailure {
+	connection := c.route.now().connection
+	if connection.GetState() != connectivity.TransientFailure {
 		return
 	}
-	c.connection.ResetConnectBackoff()
+	connection.ResetConnectBackoff()
 	ctx, cancel := context.WithTimeout(ctx, reconnectTime)
 	defer cancel()
-	c.connection.WaitForStateChange(ctx, connectivity.TransientFailure)
+	connection.WaitForStateChange(ctx, connectivity.TransientFailure)
 }
 
-// attempt sends the request once, with the token of now.
+// attempt sends the request once, with the token of now, to where the client is. With several addresses an answer has its
+// time: half of a short patience, so that another replica has the other half.
 func attempt[Q, A any](
 	ctx context.Context,
 	c *Client,
+	at position,
 	send func(context.Context, Q, ...grpc.CallOption) (A, error),
 	request Q,
 ) (answer A, err error) {
@@ -107,7 +121,22 @@ func attempt[Q, A any](
 		}
 		ctx = context.WithValue(ctx, tokenKey{}, token)
 	}
-	return send(ctx, request)
+	ctx = context.WithValue(ctx, connectionKey{}, at.connection)
+	if !c.route.several() {
+		return send(ctx, request)
+	}
+	limit := min(noAnswer, c.callTimeout/2)
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	end, _ := limited.Deadline()
+	answer, err = send(limited, request)
+	// The server ends the call at its deadline too, and may be a little early to this clock.
+	if code := status.Code(err); (code == codes.DeadlineExceeded || code == codes.Canceled) && ctx.Err() == nil && time.Until(end) <= tick {
+		if whole, ok := ctx.Deadline(); !ok || whole.After(end) {
+			err = status.Errorf(codes.Unavailable, "no answer within %v", limit)
+		}
+	}
+	return answer, err
 }
 
 // typed gives the error of a call, or of a stream, its type.

@@ -177,7 +177,7 @@ func parseSettings(text []byte) (settings, error) {
 	}
 	file := document.settings
 	if file.Address != "" {
-		if _, err := parseAddress(file.Address); err != nil {
+		if _, err := splitAddresses(file.Address); err != nil {
 			return settings{}, err
 		}
 	}

@@ -32,7 +32,7 @@ func TestVectorsOfAddressesAndTokens(t *testing.T) {
 	}](t, "../vectors/addresses.json")
 	addresses := func(given []string, taken bool) {
 		for _, address := range given {
-			if _, err := parseAddress(address); (err == nil) != taken {
+			if _, err := splitAddresses(address); (err == nil) != taken {
 				t.Errorf("address %q: %v", address, err)
 			}
 		}

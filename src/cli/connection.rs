@@ -17,8 +17,8 @@ pub(crate) const NO_THREAD: &str = "no thread: name one with --thread-id or PAUS
 /// The options of every command that calls a coordinator.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Connection {
-    /// The address of the coordinator: HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:PATH [env:
-    /// PAUSEWATCH_ADDRESS] [default: 127.0.0.1:7420].
+    /// The address of the coordinator: HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:PATH; of several replicas,
+    /// their addresses with commas between them [env: PAUSEWATCH_ADDRESS] [default: 127.0.0.1:7420].
     #[arg(long, value_name = "ADDRESS")]
     address: Option<Address>,
     /// The token that authenticates this program to the coordinator. Other users can see it in the process list: prefer

@@ -79,7 +79,20 @@ async fn ask(args: &Args, settings: &Settings) -> Result<(), Unhealthy> {
     let wrong = |why: client::ConfigError| Unhealthy::Settings(why.to_string());
     let config = settings.config().map_err(wrong)?;
     config.check().map_err(wrong)?;
-    let mut health = HealthClient::new(client::channel(&config).map_err(wrong)?);
+    // The first replica that answers speaks for itself; one that does not answer is passed over.
+    let (last, others) = config.address.each().split_last().expect("an address has a server");
+    for address in others {
+        match ask_one(args, &config, address).await {
+            Err(Unhealthy::Status(status)) if [Code::Unavailable, Code::DeadlineExceeded].contains(&status.code()) => {}
+            other => return other,
+        }
+    }
+    ask_one(args, &config, last).await
+}
+
+async fn ask_one(args: &Args, config: &client::Config, address: &Address) -> Result<(), Unhealthy> {
+    let wrong = |why: client::ConfigError| Unhealthy::Settings(why.to_string());
+    let mut health = HealthClient::new(client::channel(address, config).map_err(wrong)?);
     let question = HealthCheckRequest { service: args.service.clone() };
     let late = |_| Status::deadline_exceeded("no answer in time");
     if !args.watch {

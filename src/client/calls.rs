@@ -6,8 +6,9 @@ use super::{
     GetPauseStateRequest, GetPauseStateResponse, IncrementElicitationRequest, IncrementElicitationResponse,
     ListPauseStatesRequest, ListPauseStatesResponse, ListPausesRequest, ListPausesResponse, RenewElicitationRequest,
     RenewElicitationResponse, Token, TokenSource, WatchPauseStateRequest, WatchPauseStateResponse, connect, retry,
+    route::{Route, Stub},
 };
-use crate::proto::v1::{WatchRequest, WatchResponse, elicitation_service_client::ElicitationServiceClient};
+use crate::proto::v1::{WatchRequest, WatchResponse};
 use crate::trace::Parent;
 use hyper::rt::{Read, Write};
 use std::{fmt, sync::Arc, time::Duration};
@@ -22,7 +23,8 @@ use tower::Service;
 use uuid::Uuid;
 
 /// A connection to a coordinator. Cheap to clone; clones share one connection, which is opened by the first call and
-/// reopened when it is lost.
+/// reopened when it is lost. With an address of several replicas, it is a connection to one of them, and moves to the next one
+/// when that is unavailable, or has not answered for 1.5 s.
 ///
 /// Every unary call has a deadline ([`Config::deadline`], 5 s by default). Within it, a call that finds the coordinator
 /// unavailable is retried with the same request id, after random pauses. Besides the errors that its method documents, a
@@ -32,18 +34,16 @@ use uuid::Uuid;
 /// - [`Error::Other`]: the outcome is unknown.
 #[derive(Clone)]
 pub struct Client {
-    stub: Stub,
+    pub(super) route: Arc<Route>,
     policy: retry::RetryPolicy,
     token: Option<Token>,
     /// Instead of `token`.
     token_source: Option<TokenSource>,
     /// The parent span of its calls; `None`: the span that is current when a call is made.
     parent: Option<Parent>,
-    /// Where to connect anew; `None`: the channel is the caller's own.
-    config: Option<Arc<Config>>,
+    /// What errors name; `None`: the channel is the caller's own.
+    address: Option<Arc<Address>>,
 }
-
-type Stub = ElicitationServiceClient<Channel>;
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -73,8 +73,8 @@ impl Client {
     /// Outside of a tokio runtime.
     pub fn with_config(config: &Config) -> Result<Self, ConfigError> {
         config.check()?;
-        let config = Arc::new(config.clone());
-        Ok(Self { config: Some(config.clone()), ..Self::with_channel(connect::channel(&config)?, &config) })
+        let address = Some(Arc::new(config.address.clone()));
+        Ok(Self { address, ..Self::over(Route::new(config)?, config) })
     }
 
     /// A client of the coordinator that the environment or the config file selects, or else of `127.0.0.1:7420`: see
@@ -91,14 +91,18 @@ impl Client {
 
     /// A client over a channel of your own; ignores `config.address` and `config.tls`.
     pub fn with_channel(channel: Channel, config: &Config) -> Self {
+        Self::over(Route::over(channel), config)
+    }
+
+    fn over(route: Route, config: &Config) -> Self {
         let policy = retry::RetryPolicy { deadline: config.deadline, retries: config.retries };
         Self {
-            stub: Stub::new(channel),
+            route: Arc::new(route),
             policy,
             token: config.token.clone(),
             token_source: config.token_source.clone(),
             parent: None,
-            config: None,
+            address: None,
         }
     }
 
@@ -123,18 +127,18 @@ impl Client {
         F: Future<Output = Result<Response<R>, Status>>,
     {
         let parent = self.parent();
-        let call = |mut request: Request<M>| {
+        let call = |stub, mut request: Request<M>| {
             let sent = self.write_metadata(&parent, request.metadata_mut());
-            let sent = sent.map(|()| send(self.stub.clone(), request));
+            let sent = sent.map(|()| send(stub, request));
             async move { sent?.await }
         };
-        retry::unary(self.policy, message, call).await.map_err(|error| self.with_address(error))
+        retry::unary(self.policy, &self.route, message, call).await.map_err(|error| self.with_address(error))
     }
 
     /// The error with the address that nobody answers at.
     fn with_address(&self, error: Error) -> Error {
-        match &self.config {
-            Some(config) => error.at(&config.address),
+        match &self.address {
+            Some(address) => error.at(address),
             None => error,
         }
     }
@@ -157,23 +161,16 @@ impl Client {
     /// Opens one stream of `Watch`. The deadline applies to opening it only; there are no retries.
     pub(super) async fn open_watch(
         &self,
+        mut stub: Stub,
         requests: mpsc::UnboundedReceiver<WatchRequest>,
     ) -> Result<Streaming<WatchResponse>, Error> {
         let mut request = Request::new(UnboundedReceiverStream::new(requests));
         self.write_metadata(&self.parent(), request.metadata_mut())?;
-        let mut stub = self.stub.clone();
         match timeout(self.policy.deadline, stub.watch(request)).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
             Ok(Err(status)) => Err(self.with_address(Error::from(status))),
             Err(_) => Err(Error::deadline_exceeded(self.policy.deadline)),
         }
-    }
-
-    /// A client whose next call opens a connection of its own, since the one so far may be dead; the same client over a
-    /// channel of the caller.
-    pub(super) fn on_new_connection(&self) -> Self {
-        let channel = self.config.as_ref().and_then(|config| connect::channel(config).ok());
-        Self { stub: channel.map_or_else(|| self.stub.clone(), Stub::new), ..self.clone() }
     }
 
     /// The parent span of a call made now.

@@ -15,7 +15,7 @@ const DEFAULT_DEADLINE: Duration = Duration::from_secs(5);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Where the coordinator listens. Default: `127.0.0.1:7420`.
+    /// Where the coordinator listens, or each of its replicas. Default: `127.0.0.1:7420`.
     pub address: Address,
     /// The deadline of a call, retries included; it is sent to the server too. Default: 5 s. For a watch it applies to
     /// opening the stream only.
@@ -27,7 +27,7 @@ pub struct Config {
     pub token: Option<Token>,
     /// Where the token comes from, again for every call, instead of `token`.
     pub token_source: Option<TokenSource>,
-    /// TLS settings, for an [`Address::Tls`] only. `None`: trusts the system's certificate authorities.
+    /// TLS settings, for addresses with TLS only. `None`: trusts the system's certificate authorities.
     pub tls: Option<Tls>,
 }
 

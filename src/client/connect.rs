@@ -14,19 +14,21 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A channel that connects at the first call, and reconnects whenever the connection is lost.
-pub(crate) fn channel(config: &Config) -> Result<Channel, ConfigError> {
+/// A channel to one address that connects at the first call, and reconnects whenever the connection is lost. `config.address`
+/// is not used.
+pub(crate) fn channel(address: &Address, config: &Config) -> Result<Channel, ConfigError> {
     let endpoint = |scheme: &str, authority: &str| {
         let endpoint = Endpoint::from_shared(format!("{scheme}://{authority}"));
         endpoint_settings(endpoint.expect("an Address holds a valid authority"))
     };
-    Ok(match &config.address {
+    Ok(match address {
         Address::Tcp(authority) => endpoint("http", authority).connect_lazy(),
         Address::Tls(authority) => {
             let tls = config.tls.clone().unwrap_or_default();
             tls.secure(endpoint("https", authority))?.connect_lazy()
         }
         Address::Unix(path) => unix_channel(path.clone()),
+        Address::Replicas(list) => return channel(&list.addresses()[0], config),
     })
 }
 

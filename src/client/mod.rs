@@ -36,6 +36,7 @@ mod credentials;
 mod error;
 mod hold;
 mod retry;
+mod route;
 mod serial_executor;
 mod settings;
 pub mod stopwatch;
@@ -43,7 +44,7 @@ pub mod stopwatch;
 mod vectors;
 mod watch;
 
-pub use address::{Address, AddressError};
+pub use address::{Address, AddressError, Replicas};
 pub use calls::Client;
 pub use config::Config;
 pub use config_error::ConfigError;

@@ -2,8 +2,13 @@
 //!
 //! 1. The deadline covers connecting, every attempt and every pause between them.
 //! 2. Only UNAVAILABLE and the limit of calls per second are retried; with the same request id, the call counts once (G4).
-//! 3. The pauses between attempts are random, so that the clients of a restarted server do not all return at once.
-use super::Error;
+//! 3. With several addresses, an attempt that finds nobody, or gets no answer in time, goes on at the next one at once; the
+//!    pause comes after a full lap. STORE_UNAVAILABLE and limits stay: another replica has the same store.
+//! 4. The pauses between attempts are random, so that the clients of a restarted server do not all return at once.
+use super::{
+    Error,
+    route::{Route, Stub},
+};
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -26,11 +31,13 @@ pub(super) struct RetryPolicy {
     pub(super) retries: usize,
 }
 
-/// Calls `send` with `message` until there is a response or a refusal, or until the policy ends.
+/// Calls `send` with `message` until there is a response or a refusal, or until the policy ends. A full lap of the addresses
+/// is one attempt.
 pub(super) async fn unary<M, R, F>(
     policy: RetryPolicy,
+    route: &Route,
     message: M,
-    mut send: impl FnMut(Request<M>) -> F,
+    mut send: impl FnMut(Stub, Request<M>) -> F,
 ) -> Result<R, Error>
 where
     M: Clone,
@@ -38,22 +45,36 @@ where
 {
     let start = Instant::now();
     let give_up = deadline_after(start, policy.deadline);
+    // Half of a short deadline, so that another replica has the other half.
+    let no_answer = route.no_answer().map(|limit| limit.min(policy.deadline / 2));
     let mut pauses = backoff(Duration::from_millis(25), Duration::from_secs(1)).take(policy.retries);
+    let mut unanswered = 0_usize;
     loop {
+        let position = route.position();
         let mut request = Request::new(message.clone());
         request.set_timeout(give_up.saturating_duration_since(Instant::now()));
-        let error = match timeout_at(give_up, send(request)).await {
+        let until = no_answer.map_or(give_up, |limit| give_up.min(Instant::now() + limit));
+        let error = match timeout_at(until, send(position.stub, request)).await {
             Ok(Ok(response)) => return Ok(response.into_inner()),
             // The transport and tonic servers end the call at the same time, with CANCELLED.
             Ok(Err(status)) if status.code() == Code::Cancelled && Instant::now() + TICK >= give_up => {
                 return Err(Error::deadline_exceeded(policy.deadline));
             }
             Ok(Err(status)) => Error::from(status),
-            Err(_) => return Err(Error::deadline_exceeded(policy.deadline)),
+            Err(_) => match no_answer.filter(|_| until < give_up) {
+                Some(limit) => Error::Unavailable(Box::new(Status::unavailable(format!("no answer within {limit:?}")))),
+                None => return Err(Error::deadline_exceeded(policy.deadline)),
+            },
         };
         let wait = error.rate_limit_delay();
         if wait.is_none() && !matches!(error, Error::Unavailable(_) | Error::StoreUnavailable(_)) {
             return Err(error);
+        }
+        if matches!(error, Error::Unavailable(_)) && route.move_on(position.moves) {
+            unanswered += 1;
+            if !unanswered.is_multiple_of(route.len()) && Instant::now() < give_up {
+                continue;
+            }
         }
         match pauses.next().map(|pause| pause + wait.unwrap_or_default()) {
             // Waiting until the deadline would replace the reason with DEADLINE_EXCEEDED.
@@ -71,7 +92,7 @@ pub(crate) fn deadline_after(start: Instant, duration: Duration) -> Instant {
 #[cfg(all(test, feature = "cli"))]
 mod tests {
     use super::*;
-    use crate::client::vectors;
+    use crate::client::{Address, Config, vectors};
 
     #[tokio::test(start_paused = true)]
     async fn calls_are_repeated_as_in_all_libraries() {
@@ -86,7 +107,9 @@ mod tests {
             assert_eq!(is_repeated, !pauses.is_empty(), "{case}");
             let policy = RetryPolicy { deadline: Duration::from_secs(86_400), retries: usize::MAX };
             let mut attempts = Vec::new();
-            let result = unary(policy, (), |_: Request<()>| {
+            let channel = crate::client::connect::channel(&Address::default(), &Config::default()).unwrap();
+            let route = Route::over(channel);
+            let result = unary(policy, &route, (), |_, _: Request<()>| {
                 attempts.push(Instant::now());
                 let is_last = attempts.len() > pauses.len().max(1);
                 let answer = if is_last { Ok(Response::new(())) } else { Err(status.clone()) };
@@ -101,5 +124,69 @@ mod tests {
                 assert!(actual >= bound(0) && actual <= bound(1) + 1, "{case}: {actual} ms, not {pause}");
             }
         }
+    }
+
+    fn several(count: usize) -> Route {
+        let addresses: Vec<_> = (1..=count).map(|port| format!("127.0.0.1:{port}")).collect();
+        Route::new(&Config { address: addresses.join(",").parse().unwrap(), ..Config::default() }).unwrap()
+    }
+
+    const POLICY: RetryPolicy = RetryPolicy { deadline: Duration::from_secs(5), retries: usize::MAX };
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_address_is_asked_at_once_and_a_lap_has_a_pause() {
+        let (route, mut attempts) = (several(3), Vec::new());
+        let result = unary(POLICY, &route, (), |_, _: Request<()>| {
+            attempts.push(Instant::now());
+            let answer = if attempts.len() > 7 { Ok(Response::new(())) } else { Err(Status::unavailable("away")) };
+            async move { answer }
+        });
+        result.await.unwrap();
+        let pauses: Vec<_> = attempts.windows(2).map(|between| between[1] - between[0]).collect();
+        assert!([0, 1, 3, 4, 6].iter().all(|&at| pauses[at] == Duration::ZERO), "{pauses:?}");
+        assert!(pauses[2] >= Duration::from_millis(25) && pauses[5] >= Duration::from_millis(50), "{pauses:?}");
+        assert_eq!(route.position().moves, 7);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_replica_without_an_answer_is_left_after_its_time() {
+        for (deadline, limit) in [(5_000, 1_500), (1_000, 500)] {
+            let (route, mut attempts) = (several(2), 0);
+            let policy = RetryPolicy { deadline: Duration::from_millis(deadline), ..POLICY };
+            let began = Instant::now();
+            let result = unary(policy, &route, (), |_, _: Request<()>| {
+                attempts += 1;
+                let hangs = attempts == 1;
+                async move { if hangs { std::future::pending().await } else { Ok(Response::new(())) } }
+            });
+            result.await.unwrap();
+            let took = began.elapsed().as_millis();
+            assert!((limit..=limit + 2).contains(&took), "{took} ms, not {limit}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_retries_every_address_is_asked_once() {
+        let (route, mut attempts) = (several(3), 0);
+        let result: Result<(), _> = unary(RetryPolicy { retries: 0, ..POLICY }, &route, (), |_, _: Request<()>| {
+            attempts += 1;
+            async { Err(Status::unavailable("away")) }
+        })
+        .await;
+        assert!(matches!(result, Err(Error::Unavailable(_))), "{result:?}");
+        assert_eq!(attempts, 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_is_away_is_waited_for_at_the_same_address() {
+        let (route, mut attempts) = (several(3), 0);
+        let away = vectors::status("UNAVAILABLE", Some("STORE_UNAVAILABLE"), None, None);
+        let result = unary(POLICY, &route, (), |_, _: Request<()>| {
+            attempts += 1;
+            let answer = if attempts > 3 { Ok(Response::new(())) } else { Err(away.clone()) };
+            async move { answer }
+        });
+        result.await.unwrap();
+        assert_eq!(route.position().moves, 0);
     }
 }

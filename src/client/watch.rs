@@ -6,12 +6,14 @@
 //!    of their pause is reported too.
 //! 3. Events of the same cause are reported in the order of the thread ids, so that a simulation can be replayed.
 //! 4. Every disconnect is reported, and the first state after it carries `gap`; `paused_total` covers what was missed.
-//! 5. A confirmation that does not come while the stream is silent ends the stream: the link may be dead. It is asked again
+//! 5. With several addresses, a stream that ends, or has no first answer in time, moves the whole client to the next one; a
+//!    move by others ends the stream after a random delay.
+//! 6. A confirmation that does not come while the stream is silent ends the stream: the link may be dead. It is asked again
 //!    on the next one.
 mod requests;
 mod stream;
 
-use super::{Client, Error, PauseState, Token, retry};
+use super::{Client, Error, PauseState, Token, retry, route::Position};
 use crate::core::types::ThreadId;
 use crate::proto::v1::{Refusal, WatchRequest, watch_response::Event as Wire};
 use backon::ExponentialBackoff;
@@ -20,11 +22,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use stream::{Stream, unavailable};
-use tokio::time::{Instant, sleep_until};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
 
-/// Twice the server's longest heartbeat interval.
+/// Twice the heartbeat interval of a server that does not say its own; of one that does: two and a half times.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
-/// The server's longest heartbeat interval. A connection that ends after a longer silence was dead during it: its end is
+/// The shortest interval that a server may say.
+const MIN_HEARTBEAT_INTERVAL: Duration = Duration::from_millis(100);
+/// The heartbeat interval of a server that does not say its own. A connection that ends after a longer silence was dead during it: its end is
 /// what a ping without an answer, or this library, has made of the silence.
 const MAX_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// The first and the longest delay before a stream is reopened; each plus up to 100 % at random.
@@ -35,6 +42,9 @@ const MAX_CONFIRMATION_DELAY: Duration = Duration::from_millis(100);
 /// How long a stream may be silent while a confirmation waits: the first time, and without an answer to its first request.
 const CONFIRMATION_TIMEOUT: Duration = Duration::from_millis(250);
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The longest random delay before a stream follows its client to another address.
+const MAX_MOVE_DELAY: Duration = Duration::from_millis(500);
 
 /// A token is asked for again after two thirds of the rest of its life, within these bounds.
 const MIN_TOKEN_RENEWAL: Duration = Duration::from_secs(1);
@@ -53,7 +63,8 @@ pub enum Event {
     Disconnected {
         /// The threads; empty with [`Client::watch_all`], where all are affected.
         thread_ids: Vec<Arc<str>>,
-        /// When the connection was lost; if it was silent for 15 s before, when its last message arrived.
+        /// When the connection was lost; if it was silent for a heartbeat's interval before (15 s, if the server says no
+        /// other), when its last message arrived.
         since: Instant,
         /// The cause.
         error: Error,
@@ -86,7 +97,7 @@ pub(crate) enum Message {
 /// The states of a set of threads, across reconnects, until it is dropped. Made by [`Client::watch`] and
 /// [`Client::watch_all`].
 ///
-/// A lost connection, or 30 s without a message (two heartbeats), is reported as [`Event::Disconnected`]; then the watch
+/// A lost connection, or 30 s without a message (two heartbeats; two and a half, if the server says their interval), is reported as [`Event::Disconnected`]; then the watch
 /// reconnects, after 50 to 100 ms at first and 3 to 6 s at most. Threads that the coordinator refuses are reported in the
 /// same way, and the others go on. A slow reader gets the latest states, not all of them.
 #[derive(Debug)]
@@ -102,6 +113,13 @@ pub struct Watch {
     requests: Requests,
     stream: Option<Stream>,
     delays: ExponentialBackoff,
+    /// Streams without an answer since the last one with one.
+    unanswered: usize,
+    /// A connection of its own, since the client's was silent; as long as the client does not move.
+    own: Option<Position>,
+    moves: watch::Receiver<Position>,
+    /// When the stream follows the client to another address.
+    move_at: Option<Instant>,
     /// When the next stream is opened, and when if a confirmation waits.
     reopen_at: (Instant, Instant),
     /// How long the stream may be silent while a confirmation waits.
@@ -140,6 +158,10 @@ impl Watch {
     fn new(client: Client, all: bool) -> Self {
         let now = Instant::now();
         Self {
+            unanswered: 0,
+            own: None,
+            moves: client.route.moves(),
+            move_at: None,
             client,
             all,
             elicitations: false,
@@ -251,7 +273,8 @@ impl Watch {
                     Ok(event) => self.handle(event),
                     Err(error) => self.on_disconnected(error),
                 },
-                () = sleep_until(due.unwrap_or(self.reopen_at.0)), if due.is_some() => self.give_up_if_silent(),
+                () = sleep_until(due.unwrap_or(self.reopen_at.0)), if due.is_some() => self.give_up_if_due(),
+                Ok(()) = self.moves.changed() => self.follow_later(),
             }
         }
     }
@@ -270,7 +293,10 @@ impl Watch {
             return;
         }
         if self.stream.is_none() && self.reopening_at(now) <= now {
-            self.stream = Some(Stream::open(&self.client));
+            let position = self.client.route.position();
+            let position = self.own.clone().filter(|own| own.moves == position.moves).unwrap_or(position);
+            self.stream = Some(Stream::open(&self.client, position));
+            self.move_at = None;
             self.token = self.client.new_token().and_then(Result::ok);
             self.renew_token_at = self.token.as_ref().map(|token| now + renewal_delay(token));
         }
@@ -322,13 +348,15 @@ impl Watch {
         }
         let Some(stream) = &self.stream else { return Some(self.reopening_at(Instant::now())) };
         let silent_at = self.silent_at(stream);
-        [self.requests.due(self.all), self.renew_token_at, Some(silent_at)].into_iter().flatten().min()
+        [self.requests.due(self.all), self.renew_token_at, self.move_at, Some(silent_at)].into_iter().flatten().min()
     }
 
     /// When the stream has been silent for too long. A confirmation that the coordinator has delayed is not waited for.
     fn silent_at(&self, stream: &Stream) -> Instant {
         let last_sign = stream.last_sign();
-        let silent_at = last_sign + SILENCE_TIMEOUT;
+        let limit = stream.interval.map_or(SILENCE_TIMEOUT, |interval| interval * 5 / 2);
+        let first_answer = self.client.route.no_answer().filter(|_| !stream.is_answered);
+        let silent_at = last_sign + first_answer.map_or(limit, |first| limit.min(first));
         let Some((since, _)) = self.confirming.filter(|_| self.requests.is_confirming()) else { return silent_at };
         let asked = self.requests.under_way().map(|request| request.sent).or(self.requests.confirm_not_before());
         let since = asked.map_or(since, |asked| asked.max(since));
@@ -336,19 +364,37 @@ impl Watch {
         silent_at.min(last_sign.max(since) + patience)
     }
 
-    fn give_up_if_silent(&mut self) {
+    /// The client has moved: the stream follows, not all streams at once.
+    fn follow_later(&mut self) {
+        let moves = self.moves.borrow_and_update().moves;
+        let is_elsewhere = self.stream.as_ref().is_some_and(|stream| stream.moves != moves);
+        if is_elsewhere && self.move_at.is_none() {
+            self.move_at = Some(Instant::now() + MAX_MOVE_DELAY.mul_f64(fastrand::f64()));
+        }
+    }
+
+    fn give_up_if_due(&mut self) {
         let Some(stream) = &self.stream else { return };
         let now = Instant::now();
-        if now < self.silent_at(stream) {
+        if self.move_at.is_some_and(|at| at <= now) {
+            self.on_disconnected(unavailable("the client has moved to another address".to_owned()));
+            return;
+        }
+        let silent_at = self.silent_at(stream);
+        if now < silent_at {
             return;
         }
         let silence = now - stream.last_sign();
-        if silence < SILENCE_TIMEOUT {
+        if silence < SILENCE_TIMEOUT && self.requests.is_confirming() {
             self.patience = (self.patience * 2).min(SILENCE_TIMEOUT);
         }
         // Another stream on the same connection would be silent too.
-        self.client = self.client.on_new_connection();
-        self.on_disconnected(unavailable(format!("the watch was silent for {silence:?}")));
+        let position = self.client.route.position();
+        self.own = Some(Position { stub: self.client.route.separate(&position), ..position });
+        let error = unavailable(format!("the watch was silent for {silence:?}"));
+        // A slow answer to a confirmation is no reason to move everything, unless the next stream has none either.
+        let is_slow = stream.is_answered && silence < stream.interval.map_or(SILENCE_TIMEOUT, |every| every * 5 / 2);
+        self.end_stream(error, !is_slow);
     }
 
     fn handle(&mut self, event: Option<Wire>) {
@@ -369,8 +415,14 @@ impl Watch {
                 self.on_refused(refusal);
                 self.on_answered();
             }
+            Some(Wire::Heartbeat(heartbeat)) => {
+                let Some(stream) = &mut self.stream else { return };
+                let interval = heartbeat.interval.and_then(|interval| Duration::try_from(interval).ok());
+                stream.interval =
+                    interval.filter(|every| !every.is_zero()).map(|every| every.max(MIN_HEARTBEAT_INTERVAL));
+            }
             // An unknown event, of a newer server, shows that the stream is alive.
-            Some(Wire::Heartbeat(_)) | None => {}
+            None => {}
         }
     }
 
@@ -425,14 +477,29 @@ impl Watch {
     }
 
     fn on_disconnected(&mut self, error: Error) {
+        self.end_stream(error, true);
+    }
+
+    /// Ends the stream; with `leave`, the client moves on from where the stream was.
+    fn end_stream(&mut self, error: Error, leave: bool) {
         let Some(stream) = self.stream.take() else { return };
         tracing::debug!(%error, "the watch was interrupted");
         let now = Instant::now();
+        let route = self.client.route.clone();
         if stream.is_answered {
             self.delays = retry::backoff(FIRST_RETRY_DELAY, MAX_RETRY_DELAY);
+            self.unanswered = 0;
         }
+        // A refusal is the same everywhere.
+        let leaves = leave && matches!(error, Error::Unavailable(_)) && route.move_on(stream.moves);
+        self.unanswered += usize::from(leaves);
+        let mid_lap = leaves && !self.unanswered.is_multiple_of(route.len());
         // Also after a stream that worked: the clients of a restarted server must not all return at once.
-        let delay = self.delays.next().unwrap_or(MAX_RETRY_DELAY);
+        let delay = match (self.move_at.take(), mid_lap) {
+            (Some(_), _) => Duration::ZERO,
+            (None, true) => FIRST_RETRY_DELAY.mul_f64(1.0 + fastrand::f64()),
+            (None, false) => self.delays.next().unwrap_or(MAX_RETRY_DELAY),
+        };
         let urgent = MAX_CONFIRMATION_DELAY.mul_f64(1.0 + fastrand::f64());
         self.reopen_at = (now + delay, now + delay.min(urgent));
         self.threads.values_mut().for_each(|thread| thread.gap = true);
@@ -441,7 +508,8 @@ impl Watch {
         self.complete_reported = false;
         if !std::mem::replace(&mut self.disconnect_reported, true) {
             let thread_ids = if self.all { Vec::new() } else { self.threads.keys().cloned().collect() };
-            let was_silent = stream.last_message.filter(|last| now - *last >= MAX_HEARTBEAT_INTERVAL);
+            let longest = stream.interval.unwrap_or(MAX_HEARTBEAT_INTERVAL);
+            let was_silent = stream.last_message.filter(|last| now - *last >= longest);
             let since = was_silent.unwrap_or(now);
             self.ready.push_back(Message::Event(Event::Disconnected { thread_ids, since, error }));
         }

@@ -2,7 +2,10 @@
 //!
 //! 1. What is not understood is an error that names file and step: a misspelt `expect` must not pass as no expectation.
 //! 2. The order of play is the order of the files' names.
-use crate::{expect, ops::Op};
+use crate::{
+    expect,
+    ops::{self, Op},
+};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::{
@@ -13,7 +16,7 @@ use std::{
 };
 
 /// The rows of the table in clients/README.md, in their order.
-pub(crate) const FEATURES: [&str; 11] = [
+pub(crate) const FEATURES: [&str; 12] = [
     "calls",
     "errors",
     "retries",
@@ -21,6 +24,7 @@ pub(crate) const FEATURES: [&str; 11] = [
     "tls and tokens",
     "hold",
     "watch",
+    "several addresses",
     "pausable timeout",
     "maximum wall time",
     "awaited threads",
@@ -40,7 +44,10 @@ pub(crate) struct Case {
     guarantees: Vec<String>,
     pub(crate) why: String,
     #[serde(default)]
-    pub(crate) proxy: bool,
+    proxy: bool,
+    /// So many proxies, each an address of the server.
+    #[serde(default)]
+    replicas: usize,
     #[serde(default)]
     pub(crate) listen: Listen,
     /// More options of `pausewatch serve`.
@@ -149,6 +156,11 @@ impl Keys {
 }
 
 impl Case {
+    /// The proxies before the server.
+    pub(crate) fn proxies(&self) -> usize {
+        self.replicas.max(usize::from(self.proxy))
+    }
+
     /// The players that its steps name, each once.
     pub(crate) fn player_names(&self) -> BTreeSet<&str> {
         let named = self.steps.iter().filter_map(|step| match &step.action {
@@ -188,10 +200,10 @@ fn read(path: &Path) -> Result<Case, String> {
     if case.why.is_empty() || case.raw_steps.is_empty() {
         return Err("a case has a why and steps".to_owned());
     }
-    if case.proxy && case.listen == Listen::Unix {
+    if case.proxies() > 0 && case.listen == Listen::Unix {
         return Err("the proxy speaks TCP only".to_owned());
     }
-    if case.secure && (case.proxy || case.listen == Listen::Unix) {
+    if case.secure && (case.proxies() > 0 || case.listen == Listen::Unix) {
         return Err("TLS is over TCP, and no proxy looks into it".to_owned());
     }
     let steps = std::mem::take(&mut case.raw_steps).into_iter().enumerate();
@@ -248,8 +260,12 @@ fn check(case: &Case, action: &Action, keys: &Keys, arguments: &mut Map<String, 
         _ if keys.started_as.is_some() => Err("only what a player does can go on meanwhile".to_owned()),
         Action::Stage(name) => {
             let op = Op::of_stage(name).ok_or_else(|| format!("the stage does no {name:?}"))?;
-            if ["cut", "mend", "swallow_answers", "mute_watches", "streams"].contains(&name.as_str()) && !case.proxy {
+            if ops::NEED_PROXY.contains(&name.as_str()) && case.proxies() == 0 {
                 return Err(format!("{name} needs the proxy"));
+            }
+            let replica = arguments.get("replica");
+            if replica.is_some_and(|replica| replica != "connected" && replica != "others") {
+                return Err("a replica is connected or others".to_owned());
             }
             if name == "token" && !case.secure {
                 return Err("a token is that of a secure server".to_owned());

@@ -7,7 +7,7 @@
 //! run, pool           many cases at once, players that are used again, what is reported
 //! play, variables     one case: its steps in turn, what it remembers
 //! stage, race         what the stage does itself
-//! server, secrets, proxy   what is played against; frames: the proxy's look into HTTP/2
+//! server, secrets, proxy   what is played against; frames: the proxy's look into HTTP/2; refusals: a server that is stopped
 //! player, clients     the other side of the lines of JSON; rust_player: the one of this crate
 //! table               the results, feature by client
 //! ```
@@ -27,6 +27,7 @@ mod player;
 mod pool;
 mod proxy;
 mod race;
+mod refusals;
 mod run;
 mod rust_player;
 mod secrets;

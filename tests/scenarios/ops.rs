@@ -42,11 +42,13 @@ const STAGE: &[Op] = &[
     Op("wait", &["ms"], &[]),
     Op("stop_server", &["how"], &[]),
     Op("start_server", &[], &[]),
-    Op("cut", &[], &[]),
-    Op("mend", &[], &[]),
-    Op("swallow_answers", &[], &[]),
-    Op("mute_watches", &[], &[]),
-    Op("streams", &[], &[]),
+    Op("cut", &[], &["replica"]),
+    Op("hang", &[], &["replica"]),
+    Op("drain", &[], &["replica"]),
+    Op("mend", &[], &["replica"]),
+    Op("swallow_answers", &[], &["replica"]),
+    Op("mute_watches", &[], &["replica"]),
+    Op("streams", &[], &["replica"]),
     Op("kill_player", &["player"], &[]),
     Op("state", &["thread_id"], &[]),
     Op("flip", &["thread_id", "times"], &[]),
@@ -57,6 +59,9 @@ const STAGE: &[Op] = &[
     Op("token", &["role"], &["thread_id", "prefix", "ttl", "file"]),
     Op("race", &["limit_ms", "leads_ms"], &["player"]),
 ];
+
+/// What the stage does to proxies.
+pub(crate) const NEED_PROXY: [&str; 7] = ["cut", "hang", "drain", "mend", "swallow_answers", "mute_watches", "streams"];
 
 impl Op {
     pub(crate) fn of_player(name: &str) -> Option<&'static Op> {

@@ -1,6 +1,6 @@
-//! One case, played: its server, its proxy, its players, what it remembers, and each step in turn.
+//! One case, played: its server, its proxies, its players, what it remembers, and each step in turn.
 //!
-//! 1. Whatever happens, the end is the same: the proxy is mended, the players are reset while the server still answers,
+//! 1. Whatever happens, the end is the same: the proxies are mended, the players are reset while the server still answers,
 //!    then the server ends. Only a player that did everything asked of it is used again.
 //! 2. A step is judged by the moment its answer came, and by nothing that happened since.
 use crate::{
@@ -27,7 +27,8 @@ pub(crate) struct Play<'a> {
     client: &'a str,
     pool: &'a mut Pool,
     pub(crate) server: Server,
-    pub(crate) proxy: Option<Proxy>,
+    /// Before the server; several are its replicas.
+    pub(crate) proxies: Vec<Proxy>,
     players: BTreeMap<String, Player>,
     started: HashMap<String, Pending>,
     variables: Variables,
@@ -42,11 +43,10 @@ struct Outcome {
 /// Plays a case with `client` as every player that the case does not name a client for.
 pub(crate) async fn play(case: &Case, client: &str, pool: &mut Pool) -> Result<(), String> {
     let server = Server::start(case).await?;
-    let proxy = match server.port().filter(|_| case.proxy) {
-        Some(port) => Some(Proxy::start(port).map_err(|error| format!("start the proxy: {error}"))?),
-        None => None,
-    };
-    let address = proxy.as_ref().map_or_else(|| server.address(), |proxy| proxy.address().to_string());
+    let proxies = server.port().into_iter().flat_map(|port| (0..case.proxies()).map(move |_| Proxy::start(port)));
+    let proxies: Vec<_> = proxies.collect::<Result<_, _>>().map_err(|error| format!("start a proxy: {error}"))?;
+    let addresses: Vec<_> = proxies.iter().map(|proxy| proxy.address().to_string()).collect();
+    let address = if addresses.is_empty() { server.address() } else { addresses.join(",") };
     let mut variables = Variables::default();
     variables.set("address", address.into());
     if let Some(secrets) = &server.secrets {
@@ -54,7 +54,7 @@ pub(crate) async fn play(case: &Case, client: &str, pool: &mut Pool) -> Result<(
         variables.set("token", secrets.admin.clone().into());
     }
     let (players, started) = Default::default();
-    let mut play = Play { case, client, pool, server, proxy, players, started, variables };
+    let mut play = Play { case, client, pool, server, proxies, players, started, variables };
     let result = play.steps().await;
     play.end(result).await
 }
@@ -201,8 +201,8 @@ impl Play<'_> {
     }
 
     async fn end(mut self, mut result: Result<(), String>) -> Result<(), String> {
-        if let Some(proxy) = &mut self.proxy {
-            proxy.mend().unwrap_or_default();
+        for proxy in &mut self.proxies {
+            proxy.mend().await.unwrap_or_default();
         }
         let mut said = String::new();
         for (name, mut player) in std::mem::take(&mut self.players) {

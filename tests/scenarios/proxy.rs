@@ -3,13 +3,20 @@
 //! 1. Its port stays its own while it refuses: a socket is bound to it that does not listen, so that a connection is
 //!    refused by the system, and nobody else gets the port.
 //! 2. A connection that lost bytes cannot be mended, so mending drops what was there while something was lost.
-use crate::frames::{From, Reader, Streams};
+//! 3. Several proxies before one server are its replicas, as far as a client can see.
+use crate::{
+    frames::{From, Reader, Streams},
+    refusals,
+};
 use std::{
     io,
     net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
 };
 use tokio::{
@@ -45,11 +52,25 @@ pub(crate) struct Proxy {
     port: Port,
     to: SocketAddr,
     links: Links,
-    swallowing: Arc<AtomicBool>,
+    faults: Arc<Faults>,
+    /// When the latest connection was made, compared with other proxies; 0: none was.
+    latest: Arc<AtomicU64>,
+    refusing: Option<JoinHandle<()>>,
     /// Something was lost: connections of now cannot be mended.
     spoiled: bool,
     accepting: Option<JoinHandle<()>>,
 }
+
+#[derive(Default)]
+struct Faults {
+    /// What the server says is dropped.
+    swallowing: AtomicBool,
+    /// Nothing is carried either way.
+    hanging: AtomicBool,
+}
+
+/// Numbers the connections of all proxies.
+static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 
 type Links = Arc<Mutex<Vec<Link>>>;
 
@@ -62,9 +83,9 @@ struct Link {
 impl Proxy {
     pub(crate) fn start(to: SocketAddr) -> io::Result<Self> {
         let port = Port::reserve()?;
-        let (links, swallowing) = Default::default();
-        let mut proxy = Proxy { port, to, links, swallowing, spoiled: false, accepting: None };
-        proxy.accept()?;
+        let (links, faults, latest) = Default::default();
+        let mut proxy = Proxy { port, to, links, faults, latest, refusing: None, spoiled: false, accepting: None };
+        proxy.accept(to)?;
         Ok(proxy)
     }
 
@@ -72,19 +93,44 @@ impl Proxy {
         self.port.address
     }
 
+    pub(crate) fn latest(&self) -> u64 {
+        self.latest.load(SeqCst)
+    }
+
     /// Drops all connections and refuses new ones.
     pub(crate) async fn cut(&mut self) {
+        self.stop_accepting().await;
+        self.drop_links();
+    }
+
+    /// Drops all connections; new ones are taken, and their calls refused with UNAVAILABLE, as by a server that is stopped
+    /// in order.
+    pub(crate) async fn drain(&mut self) -> io::Result<()> {
+        self.cut().await;
+        let listener = bound(SocketAddr::from(([127, 0, 0, 1], 0)))?.listen(BACKLOG)?;
+        let to = listener.local_addr()?;
+        self.refusing = Some(tokio::spawn(refusals::serve(listener)));
+        self.spoiled = true;
+        self.accept(to)
+    }
+
+    /// Keeps connections and takes new ones, and carries nothing any more.
+    pub(crate) fn hang(&mut self) {
+        self.faults.hanging.store(true, Relaxed);
+        self.spoiled = true;
+    }
+
+    async fn stop_accepting(&mut self) {
         if let Some(accepting) = self.accepting.take() {
             accepting.abort();
             // The listener is closed when its task is gone.
             let _ = accepting.await;
         }
-        self.drop_links();
     }
 
     /// Goes on bringing calls to the server, and drops what it answers.
     pub(crate) fn swallow_answers(&mut self) {
-        self.swallowing.store(true, Relaxed);
+        self.faults.swallowing.store(true, Relaxed);
         self.spoiled = true;
     }
 
@@ -95,12 +141,17 @@ impl Proxy {
     }
 
     /// Lets new connections through, and drops those that may have lost something.
-    pub(crate) fn mend(&mut self) -> io::Result<()> {
-        self.swallowing.store(false, Relaxed);
+    pub(crate) async fn mend(&mut self) -> io::Result<()> {
+        self.faults.swallowing.store(false, Relaxed);
+        self.faults.hanging.store(false, Relaxed);
+        if let Some(refusing) = self.refusing.take() {
+            refusing.abort();
+            self.stop_accepting().await;
+        }
         if std::mem::take(&mut self.spoiled) {
             self.drop_links();
         }
-        if self.accepting.is_none() { self.accept() } else { Ok(()) }
+        if self.accepting.is_none() { self.accept(self.to) } else { Ok(()) }
     }
 
     /// Streams that are open now, over all connections.
@@ -110,13 +161,14 @@ impl Proxy {
         alive.map(|link| lock(&link.streams).open()).sum()
     }
 
-    fn accept(&mut self) -> io::Result<()> {
+    fn accept(&mut self, to: SocketAddr) -> io::Result<()> {
         let listener = bound(self.port.address)?.listen(BACKLOG)?;
-        let (to, links, swallowing) = (self.to, self.links.clone(), self.swallowing.clone());
+        let (links, faults, latest) = (self.links.clone(), self.faults.clone(), self.latest.clone());
         self.accepting = Some(tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
+                latest.store(CONNECTIONS.fetch_add(1, SeqCst), SeqCst);
                 let streams = Arc::<Mutex<Streams>>::default();
-                let pump = tokio::spawn(pump(client, to, streams.clone(), swallowing.clone())).abort_handle();
+                let pump = tokio::spawn(pump(client, to, streams.clone(), faults.clone())).abort_handle();
                 lock(&links).push(Link { streams, pump });
             }
         }));
@@ -130,43 +182,46 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        if let Some(accepting) = self.accepting.take() {
-            accepting.abort();
-        }
+        self.accepting.take().into_iter().chain(self.refusing.take()).for_each(|task| task.abort());
         self.drop_links();
     }
 }
 
 /// Carries bytes both ways until either side is done.
-async fn pump(client: TcpStream, to: SocketAddr, streams: Arc<Mutex<Streams>>, swallowing: Arc<AtomicBool>) {
+async fn pump(client: TcpStream, to: SocketAddr, streams: Arc<Mutex<Streams>>, faults: Arc<Faults>) {
     let Ok(server) = TcpStream::connect(to).await else { return };
     // What is small must not wait for more.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let never = AtomicBool::new(false);
     tokio::select! {
-        _ = carry(from_client, to_server, Reader::new(From::Client), &streams, &never) => {}
-        _ = carry(from_server, to_client, Reader::new(From::Server), &streams, &swallowing) => {}
+        _ = carry(from_client, to_server, From::Client, &streams, &faults) => {}
+        _ = carry(from_server, to_client, From::Server, &streams, &faults) => {}
     }
 }
 
 async fn carry(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    mut reader: Reader,
+    who: From,
     streams: &Mutex<Streams>,
-    swallowing: &AtomicBool,
+    faults: &Faults,
 ) -> io::Result<()> {
+    let is_swallowed = || who == From::Server && faults.swallowing.load(Relaxed);
+    let mut reader = Reader::new(who);
     let (mut bytes, mut passed) = (vec![0; 16 * 1_024], Vec::new());
     loop {
         let length = from.read(&mut bytes).await?;
+        if faults.hanging.load(Relaxed) {
+            // Until the connection is dropped, also when its other side ends it.
+            return std::future::pending().await;
+        }
         if length == 0 {
             return Ok(());
         }
         passed.clear();
         reader.read(&bytes[..length], &mut lock(streams), &mut passed);
-        if !swallowing.load(Relaxed) {
+        if !is_swallowed() {
             to.write_all(&passed).await?;
         }
     }

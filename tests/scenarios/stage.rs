@@ -1,8 +1,9 @@
 //! What the stage does itself: to the server, to the proxy, to players; and what it looks at.
 use crate::{
     case::Step,
-    expect,
+    expect, ops,
     play::{Play, tell},
+    proxy::Proxy,
     race,
 };
 use serde_json::{Map, Value, json};
@@ -29,7 +30,7 @@ impl Play<'_> {
             "drain_watch" => return self.drain_watch(arguments, step).await,
             "token" => return self.token(arguments),
             "race" => return race::race(self, arguments).await,
-            "cut" | "mend" | "swallow_answers" | "mute_watches" | "streams" => return self.break_link(op).await,
+            _ if ops::NEED_PROXY.contains(&op) => return self.break_links(op, text("replica")).await,
             _ => return self.server.call(op, arguments).await,
         }
         Ok(json!({}))
@@ -47,16 +48,26 @@ impl Play<'_> {
         }
     }
 
-    async fn break_link(&mut self, op: &str) -> Result<Value, String> {
-        let proxy = self.proxy.as_mut().ok_or("this case has no proxy")?;
-        match op {
-            "cut" => proxy.cut().await,
-            "mend" => proxy.mend().map_err(|error| format!("mend the proxy: {error}"))?,
-            "swallow_answers" => proxy.swallow_answers(),
-            "mute_watches" => proxy.mute_watches(),
-            _ => return Ok(json!({"watches": proxy.open_streams()})),
+    async fn break_links(&mut self, op: &str, replica: &str) -> Result<Value, String> {
+        let latest = self.proxies.iter().map(Proxy::latest).max();
+        let mut watches = 0;
+        let chosen = self.proxies.iter_mut().filter(|proxy| match replica {
+            "connected" => Some(proxy.latest()) == latest,
+            "others" => Some(proxy.latest()) != latest,
+            _ => true,
+        });
+        for proxy in chosen {
+            match op {
+                "cut" => proxy.cut().await,
+                "hang" => proxy.hang(),
+                "drain" => proxy.drain().await.map_err(|error| format!("drain a proxy: {error}"))?,
+                "mend" => proxy.mend().await.map_err(|error| format!("mend a proxy: {error}"))?,
+                "swallow_answers" => proxy.swallow_answers(),
+                "mute_watches" => proxy.mute_watches(),
+                _ => watches += proxy.open_streams(),
+            }
         }
-        Ok(json!({}))
+        Ok(if op == "streams" { json!({ "watches": watches }) } else { json!({}) })
     }
 
     /// Reads a player's watch until a state of the thread is as `until` says.

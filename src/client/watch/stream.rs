@@ -1,7 +1,8 @@
 //! One stream of a watch. It is driven by its reader: while nobody reads, HTTP/2 flow control stops the server, and the
 //! server keeps only the latest state of each thread.
-use super::super::{Client, Error};
+use super::super::{Client, Error, route::Position};
 use crate::proto::v1::{WatchRequest, WatchResponse, watch_response};
+use std::time::Duration;
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tonic::{Status, Streaming};
 
@@ -13,6 +14,10 @@ pub(super) struct Stream {
     opening: JoinSet<Result<Streaming<WatchResponse>, Error>>,
     responses: Option<Streaming<WatchResponse>>,
     pub(super) opened: Instant,
+    /// The position of the client that it was opened at.
+    pub(super) moves: usize,
+    /// How often the server sends a heartbeat, if it has said so.
+    pub(super) interval: Option<Duration>,
     /// When the last message was received.
     pub(super) last_message: Option<Instant>,
     /// Whether the first request has been answered.
@@ -20,13 +25,22 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn open(client: &Client) -> Self {
+    pub(super) fn open(client: &Client, Position { moves, stub }: Position) -> Self {
         let (requests, receiver) = mpsc::unbounded_channel();
         let mut opening = JoinSet::new();
         let client = client.clone();
-        opening.spawn(async move { client.open_watch(receiver).await });
+        opening.spawn(async move { client.open_watch(stub, receiver).await });
         let opened = Instant::now();
-        Self { requests, opening, responses: None, opened, last_message: None, is_answered: false }
+        Self {
+            requests,
+            opening,
+            responses: None,
+            opened,
+            moves,
+            interval: None,
+            last_message: None,
+            is_answered: false,
+        }
     }
 
     pub(super) fn send(&self, request: WatchRequest) {

@@ -1,9 +1,9 @@
 """Where a coordinator listens, as one string.
 
 `host:port`, `http://host[:port]`, `https://host[:port]`, `unix:PATH` (also `unix:///PATH`). The host is a name of ASCII
-letters, digits, `-`, `_` and `.`, an IPv4 address, or an IPv6 address in brackets, without a zone; what every language takes
-and refuses is in clients/vectors/addresses.json. Printed and parsed again, an address is the same one. Only https speaks TLS:
-nothing falls back to plain text.
+letters, digits, `-`, `_` and `.`, an IPv4 address, or an IPv6 address in brackets, without a zone. Of several replicas: their
+addresses with commas between them. What every language takes and refuses is in clients/vectors/addresses.json. Printed and
+parsed again, an address is the same one. Only https speaks TLS: nothing falls back to plain text.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from .errors import ConfigError
 
 DEFAULT = "127.0.0.1:7420"
 """The default address of a coordinator."""
+
+_MOST = 16
+"""Addresses of one coordinator: far more than replicas are useful."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|[A-Za-z0-9._-]+")
@@ -43,7 +46,8 @@ class Address:
     scheme: Scheme
     """Plain text over TCP, TLS over TCP, or a Unix socket."""
     target: str
-    """`host:port`, or the path of a Unix socket; a relative one is taken from the working directory."""
+    """`host:port`, of several replicas with commas between them, or the path of a Unix socket; a relative one is taken from the
+    working directory."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -53,6 +57,8 @@ class Address:
         """
         if text.startswith("unix:"):
             return cls(Scheme.UNIX, _path(text))
+        if "," in text:
+            return cls._parse_list(text)
         scheme, separator, rest = text.partition("://")
         if not separator:
             return cls(Scheme.PLAIN, _authority(text, text, None))
@@ -60,10 +66,41 @@ class Address:
             raise _malformed(text, f'the scheme "{scheme}" is unknown')
         return cls(Scheme(scheme), _authority(text, rest.removesuffix("/"), _DEFAULT_PORTS[scheme]))
 
+    @classmethod
+    def _parse_list(cls, text: str) -> Self:
+        entries = text.split(",")
+        if len(entries) > _MOST:
+            raise _malformed(text, f"it has {len(entries)} addresses; allowed: up to {_MOST}")
+        found: list[Self] = []
+        for entry in entries:
+            if not entry:
+                raise _malformed(text, "an entry of the list is empty")
+            if entry.startswith("unix:"):
+                raise _malformed(text, "a list has no unix: address")
+            try:
+                address = cls.parse(entry)
+            except AddressError as error:
+                raise _malformed(text, f"entry {error}") from None
+            if address in found:
+                raise _malformed(text, f"{address} is named twice")
+            found.append(address)
+        if any(address.scheme is not found[0].scheme for address in found):
+            raise _malformed(text, "either all addresses of a list begin with https://, or none")
+        return cls(found[0].scheme, ",".join(address.target for address in found))
+
+    @property
+    def each(self) -> tuple[Self, ...]:
+        """The address of each replica; the address itself if there is one."""
+        if self.scheme is Scheme.UNIX:
+            return (self,)
+        return tuple(type(self)(self.scheme, target) for target in self.target.split(","))
+
     def is_local(self) -> bool:
         """Whether the connection cannot be intercepted: a Unix socket, `localhost` or a loopback address."""
         if self.scheme is Scheme.UNIX:
             return True
+        if "," in self.target:
+            return all(address.is_local() for address in self.each)
         host = self.target.rpartition(":")[0].strip("[]")
         if host.lower() == "localhost":
             return True
@@ -77,7 +114,7 @@ class Address:
             case Scheme.PLAIN:
                 return self.target
             case Scheme.TLS:
-                return f"https://{self.target}"
+                return ",".join(f"https://{target}" for target in self.target.split(","))
             case Scheme.UNIX:
                 return f"unix:{self.target}"
 

@@ -79,7 +79,7 @@ async def test_a_closed_client_keeps_no_connection(server: Server, thread_id: st
         await hold.open()
         await anext(watch)
     assert client._connection._opened is not None
-    channel = weakref.ref(client._connection._opened.channel)
+    channel = weakref.ref(client._connection._opened.route.channel)
     await client.close()
     gc.collect()
     # All of these are still here.

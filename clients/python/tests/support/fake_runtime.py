@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pausewatch._io.durations import SECOND
+from pausewatch._io.route import nowhere_else
 from pausewatch.messages import PauseState
 from pausewatch.v1 import elicitation_service_pb2 as pb
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from pausewatch._io.calls import Call
     from pausewatch._io.durations import Nanos
+    from pausewatch._io.route import Route
     from pausewatch.errors import CallError
 
 
@@ -55,6 +57,7 @@ class Stream:
     ended: Callable[[CallError], None]
     own_connection: bool
     token: str | None = None
+    moves: int = 0
     held: bool = False
     sent: list[pb.WatchRequest] = field(default_factory=list)
     answers: int = 0
@@ -126,6 +129,7 @@ class FakeRuntime:
     def __init__(self) -> None:
         self.lock = nullcontext()
         self.is_foreign = False
+        self.route: Route[Any] = nowhere_else()
         # That of a source; None: there is no source.
         self.token: str | None = None
         self.calls: list[Asked] = []
@@ -168,7 +172,7 @@ class FakeRuntime:
         *,
         own_connection: bool,
     ) -> Stream:
-        stream = Stream(self, heard, ended, own_connection, self.token)
+        stream = Stream(self, heard, ended, own_connection, self.token, self.route.now[0])
         self.streams.append(stream)
         return stream
 

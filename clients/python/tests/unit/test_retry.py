@@ -14,6 +14,7 @@ import pausewatch as pw
 from pausewatch._io import status
 from pausewatch._io.durations import MILLISECOND, SECOND
 from pausewatch._io.retry import Attempts, backoff
+from pausewatch._io.route import Route
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -83,8 +84,8 @@ def test_a_wait_that_would_pass_the_deadline_is_not_begun() -> None:
 
 def test_the_deadline_covers_attempts_and_pauses() -> None:
     attempts = Attempts(SECOND, now=7 * SECOND)
-    assert attempts.left(7 * SECOND) == SECOND
-    assert attempts.left(9 * SECOND) == 0
+    assert attempts.begin(7 * SECOND)[1] == SECOND
+    assert attempts.begin(9 * SECOND)[1] == 0
     with pytest.raises(pw.Unavailable):
         attempts.pause(UNAVAILABLE, 8 * SECOND - MILLISECOND)
 
@@ -121,3 +122,45 @@ def test_the_first_attempt_fails_at_once_and_later_ones_wait_for_a_connection() 
     assert not attempts.wait_for_ready
     attempts.pause(UNAVAILABLE, 0)
     assert attempts.wait_for_ready
+
+
+def several(addresses: int) -> Route[str]:
+    return Route(addresses, lambda moves: f"channel {moves}", lambda _: None, lambda channel: channel)
+
+
+def test_the_next_address_is_asked_at_once_and_a_lap_has_a_pause() -> None:
+    attempts = Attempts(5 * SECOND, 0, retries=1, route=several(3))
+    for moves in range(3):
+        assert attempts.begin(0) == (f"channel {moves}", 1_500 * MILLISECOND)
+        assert (attempts.pause(UNAVAILABLE, 0) > 0) == (moves == 2)
+    for _ in range(2):
+        attempts.begin(0)
+        assert attempts.pause(UNAVAILABLE, 0) == 0
+    attempts.begin(0)
+    with pytest.raises(pw.Unavailable):
+        attempts.pause(UNAVAILABLE, 0)
+
+
+def test_no_answer_within_half_a_short_deadline_is_unavailable() -> None:
+    attempts = Attempts(SECOND, 0, route=several(2))
+    assert attempts.begin(0) == ("channel 0", SECOND // 2)
+    late = pw.DeadlineExceeded(pw.Status(StatusCode.DEADLINE_EXCEEDED, "late"))
+    assert attempts.pause(late, SECOND // 2) == 0
+    assert attempts.begin(SECOND // 2) == ("channel 1", SECOND // 2)
+    with pytest.raises(pw.Unavailable, match="no answer within 0.5 s; no answer within 1 s"):
+        attempts.pause(late, SECOND)
+
+
+def test_a_store_that_is_away_is_waited_for_at_the_same_address() -> None:
+    attempts = Attempts(5 * SECOND, 0, route=several(2))
+    attempts.begin(0)
+    assert attempts.pause(STORE_UNAVAILABLE, 0) > 0
+    assert attempts.begin(0)[0] == "channel 0"
+
+
+def test_those_who_fail_at_one_replica_move_once() -> None:
+    route, told = several(3), []
+    route.listen(lambda: told.append(route.now[0]))
+    assert all(route.move_on(moves) for moves in (0, 0, 1))
+    assert (route.now, told) == ((2, "channel 2"), [1, 2])
+    assert not several(1).move_on(0)

@@ -6,6 +6,7 @@ from support.fake_runtime import FakeRuntime, Stream
 
 import pausewatch as pw
 from pausewatch._io.durations import SECOND
+from pausewatch._io.route import Route
 from pausewatch._watch.requests import MOST_IDS
 from pausewatch._watch.watching import Watching
 from pausewatch.v1 import elicitation_service_pb2 as pb
@@ -377,3 +378,44 @@ def test_a_state_of_another_epoch_is_a_change_whatever_its_revision() -> None:
     watcher.stream.state("a", 5, epoch=2)
     watcher.stream.complete()
     assert watcher.tell() == [("a", 5, True, True), ("complete",)]
+
+
+def test_two_and_a_half_intervals_of_the_server_are_a_break() -> None:
+    watcher = Watcher("t")
+    watcher.serve()
+    beat = pb.WatchResponse(heartbeat=pb.Heartbeat())
+    beat.heartbeat.interval.FromSeconds(1)
+    watcher.runtime.move_to(1)
+    watcher.stream.heard(beat)
+    watcher.tell()
+    watcher.runtime.move_to(3.4)
+    assert watcher.tell() == []
+    watcher.runtime.move_to(3.6)
+    assert isinstance(watcher.told[0], pw.Disconnected)
+    assert str(watcher.told[0].error) == "the watch was silent for 2.5 s"
+    # The next server says nothing.
+    watcher.told.clear()
+    watcher.reconnect()
+    watcher.serve()
+    watcher.runtime.move_to(watcher.runtime.seconds + 29)
+    assert not any(isinstance(event, pw.Disconnected) for event in watcher.told)
+
+
+def test_streams_of_a_client_that_moved_follow_within_half_a_second() -> None:
+    watcher = Watcher("t")
+    watcher.serve()
+    route = watcher.runtime.route = Route(3, lambda _: "channel", lambda _: None, lambda _: None)
+    watcher.watching.close()
+    watcher.watching = Watching(watcher.runtime, 5 * SECOND, watcher.told.append)
+    watcher.add("t")
+    watcher.serve()
+    watcher.tell()
+    assert route.move_on(0)
+    assert watcher.tell() == [], "not at once"
+    watcher.runtime.move_to(0.51)
+    assert watcher.tell() == [("disconnected", "t")]
+    assert watcher.stream.moves == 1
+    # Without a first message in time it leaves the address, and comes back to the first one only after a lap.
+    watcher.runtime.move_to(2.2)
+    watcher.reconnect()
+    assert (watcher.stream.moves, route.now[0]) == (2, 2)

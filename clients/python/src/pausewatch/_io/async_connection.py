@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 
-from ..v1 import elicitation_service_pb2_grpc as pb_grpc
 from . import status
 from .channel import channel_spec
 from .durations import Nanos, Seconds, to_deadline, to_seconds
 from .loop import LoopRuntime
 from .retry import Attempts
+from .route import Route
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -38,9 +38,9 @@ class _Opened:
     def __init__(self, connection: AsyncConnection) -> None:
         spec = connection.spec
         self.loop = asyncio.get_running_loop()
-        self.channel = spec.open_async()
-        self.stub: pb_grpc.ElicitationServiceAsyncStub = pb_grpc.ElicitationServiceStub(self.channel)
-        self.runtime = LoopRuntime(self.stub, spec)
+        # A channel that nobody has any more is closed by itself, after its last call and stream.
+        self.route = Route(len(spec.targets), spec.open_async, lambda _: None)
+        self.runtime = LoopRuntime(self.route, spec)
 
 
 class AsyncConnection:
@@ -60,13 +60,16 @@ class AsyncConnection:
     async def run(self, call: Call[Answer], deadline: Seconds | None = None) -> Answer:
         """Sends it until there is an answer, a refusal, or no time left."""
         patience = self.deadline if deadline is None else to_deadline(deadline)
-        attempts = Attempts(patience, time.monotonic_ns(), self.config.retries)
+        attempts = Attempts(patience, time.monotonic_ns(), self.config.retries, self._open().route)
         while True:
-            send = getattr(self._open().stub, call.method)
-            left = to_seconds(attempts.left(time.monotonic_ns()))
+            self.check()
             metadata = self.spec.metadata(self.spec.next_token())
+            stub, limit = attempts.begin(time.monotonic_ns())
+            send = getattr(stub, call.method)
             try:
-                response = await send(call.request, timeout=left, metadata=metadata, wait_for_ready=attempts.wait_for_ready)
+                response = await send(
+                    call.request, timeout=to_seconds(limit), metadata=metadata, wait_for_ready=attempts.wait_for_ready
+                )
             except grpc.RpcError as failure:
                 error = status.read(failure, self.spec.address)
             except asyncio.CancelledError:
@@ -100,9 +103,10 @@ class AsyncConnection:
         self.controllers.clear()
         opened, self._opened = self._opened, None
         if opened is not None:
+            channel = opened.route.channel
             await opened.runtime.close()
-            if self.spec.can_open_more:
-                await opened.channel.close()
+            if channel is not None and self.spec.can_open_more:
+                await channel.close()
 
     def check(self) -> None:
         """Raises RuntimeError where nothing can work any more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,8 +45,8 @@ class ChannelSpec:
 
     address: str
     """The address as it was given, for errors."""
-    target: str
-    """gRPC's name for the address."""
+    targets: tuple[str, ...]
+    """gRPC's name for each address, in random order, so that clients share the replicas evenly."""
     options: tuple[tuple[str, Any], ...]
     """The settings of the channel."""
     credentials: grpc.ChannelCredentials | None
@@ -73,30 +74,36 @@ class ChannelSpec:
         """Whether a stream may have a connection of its own."""
         return self.own is None
 
-    def open(self) -> grpc.Channel:
-        """A channel for threads. Raises ConfigError: that of the program is for an event loop."""
+    def open(self, moves: int = 0) -> grpc.Channel:
+        """A channel for threads, after so many moves from replica to replica.
+
+        Raises ConfigError: that of the program is for an event loop.
+        """
         if self.own is not None:
             if not isinstance(self.own, grpc.Channel):
                 raise ConfigError("channel: a Client needs a grpc.Channel; an AsyncClient takes one of grpc.aio")
             return self.own
         if self.credentials is None:
-            channel = grpc.insecure_channel(self.target, self.options)
+            channel = grpc.insecure_channel(self._target(moves), self.options)
         else:
-            channel = grpc.secure_channel(self.target, self.credentials, self.options)
+            channel = grpc.secure_channel(self._target(moves), self.credentials, self.options)
         return grpc.intercept_channel(channel, *self.interceptors) if self.interceptors else channel
 
-    def open_async(self) -> grpc.aio.Channel:
+    def open_async(self, moves: int = 0) -> grpc.aio.Channel:
         """A channel for the running event loop. Raises ConfigError: that of the program is for threads."""
         if self.own is not None:
             if not isinstance(self.own, grpc.aio.Channel):
                 raise ConfigError("channel: an AsyncClient needs a grpc.aio.Channel; a Client takes a grpc.Channel")
             return self.own
         if self.credentials is None:
-            return grpc.aio.insecure_channel(self.target, self.options, interceptors=self.interceptors)
-        return grpc.aio.secure_channel(self.target, self.credentials, self.options, interceptors=self.interceptors)
+            return grpc.aio.insecure_channel(self._target(moves), self.options, interceptors=self.interceptors)
+        return grpc.aio.secure_channel(self._target(moves), self.credentials, self.options, interceptors=self.interceptors)
+
+    def _target(self, moves: int) -> str:
+        return self.targets[moves % len(self.targets)]
 
     def __repr__(self) -> str:
-        return f"ChannelSpec({self.target!r})"
+        return f"ChannelSpec({self.targets!r})"
 
 
 def channel_spec(config: Config) -> ChannelSpec:
@@ -107,13 +114,15 @@ def channel_spec(config: Config) -> ChannelSpec:
     address = config.address
     if address.scheme is Scheme.UNIX:
         # gRPC decodes percent signs in a target, and would name the path as the host of its requests, which is no valid one.
-        target, options = f"unix:{quote(address.target)}", (*_OPTIONS, ("grpc.default_authority", "localhost"))
+        targets, options = [f"unix:{quote(address.target)}"], (*_OPTIONS, ("grpc.default_authority", "localhost"))
     else:
-        target, options = f"dns:///{address.target}", _OPTIONS
+        targets, options = [f"dns:///{each.target}" for each in address.each], _OPTIONS
+    # Nothing moves from a channel of the program's own.
+    targets = random.sample(targets, len(targets) if config.channel is None else 1)
     credentials = config.credentials or (_credentials(config.tls) if address.scheme is Scheme.TLS else None)
     return ChannelSpec(
         "the channel" if config.channel is not None else str(address),
-        target,
+        tuple(targets),
         options,
         credentials,
         config.token,

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from ..v1 import elicitation_service_pb2_grpc as pb_grpc
 from . import status
 from .channel import channel_spec
 from .durations import Nanos, Seconds, to_deadline, to_seconds
 from .retry import Attempts
+from .route import LONGEST_MOVE_DELAY, NO_ANSWER, Route
 from .threads import ThreadRuntime
 
 if TYPE_CHECKING:
@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from ..config import Config
     from .calls import Answer, Call
     from .runtime import Dependent
+
+
+def _close_later(channel: grpc.Channel) -> None:
+    """When nothing uses it any longer: calls have ended, and streams have moved."""
+    timer = threading.Timer(to_seconds(NO_ANSWER + LONGEST_MOVE_DELAY), channel.close)
+    timer.daemon = True
+    timer.start()
 
 
 class Connection:
@@ -40,8 +47,7 @@ class Connection:
         # By their disconnect grace.
         self.controllers: dict[Nanos, Controller] = {}
         self._spec = channel_spec(config)
-        self._channel = self._spec.open()
-        self._stub = pb_grpc.ElicitationServiceStub(self._channel)
+        self._route = Route(len(self._spec.targets), self._spec.open, _close_later)
         self._process = os.getpid()
         self._closed = False
         self._lock = threading.Lock()
@@ -50,15 +56,17 @@ class Connection:
 
     def run(self, call: Call[Answer], deadline: Seconds | None = None) -> Answer:
         """Sends it until there is an answer, a refusal, or no time left."""
-        send = getattr(self._stub, call.method)
         patience = self.deadline if deadline is None else to_deadline(deadline)
-        attempts = Attempts(patience, time.monotonic_ns(), self.config.retries)
+        attempts = Attempts(patience, time.monotonic_ns(), self.config.retries, self._route)
         while True:
             self.check()
-            left = to_seconds(attempts.left(time.monotonic_ns()))
             metadata = self._spec.metadata(self._spec.next_token())
+            stub, limit = attempts.begin(time.monotonic_ns())
+            send = getattr(stub, call.method)
             try:
-                response = send(call.request, timeout=left, metadata=metadata, wait_for_ready=attempts.wait_for_ready)
+                response = send(
+                    call.request, timeout=to_seconds(limit), metadata=metadata, wait_for_ready=attempts.wait_for_ready
+                )
             except grpc.RpcError as failure:
                 error = status.read(failure, self._spec.address)
             else:
@@ -71,7 +79,7 @@ class Connection:
         self.check()
         with self._lock:
             if self._runtime is None:
-                self._runtime = ThreadRuntime(self._stub, self._spec)
+                self._runtime = ThreadRuntime(self._route, self._spec)
             return self._runtime
 
     def spawn(self, work: Callable[[], None]) -> None:
@@ -121,7 +129,8 @@ class Connection:
                     controller.close()
             runtime.close()
         if self._spec.can_open_more:
-            self._channel.close()
+            assert self._route.channel is not None
+            self._route.channel.close()
 
     def __del__(self) -> None:
         # A client that nobody has any more; also called when the constructor has raised.

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from ..errors import CallError, Unavailable
+from ..errors import CallError, DeadlineExceeded, Unavailable
 from ..v1 import elicitation_service_pb2_grpc as pb_grpc
 from . import status
 from .durations import Nanos, to_seconds
+from .route import NO_ANSWER
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -21,15 +22,16 @@ if TYPE_CHECKING:
     from ..v1 import elicitation_service_pb2 as pb
     from .calls import Answer, Call
     from .channel import ChannelSpec
+    from .route import Route
 
 
 class LoopRuntime:
     """See the module and `runtime.Runtime`."""
 
-    def __init__(self, stub: pb_grpc.ElicitationServiceAsyncStub, spec: ChannelSpec) -> None:
+    def __init__(self, route: Route[grpc.aio.Channel], spec: ChannelSpec) -> None:
         self.lock = nullcontext()
         self._loop = asyncio.get_running_loop()
-        self._open_stub: pb_grpc.ElicitationServiceAsyncStub | None = stub
+        self.route = route
         self._spec = spec
         # The loop itself keeps its tasks by weak references only.
         self._tasks: set[asyncio.Task[None]] = set()
@@ -75,15 +77,20 @@ class LoopRuntime:
 
     def unary(self, call: Call[Answer], timeout: Nanos, done: Callable[[Answer | CallError], None]) -> asyncio.Task[None]:
         async def ask() -> None:
-            send = getattr(self._stub, call.method)
             answer: Answer | CallError
+            moves, stub = self.route.now
+            send = getattr(stub, call.method)
+            limit = min(timeout, NO_ANSWER) if self.route.several else timeout
+            wait = not self.route.several
             try:
                 metadata = self._spec.metadata(self._spec.next_token())
-                answer = call.read(await send(call.request, timeout=to_seconds(timeout), metadata=metadata, wait_for_ready=True))
+                answer = call.read(await send(call.request, timeout=to_seconds(limit), metadata=metadata, wait_for_ready=wait))
             except CallError as refused:
                 answer = refused
             except grpc.RpcError as failure:
                 answer = status.read(failure, self._spec.address)
+            if isinstance(answer, Unavailable | DeadlineExceeded):
+                self.route.move_on(moves)
             done(answer)
 
         return self._start(ask())
@@ -95,7 +102,7 @@ class LoopRuntime:
         *,
         own_connection: bool,
     ) -> _Stream:
-        stream = _Stream()
+        stream = _Stream(self.route.now[0])
         no_token: CallError | None = None
         try:
             stream.token = self._spec.next_token()
@@ -104,19 +111,20 @@ class LoopRuntime:
 
         async def listen() -> None:
             error: CallError = no_token or Unavailable.of("the watch ended")
-            channel = self._spec.open_async() if own_connection and self._spec.can_open_more else None
+            stream.moves = self.route.now[0]
+            own = self._spec.open_async(stream.moves) if own_connection and self._spec.can_open_more else None
             try:
                 if no_token is None:
                     metadata = self._spec.metadata(stream.token)
-                    async for response in self._stub_of(channel).Watch(stream.requests(), metadata=metadata):
+                    async for response in self._stub_of(own).Watch(stream.requests(), metadata=metadata):
                         await stream.released.wait()
                         heard(response)
             except grpc.RpcError as failure:
                 error = status.read(failure, self._spec.address)
             finally:
                 stream.to_send.put_nowait(None)
-                if channel is not None:
-                    await channel.close()
+                if own is not None:
+                    await own.close()
             ended(error)
 
         stream.task = self._start(listen())
@@ -137,19 +145,15 @@ class LoopRuntime:
 
     def _end_tasks(self) -> list[asyncio.Task[None]]:
         # A channel of grpc.aio keeps its connection until nobody has it any more, closed or not.
-        self._open_stub = None
+        self.route.drop()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         return tasks
 
-    @property
-    def _stub(self) -> pb_grpc.ElicitationServiceAsyncStub:
-        assert self._open_stub is not None, "nothing is sent after the end"
-        return self._open_stub
-
     def _stub_of(self, channel: grpc.aio.Channel | None) -> pb_grpc.ElicitationServiceAsyncStub:
-        return self._stub if channel is None else pb_grpc.ElicitationServiceStub(channel)
+        # In no variable: what a cancelled task leaves keeps those.
+        return self.route.now[1] if channel is None else pb_grpc.ElicitationServiceStub(channel)
 
     def _unless_closed(self, run: Callable[[], object]) -> None:
         if not self._closed:
@@ -165,7 +169,8 @@ class LoopRuntime:
 class _Stream:
     """One stream of `Watch`."""
 
-    def __init__(self) -> None:
+    def __init__(self, moves: int) -> None:
+        self.moves = moves
         self.task: asyncio.Task[None] | None = None
         self.token: str | None = None
         self.released = asyncio.Event()

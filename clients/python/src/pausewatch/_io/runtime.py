@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..v1 import elicitation_service_pb2 as pb
     from .calls import Answer, Call
     from .durations import Nanos
+    from .route import Route
 
 
 class Cancel(Protocol):
@@ -38,6 +39,10 @@ class Stream(Cancel, Protocol):
     def token(self) -> str | None:
         """The token that it was opened with, if there may be another one later."""
 
+    @property
+    def moves(self) -> int:
+        """After how many moves of its client it was opened."""
+
     def send(self, request: pb.WatchRequest) -> None: ...
     def hold(self) -> None: ...
     def go_on(self) -> None: ...
@@ -54,6 +59,10 @@ class Runtime(Protocol):
 
     @property
     def lock(self) -> AbstractContextManager[Any]: ...
+
+    @property
+    def route(self) -> Route[Any]:
+        """Which replica the client uses."""
 
     @property
     def is_foreign(self) -> bool:
@@ -75,7 +84,7 @@ class Runtime(Protocol):
         """The token as it is now; None: it never changes. Raises Unauthenticated."""
 
     def unary(self, call: Call[Answer], timeout: Nanos, done: Callable[[Answer | CallError], None]) -> Cancel:
-        """Sends it once, when there is a connection."""
+        """Sends it once, when there is a connection; with several addresses, only to where the client is."""
 
     def stream(
         self,

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from ..errors import CallError, Unavailable
+from ..errors import CallError, DeadlineExceeded, Unavailable
 from ..v1 import elicitation_service_pb2_grpc as pb_grpc
 from . import status
 from .durations import SECOND, Nanos, to_seconds
+from .route import NO_ANSWER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ..v1 import elicitation_service_pb2 as pb
     from .calls import Answer, Call
     from .channel import ChannelSpec
+    from .route import Route
 
 _logger = logging.getLogger("pausewatch")
 
@@ -43,9 +45,9 @@ _JOIN_SECONDS = 2.0
 class ThreadRuntime:
     """See the module and `runtime.Runtime`."""
 
-    def __init__(self, stub: pb_grpc.ElicitationServiceStub, spec: ChannelSpec) -> None:
+    def __init__(self, route: Route[grpc.Channel], spec: ChannelSpec) -> None:
         self.lock = threading.RLock()
-        self._stub = stub
+        self.route = route
         self._spec = spec
         self._process = os.getpid()
         self._closed = False
@@ -108,8 +110,11 @@ class ThreadRuntime:
             refused = _Task(functools.partial(done, error), _nothing)
             self.submit(refused.run)
             return refused
-        send = getattr(self._stub, call.method).future
-        future: grpc.Future[object] = send(call.request, timeout=to_seconds(timeout), metadata=metadata, wait_for_ready=True)
+        moves, stub = self.route.now
+        send = getattr(stub, call.method).future
+        limit = to_seconds(min(timeout, NO_ANSWER) if self.route.several else timeout)
+        wait = not self.route.several
+        future: grpc.Future[object] = send(call.request, timeout=limit, metadata=metadata, wait_for_ready=wait)
 
         def over() -> None:
             answer: Answer | CallError
@@ -117,6 +122,8 @@ class ThreadRuntime:
                 answer = call.read(future.result())
             except grpc.RpcError as failure:
                 answer = status.read(failure, self._spec.address)
+            if isinstance(answer, Unavailable | DeadlineExceeded):
+                self.route.move_on(moves)
             done(answer)
 
         task = _Task(over, future.cancel)
@@ -130,8 +137,9 @@ class ThreadRuntime:
         *,
         own_connection: bool,
     ) -> _Stream:
-        channel = self._spec.open() if own_connection and self._spec.can_open_more else None
-        stub = self._stub if channel is None else pb_grpc.ElicitationServiceStub(channel)
+        moves, shared = self.route.now
+        channel = self._spec.open(moves) if own_connection and self._spec.can_open_more else None
+        stub = shared if channel is None else pb_grpc.ElicitationServiceStub(channel)
         requests: SimpleQueue[pb.WatchRequest | None] = SimpleQueue()
         token: str | None = None
         responses: Iterable[pb.WatchResponse]
@@ -140,7 +148,7 @@ class ThreadRuntime:
             responses = stub.Watch(iter(requests.get, None), metadata=self._spec.metadata(token))
         except CallError as error:
             responses = _Refused(error)
-        stream = _Stream(requests, responses, heard, ended, self.lock, channel, token)
+        stream = _Stream(requests, responses, heard, ended, self.lock, channel, token, moves)
         thread = threading.Thread(target=self._read, args=(stream,), name="pausewatch-watch", daemon=True)
         with self.lock:
             thread.start()
@@ -260,8 +268,10 @@ class _Stream:
         lock: threading.RLock,
         channel: grpc.Channel | None,
         token: str | None,
+        moves: int,
     ) -> None:
         self.token = token
+        self.moves = moves
         self._requests = requests
         self._channel = channel
         self.responses = responses

@@ -1,0 +1,123 @@
+//! Which replica a client uses, and the channel to it.
+//!
+//! 1. There is one channel at a time, for all clones of a client: whoever moves, moves everything.
+//! 2. Several callers that fail at one replica move once: a move names the position that it leaves.
+//! 3. With one address nothing ever moves.
+use super::{Address, Config, ConfigError, connect};
+use crate::proto::v1::elicitation_service_client::ElicitationServiceClient;
+use std::time::Duration;
+use tokio::sync::watch;
+use tonic::transport::Channel;
+
+/// How long a replica may take to answer before the next one is asked: longer than a takeover.
+const NO_ANSWER: Duration = Duration::from_millis(1_500);
+
+pub(super) type Stub = ElicitationServiceClient<Channel>;
+
+/// Where the client is: the number of moves so far, and the channel since the last one.
+#[derive(Debug, Clone)]
+pub(super) struct Position {
+    pub(super) moves: usize,
+    pub(super) stub: Stub,
+}
+
+#[derive(Debug)]
+pub(super) struct Route {
+    /// In random order. Empty: the channel is the caller's own.
+    addresses: Vec<Address>,
+    config: Config,
+    position: watch::Sender<Position>,
+}
+
+impl Route {
+    /// A route over the addresses of `config`, in an order of its own, so that clients share the replicas evenly.
+    pub(super) fn new(config: &Config) -> Result<Self, ConfigError> {
+        let mut addresses = config.address.each().to_vec();
+        if addresses.len() > 1 {
+            fastrand::shuffle(&mut addresses);
+        }
+        let stub = Stub::new(connect::channel(&addresses[0], config)?);
+        let position = watch::Sender::new(Position { moves: 0, stub });
+        Ok(Self { addresses, config: config.clone(), position })
+    }
+
+    /// A route over one channel.
+    pub(super) fn over(channel: Channel) -> Self {
+        let position = watch::Sender::new(Position { moves: 0, stub: Stub::new(channel) });
+        Self { addresses: Vec::new(), config: Config::default(), position }
+    }
+
+    /// The number of addresses.
+    pub(super) fn len(&self) -> usize {
+        self.addresses.len().max(1)
+    }
+
+    /// How long an answer is awaited, of the first message of a stream too; `None`: there is no other replica to ask.
+    pub(super) fn no_answer(&self) -> Option<Duration> {
+        (self.len() > 1).then_some(NO_ANSWER)
+    }
+
+    pub(super) fn position(&self) -> Position {
+        self.position.borrow().clone()
+    }
+
+    /// Is told of every move.
+    pub(super) fn moves(&self) -> watch::Receiver<Position> {
+        self.position.subscribe()
+    }
+
+    /// Moves to the next address, unless that has been done since `moves`. Whether there is another address.
+    pub(super) fn move_on(&self, moves: usize) -> bool {
+        if self.len() < 2 {
+            return false;
+        }
+        self.position.send_if_modified(|position| {
+            let next = &self.addresses[(moves + 1) % self.len()];
+            // The same settings have made a channel before.
+            let Some(channel) = connect::channel(next, &self.config).ok().filter(|_| position.moves == moves) else {
+                return false;
+            };
+            tracing::debug!(address = %next, "going on at the next address");
+            *position = Position { moves: moves + 1, stub: Stub::new(channel) };
+            true
+        });
+        true
+    }
+
+    /// A channel of its own to the present address; the present one if that is the caller's.
+    pub(super) fn separate(&self, position: &Position) -> Stub {
+        let address = self.addresses.get(position.moves % self.len());
+        let channel = address.and_then(|address| connect::channel(address, &self.config).ok());
+        channel.map_or_else(|| position.stub.clone(), Stub::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn those_who_fail_at_one_replica_move_once() {
+        let address = "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3".parse().unwrap();
+        let route = Route::new(&Config { address, ..Config::default() }).unwrap();
+        assert!(route.move_on(0) && route.move_on(0));
+        assert_eq!(route.position().moves, 1);
+        assert!(route.move_on(1) && route.move_on(2) && route.move_on(3));
+        assert_eq!(route.position().moves, 4);
+        let alone = Route::new(&Config::default()).unwrap();
+        assert!(!alone.move_on(0) && alone.position().moves == 0);
+    }
+
+    #[tokio::test]
+    async fn every_client_begins_at_a_random_address() {
+        let address: Address = "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3".parse().unwrap();
+        let config = Config { address: address.clone(), ..Config::default() };
+        fastrand::seed(7);
+        let orders: Vec<_> = (0..100).map(|_| Route::new(&config).unwrap().addresses).collect();
+        for first in address.each() {
+            assert!(orders.iter().any(|order| order[0] == *first), "{first} is never the first one");
+        }
+        fastrand::seed(7);
+        assert_eq!(Route::new(&config).unwrap().addresses, orders[0]);
+    }
+}
