@@ -144,7 +144,8 @@ fn the_manifest_runs_what_there_is_and_its_parts_fit() {
 /// Of a kustomization: its resources, whether they are files or directories, as paths from the root.
 fn resources(directory: &str) -> Vec<String> {
     let kustomization = read(&format!("{directory}/kustomization.yaml"));
-    let list = yaml(&kustomization)[0]["resources"].as_vec().unwrap().iter().map(|path| text(path).to_owned());
+    let parsed = yaml(&kustomization);
+    let list = parsed[0]["resources"].as_vec().unwrap().iter().map(|path| text(path).to_owned());
     list.map(|path| match path.strip_prefix("../") {
         Some(beside) => format!("{}/{beside}", directory.rsplit_once('/').unwrap().0),
         None => format!("{directory}/{path}"),
