@@ -42,6 +42,7 @@ pub(crate) struct Watches {
 }
 
 /// What the watches of a replica need: that what is shown is at least all that any replica had answered before a request.
+#[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "only replicas make one"))]
 pub(crate) struct Confirmed {
     /// Waits for that.
     pub(crate) confirm: Box<dyn Fn() -> Confirming + Send + Sync>,
