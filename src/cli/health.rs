@@ -121,7 +121,9 @@ fn said(status: tonic_health::pb::health_check_response::ServingStatus) -> Resul
     use tonic_health::pb::health_check_response::ServingStatus as Wire;
     match status {
         Wire::Serving => Ok("serving"),
-        Wire::NotServing => Err(Unhealthy::NotServing("does not serve: it is being stopped")),
+        Wire::NotServing => Err(Unhealthy::NotServing(
+            "does not serve this: it is being stopped, or it is a replica that does not know the latest state, or does not lead",
+        )),
         Wire::Unknown | Wire::ServiceUnknown => Err(Unhealthy::NotServing("has no such service: look at --service")),
     }
 }

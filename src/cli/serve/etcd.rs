@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub(super) struct EtcdArgs {
     /// A member of the etcd cluster that keeps the state with --store etcd, such as https://etcd-1:2379. Name all members. Several
-    /// servers with the same members and prefix are the replicas of one fleet: one of them serves, the others take over.
+    /// servers with the same members and prefix are the replicas of one fleet: all serve, one leads, and the others take over.
     /// Repeatable, or with commas between them.
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     etcd_endpoints: Vec<String>,

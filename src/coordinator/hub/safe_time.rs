@@ -64,6 +64,7 @@ impl SafeTime {
     }
 
     /// Another process decides, and all that it has decided before `until` (boot time) is published.
+    #[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "only replicas follow"))]
     pub fn follow(&self, until: i64) {
         self.committing.store(until, SeqCst);
         self.waiting.store(NOTHING, SeqCst);

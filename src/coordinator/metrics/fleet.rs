@@ -3,6 +3,7 @@ use super::text::{Kind, Text};
 use std::time::Duration;
 
 /// A replica at the time of a scrape.
+#[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "only replicas make one"))]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FleetState {
     /// Whether it leads.

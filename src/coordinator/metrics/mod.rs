@@ -10,7 +10,7 @@ mod process;
 mod text;
 
 pub(crate) use calls::{CODES, Calls, Rpc};
-pub use fleet::FleetState;
+pub(crate) use fleet::FleetState;
 pub(crate) use number::{Counter, Histogram};
 pub(crate) use text::CONTENT_TYPE;
 

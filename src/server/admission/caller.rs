@@ -13,6 +13,7 @@ fn subject(extensions: &Extensions) -> Option<&str> {
 }
 
 /// A call that another replica has passed on. Its request has no connection.
+#[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "only replicas make one"))]
 #[derive(Clone, Debug)]
 pub(crate) struct Forwarded {
     /// The account of its caller.

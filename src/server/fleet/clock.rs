@@ -1,35 +1,54 @@
-//! The cluster clock as this replica knows it, whoever leads.
+//! The cluster clock as this replica knows it, whoever leads: for what it tells.
+//!
+//! While it leads, it stands still as soon as another replica might have decided something that this one does not know, as after a
+//! SIGSTOP: a paused time that is told then must not be above what the other one says later (invariant 6).
 use crate::clock::Clock;
+use crate::coordinator::store::etcd::{Pulse, SURE_FOR};
 use crate::core::Timestamp;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 /// The machine's clock and an offset: that of the own term, or what the leader's answers say.
 pub(crate) struct ReplicaClock {
     machine: Arc<dyn Clock>,
     offset: AtomicI64,
+    /// Of the term that this replica leads.
+    pulse: RwLock<Option<Arc<Pulse>>>,
     fleet: u64,
 }
 
 impl ReplicaClock {
     pub(crate) fn new(machine: Arc<dyn Clock>, fleet: u64) -> Self {
-        ReplicaClock { machine, offset: AtomicI64::new(0), fleet }
+        ReplicaClock { machine, offset: AtomicI64::new(0), pulse: RwLock::default(), fleet }
     }
 
     pub(super) fn set(&self, offset: i64) {
         self.offset.store(offset, Relaxed);
+    }
+
+    /// This replica leads from now on, or does no longer.
+    pub(super) fn beat(&self, pulse: Option<Arc<Pulse>>) {
+        *self.pulse.write().expect("nothing panics while it holds the pulse") = pulse;
+    }
+
+    /// How far the clock lags behind the machine's and the offset.
+    fn behind(&self, machine: i64) -> i64 {
+        let pulse = self.pulse.read().expect("nothing panics while it holds the pulse");
+        pulse.as_ref().map_or(0, |pulse| machine.saturating_sub(pulse.last().saturating_add(SURE_FOR)).max(0))
     }
 }
 
 impl Clock for ReplicaClock {
     fn now(&self) -> Timestamp {
         let now = self.machine.now();
-        Timestamp { boot: now.boot.saturating_add(self.offset.load(Relaxed)), ..now }
+        let behind = self.behind(now.boot);
+        let boot = now.boot.saturating_add(self.offset.load(Relaxed)).saturating_sub(behind);
+        Timestamp { boot, wall: now.wall.saturating_sub(behind) }
     }
 
     fn boot(&self) -> i64 {
-        self.machine.boot().saturating_add(self.offset.load(Relaxed))
+        self.now().boot
     }
 
     fn awake(&self) -> Duration {
@@ -38,5 +57,28 @@ impl Clock for ReplicaClock {
 
     fn boot_id(&self) -> u64 {
         self.fleet
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Manual;
+
+    #[test]
+    fn a_leader_that_has_stood_still_tells_no_time_in_which_another_one_may_decide() {
+        let machine = Arc::new(Manual::new(Timestamp { boot: 5_000_000_000, wall: 9_000_000_000 }, 1));
+        let clock = ReplicaClock::new(machine.clone(), 7);
+        clock.set(1_000);
+        clock.beat(Some(Arc::new(Pulse::at(machine.boot()))));
+        let before = clock.now();
+        assert_eq!((before.boot, before.wall, clock.boot_id()), (5_000_001_000, 9_000_000_000, 7));
+        machine.advance(Duration::from_millis(800));
+        assert_eq!(clock.now(), before.after(Duration::from_millis(800)));
+        machine.advance(Duration::from_secs(60));
+        assert_eq!(clock.now(), before.after(Duration::from_millis(900)));
+        assert_eq!(clock.boot(), clock.now().boot);
+        clock.beat(None);
+        assert_eq!(clock.now(), before.after(Duration::from_millis(60_800)));
     }
 }

@@ -10,8 +10,7 @@
 //! The message of a call is passed on as it came, and so is its answer.
 use super::leading::{Leading, Serving};
 use super::peers::Link;
-use super::seal::{Origin, Seal};
-use super::service::serve;
+use super::seal::{Origin, Seal, Unopened};
 use crate::clock::Clock;
 use crate::coordinator::quota::Accounts;
 use crate::server::admission::{ConnectionContext, Forwarded};
@@ -150,7 +149,7 @@ impl Forwarder {
         loop {
             let serving = terms.borrow_and_update().clone();
             if let Some(serving) = serving {
-                return serve(serving, held.request()).await;
+                return serving.answer(held.request()).await;
             }
             if leading.is_stopping() || Instant::now() >= over {
                 return Ok(no_leader().into_http());
@@ -257,7 +256,11 @@ impl ForwardService {
         let (mut head, body) = request.into_parts();
         let sealed = Limited::new(body, MAX_FORWARDED).collect().await.map_err(|_| denied())?.to_bytes();
         let method = head.uri.path().strip_prefix(FORWARD).unwrap_or_default().to_owned();
-        let opened = self.seal.open(self.replica, &method, sealed, self.clock.boot()).ok_or_else(denied)?;
+        let opened = self.seal.open(self.replica, &method, sealed, self.clock.boot()).map_err(|why| match why {
+            Unopened::Foreign => denied(),
+            // The sender finds out who leads.
+            Unopened::Astray => no_leader(),
+        })?;
         if let Some(connection) = head.extensions.get::<Arc<ConnectionContext>>() {
             connection.mark_active();
         }
@@ -270,7 +273,8 @@ impl ForwardService {
         caller.into_iter().for_each(|caller| _ = head.extensions.insert(caller));
         head.uri = format!("{OWN}{method}").parse().map_err(|_| denied())?;
         head.headers.remove(http::header::CONTENT_LENGTH);
-        let Ok(answer) = serve(serving, http::Request::from_parts(head, Body::new(Full::new(opened.message)))).await;
+        let request = http::Request::from_parts(head, Body::new(Full::new(opened.message)));
+        let Ok(answer) = serving.answer(request).await;
         Ok(answer)
     }
 }

@@ -1,16 +1,21 @@
 //! What this replica is at the moment: the term in which it leads, or how far it follows.
 use super::super::grpc::Elicitations;
+use super::super::status;
 use crate::clock::Clock;
 use crate::coordinator::Coordinator;
 use crate::coordinator::metrics::FleetState;
 use crate::coordinator::store::etcd::{ClusterClock, FRESH_FOR, LeaderClock, Progress, Pulse};
 use crate::core::Refusal;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+use tonic::body::Body;
+use tonic::codegen::{Service, http};
 
 /// What a term serves.
 #[derive(Clone)]
@@ -22,6 +27,31 @@ pub(super) struct Serving {
     pub(super) pulse: Arc<Pulse>,
     pub(super) clock: Arc<ClusterClock>,
     pub(super) number: u64,
+}
+
+/// A call that is being answered. The fields are dropped in this order: the term ends when its last call does.
+struct InCall {
+    serving: Serving,
+    _token: TaskTrackerToken,
+}
+
+impl Serving {
+    /// Answers a unary call as the leader.
+    pub(super) async fn answer(self, request: http::Request<Body>) -> Result<http::Response<Body>, Infallible> {
+        let _token = self.calls.token();
+        let mut call = InCall { serving: self, _token };
+        if !commits(request.uri().path())
+            && let Err(refusal) = call.serving.coordinator.confirm().await
+        {
+            return Ok(status::of(&refusal).into_http());
+        }
+        call.serving.elicitations.call(request).await
+    }
+}
+
+/// Whether the engine answers the call, and asks etcd by itself whether it may.
+fn commits(path: &str) -> bool {
+    ["IncrementElicitation", "DecrementElicitation", "RenewElicitation"].iter().any(|method| path.ends_with(method))
 }
 
 /// The present of a replica. Clones are of the same one.

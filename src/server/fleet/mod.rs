@@ -133,6 +133,7 @@ impl Replica {
         };
         let hub = self.fleet.progress().hub().clone();
         self.clock.set(clock.at(0));
+        self.clock.beat(Some(pulse.clone()));
         // All that was decided is shown, and nothing more is until the engine is there.
         hub.safe_time().end();
         let (store, settings) = (Box::new(store), (self.settings)());
@@ -140,7 +141,7 @@ impl Replica {
         let coordinator = Arc::new(coordinator?);
         let calls = TaskTracker::new();
         self.leading.begin(Serving {
-            elicitations: (self.serve)(coordinator.clone(), clock.clone()),
+            elicitations: (self.serve)(coordinator.clone(), self.clock.clone()),
             coordinator: coordinator.clone(),
             calls: calls.clone(),
             pulse: pulse.clone(),
@@ -176,6 +177,7 @@ impl Replica {
         // The coordinator publishes no more. Another leader may have decided since etcd was asked last.
         let sure = Timestamp { boot: clock.at(pulse.last()), wall: 0 };
         self.fleet.progress().begin(hub.safe_time().limit(sure).boot);
+        self.clock.beat(None);
         Ok(())
     }
 }

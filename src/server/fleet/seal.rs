@@ -64,7 +64,17 @@ struct Envelope {
     origin: Origin,
 }
 
+/// Why a body is not answered.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unopened {
+    /// It was sealed without the key, or for another method.
+    Foreign,
+    /// It was sealed for another replica, such as one that was at this address before, or long ago.
+    Astray,
+}
+
 /// A forwarded call.
+#[derive(Debug)]
 pub(super) struct Opened {
     pub(super) origin: Origin,
     /// How long the call had waited when it was forwarded.
@@ -147,7 +157,15 @@ impl Seal {
     }
 
     /// What is in such a body, if it is for `replica` and in time.
-    pub(super) fn open(&self, replica: u64, method: &str, mut sealed: Bytes, now: i64) -> Option<Opened> {
+    pub(super) fn open(&self, replica: u64, method: &str, sealed: Bytes, now: i64) -> Result<Opened, Unopened> {
+        let (envelope, message) = self.verified(method, sealed).ok_or(Unopened::Foreign)?;
+        if envelope.replica != replica || now > envelope.valid_until {
+            return Err(Unopened::Astray);
+        }
+        Ok(Opened { origin: envelope.origin, waited: Duration::from_nanos(envelope.waited_ns), message })
+    }
+
+    fn verified(&self, method: &str, mut sealed: Bytes) -> Option<(Envelope, Bytes)> {
         let proof = sealed.split_to_checked(PROOF)?;
         let mut context = self.context(method);
         context.update(&sealed);
@@ -157,9 +175,7 @@ impl Seal {
         }
         let length = sealed.get_u32() as usize;
         let envelope = Envelope::decode(sealed.split_to_checked(length)?).ok()?;
-        let is_ours = envelope.replica == replica && now <= envelope.valid_until;
-        let waited = Duration::from_nanos(envelope.waited_ns);
-        is_ours.then_some(Opened { origin: envelope.origin, waited, message: sealed })
+        Some((envelope, sealed))
     }
 
     fn context(&self, method: &str) -> hmac::Context {
@@ -218,16 +234,17 @@ mod tests {
         let sealed = Bytes::from(seal.seal(5, "Renew", &admin_of(&[]), waited, b"message", 1_000));
         let opened = seal.open(5, "Renew", sealed.clone(), 1_000 + VALID_FOR).expect("it is sound");
         assert_eq!((&opened.message[..], opened.waited), (&b"message"[..], waited));
-        let other = Seal::new(b"another key");
-        assert!(other.open(5, "Renew", sealed.clone(), 1_000).is_none());
-        assert!(seal.open(6, "Renew", sealed.clone(), 1_000).is_none(), "for another replica");
-        assert!(seal.open(5, "Get", sealed.clone(), 1_000).is_none(), "another method");
-        assert!(seal.open(5, "Renew", sealed.clone(), 1_001 + VALID_FOR).is_none(), "too late");
+        let refused = |seal: &Seal, replica, method, now| seal.open(replica, method, sealed.clone(), now).err();
+        assert_eq!(refused(&Seal::new(b"another key"), 5, "Renew", 1_000), Some(Unopened::Foreign));
+        assert_eq!(refused(&seal, 5, "Get", 1_000), Some(Unopened::Foreign), "another method");
+        assert_eq!(refused(&seal, 6, "Renew", 1_000), Some(Unopened::Astray), "for another replica");
+        assert_eq!(refused(&seal, 5, "Renew", 1_001 + VALID_FOR), Some(Unopened::Astray), "too late");
         for at in 0..sealed.len() {
             let mut changed = sealed.to_vec();
             changed[at] ^= 1;
-            assert!(seal.open(5, "Renew", changed.into(), 1_000).is_none(), "byte {at}");
-            assert!(seal.open(5, "Renew", sealed.slice(..at), 1_000).is_none(), "cut off at {at}");
+            assert_eq!(seal.open(5, "Renew", changed.into(), 1_000).err(), Some(Unopened::Foreign), "byte {at}");
+            let cut_off = seal.open(5, "Renew", sealed.slice(..at), 1_000);
+            assert_eq!(cut_off.err(), Some(Unopened::Foreign), "cut off at {at}");
         }
     }
 }

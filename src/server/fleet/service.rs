@@ -1,14 +1,12 @@
 //! The service of a replica: watches are served here, unary calls where the leader is.
 use super::super::grpc::Watches;
-use super::super::status;
 use super::forward::{Forwarder, Held};
-use super::leading::{Leading, Serving};
+use super::leading::Leading;
 use crate::proto::v1::elicitation_service_server::SERVICE_NAME;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
@@ -47,7 +45,7 @@ impl Service<http::Request<Body>> for ReplicaService {
             return Box::pin(watch.serve(request));
         }
         if let Some(serving) = self.leading.serving() {
-            return Box::pin(serve(serving, request));
+            return Box::pin(serving.answer(request));
         }
         let (leading, forwarder) = (self.leading.clone(), self.forwarder.clone());
         Box::pin(async move {
@@ -58,27 +56,4 @@ impl Service<http::Request<Body>> for ReplicaService {
             forwarder.answer(held, leading).await
         })
     }
-}
-
-/// A call that is being answered. The fields are dropped in this order: the term ends when its last call does.
-struct InCall {
-    serving: Serving,
-    _token: TaskTrackerToken,
-}
-
-/// Answers a unary call as the leader.
-pub(super) async fn serve(serving: Serving, request: http::Request<Body>) -> Answer {
-    let _token = serving.calls.token();
-    let mut call = InCall { serving, _token };
-    if !commits(request.uri().path())
-        && let Err(refusal) = call.serving.coordinator.confirm().await
-    {
-        return Ok(status::of(&refusal).into_http());
-    }
-    call.serving.elicitations.call(request).await
-}
-
-/// Whether the engine answers the call, and asks etcd by itself whether it may.
-fn commits(path: &str) -> bool {
-    ["IncrementElicitation", "DecrementElicitation", "RenewElicitation"].iter().any(|method| path.ends_with(method))
 }

@@ -47,7 +47,7 @@ pub(crate) struct Replica {
 }
 
 /// The state of a term, for those who only look.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Pulse {
     /// When the last attempt began that reached etcd, on the clock of the machine.
     last: AtomicI64,
@@ -61,6 +61,11 @@ pub struct Pulse {
 }
 
 impl Pulse {
+    /// That etcd was reached by an attempt that began at `last`.
+    pub(crate) fn at(last: i64) -> Self {
+        Pulse { last: AtomicI64::new(last), ..Pulse::default() }
+    }
+
     /// Whether etcd was reached so recently that this replica may still be the leader.
     pub(crate) fn is_fresh(&self, now: i64) -> bool {
         now.saturating_sub(self.last.load(SeqCst)) < CUT_OFF
@@ -162,13 +167,7 @@ impl<K: Kv> Chain<K> {
         compact: bool,
     ) -> Self {
         let now = machine.boot();
-        let pulse = Arc::new(Pulse {
-            last: AtomicI64::new(now),
-            full: AtomicBool::new(false),
-            seq: AtomicU64::new(seq),
-            in_doubt: AtomicU64::new(0),
-            log_bytes: AtomicU64::new(0),
-        });
+        let pulse = Arc::new(Pulse { seq: AtomicU64::new(seq), ..Pulse::at(now) });
         let (checkpoint, next_compaction) = (Checkpoint::default(), now.saturating_add(COMPACT_EVERY));
         let (next_look, forget_before) = (now, 0);
         Chain {

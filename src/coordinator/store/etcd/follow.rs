@@ -29,6 +29,9 @@ const READ_EVERY: Duration = Duration::from_millis(100);
 const STALLED: i64 = 700_000_000;
 /// A leader whose record has not changed for this long (nanoseconds) is challenged. It writes five times as often.
 const SILENCE: i64 = 1_000_000_000;
+/// For so long after a leader began a write that has reached etcd (nanoseconds), no other replica can have decided anything: a
+/// challenger has seen its record for [`SILENCE`].
+pub(crate) const SURE_FOR: i64 = SILENCE - 100_000_000;
 /// Reads must have succeeded for this long before.
 const READS_SUCCEED: i64 = 400_000_000;
 

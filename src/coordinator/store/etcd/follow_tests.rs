@@ -127,7 +127,7 @@ async fn a_follower_shows_what_the_leader_does() {
     loading.abort();
     // As it is taken over.
     drop(working.requests);
-    let won = following.await.expect("no panic").ok().expect("no error");
+    let Ok(won) = following.await.expect("no panic") else { panic!("it may lead") };
     assert_eq!(won.standby.seq, seq);
     assert!(!progress.follows(), "its engine says how far durations are told");
     struct Loaded(Option<Contents>);

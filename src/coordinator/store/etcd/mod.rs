@@ -32,6 +32,7 @@ pub use chain::Pulse;
 pub use client::Endpoints;
 pub use cluster_clock::{ClusterClock, LeaderClock};
 pub use follow::Leader;
+pub(crate) use follow::SURE_FOR;
 pub(crate) use progress::{FRESH_FOR, Progress};
 
 use super::{CommitError, Contents, OpenError, Store, Write, new_epoch, ops};

@@ -48,7 +48,7 @@ fn progress() -> Arc<Progress> {
 /// The writer of a new term, with the records that it has taken over.
 pub(super) async fn lead(etcd: &FakeEtcd, id: u64) -> (Chain<FakeEtcd>, Standby) {
     let won = follower(etcd, id).await.until_leading(&watch::Sender::new(None), &progress()).await;
-    let Won { mut chain, standby, .. } = won.ok().expect("no error");
+    let Ok(Won { mut chain, standby, .. }) = won else { panic!("it may lead") };
     let left = chain.left_behind(standby.next_row).await.expect("it is sound");
     chain.begin_checkpoints(left).expect("it leads");
     (chain, standby)

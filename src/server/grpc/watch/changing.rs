@@ -5,7 +5,7 @@
 //! arrived.
 use super::super::frame::{self, Batch, BatchSize, Confirmation, Show, UntilComplete};
 use super::super::wire::{self, WatchChange};
-use super::Confirming;
+use super::confirmed::Confirming;
 use super::requests::Requests;
 use super::stream::{Sent, Stream, end_of};
 use crate::coordinator::hub::{Interest, Subscription};

@@ -3,10 +3,14 @@
 //! The body holds nothing but its subscription, and in `Watch` the request that is being answered. It is polled only when
 //! the connection can take more, so that a client that does not read costs what its threads cost, and no more.
 mod changing;
+mod confirmed;
 mod fixed;
 mod requests;
 mod stream;
 
+pub(crate) use confirmed::Confirmed;
+#[cfg(feature = "etcd")]
+pub(crate) use confirmed::Confirming;
 pub(crate) use fixed::MAX_REQUEST as MAX_WATCH_REQUEST;
 
 use super::frame::BatchSize;
@@ -22,10 +26,7 @@ use changing::Changing;
 use fixed::Fixed;
 use requests::Requests;
 use std::convert::Infallible;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 use stream::{Ends, Stream, end_of};
 use tonic::body::Body;
 use tonic::codegen::http;
@@ -40,17 +41,6 @@ pub(crate) struct Watches {
     access: Option<Arc<Access>>,
     confirmed: Option<Arc<Confirmed>>,
 }
-
-/// What the watches of a replica need: that what is shown is at least all that any replica had answered before a request.
-pub(crate) struct Confirmed {
-    /// Waits for that.
-    pub(crate) confirm: Box<dyn Fn() -> Confirming + Send + Sync>,
-    /// The longest silence of a watch, which its heartbeats tell.
-    pub(crate) heartbeat: Duration,
-}
-
-/// Ends with an error if the watch has to.
-pub(crate) type Confirming = Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>;
 
 impl Watches {
     pub(crate) fn new(

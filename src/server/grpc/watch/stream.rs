@@ -1,7 +1,7 @@
 //! What both kinds of watches have: a subscription, its end, and what is counted.
 use super::super::frame::{BatchSize, Show};
 use super::super::wire::ReadContext;
-use super::Confirmed;
+use super::confirmed::Confirmed;
 use crate::clock::Clock;
 use crate::coordinator::hub::{Hub, Subscription};
 use crate::coordinator::metrics::Rpc;

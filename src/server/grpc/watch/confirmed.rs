@@ -1,0 +1,17 @@
+//! How the watches of a replica find out that it shows the latest state.
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+use tonic::Status;
+
+/// What the watches of a replica need: that what is shown is at least all that any replica had answered before a request.
+#[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "only replicas make one"))]
+pub(crate) struct Confirmed {
+    /// Waits for that.
+    pub(crate) confirm: Box<dyn Fn() -> Confirming + Send + Sync>,
+    /// The longest silence of a watch, which its heartbeats tell.
+    pub(crate) heartbeat: Duration,
+}
+
+/// Ends with an error if the watch has to.
+pub(crate) type Confirming = Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>;
