@@ -68,12 +68,12 @@ struct Identity {
 
 impl Identity {
     /// `None`: what is read of the file is not to be kept.
-    fn of(data: &Metadata) -> Option<Self> {
+    fn of(data: &Metadata, just_changed: Duration) -> Option<Self> {
         let age = |seconds: i64| {
             let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.try_into().ok()?);
             SystemTime::now().duration_since(changed).ok()
         };
-        let is_kept = data.nlink() == 1 && age(data.ctime()).is_some_and(|age| age > JUST_CHANGED);
+        let is_kept = data.nlink() == 1 && age(data.ctime()).is_some_and(|age| age >= just_changed);
         is_kept.then(|| Self {
             file: (data.dev(), data.ino(), data.size()),
             modified: (data.mtime(), data.mtime_nsec()),
@@ -82,10 +82,17 @@ impl Identity {
     }
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Executables(HashMap<Identity, Rc<Executable>>);
+#[derive(Debug)]
+pub(super) struct Executables {
+    kept: HashMap<Identity, Rc<Executable>>,
+    just_changed: Duration,
+}
 
 impl Executables {
+    pub(super) fn new() -> Self {
+        Self { kept: HashMap::new(), just_changed: JUST_CHANGED }
+    }
+
     /// `None`: the file may be executed, but not read.
     ///
     /// # Errors
@@ -95,16 +102,16 @@ impl Executables {
         if !data.is_file() || data.permissions().mode() & 0o111 == 0 {
             return Err(Errno::ACCESS);
         }
-        let identity = Identity::of(&data);
-        if let Some(known) = identity.as_ref().and_then(|identity| self.0.get(identity)) {
+        let identity = Identity::of(&data, self.just_changed);
+        if let Some(known) = identity.as_ref().and_then(|identity| self.kept.get(identity)) {
             return Ok(Some(known.clone()));
         }
         let read = Executable::read(file).map(Rc::new);
         if let (Some(identity), Some(read)) = (identity, &read) {
-            if self.0.len() >= MAX_KEPT {
-                self.0.clear();
+            if self.kept.len() >= MAX_KEPT {
+                self.kept.clear();
             }
-            self.0.insert(identity, read.clone());
+            self.kept.insert(identity, read.clone());
         }
         Ok(read)
     }
@@ -142,28 +149,29 @@ mod tests {
     }
 
     #[test]
-    fn only_files_of_one_name_that_have_not_just_been_changed_are_kept() {
+    fn a_file_that_has_another_name_or_has_changed_is_read_again() {
         let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("script");
+        let (file, other) = (directory.path().join("script"), directory.path().join("other"));
         fs::write(&file, "#!/bin/sh\n").unwrap();
-        let mut executables = Executables::default();
+        let mut executables = Executables::new();
         assert_eq!(executables.look_up(&file), Err(Errno::ACCESS), "it is not executable");
-        assert_eq!(executables.look_up(&directory.path().join("none")), Err(Errno::NOENT));
+        assert_eq!(executables.look_up(&other), Err(Errno::NOENT));
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-        assert_eq!(executables.look_up(&file).unwrap().unwrap().interpreter, ["/bin/sh"]);
-        assert!(executables.0.is_empty(), "it has just been changed");
-        let data = fs::metadata(&file).unwrap();
-        assert!(Identity::of(&data).is_none());
-
-        // The program of this test: old, and cargo gives it two names.
-        let own = std::env::current_exe().unwrap();
-        let old = Path::new("/bin/sh").canonicalize().unwrap();
-        for (file, is_kept) in [(&own, fs::metadata(&own).unwrap().nlink() == 1), (&old, true)] {
-            let before = executables.0.len();
-            let first = executables.look_up(file).unwrap().unwrap();
-            assert_eq!(first.resolved, file.canonicalize().unwrap());
-            let again = executables.look_up(file).unwrap().unwrap();
-            assert_eq!((first == again, executables.0.len() - before), (true, usize::from(is_kept)), "{file:?}");
-        }
+        let mut look_up = |file: &Path, kept: usize| {
+            let found = executables.look_up(file).unwrap().unwrap();
+            assert_eq!((&found.resolved, executables.kept.len()), (&file.canonicalize().unwrap(), kept));
+            if kept == 0 {
+                executables.just_changed = Duration::ZERO;
+            }
+            found.interpreter[0].clone().into_string().unwrap()
+        };
+        assert_eq!(look_up(&file, 0), "/bin/sh", "it has just been changed");
+        assert_eq!(look_up(&file, 1), "/bin/sh");
+        assert_eq!(look_up(&file, 1), "/bin/sh");
+        fs::write(&file, "#!/bin/dash\n").unwrap();
+        assert_eq!(look_up(&file, 2), "/bin/dash");
+        // The same file by two names is two programs.
+        fs::hard_link(&file, &other).unwrap();
+        assert_eq!([look_up(&other, 2), look_up(&file, 2)], ["/bin/dash"; 2]);
     }
 }

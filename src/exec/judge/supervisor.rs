@@ -106,7 +106,7 @@ impl Supervisor {
             server,
             is_connected: true,
             scope,
-            executables: Executables::default(),
+            executables: Executables::new(),
             sources: listener.into_iter().map(|listener| Source::of(listener, place)).collect(),
             open: HashMap::new(),
             next_id: 0,
@@ -205,19 +205,19 @@ impl Supervisor {
                 return fail(listener, &call, Errno::ACCESS);
             }
         };
+        // Answered here, not by the kernel: until it looks, another process could put a program there.
+        if let Some(error) = waiting.error {
+            return fail(listener, &call, error);
+        }
+        // If the thread has died meanwhile, what was read may be of another; then the answer comes too late.
         let may_leave = source.place == Place::Sandbox && self.scope.is_allowed(&waiting);
-        if waiting.error.is_none() && !self.scope.is_restricted(&waiting) && !may_leave {
+        if !self.scope.is_restricted(&waiting) && !may_leave {
             self.lineages.executes(call.thread);
-            // If the thread has died meanwhile, what was read may be of another, and this answer is too late.
             return proceed(listener, &call);
         }
         let details = Details::read(&call, &addresses);
         if !listener.waits(call.id) {
             return Ok(());
-        }
-        // Answered here, not by the kernel: until it looks, another process could put a program there.
-        if let Some(error) = waiting.error {
-            return fail(listener, &call, error);
         }
         let details = match details {
             Ok(details) => details,
