@@ -28,6 +28,9 @@ pub(super) struct Args {
     /// Make standard input the terminal of the new session.
     #[arg(long)]
     terminal: bool,
+    /// Allow huge pages, which are off in this process, for the command.
+    #[arg(long)]
+    restore_huge_pages: bool,
     /// The directory to execute the command in, without symbolic links.
     #[arg(long)]
     workdir: Option<PathBuf>,
@@ -73,6 +76,9 @@ pub(crate) fn run(args: Args) -> ExitCode {
             failure::say("exec-child", &format!("the programs of the command cannot be judged: {error}"));
             return ExitCode::from(exit::OWN_FAILURE);
         }
+    }
+    if args.restore_huge_pages {
+        judge::restore_huge_pages(&mut command);
     }
     let error = SpawnError::from(command.args(arguments).exec());
     failure::say("exec-child", &format!("{}: {error}", program.to_string_lossy()));

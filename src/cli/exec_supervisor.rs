@@ -14,7 +14,7 @@ pub(super) struct Args {
     /// Make the command's standard input the terminal of its session.
     #[arg(long)]
     terminal: bool,
-    /// Allow huge pages, which are off in this process, for what it starts.
+    /// Allow huge pages, which are off in this process, for the command.
     #[arg(long)]
     restore_huge_pages: bool,
     /// Ask the exec server about programs of this name.

@@ -54,8 +54,7 @@ mod usage;
 mod watch;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 /// Freezes the timeouts of an agent's commands while a person is being asked something.
 #[derive(Debug, Parser)]
@@ -118,26 +117,6 @@ pub enum Command {
     Man(manual::ManArgs),
 }
 
-/// The commands that this program runs itself. They are parsed apart from the others: there is a supervisor for each command of an exec
-/// server, and the description of all commands and their help would take most of its memory.
-#[derive(Debug, Subcommand)]
-enum Internal {
-    /// Start a session and become a command of the exec server.
-    #[cfg(feature = "exec-server")]
-    ExecChild(exec_child::Args),
-    /// Run a command of the exec server, and judge what it executes.
-    #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-    ExecSupervisor(exec_supervisor::Args),
-    /// Become an approved program of a command.
-    #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-    ExecStart,
-    /// Kill the remaining commands of an exec server that was killed.
-    #[cfg(feature = "exec-server")]
-    ExecReaper(exec_reaper::Args),
-    /// Become the command of `run` or `hold`.
-    RunChild(run_child::Args),
-}
-
 /// Records how this process was started. It runs before Rust's runtime, so it does not allocate and cannot panic.
 pub extern "C" fn record_start() {
     crate::exec::supervise::record_ignored_signals();
@@ -158,9 +137,8 @@ pub fn main() -> ExitCode {
 fn run_command() -> ExitCode {
     let arguments = asker::with_command_of_link(std::env::args_os().collect());
     let name = arguments.get(1).and_then(|name| name.to_str());
-    if name.is_some_and(Internal::has_subcommand) {
-        let matches = Internal::augment_subcommands(clap::Command::new("pausewatch")).get_matches_from(arguments);
-        return run_internal(Internal::from_arg_matches(&matches).expect("clap accepted them"));
+    if let Some(code) = name.and_then(|name| run_internal(name, &arguments[1..])) {
+        return code;
     }
     let usage_code = match name {
         Some("run" | "hold") => exit::OWN_FAILURE,
@@ -201,18 +179,32 @@ fn run_command() -> ExitCode {
     }
 }
 
-fn run_internal(command: Internal) -> ExitCode {
-    match command {
+/// Runs a command that this program starts itself; `None`: `name` is none of them. Each is parsed alone: there is a supervisor for each command of an exec
+/// server, and the description of all commands and their help would take most of its memory.
+fn run_internal(name: &str, arguments: &[OsString]) -> Option<ExitCode> {
+    Some(match name {
+        // Start a session and become a command of the exec server.
         #[cfg(feature = "exec-server")]
-        Internal::ExecChild(args) => exec_child::run(args),
+        "exec-child" => exec_child::run(parse(arguments)),
+        // Run a command of the exec server, and judge what it executes.
         #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-        Internal::ExecSupervisor(args) => exec_supervisor::run(args),
+        "exec-supervisor" => exec_supervisor::run(parse(arguments)),
+        // Become an approved program of a command.
         #[cfg(all(feature = "exec-server", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-        Internal::ExecStart => exec_start::run(),
+        "exec-start" => exec_start::run(),
+        // Kill the remaining commands of an exec server that was killed.
         #[cfg(feature = "exec-server")]
-        Internal::ExecReaper(args) => exec_reaper::run(args),
-        Internal::RunChild(args) => run_child::run(args),
-    }
+        "exec-reaper" => exec_reaper::run(parse(arguments)),
+        // Become the command of `run` or `hold`.
+        "run-child" => run_child::run(parse(arguments)),
+        _ => return None,
+    })
+}
+
+/// `arguments`: the name of the command, and what follows it.
+fn parse<A: clap::Args>(arguments: &[OsString]) -> A {
+    let command = A::augment_args(clap::Command::new("pausewatch").disable_help_flag(true));
+    A::from_arg_matches(&command.get_matches_from(arguments)).expect("clap accepted them")
 }
 
 /// Runs `serve` with the options of the command line, the environment and the config file.

@@ -1,79 +1,182 @@
 //! How many programs lie between the shell of the command line and a process.
+//!
+//! The kernel knows of each process whether it has executed a program since its parent has forked it, so nothing is recorded when programs
+//! are executed.
 use crate::exec::policy::Lineage;
 use std::{collections::HashMap, fs};
 
-/// Entries of ended processes are removed when there are more.
-const MAX_ENTRIES: usize = 4_096;
 /// The maximum of parents to look at: parents that change meanwhile must not make a circle.
 const MAX_PARENTS: usize = 1_000;
 
 pub(super) struct Lineages {
     shell: i32,
-    /// How many programs each process has executed. An entry may be of an ended process with the same id. That makes a lineage wrong, but
-    /// never [`Lineage::Line`].
-    executed: HashMap<i32, u32>,
+    /// Where the stack of the shell begins, which changes when it executes another program.
+    stack: Option<u64>,
+    /// How many programs the shell has executed in its place, as far as its first thread did.
+    executed: u32,
     /// For each approved program that was started in the place of another process: that process, which lives as long.
     places: HashMap<i32, i32>,
 }
 
 impl Lineages {
     pub(super) fn of(shell: i32) -> Self {
-        Self { shell, executed: HashMap::new(), places: HashMap::new() }
+        Self { shell, stack: None, executed: 0, places: HashMap::new() }
+    }
+
+    /// Call it when a thread wants to execute a program: from the first time on, the shell is running.
+    pub(super) fn see_shell(&mut self) {
+        if self.stack.is_none() {
+            self.stack = Some(Process::of(self.shell).map_or(0, |shell| shell.stack));
+        }
     }
 
     /// Whose program a process executes next.
     pub(super) fn of_next(&self, process: i32) -> Lineage {
         let (mut at, mut depth) = (process, 0_u32);
         for _ in 0..MAX_PARENTS {
-            depth = depth.saturating_add(self.executed.get(&at).copied().unwrap_or(0));
             if at == self.shell {
-                return if depth == 0 { Lineage::Line } else { Lineage::Nested(depth) };
+                return match depth + self.executed_by_shell() {
+                    0 => Lineage::Line,
+                    depth => Lineage::Nested(depth),
+                };
             }
-            match self.places.get(&at).copied().or_else(|| parent(at)) {
-                Some(parent) if parent > 1 => at = parent,
-                _ => break,
+            // The relay in its place is the same program.
+            let place = self.places.get(&at);
+            if place == Some(&self.shell) {
+                return Lineage::Nested(depth + 1);
             }
+            let Some(Process { parent, has_executed, .. }) = Process::of(*place.unwrap_or(&at)) else { break };
+            depth += u32::from(has_executed || place.is_some());
+            if parent <= 1 {
+                break;
+            }
+            at = parent;
         }
         Lineage::Unknown
     }
 
-    /// A process has executed a program.
-    pub(super) fn executed(&mut self, process: i32) {
-        if self.executed.len() >= MAX_ENTRIES {
-            self.executed.retain(|process, _| parent(*process).is_some());
-            self.places.retain(|process, _| parent(*process).is_some());
+    fn executed_by_shell(&self) -> u32 {
+        let stack = Process::of(self.shell).map_or(0, |shell| shell.stack);
+        match stack != 0 && self.stack == Some(stack) {
+            true => self.executed,
+            false => self.executed.max(1),
         }
-        let count = self.executed.entry(process).or_default();
-        *count = count.saturating_add(1);
+    }
+
+    /// A thread goes on to execute a program.
+    pub(super) fn executes(&mut self, thread: i32) {
+        if thread == self.shell {
+            self.executed = self.executed.saturating_add(1);
+        }
     }
 
     /// An approved program was started in the place of a process.
     pub(super) fn started(&mut self, program: i32, place: i32) {
         self.places.insert(program, place);
-        self.executed(program);
+    }
+
+    /// An approved program has ended.
+    pub(super) fn ended(&mut self, program: i32) {
+        self.places.remove(&program);
     }
 }
 
-fn parent(process: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // `1 (sh) S 0 …`: state and parent follow the name, which may contain any character.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+/// What `/proc/PID/stat` says.
+struct Process {
+    parent: i32,
+    has_executed: bool,
+    /// Where its stack begins; 0: this process may not know it.
+    stack: u64,
+}
+
+impl Process {
+    /// `None`: it has ended.
+    fn of(process: i32) -> Option<Self> {
+        /// "Forked but didn't exec" (PF_FORKNOEXEC of `linux/sched.h`).
+        const FORKED_ONLY: u64 = 0x40;
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        // The name in parentheses may contain anything. The state is the third field.
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        Some(Self { parent: field(4)?.try_into().ok()?, has_executed: field(9)? & FORKED_ONLY == 0, stack: field(28)? })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{
+        io::{BufRead, BufReader, Write},
+        process::{Child, Command, Stdio},
+    };
+
+    /// A shell that has said that it is ready.
+    fn shell(script: &str) -> (Child, i32) {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        wait_until_ready(&mut shell);
+        let process = i32::try_from(shell.id()).unwrap();
+        (shell, process)
+    }
+
+    fn wait_until_ready(shell: &mut Child) {
+        let mut line = String::new();
+        BufReader::new(shell.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+    }
+
+    fn only_child(process: i32) -> i32 {
+        let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap();
+        children.trim().parse().unwrap_or_else(|_| panic!("one child: {children}"))
+    }
+
+    fn lineages_of(shell: i32) -> Lineages {
+        let mut lineages = Lineages::of(shell);
+        lineages.see_shell();
+        lineages
+    }
 
     #[test]
-    fn the_lineage_of_a_process_is_counted_from_the_shell() {
-        let own = rustix::process::getpid().as_raw_pid();
-        let mut lineages = Lineages::of(own);
-        assert_eq!(lineages.of_next(own), Lineage::Line);
-        lineages.executed(own);
-        lineages.executed(own);
-        assert_eq!(lineages.of_next(own), Lineage::Nested(2));
-        lineages.started(-2, own);
-        assert_eq!(lineages.of_next(-2), Lineage::Nested(3), "in the place of another process");
-        assert_eq!(Lineages::of(-1).of_next(own), Lineage::Unknown);
+    fn a_process_that_the_shell_has_only_forked_executes_the_line() {
+        let (mut shell, process) = shell("exec 3<&0; (read x <&3; :) & echo ready; wait");
+        let lineages = lineages_of(process);
+        assert_eq!(lineages.of_next(process), Lineage::Line);
+        assert_eq!(lineages.of_next(only_child(process)), Lineage::Line);
+        assert_eq!(Lineages::of(-1).of_next(process), Lineage::Unknown);
+        assert_eq!(Lineages::of(process).of_next(process), Lineage::Nested(1), "a shell that was never seen");
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+    }
+
+    #[test]
+    fn what_another_program_executes_is_nested() {
+        let (mut shell, process) = shell("exec 3<&0; sh -c 'echo ready; read x <&3; :' & wait");
+        let (mut lineages, child) = (lineages_of(process), only_child(process));
+        assert_eq!(lineages.of_next(child), Lineage::Nested(1));
+        lineages.started(-2, child);
+        assert_eq!(lineages.of_next(-2), Lineage::Nested(1), "in the place of the child");
+        lineages.started(-3, process);
+        assert_eq!(lineages.of_next(-3), Lineage::Nested(1), "in the place of the shell");
+        lineages.ended(-3);
+        assert_eq!(lineages.of_next(-3), Lineage::Unknown);
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+    }
+
+    /// Also if it was not its first thread, whose number calls have.
+    #[test]
+    fn what_the_shell_executes_in_its_own_place_is_nested_afterwards() {
+        let (mut shell, process) = shell("echo ready; read x; exec sh -c 'echo ready; read x'");
+        let mut lineages = lineages_of(process);
+        assert_eq!(lineages.of_next(process), Lineage::Line);
+        shell.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        wait_until_ready(&mut shell);
+        assert_eq!(lineages.of_next(process), Lineage::Nested(1));
+        lineages.executes(process);
+        lineages.executes(process + 1);
+        assert_eq!(lineages.of_next(process), Lineage::Nested(1));
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
     }
 }

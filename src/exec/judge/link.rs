@@ -7,7 +7,6 @@ use rustix::io::{Errno, ioctl_fionbio};
 use std::{
     io,
     os::fd::{AsFd, AsRawFd, OwnedFd},
-    process::Command,
 };
 use tokio::{io::Interest, net::UnixStream};
 
@@ -15,20 +14,6 @@ use tokio::{io::Interest, net::UnixStream};
 /// its readiness is used.
 #[derive(Debug)]
 pub(crate) struct Link(UnixStream);
-
-/// The variable by which a process of this program learns that its allocator may not use huge pages.
-#[cfg(target_os = "linux")]
-pub(super) const NO_HUGE_PAGES: &str = "MIMALLOC_ALLOW_THP";
-
-/// Has a supervisor use no huge pages: a few kilobytes of memory would take megabytes. The command gets them all the same.
-pub(crate) fn save_memory(supervisor: &mut Command) {
-    #[cfg(target_os = "linux")]
-    if std::env::var_os(NO_HUGE_PAGES).is_none() && rustix::thread::transparent_huge_pages_are_disabled() == Ok(false) {
-        supervisor.env(NO_HUGE_PAGES, "0").arg("--restore-huge-pages");
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = supervisor;
-}
 
 /// Both ends of a new connection: ours as a blocking socket, and the supervisor's, which becomes its standard input.
 ///

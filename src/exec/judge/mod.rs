@@ -3,11 +3,12 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `notify`, `filter` | the kernel's facility; the only unsafe code |
-//! | `waiting` | what a thread is about to execute |
-//! | `supervisor`, `lineage`, `scope` | one process per command, which answers every `execve` in it |
-//! | `redirect`, `relay` | our program in the place of one that was refused or approved |
+//! | `waiting`, `executable` | what a thread is about to execute |
+//! | `setup`, `supervisor`, `lineage`, `scope` | one process per command, which answers every `execve` in it |
+//! | `redirect`, `relay`, `relays` | our program in the place of one that was refused or approved |
 //! | `start` | an approved program, outside the sandbox |
 //! | `message`, `packet`, `link`, `judging` | between the supervisor and the exec server, or `run --rules` |
+//! | `memory` | no huge pages for small processes |
 //! | `probe` | whether all this works here |
 //!
 //! Invariants:
@@ -22,17 +23,21 @@ macro_rules! supported {
 
 mod judging;
 mod link;
+mod memory;
 mod message;
 mod packet;
 supported! {
     mod child;
+    mod executable;
     mod filter;
     mod lineage;
     mod notify;
     mod probe;
     mod redirect;
     mod relay;
+    mod relays;
     mod scope;
+    mod setup;
     mod start;
     mod supervisor;
     mod waiting;
@@ -41,11 +46,12 @@ supported! {
     pub(crate) use probe::probe;
     pub(crate) use relay::run_if_relay;
     pub(crate) use start::become_approved;
-    pub(crate) use supervisor::{CommandSession, Setup, supervise};
+    pub(crate) use setup::{CommandSession, Setup, supervise};
 }
 
 pub(crate) use judging::Judging;
-pub(crate) use link::{Link, connect, save_memory};
+pub(crate) use link::{Link, connect};
+pub(crate) use memory::{restore_huge_pages, save_memory};
 
 /// Whether programs can be judged on this system.
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]

@@ -6,12 +6,13 @@
 //!    A signal that the thread has a handler for runs it first, as it would just before any call.
 //! 3. The new call is a notification like any other, which the supervisor lets go on.
 use super::{
-    filter::INTERFACES,
+    filter::{INTERFACES, Interface},
     notify::{Call, Listener},
     packet,
     waiting::{Addresses, empty_text, has_other_root, status_field},
 };
 use nix::{
+    libc::user_regs_struct,
     sys::{
         ptrace,
         wait::{WaitPidFlag, WaitStatus, waitpid},
@@ -96,33 +97,64 @@ fn free_pair(thread: i32) -> io::Result<RawFd> {
 }
 
 /// As if the thread were about to make `execveat` with these arguments, by the instruction that made `call`.
-#[cfg(target_arch = "x86_64")]
 fn set_registers(thread: Pid, call: &Call, arguments: [u64; 5]) -> io::Result<()> {
     let interface = INTERFACES.iter().find(|interface| interface.architecture == call.architecture);
-    let interface = interface.ok_or(Errno::NOSYS)?;
     let mut registers = ptrace::getregs(thread)?;
+    prepare(&mut registers, interface.ok_or(Errno::NOSYS)?, call.instruction, arguments)?;
+    Ok(ptrace::setregs(thread, registers)?)
+}
+
+/// `instruction`: the address after the one that made the call.
+#[cfg(target_arch = "x86_64")]
+fn prepare(
+    registers: &mut user_regs_struct,
+    interface: &Interface,
+    instruction: u64,
+    arguments: [u64; 5],
+) -> io::Result<()> {
     // No call is to be restarted.
     registers.orig_rax = u64::MAX;
     registers.rax = interface.execveat.into();
     // `syscall`, `int 0x80` and `sysenter` have two bytes each.
-    registers.rip = call.instruction - 2;
+    registers.rip = instruction - 2;
     if interface.pointer == 8 {
         [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8] = arguments;
     } else {
         [registers.rbx, registers.rcx, registers.rdx, registers.rsi, registers.rdi] = arguments;
     }
-    Ok(ptrace::setregs(thread, registers)?)
+    Ok(())
 }
 
 #[cfg(target_arch = "aarch64")]
-fn set_registers(thread: Pid, call: &Call, arguments: [u64; 5]) -> io::Result<()> {
-    let interface = INTERFACES.iter().find(|interface| interface.architecture == call.architecture);
+fn prepare(
+    registers: &mut user_regs_struct,
+    interface: &Interface,
+    instruction: u64,
+    arguments: [u64; 5],
+) -> io::Result<()> {
     // Programs for 32-bit Arm, whose registers have another layout, are not redirected.
-    let interface = interface.filter(|interface| interface.pointer == 8).ok_or(Errno::NOSYS)?;
-    let mut registers = ptrace::getregs(thread)?;
+    if interface.pointer != 8 {
+        return Err(Errno::NOSYS.into());
+    }
     registers.regs[..5].copy_from_slice(&arguments);
     registers.regs[8] = interface.execveat.into();
     // `svc 0` has four bytes.
-    registers.pc = call.instruction - 4;
-    Ok(ptrace::setregs(thread, registers)?)
+    registers.pc = instruction - 4;
+    Ok(())
+}
+
+/// What the registers of x86_64 do is seen when programs are redirected: tests/it/exec_server/nested.
+#[cfg(all(test, target_arch = "aarch64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_registers_say_execveat() {
+        let mut registers = user_regs_struct { regs: [7; 31], sp: 8, pc: 9, pstate: 10 };
+        prepare(&mut registers, &INTERFACES[0], 0x1004, [1, 2, 3, 4, 5]).unwrap();
+        let user_regs_struct { regs, sp, pc, pstate } = registers;
+        assert_eq!((&regs[..9], sp, pc, pstate), (&[1, 2, 3, 4, 5, 7, 7, 7, 281][..], 8, 0x1000, 10));
+        assert!(regs[9..].iter().all(|register| *register == 7));
+        assert!(prepare(&mut registers, &INTERFACES[1], 0x1004, [0; 5]).is_err(), "a program for 32-bit Arm");
+    }
 }

@@ -1,5 +1,5 @@
 //! Which programs of a command reach the exec server, and what it learns of them.
-use super::waiting::Waiting;
+use super::waiting::{Details, Waiting};
 use crate::exec::policy::{Exec, Lineage, Place};
 use std::{
     collections::{HashMap, HashSet},
@@ -29,18 +29,18 @@ impl Scope {
             path.file_name().and_then(OsStr::to_str).is_some_and(|name| self.names.contains(name))
         };
         is_restricted(&waiting.program)
-            || waiting.arguments.first().is_some_and(|name| is_restricted(Path::new(name)))
-            || waiting.interpreter.first().is_some_and(|name| is_restricted(Path::new(name)))
-            || is_restricted(&waiting.resolved)
+            || waiting.name.as_ref().is_some_and(|name| is_restricted(Path::new(name)))
+            || waiting.executable.interpreter.first().is_some_and(|name| is_restricted(Path::new(name)))
+            || is_restricted(&waiting.executable.resolved)
     }
 
     /// Whether it is called as the line calls a program that a rule allows.
     pub(super) fn is_allowed(&self, waiting: &Waiting) -> bool {
-        waiting.arguments.first().and_then(|name| name.to_str()).is_some_and(|name| self.allowed.contains(name))
+        waiting.name.as_ref().and_then(|name| name.to_str()).is_some_and(|name| self.allowed.contains(name))
     }
 
     /// What the question about a program tells.
-    pub(super) fn exec(&self, waiting: &Waiting, environment: &[OsString], lineage: Lineage, place: Place) -> Exec {
+    pub(super) fn exec(&self, waiting: &Waiting, details: &Details, lineage: Lineage, place: Place) -> Exec {
         let text = |text: &OsString| text.to_string_lossy().into_owned();
         let path = |path: &Path| path.to_string_lossy().into_owned();
         let mut left = MAX_QUESTION_ARGUMENTS;
@@ -49,15 +49,15 @@ impl Scope {
             left = left.saturating_sub(argument.len() + 1);
             fits
         };
-        let argv: Vec<_> = waiting.arguments.iter().take_while(fits).map(text).collect();
+        let argv: Vec<_> = details.arguments.iter().take_while(fits).map(text).collect();
         Exec {
             program: path(&waiting.program),
-            file: path(&waiting.resolved).into(),
-            is_complete: argv.len() == waiting.arguments.len(),
+            file: path(&waiting.executable.resolved).into(),
+            is_complete: argv.len() == details.arguments.len(),
             argv,
-            workdir: path(&waiting.workdir).into(),
-            interpreter: waiting.interpreter.iter().map(text).collect(),
-            changed_env: self.changed(environment),
+            workdir: path(&details.workdir).into(),
+            interpreter: waiting.executable.interpreter.iter().map(text).collect(),
+            changed_env: self.changed(&details.environment),
             lineage,
             place,
         }

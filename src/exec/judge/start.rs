@@ -5,7 +5,7 @@
 //! 2. It gets a filter of its own, so what it executes is judged as well. A set-user-id program does not: the filter would take its privileges away.
 //! 3. Its parent is the supervisor, and it dies with it.
 //! 4. A text without `#!`, which the kernel cannot execute, is run by the shell that wanted to execute it: bash, else `sh`, as `execvp` does.
-use super::{notify::Listener, packet, relay::open_descriptors, waiting::status_field};
+use super::{memory::restore_huge_pages, notify::Listener, packet, relay::open_descriptors, waiting::status_field};
 use nix::{
     sys::signal::{SigSet, SigmaskHow, sigprocmask},
     unistd::{Pid, getpgid, setpgid},
@@ -63,6 +63,8 @@ struct Instructions {
     umask: u32,
     shell: String,
     is_judged: bool,
+    /// See [`restore_huge_pages`].
+    restore_huge_pages: bool,
     arguments: usize,
     /// In the order of [`LIMITS`]: the soft and the hard limit.
     limits: Vec<Option<(Option<u64>, Option<u64>)>>,
@@ -77,8 +79,12 @@ pub(super) struct Starting {
     pub(super) socket: OwnedFd,
 }
 
-/// Starts the program. `descriptors`: those of the relay, with their numbers.
-pub(super) fn start(approved: &Approved, descriptors: &[(RawFd, OwnedFd)]) -> io::Result<Starting> {
+/// Starts the program. `descriptors`: those of the relay, with their numbers. `restore_huge_pages`: they are off in this process only.
+pub(super) fn start(
+    approved: &Approved,
+    descriptors: &[(RawFd, OwnedFd)],
+    restore_huge_pages: bool,
+) -> io::Result<Starting> {
     let relay = Pid::from_raw(approved.process);
     let umask = status_field(approved.process, "Umask:").and_then(|mask| u32::from_str_radix(&mask, 8).ok());
     let instructions = Instructions {
@@ -86,6 +92,7 @@ pub(super) fn start(approved: &Approved, descriptors: &[(RawFd, OwnedFd)]) -> io
         umask: umask.unwrap_or(0o22),
         shell: approved.shell.clone(),
         is_judged: !has_privileges(&approved.file),
+        restore_huge_pages,
         arguments: approved.arguments.len(),
         limits: LIMITS.iter().map(|(_, name)| limit_of(approved.process, name)).collect(),
         numbers: descriptors.iter().map(|(number, _)| *number).collect(),
@@ -200,6 +207,9 @@ pub(crate) fn become_approved() -> io::Result<()> {
         Some(name) => command.arg0(name),
         None => &mut command,
     };
+    if instructions.restore_huge_pages {
+        restore_huge_pages(&mut command);
+    }
     command.args(arguments).env_clear();
     for entry in environment {
         let bytes = entry.as_bytes();

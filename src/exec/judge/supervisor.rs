@@ -7,77 +7,50 @@
 //! S4. If it dies, its command's shell and approved programs die with it, and nothing that is left can execute a program (ENOSYS).
 //! S5. It waits for nothing but its poll: whatever the command does, other execs of the command go on.
 use super::{
+    executable::Executables,
     lineage::Lineages,
-    link,
     message::{Report, Verdict},
     notify::{Call, Listener},
     packet,
     redirect::{has_ending_signal, redirect},
-    relay::{Order, Relayed},
+    relay::Order,
+    relays::{Outcome, Relays},
     scope::Scope,
-    start::{Approved, Starting, has_privileges, shell_of, start},
-    waiting::{Addresses, Waiting},
+    start::{Approved, has_privileges, shell_of},
+    waiting::{Addresses, Details, Waiting},
 };
-use crate::exec::{
-    policy::{Action, Place},
-    supervise::session,
-};
-use nix::{
-    sys::{
-        signal::{SigSet, Signal, SigmaskHow, kill, sigprocmask},
-        signalfd::{SfdFlags, SignalFd},
-    },
-    unistd::Pid,
-};
+use crate::exec::policy::{Action, Place};
+use nix::{sys::signalfd::SignalFd, unistd::Pid};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
     process::{WaitOptions, wait},
-    thread::disable_transparent_huge_pages,
 };
 use std::{
-    collections::{HashMap, HashSet},
-    ffi::OsString,
+    cell::Cell,
+    collections::HashMap,
     fs::File,
     io,
-    os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
+    os::fd::{OwnedFd, RawFd},
     path::Path,
-    process::{Command, Stdio},
     rc::Rc,
 };
 
 /// How often the supervisor looks whether the threads that wait for a verdict still do. The kernel does not notify that.
 const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// The parameters of a supervisor.
-pub(crate) struct Setup {
-    /// The session of the command.
-    pub(crate) session: CommandSession,
-    /// Huge pages are off for this process only, which would have megabytes of them: [`super::link::save_memory`].
-    pub(crate) restore_huge_pages: bool,
-    /// See [`Rules::restricted_programs`](crate::exec::policy::Rules::restricted_programs).
-    pub(crate) names: HashSet<String>,
-    /// The first words of the line's commands that a rule allows: see [`LineCommands`](crate::exec::policy::LineCommands).
-    pub(crate) allowed: HashSet<String>,
-    /// More arguments of `exec-child`.
-    pub(crate) child: Vec<OsString>,
-}
 
 /// Where execs come from: processes that have one filter.
 struct Source {
     listener: Listener,
     place: Place,
+    /// Whether the next call is the program that was started for this listener.
+    is_new: Cell<bool>,
 }
 
-/// The session of a command.
-pub(crate) enum CommandSession {
-    /// The supervisor leads a session of its own, and dies with this process, the exec server. The command is in the sandbox.
-    New {
-        parent: Option<rustix::process::Pid>,
-        /// The command's standard input becomes the terminal of the session.
-        terminal: bool,
-    },
-    /// That of the caller, with its process group. The command is in no sandbox.
-    Inherited,
+impl Source {
+    fn of(listener: Listener, place: Place) -> Rc<Self> {
+        Rc::new(Self { listener, place, is_new: Cell::new(true) })
+    }
 }
 
 /// A program whose verdict is open.
@@ -86,141 +59,26 @@ struct Open {
     call: Call,
     addresses: Addresses,
     waiting: Waiting,
-    /// The working directory.
-    directory: OwnedFd,
-    environment: Vec<OsString>,
+    details: Details,
 }
 
-/// A process that executes, or has executed, our program in place of another.
-struct Relay {
-    socket: OwnedFd,
-    /// `None`: the program was refused, or has been started.
-    approved: Option<Approved>,
-    received: Vec<(RawFd, OwnedFd)>,
-    program: Option<Pid>,
-}
-
-struct Supervisor {
+pub(super) struct Supervisor {
     server: OwnedFd,
     /// Whether the exec server still listens.
     is_connected: bool,
     scope: Scope,
+    executables: Executables,
     sources: Vec<Rc<Source>>,
-    /// Approved programs that are not in their process group yet.
-    starting: Vec<Starting>,
-    /// Listeners whose next call is the program that was started for it.
-    first: HashSet<RawFd>,
     open: HashMap<u64, Open>,
     next_id: u64,
     /// The threads that execute our program next, and the descriptor they do it by.
     redirected: HashMap<i32, RawFd>,
-    relays: Vec<Relay>,
+    relays: Relays,
     lineages: Lineages,
     shell: Pid,
     has_ended: bool,
     /// This program, for relays.
     program: File,
-}
-
-/// Runs the command, and returns when no process of it is left that executes programs.
-///
-/// Standard input is the socket to the exec server; its first message brings the command's standard input. Standard output and standard
-/// error are the command's.
-///
-/// # Errors
-/// The command was not started, or the supervisor cannot go on; then the command dies with this process.
-pub(crate) fn supervise(setup: Setup) -> io::Result<()> {
-    if setup.restore_huge_pages {
-        disable_transparent_huge_pages(false)?;
-    }
-    let place = match setup.session {
-        CommandSession::New { parent, .. } => {
-            session::lead(parent, false)?;
-            Place::Sandbox
-        }
-        CommandSession::Inherited => Place::Outside,
-    };
-    let server = io::stdin().as_fd().try_clone_to_owned()?;
-    let stdin = packet::receive::<()>(&server)?.and_then(|((), mut fds)| fds.pop());
-    let stdin = stdin.ok_or(io::ErrorKind::UnexpectedEof)?;
-    if let CommandSession::New { terminal: true, .. } = setup.session {
-        rustix::process::ioctl_tiocsctty(&stdin)?;
-    }
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-    let mut blocked = SigSet::all();
-    for fault in [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGILL, Signal::SIGFPE, Signal::SIGABRT] {
-        blocked.remove(fault);
-    }
-    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&blocked), None)?;
-    let signals = SignalFd::with_flags(&blocked, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-    let (ours, theirs) = packet::pair()?;
-    let mut command = Command::new("/proc/self/exe");
-    command.args(["exec-child", "--judged", "--parent", &std::process::id().to_string()]).args(&setup.child);
-    command.stdin(Stdio::from(theirs)).env_remove(link::NO_HUGE_PAGES);
-    let shell = Pid::from_raw(command.spawn()?.id().cast_signed());
-    drop(command);
-    let _ = packet::send(&server, &Report::Started { process: shell.as_raw() }, &[]);
-    packet::send(&ours, &(), &[stdin.as_raw_fd()])?;
-    drop(stdin);
-    forget_streams()?;
-    let listener = match packet::receive::<Result<(), String>>(&ours)? {
-        Some((Ok(()), mut fds)) => fds.pop().map(Listener::from),
-        Some((Err(why), _)) => {
-            let _ = packet::send(&server, &Report::Noted(why), &[]);
-            None
-        }
-        // It could not start, and has said so.
-        None => None,
-    };
-    let environment = std::env::vars_os().filter(|(name, _)| name != link::NO_HUGE_PAGES).collect();
-    let sources: Vec<_> =
-        listener.into_iter().map(|listener| Rc::new(Source { listener, place })).collect();
-    let first = sources.iter().map(|source| source.listener.as_fd().as_raw_fd()).collect();
-    let mut supervisor = Supervisor {
-        server,
-        is_connected: true,
-        scope: Scope { names: setup.names, allowed: setup.allowed, environment },
-        sources,
-        starting: Vec::new(),
-        first,
-        open: HashMap::new(),
-        next_id: 0,
-        redirected: HashMap::new(),
-        relays: Vec::new(),
-        lineages: Lineages::of(shell.as_raw()),
-        shell,
-        has_ended: false,
-        program: File::open("/proc/self/exe")?,
-    };
-    let ended = supervisor.run(&signals);
-    if ended.is_err() && place == Place::Outside {
-        // In a session of its own, the death of this process ends the command; here, nothing does.
-        kill_descendants();
-    }
-    ended
-}
-
-/// Ends all processes of the command: this process adopts those whose parents have ended.
-fn kill_descendants() {
-    let children = format!("/proc/self/task/{}/children", std::process::id());
-    loop {
-        let listed = std::fs::read_to_string(&children).unwrap_or_default();
-        let found = listed.split_whitespace().filter_map(|process| process.parse().ok()).map(Pid::from_raw);
-        found.for_each(|process| _ = kill(process, Signal::SIGKILL));
-        match wait(WaitOptions::empty()) {
-            Ok(_) | Err(Errno::INTR) if !listed.is_empty() => {}
-            _ => return,
-        }
-    }
-}
-
-/// The command's output ends when no process of the command has it any more; this is none of them.
-fn forget_streams() -> io::Result<()> {
-    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
-    rustix::stdio::dup2_stdin(&null)?;
-    rustix::stdio::dup2_stdout(&null)?;
-    rustix::stdio::dup2_stderr(&null)?;
-    Ok(())
 }
 
 /// What is ready.
@@ -234,34 +92,67 @@ enum Ready {
 }
 
 impl Supervisor {
-    fn run(&mut self, signals: &SignalFd) -> io::Result<()> {
-        self.reap()?;
-        while !(self.has_ended && self.sources.is_empty() && self.starting.is_empty()) {
+    /// `listener`: that of the shell; `None`: it could not start.
+    pub(super) fn new(
+        server: OwnedFd,
+        scope: Scope,
+        relays: Relays,
+        listener: Option<Listener>,
+        place: Place,
+        shell: Pid,
+        program: File,
+    ) -> Self {
+        Self {
+            server,
+            is_connected: true,
+            scope,
+            executables: Executables::new(),
+            sources: listener.into_iter().map(|listener| Source::of(listener, place)).collect(),
+            open: HashMap::new(),
+            next_id: 0,
+            redirected: HashMap::new(),
+            relays,
+            lineages: Lineages::of(shell.as_raw()),
+            shell,
+            has_ended: false,
+            program,
+        }
+    }
+
+    /// Runs until the shell has ended and no process with a filter is left. `signals`: SIGCHLD among them, blocked before the shell was started.
+    pub(super) fn run(&mut self, signals: &SignalFd) -> io::Result<()> {
+        while !(self.has_ended && self.sources.is_empty() && !self.relays.are_starting()) {
+            let mut has_signals = false;
             // From the last to the first: what one removes must not move the others.
             for ready in self.wait_for(signals)?.into_iter().rev() {
                 match ready {
-                    Ready::Signals => {
-                        while signals.read_signal()?.is_some() {}
-                    }
+                    Ready::Signals => has_signals = true,
                     Ready::Server => self.on_verdict()?,
                     Ready::Relay(at) => self.on_relay(at),
-                    Ready::Starting(at) => self.on_started(at),
+                    Ready::Starting(at) => {
+                        let listener = self.relays.on_started(at).map(Listener::from);
+                        self.sources.extend(listener.map(|listener| Source::of(listener, Place::Outside)));
+                    }
                     Ready::Source(source) => self.on_call(&source)?,
                     Ready::Gone(source) => self.sources.retain(|other| !Rc::ptr_eq(other, &source)),
                 }
             }
             self.withdraw();
-            self.reap()?;
+            if has_signals {
+                // Before the children are looked at: each that ends later is another signal.
+                while signals.read_signal()?.is_some() {}
+                self.reap()?;
+            }
         }
         Ok(())
     }
 
     fn wait_for(&self, signals: &SignalFd) -> io::Result<Vec<Ready>> {
         let server = self.is_connected.then(|| (PollFd::new(&self.server, PollFlags::IN), Ready::Server));
-        let relays = self.relays.iter().enumerate();
-        let relays = relays.map(|(at, relay)| (PollFd::new(&relay.socket, PollFlags::IN), Ready::Relay(at)));
-        let starting = self.starting.iter().enumerate();
-        let starting = starting.map(|(at, program)| (PollFd::new(&program.socket, PollFlags::IN), Ready::Starting(at)));
+        let readable = |socket| PollFd::from_borrowed_fd(socket, PollFlags::IN);
+        let relays = self.relays.sockets().enumerate().map(|(at, socket)| (readable(socket), Ready::Relay(at)));
+        let starting = self.relays.starting_sockets().enumerate();
+        let starting = starting.map(|(at, socket)| (readable(socket), Ready::Starting(at)));
         let sources = self.sources.iter();
         let sources =
             sources.map(|source| (PollFd::new(&source.listener, PollFlags::IN), Ready::Source(source.clone())));
@@ -301,10 +192,11 @@ impl Supervisor {
         {
             return proceed(listener, &call);
         }
-        if self.first.remove(&listener.as_fd().as_raw_fd()) {
+        if source.is_new.take() {
             return proceed(listener, &call);
         }
-        let waiting = match Waiting::read(&call, &addresses) {
+        self.lineages.see_shell();
+        let waiting = match Waiting::read(&call, &addresses, &mut self.executables) {
             Ok(waiting) => waiting,
             // The call fails by itself.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::FAULT) => return proceed(listener, &call),
@@ -313,34 +205,32 @@ impl Supervisor {
                 return fail(listener, &call, Errno::ACCESS);
             }
         };
-        if !listener.waits(call.id) {
-            return Ok(());
-        }
         // Answered here, not by the kernel: until it looks, another process could put a program there.
         if let Some(error) = waiting.error {
             return fail(listener, &call, error);
         }
+        // If the thread has died meanwhile, what was read may be of another; then the answer comes too late.
         let may_leave = source.place == Place::Sandbox && self.scope.is_allowed(&waiting);
         if !self.scope.is_restricted(&waiting) && !may_leave {
-            self.lineages.executed(waiting.process);
+            self.lineages.executes(call.thread);
             return proceed(listener, &call);
         }
-        let lineage = self.lineages.of_next(waiting.process);
-        let environment = Waiting::environment(&call, &addresses).unwrap_or_default();
-        let directory = match waiting.directory(&call) {
-            Ok(directory) => directory,
+        let details = Details::read(&call, &addresses);
+        if !listener.waits(call.id) {
+            return Ok(());
+        }
+        let details = match details {
+            Ok(details) => details,
             Err(error) => {
                 self.note(format!("{} was not executed: {error}", waiting.program.display()));
                 return fail(listener, &call, Errno::ACCESS);
             }
         };
-        if !listener.waits(call.id) {
-            return Ok(());
-        }
-        let exec = self.scope.exec(&waiting, &environment, lineage, source.place);
+        let lineage = self.lineages.of_next(details.process);
+        let exec = self.scope.exec(&waiting, &details, lineage, source.place);
         let id = self.next_id;
         self.next_id += 1;
-        let open = Open { source: source.clone(), call, addresses, waiting, directory, environment };
+        let open = Open { source: source.clone(), call, addresses, waiting, details };
         if !self.is_connected || packet::send(&self.server, &Report::Asks { id, exec: Box::new(exec) }, &[]).is_err() {
             self.act(open, Action::Deny { reason: "the exec server has ended, so it cannot be judged".to_owned() });
             return Ok(());
@@ -369,88 +259,45 @@ impl Supervisor {
 
     /// Does what was decided about a program.
     fn act(&mut self, open: Open, action: Action) {
-        let Open { source, call, addresses, waiting, directory, environment } = open;
-        let name = waiting.program.display().to_string();
+        let Open { source, call, addresses, waiting, details } = open;
+        let file = &waiting.executable.resolved;
         let (order, approved) = match action {
             Action::Deny { reason } => (Order::Refuse(reason), None),
             // A file without a name, such as one in memory, cannot be started from outside.
             Action::Escalate
-                if (source.place == Place::Sandbox || has_privileges(&waiting.resolved))
-                    && is_same(&waiting.resolved, &waiting.file) =>
+                if (source.place == Place::Sandbox || has_privileges(file)) && is_same(file, &waiting.file) =>
             {
-                let (process, file, arguments) =
-                    (waiting.process, waiting.resolved.clone(), waiting.arguments.clone());
+                let Details { process, arguments, environment, directory, .. } = details;
                 let shell = shell_of(call.thread).to_owned();
-                let approved = Approved { process, file, arguments, environment, directory, shell };
+                let approved = Approved { process, file: file.clone(), arguments, environment, directory, shell };
                 (Order::Relay, Some(approved))
             }
-            Action::Run | Action::Escalate => return self.run_here(&source, &call, &waiting),
+            Action::Run | Action::Escalate => {
+                self.lineages.executes(call.thread);
+                let _ = proceed(&source.listener, &call);
+                return;
+            }
         };
         match redirect(&source.listener, &call, &addresses, &self.program) {
             Ok(redirected) => {
-                if packet::send(&redirected.socket, &order, &[]).is_ok() {
+                if self.relays.add(redirected.socket, &order, approved).is_ok() {
                     self.redirected.insert(call.thread, redirected.descriptor);
-                    let (socket, received) = (redirected.socket, Vec::new());
-                    self.relays.push(Relay { socket, approved, received, program: None });
                 }
             }
             Err(error) => {
                 if source.listener.waits(call.id) {
-                    self.note(format!("{name} was not executed: {error}"));
+                    self.note(format!("{} was not executed: {error}", waiting.program.display()));
                 }
                 let _ = fail(&source.listener, &call, Errno::ACCESS);
             }
         }
     }
 
-    fn run_here(&mut self, source: &Source, call: &Call, waiting: &Waiting) {
-        self.lineages.executed(waiting.process);
-        let _ = proceed(&source.listener, call);
-    }
-
     fn on_relay(&mut self, at: usize) {
-        let relay = &mut self.relays[at];
-        match packet::receive::<Relayed>(&relay.socket) {
-            Ok(Some((Relayed::Descriptors { numbers, last }, fds))) => {
-                relay.received.extend(numbers.into_iter().zip(fds));
-                if last && let Some(approved) = relay.approved.take() {
-                    let descriptors = std::mem::take(&mut relay.received);
-                    match start(&approved, &descriptors) {
-                        Ok(started) => {
-                            relay.program = Some(started.process);
-                            self.lineages.started(started.process.as_raw(), approved.process);
-                            self.starting.push(started);
-                        }
-                        Err(error) => {
-                            let _ = packet::send(&relay.socket, &Order::Exited(126), &[]);
-                            self.note(format!("{} was not started: {error}", approved.file.display()));
-                        }
-                    }
-                }
-            }
-            Ok(Some((Relayed::Signal(number), _))) => {
-                if let (Some(program), Ok(signal)) = (relay.program, Signal::try_from(number)) {
-                    let _ = kill(program, signal);
-                }
-            }
-            Ok(None) | Err(_) => {
-                let relay = self.relays.swap_remove(at);
-                // The relay was killed before its program has ended.
-                relay.program.iter().for_each(|program| _ = kill(*program, Signal::SIGKILL));
-            }
-        }
-    }
-
-    fn on_started(&mut self, at: usize) {
-        let Starting { process, socket } = self.starting.swap_remove(at);
-        // It could not start, and its end says so.
-        let Ok(Some(((), mut fds))) = packet::receive(&socket) else { return };
-        if let Some(relay) = self.relays.iter().find(|relay| relay.program == Some(process)) {
-            let _ = packet::send(&relay.socket, &Order::Started, &[]);
-        }
-        if let Some(fd) = fds.pop() {
-            self.first.insert(fd.as_raw_fd());
-            self.sources.push(Rc::new(Source { listener: fd.into(), place: Place::Outside }));
+        match self.relays.on_message(at) {
+            Outcome::Nothing => {}
+            Outcome::Started { program, place } => self.lineages.started(program.as_raw(), place),
+            Outcome::Failed(why) => self.note(why),
         }
     }
 
@@ -481,17 +328,14 @@ impl Supervisor {
                 (_, Some(number)) => Order::Killed(number),
                 (None, None) => Order::Stopped,
             };
-            let has_ended = !matches!(order, Order::Stopped);
-            if process == self.shell && has_ended {
-                self.has_ended = true;
-                self.report(&Report::Ended { status: status.as_raw() });
-            }
-            if let Some(relay) = self.relays.iter_mut().find(|relay| relay.program == Some(process)) {
-                let _ = packet::send(&relay.socket, &order, &[]);
-                if has_ended {
-                    relay.program = None;
+            if !matches!(order, Order::Stopped) {
+                self.lineages.ended(process.as_raw());
+                if process == self.shell {
+                    self.has_ended = true;
+                    self.report(&Report::Ended { status: status.as_raw() });
                 }
             }
+            self.relays.on_child(process, &order);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! The thread may belong to a hostile process, which can change its memory meanwhile. So all of it is bounded, and the
 //! caller asks the listener afterwards whether the call still waits.
 use super::{
+    executable::{Executable, Executables},
     filter::{INTERFACES, Interface},
     notify::Call,
 };
@@ -14,43 +15,48 @@ use rustix::{
 };
 use std::{
     ffi::OsString,
-    fs::{self, File},
-    io::{self, IoSliceMut, Read},
+    fs,
+    io::{self, IoSliceMut},
     os::{
         fd::{AsRawFd, OwnedFd},
-        unix::{
-            ffi::OsStringExt,
-            fs::{MetadataExt, PermissionsExt},
-        },
+        unix::{ffi::OsStringExt, fs::MetadataExt},
     },
     path::{Path, PathBuf},
+    rc::Rc,
     sync::OnceLock,
 };
 
 /// The maximum of argument texts and pointers together: the kernel's own bound with the usual limit of the stack is 2 MiB.
 const MAX_BYTES: usize = 6 << 20;
 const PAGE: u64 = 4096;
-/// The kernel reads so much of a script's first line.
-const MAX_SCRIPT_LINE: usize = 256;
 
-/// A program that a thread is about to execute.
+/// A program that a thread is about to execute: what it takes to see whether a rule mentions it.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// The process of the thread.
-    pub(super) process: i32,
     /// The path as it was given, or that of the file descriptor that it is relative to.
     pub(super) program: PathBuf,
     /// A path that leads this process to the same file while the call waits.
     pub(super) file: PathBuf,
-    pub(super) arguments: Vec<OsString>,
-    pub(super) workdir: PathBuf,
-    /// The file without symbolic links; the path as given if it has no name.
-    pub(super) resolved: PathBuf,
-    /// The program and the argument that the first line of a script names.
-    pub(super) interpreter: Vec<OsString>,
+    /// The first argument.
+    pub(super) name: Option<OsString>,
+    /// What it is; the path as given, and no interpreter, if the file has no name or cannot be read.
+    pub(super) executable: Rc<Executable>,
     /// Why the kernel will not execute the file, as far as its type and mode show. `execvp` tries each directory of PATH, so most
     /// calls are for files that do not exist.
     pub(super) error: Option<Errno>,
+}
+
+/// The rest of what is asked about it.
+#[derive(Debug)]
+pub(super) struct Details {
+    /// The process of the thread.
+    pub(super) process: i32,
+    pub(super) arguments: Vec<OsString>,
+    /// The environment that it is to get.
+    pub(super) environment: Vec<OsString>,
+    /// The working directory, opened: a path may lead elsewhere later.
+    pub(super) directory: OwnedFd,
+    pub(super) workdir: PathBuf,
 }
 
 /// The addresses that the call passes.
@@ -85,13 +91,10 @@ impl Addresses {
 impl Waiting {
     /// # Errors
     /// EFAULT: an address is invalid. EPERM, EACCES: the process does not let itself be read. Others: it has ended.
-    pub(super) fn read(call: &Call, addresses: &Addresses) -> io::Result<Self> {
+    pub(super) fn read(call: &Call, addresses: &Addresses, executables: &mut Executables) -> io::Result<Self> {
         let thread = call.thread;
         let memory = Memory { thread };
-        let mut left = MAX_BYTES;
-        let given = PathBuf::from(OsString::from_vec(memory.text(addresses.path, &mut left)?));
-        let workdir = fs::read_link(format!("/proc/{thread}/cwd"))?;
-        let is_in_other_root = has_other_root(thread)?;
+        let given = PathBuf::from(OsString::from_vec(memory.text(addresses.path, &mut { MAX_BYTES })?));
         let (program, file) = match addresses.directory {
             Some(number) if number >= 0 && given.is_relative() => {
                 let link = PathBuf::from(format!("/proc/{thread}/fd/{number}"));
@@ -101,49 +104,43 @@ impl Waiting {
                     false => (opened.join(&given), link.join(&given)),
                 }
             }
-            _ if is_in_other_root => {
-                let file = match given.strip_prefix("/") {
-                    Ok(below) => Path::new(&format!("/proc/{thread}/root")).join(below),
-                    Err(_) => Path::new(&format!("/proc/{thread}/cwd")).join(&given),
-                };
-                (given, file)
-            }
             _ => {
-                let file = workdir.join(&given);
+                // As the thread sees it: its root directory may be another one than ours.
+                let (start, below) = match given.strip_prefix("/") {
+                    Ok(below) => ("root", below),
+                    Err(_) => ("cwd", given.as_path()),
+                };
+                let file = Path::new(&format!("/proc/{thread}/{start}")).join(below);
                 (given, file)
             }
         };
-        let arguments = memory.texts(addresses.arguments, addresses.pointer, &mut left)?;
-        let error = match fs::metadata(&file) {
-            Ok(data) if data.is_file() && data.permissions().mode() & 0o111 != 0 => None,
-            Ok(_) => Some(Errno::ACCESS),
-            Err(error) => Some(Errno::from_io_error(&error).unwrap_or(Errno::ACCESS)),
+        let name = memory.first_text(addresses.arguments, addresses.pointer)?;
+        let (executable, error) = match executables.look_up(&file) {
+            Ok(found) => (found, None),
+            Err(error) => (None, Some(error)),
         };
-        let start = error.is_none().then(|| start_of(&file)).flatten();
-        let resolved = start.as_ref().map(|(resolved, _)| resolved.clone());
-        let resolved = resolved.or_else(|| fs::canonicalize(&file).ok()).unwrap_or_else(|| program.clone());
-        let interpreter = start.and_then(|(_, start)| interpreter(&start)).unwrap_or_default();
         // In another root directory, a link may have led us elsewhere.
-        let error = error.filter(|_| !is_in_other_root);
-        Ok(Self { process: process_of(thread)?, program, file, arguments, workdir, resolved, interpreter, error })
+        let error = error.filter(|_| has_other_root(thread).is_ok_and(|other| !other));
+        let executable = executable.unwrap_or_else(|| Rc::new(Executable::unknown(&file, &program)));
+        Ok(Self { program, file, name, executable, error })
     }
+}
 
-    /// The environment that it is to get.
-    pub(super) fn environment(call: &Call, addresses: &Addresses) -> io::Result<Vec<OsString>> {
-        Memory { thread: call.thread }.texts(addresses.environment, addresses.pointer, &mut { MAX_BYTES })
-    }
-
-    /// The working directory, opened: a path may lead elsewhere later.
-    ///
+impl Details {
     /// # Errors
-    /// The process has changed its directory meanwhile, or has ended.
-    pub(super) fn directory(&self, call: &Call) -> io::Result<OwnedFd> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = open(format!("/proc/{}/cwd", call.thread), flags, Mode::empty())?;
-        match fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd()))? == self.workdir {
-            true => Ok(directory),
-            false => Err(io::Error::other("its working directory has changed")),
+    /// As those of [`Waiting::read`]; or the process has changed its working directory meanwhile.
+    pub(super) fn read(call: &Call, addresses: &Addresses) -> io::Result<Self> {
+        let thread = call.thread;
+        let (memory, pointer) = (Memory { thread }, addresses.pointer);
+        let arguments = memory.texts(addresses.arguments, pointer, &mut { MAX_BYTES })?;
+        let environment = memory.texts(addresses.environment, pointer, &mut { MAX_BYTES }).unwrap_or_default();
+        let cwd = format!("/proc/{thread}/cwd");
+        let workdir = fs::read_link(&cwd)?;
+        let directory = open(cwd, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        if fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd()))? != workdir {
+            return Err(io::Error::other("its working directory has changed"));
         }
+        Ok(Self { process: process_of(thread)?, arguments, environment, directory, workdir })
     }
 }
 
@@ -202,6 +199,20 @@ impl Memory {
         }
     }
 
+    /// The first text of a list of pointers.
+    fn first_text(&self, address: u64, pointer: usize) -> io::Result<Option<OsString>> {
+        if address == 0 {
+            return Ok(None);
+        }
+        match self.bytes(address, pointer)? {
+            bytes if bytes.len() < pointer => Err(Errno::FAULT.into()),
+            bytes => match pointer_in(&bytes) {
+                0 => Ok(None),
+                text => Ok(Some(OsString::from_vec(self.text(text, &mut { MAX_BYTES })?))),
+            },
+        }
+    }
+
     /// A list of pointers to texts, up to its null pointer. No list at all is an empty one.
     fn texts(&self, mut address: u64, pointer: usize, left: &mut usize) -> io::Result<Vec<OsString>> {
         let mut texts = Vec::new();
@@ -212,10 +223,8 @@ impl Memory {
                 return Err(Errno::FAULT.into());
             }
             for bytes in bytes.chunks_exact(pointer) {
-                let mut full = [0; 8];
-                full[..pointer].copy_from_slice(bytes);
                 *left = left.checked_sub(pointer).ok_or(Errno::TOOBIG)?;
-                match u64::from_le_bytes(full) {
+                match pointer_in(bytes) {
                     0 => return Ok(texts),
                     text => texts.push(OsString::from_vec(self.text(text, left)?)),
                 }
@@ -224,6 +233,13 @@ impl Memory {
         }
         Ok(texts)
     }
+}
+
+/// The pointer, of 4 or 8 bytes.
+fn pointer_in(bytes: &[u8]) -> u64 {
+    let mut full = [0; 8];
+    full[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(full)
 }
 
 fn to_end_of_page(address: u64) -> usize {
@@ -246,47 +262,9 @@ pub(super) fn status_field(thread: i32, name: &str) -> Option<String> {
     status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
 }
 
-/// The path without symbolic links and the first bytes of a file; `None`: it cannot be read.
-fn start_of(file: &Path) -> Option<(PathBuf, Vec<u8>)> {
-    // Should it not be a regular file any more, opening it must not block.
-    let opened = open(file, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let resolved = fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).ok()?;
-    let mut start = vec![0; MAX_SCRIPT_LINE];
-    let length = File::from(opened).read(&mut start).ok()?;
-    start.truncate(length);
-    Some((resolved, start))
-}
-
-/// The program and its argument of a `#!` line.
-fn interpreter(start: &[u8]) -> Option<Vec<OsString>> {
-    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?.trim_ascii();
-    // The kernel splits once: all that follows the program is one argument.
-    let program = line.split(u8::is_ascii_whitespace).next().filter(|program| !program.is_empty())?;
-    let argument = line[program.len()..].trim_ascii_start();
-    let words = [program, argument].into_iter().filter(|word| !word.is_empty());
-    Some(words.map(|word| OsString::from_vec(word.to_vec())).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_interpreter_of_a_script_is_what_its_first_line_names() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("script");
-        let read = |text: &str| {
-            fs::write(&file, text).unwrap();
-            let (resolved, start) = start_of(&file).unwrap();
-            assert_eq!(resolved, file.canonicalize().unwrap());
-            interpreter(&start).map(|words| words.into_iter().map(|word| word.into_string().unwrap()).collect::<Vec<_>>())
-        };
-        assert_eq!(read("#!/bin/sh\nrm x\n"), Some(vec!["/bin/sh".to_owned()]));
-        assert_eq!(read("#! /usr/bin/env -S a b \n"), Some(vec!["/usr/bin/env".to_owned(), "-S a b".to_owned()]));
-        assert_eq!(read("#!"), None);
-        assert_eq!(read("rm x"), None);
-        assert_eq!(start_of(directory.path()), None, "a directory");
-    }
 
     #[test]
     fn texts_are_read_from_the_memory_of_a_process() {
@@ -299,6 +277,9 @@ mod tests {
         let expected: Vec<OsString> = vec!["one".into(), "".into(), "x".repeat(10_000).into(), "three".into()];
         assert_eq!(read, expected);
         assert_eq!(memory.texts(0, 8, &mut { MAX_BYTES }).unwrap(), Vec::<OsString>::new());
+        assert_eq!(memory.first_text(address, size_of::<usize>()).unwrap(), Some("one".into()));
+        assert_eq!(memory.first_text(address + 4 * 8, 8).unwrap(), None, "an empty list");
+        assert_eq!(memory.first_text(0, 8).unwrap(), None);
         let error = |result: io::Result<Vec<OsString>>| Errno::from_io_error(&result.unwrap_err()).unwrap();
         assert_eq!(error(memory.texts(address, 8, &mut { 9_000 })), Errno::TOOBIG);
         assert_eq!(error(memory.texts(8, 8, &mut { MAX_BYTES })), Errno::FAULT);

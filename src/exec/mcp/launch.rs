@@ -94,8 +94,8 @@ impl Launcher {
         if launch.streams == Streams::Terminal {
             command.arg("--terminal").env("TERM", "xterm-256color");
         }
+        save_memory(&mut command);
         if let Some(judged) = launch.judged {
-            save_memory(&mut command);
             judged.names().for_each(|(option, name)| _ = command.arg(format!("{option}={name}")));
             // The rest is for `exec-child`.
             command.arg("--");

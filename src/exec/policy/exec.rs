@@ -34,7 +34,7 @@ pub struct Exec {
 pub enum Lineage {
     /// The shell of the command line itself.
     Line,
-    /// A program that the line has started, or one started by that, and so on: so many programs lie between.
+    /// A program that the line has started, or one started by that, and so on: so many processes between have executed a program.
     Nested(u32),
     /// Its parents have ended.
     #[default]

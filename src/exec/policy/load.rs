@@ -14,11 +14,11 @@ use starlark::{
     syntax::{AstModule, Dialect},
     values::{Value, list::ListRef, list::UnpackList, none::NoneType},
 };
-use std::{cell::RefCell, fs, path::Path};
+use std::{cell::RefCell, fs, io::ErrorKind, path::Path};
 
 /// Why a file of rules was refused.
 #[derive(Debug, thiserror::Error)]
-#[error("{file}:{line}:{column}: {message}")]
+#[error("{}: {message}", location(file, *line, *column))]
 pub struct LoadError {
     /// The file as it was named.
     pub file: String,
@@ -28,6 +28,13 @@ pub struct LoadError {
     pub column: usize,
     /// The problem, and how to fix it.
     pub message: String,
+}
+
+fn location(file: &str, line: usize, column: usize) -> String {
+    match line {
+        0 => format!("the rules file {file}"),
+        _ => format!("{file}:{line}:{column}"),
+    }
 }
 
 thread_local! {
@@ -78,11 +85,20 @@ impl Rules {
 
 fn add_file(path: &Path, rules: &mut Rules) -> Result<(), LoadError> {
     let name = path.display().to_string();
-    let content = fs::read_to_string(path).map_err(|error| LoadError {
-        file: name.clone(),
-        line: 0,
-        column: 0,
-        message: format!("cannot be read ({error}); name a file of rules that can"),
+    let content = fs::read_to_string(path).map_err(|error| {
+        let message = match error.kind() {
+            ErrorKind::NotFound if path.is_relative() => {
+                let directory = std::env::current_dir().unwrap_or_default();
+                let directory = directory.display();
+                format!("does not exist in {directory}; correct its name, or create it")
+            }
+            ErrorKind::NotFound => "does not exist; correct its name, or create it".to_owned(),
+            ErrorKind::PermissionDenied => format!("cannot be read: {error}; let this user read it"),
+            ErrorKind::IsADirectory => "is a directory; name a file in it".to_owned(),
+            ErrorKind::InvalidData => "is not text in UTF-8; name a file of rules".to_owned(),
+            _ => format!("cannot be read: {error}; name a file that can"),
+        };
+        LoadError { file: name.clone(), line: 0, column: 0, message }
     })?;
     add_text(&name, &content, rules)
 }
@@ -308,9 +324,23 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_named() {
-        let error = Rules::load(["/nowhere/my.rules"]).expect_err("there is none");
-        assert!(error.to_string().starts_with("/nowhere/my.rules:0:0: cannot be read"), "{error}");
+    fn a_file_that_cannot_be_read_is_named_with_the_reason_and_what_to_do() {
+        let directory = tempfile::tempdir().unwrap();
+        let binary = directory.path().join("binary.rules");
+        fs::write(&binary, [0xff, 0xfe]).unwrap();
+        let here = std::env::current_dir().unwrap();
+        for (file, problem) in [
+            (Path::new("/nowhere/my.rules"), "does not exist; correct its name, or create it".to_owned()),
+            (
+                Path::new("not-here.rules"),
+                format!("does not exist in {}; correct its name, or create it", here.display()),
+            ),
+            (directory.path(), "is a directory; name a file in it".to_owned()),
+            (&binary, "is not text in UTF-8; name a file of rules".to_owned()),
+        ] {
+            let error = Rules::load([file]).expect_err("there is none");
+            assert_eq!(error.to_string(), format!("the rules file {}: {problem}", file.display()));
+        }
     }
 
     #[test]

@@ -154,26 +154,3 @@ fn the_check_says_what_is_enforced() {
     let off = "sandbox: off (--no-sandbox)\nrules: nested programs are not judged: they are only in the sandbox\n";
     assert_eq!(check(&["--no-sandbox", "--rules", rules]), off);
 }
-
-#[test]
-fn many_approved_programs_at_once_survive_random_kills() {
-    let Some(mut judged) = Judged::start() else { return };
-    let mark = format!("0.{}", mark().replace('.', ""));
-    // Each tenth place is killed while its program starts or runs; the others must end well.
-    let id = judged.begin(&format!(
-        "for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19; do
-           for j in 0 1 2 3 4 5 6 7 8 9; do
-             sleep {mark} & places=\"$places $!\"
-             [ $j = $((i % 10)) ] && kill -KILL $! 2>/dev/null
-           done
-         done
-         killed=0; ended=0
-         for place in $places; do
-           wait $place; case $? in 137) killed=$((killed+1));; 0) ended=$((ended+1));; *) echo \"odd $?\";; esac
-         done
-         echo $killed $ended"
-    ));
-    let answer = judged.approve_until(id);
-    assert_eq!(answer["output"], "20 180\n", "{answer}");
-    until_gone(&format!("sleep {mark}"));
-}

@@ -5,6 +5,7 @@ mod denied;
 mod escalated;
 mod faults;
 mod kills;
+mod many;
 mod privileges;
 mod questions;
 mod refused;

@@ -1,0 +1,177 @@
+//! What the file of a program is: its name behind links, and the interpreter that the first line of a script names.
+//!
+//! Most commands execute the same few files many times, so what was read of a file is kept while its metadata are the same, unless
+//! 1. it has more than one name (hard links), because the same file then is another program by another path, or
+//! 2. it has just been changed: the kernel's timestamps are too coarse to show a second change.
+use rustix::{
+    fs::{Mode, OFlags, open},
+    io::Errno,
+};
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    fs::{self, File, Metadata},
+    io::Read,
+    os::{
+        fd::AsRawFd,
+        unix::{
+            ffi::OsStringExt,
+            fs::{MetadataExt, PermissionsExt},
+        },
+    },
+    path::{Path, PathBuf},
+    rc::Rc,
+    time::{Duration, SystemTime},
+};
+
+/// The kernel reads so much of a script's first line.
+const MAX_SCRIPT_LINE: usize = 256;
+/// All are forgotten when there are more.
+const MAX_KEPT: usize = 1_024;
+/// A file that was changed within this time is not kept. Above the granularity of the timestamps of all file systems (2 s: FAT).
+const JUST_CHANGED: Duration = Duration::from_secs(3);
+
+/// A file that the kernel may execute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Executable {
+    /// The file without symbolic links.
+    pub(super) resolved: PathBuf,
+    /// The program and the argument that the first line of a script names.
+    pub(super) interpreter: Vec<OsString>,
+}
+
+impl Executable {
+    /// One that cannot be read. `program`: its path as given.
+    pub(super) fn unknown(file: &Path, program: &Path) -> Self {
+        let resolved = fs::canonicalize(file).unwrap_or_else(|_| program.to_owned());
+        Self { resolved, interpreter: Vec::new() }
+    }
+
+    fn read(file: &Path) -> Option<Self> {
+        // Should it not be a regular file any more, opening it must not block.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let opened = open(file, flags, Mode::empty()).ok()?;
+        let resolved = fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).ok()?;
+        let mut start = [0; MAX_SCRIPT_LINE];
+        let length = File::from(opened).read(&mut start).ok()?;
+        Some(Self { resolved, interpreter: interpreter(&start[..length]).unwrap_or_default() })
+    }
+}
+
+/// What is the same as long as a file with one name is: device, inode, size, and the times of its last changes in nanoseconds.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Identity {
+    file: (u64, u64, u64),
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Identity {
+    /// `None`: what is read of the file is not to be kept.
+    fn of(data: &Metadata, just_changed: Duration) -> Option<Self> {
+        let age = |seconds: i64| {
+            let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.try_into().ok()?);
+            SystemTime::now().duration_since(changed).ok()
+        };
+        let is_kept = data.nlink() == 1 && age(data.ctime()).is_some_and(|age| age >= just_changed);
+        is_kept.then(|| Self {
+            file: (data.dev(), data.ino(), data.size()),
+            modified: (data.mtime(), data.mtime_nsec()),
+            changed: (data.ctime(), data.ctime_nsec()),
+        })
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Executables {
+    kept: HashMap<Identity, Rc<Executable>>,
+    just_changed: Duration,
+}
+
+impl Executables {
+    pub(super) fn new() -> Self {
+        Self { kept: HashMap::new(), just_changed: JUST_CHANGED }
+    }
+
+    /// `None`: the file may be executed, but not read.
+    ///
+    /// # Errors
+    /// Why the kernel will not execute it, as far as its type and mode show.
+    pub(super) fn look_up(&mut self, file: &Path) -> Result<Option<Rc<Executable>>, Errno> {
+        let data = fs::metadata(file).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::ACCESS))?;
+        if !data.is_file() || data.permissions().mode() & 0o111 == 0 {
+            return Err(Errno::ACCESS);
+        }
+        let identity = Identity::of(&data, self.just_changed);
+        if let Some(known) = identity.as_ref().and_then(|identity| self.kept.get(identity)) {
+            return Ok(Some(known.clone()));
+        }
+        let read = Executable::read(file).map(Rc::new);
+        if let (Some(identity), Some(read)) = (identity, &read) {
+            if self.kept.len() >= MAX_KEPT {
+                self.kept.clear();
+            }
+            self.kept.insert(identity, read.clone());
+        }
+        Ok(read)
+    }
+}
+
+/// The program and its argument of a `#!` line.
+fn interpreter(start: &[u8]) -> Option<Vec<OsString>> {
+    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?.trim_ascii();
+    // The kernel splits once: all that follows the program is one argument.
+    let program = line.split(u8::is_ascii_whitespace).next().filter(|program| !program.is_empty())?;
+    let argument = line[program.len()..].trim_ascii_start();
+    let words = [program, argument].into_iter().filter(|word| !word.is_empty());
+    Some(words.map(|word| OsString::from_vec(word.to_vec())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interpreter_of_a_script_is_what_its_first_line_names() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("script");
+        let read = |text: &str| {
+            fs::write(&file, text).unwrap();
+            let Executable { resolved, interpreter } = Executable::read(&file).unwrap();
+            assert_eq!(resolved, file.canonicalize().unwrap());
+            interpreter.into_iter().map(|word| word.into_string().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(read("#!/bin/sh\nrm x\n"), ["/bin/sh"]);
+        assert_eq!(read("#! /usr/bin/env -S a b \n"), ["/usr/bin/env", "-S a b"]);
+        assert_eq!(read("#!"), [""; 0]);
+        assert_eq!(read("rm x"), [""; 0]);
+        assert_eq!(Executable::read(directory.path()), None, "a directory");
+    }
+
+    #[test]
+    fn a_file_that_has_another_name_or_has_changed_is_read_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, other) = (directory.path().join("script"), directory.path().join("other"));
+        fs::write(&file, "#!/bin/sh\n").unwrap();
+        let mut executables = Executables::new();
+        assert_eq!(executables.look_up(&file), Err(Errno::ACCESS), "it is not executable");
+        assert_eq!(executables.look_up(&other), Err(Errno::NOENT));
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut look_up = |file: &Path, kept: usize| {
+            let found = executables.look_up(file).unwrap().unwrap();
+            assert_eq!((&found.resolved, executables.kept.len()), (&file.canonicalize().unwrap(), kept));
+            if kept == 0 {
+                executables.just_changed = Duration::ZERO;
+            }
+            found.interpreter[0].clone().into_string().unwrap()
+        };
+        assert_eq!(look_up(&file, 0), "/bin/sh", "it has just been changed");
+        assert_eq!(look_up(&file, 1), "/bin/sh");
+        assert_eq!(look_up(&file, 1), "/bin/sh");
+        fs::write(&file, "#!/bin/dash\n").unwrap();
+        assert_eq!(look_up(&file, 2), "/bin/dash");
+        // The same file by two names is two programs.
+        fs::hard_link(&file, &other).unwrap();
+        assert_eq!([look_up(&other, 2), look_up(&file, 2)], ["/bin/dash"; 2]);
+    }
+}

@@ -1,0 +1,28 @@
+//! The memory of the processes of this program that start a command. A huge page for a few kilobytes would take megabytes, and the time to clear them.
+use std::{ffi::OsStr, process::Command};
+
+/// The variable by which a process of this program learns that its allocator may not use huge pages. It then disables them for the whole process, and what
+/// that executes.
+const NO_HUGE_PAGES: &str = "MIMALLOC_ALLOW_THP";
+
+/// Has a process of this program use no huge pages. It must call [`restore_huge_pages`] for the command if it has the option `--restore-huge-pages`.
+pub(crate) fn save_memory(starter: &mut Command) {
+    #[cfg(target_os = "linux")]
+    if std::env::var_os(NO_HUGE_PAGES).is_none() && rustix::thread::transparent_huge_pages_are_disabled() == Ok(false) {
+        starter.env(NO_HUGE_PAGES, "0").arg("--restore-huge-pages");
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = starter;
+}
+
+/// Lets the command use huge pages, and this process as well.
+pub(crate) fn restore_huge_pages(command: &mut Command) {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::disable_transparent_huge_pages(false);
+    command.env_remove(NO_HUGE_PAGES);
+}
+
+/// Whether the variable with this name is only for processes of this program.
+pub(super) fn is_internal(variable: &OsStr) -> bool {
+    variable == NO_HUGE_PAGES
+}

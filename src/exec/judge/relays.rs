@@ -1,0 +1,124 @@
+//! The relays of one command, and the approved programs that they stand for.
+use super::{
+    packet,
+    relay::{Order, Relayed},
+    start::{Approved, Starting, start},
+};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd},
+};
+
+/// A process that executes, or has executed, our program in place of another.
+struct Relay {
+    socket: OwnedFd,
+    /// `None`: the program was refused, or has been started.
+    approved: Option<Approved>,
+    received: Vec<(RawFd, OwnedFd)>,
+    program: Option<Pid>,
+}
+
+pub(super) struct Relays {
+    restore_huge_pages: bool,
+    relays: Vec<Relay>,
+    /// Approved programs that are not in their process group yet.
+    starting: Vec<Starting>,
+}
+
+/// What a message of a relay has led to.
+pub(super) enum Outcome {
+    Nothing,
+    /// An approved program is being started in the place of a process.
+    Started { program: Pid, place: i32 },
+    /// Something that the caller of the command should know.
+    Failed(String),
+}
+
+impl Relays {
+    /// `restore_huge_pages`: they are off in this process, but not for the programs that are started.
+    pub(super) fn new(restore_huge_pages: bool) -> Self {
+        Self { restore_huge_pages, relays: Vec::new(), starting: Vec::new() }
+    }
+
+    /// Tells a process that executes our program next what to do; `approved`: the program to start in its place.
+    pub(super) fn add(&mut self, socket: OwnedFd, order: &Order, approved: Option<Approved>) -> io::Result<()> {
+        packet::send(&socket, order, &[])?;
+        self.relays.push(Relay { socket, approved, received: Vec::new(), program: None });
+        Ok(())
+    }
+
+    /// Whether a program is being started, which may bring a listener.
+    pub(super) fn are_starting(&self) -> bool {
+        !self.starting.is_empty()
+    }
+
+    /// The sockets of all relays, in the order of their numbers.
+    pub(super) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.relays.iter().map(|relay| relay.socket.as_fd())
+    }
+
+    /// Those of the programs that are being started.
+    pub(super) fn starting_sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.starting.iter().map(|program| program.socket.as_fd())
+    }
+
+    /// The relay with this number has sent a message, or has ended; then the last relay gets its number.
+    pub(super) fn on_message(&mut self, at: usize) -> Outcome {
+        let relay = &mut self.relays[at];
+        match packet::receive::<Relayed>(&relay.socket) {
+            Ok(Some((Relayed::Descriptors { numbers, last }, fds))) => {
+                relay.received.extend(numbers.into_iter().zip(fds));
+                let Some(approved) = relay.approved.take_if(|_| last) else { return Outcome::Nothing };
+                match start(&approved, &std::mem::take(&mut relay.received), self.restore_huge_pages) {
+                    Ok(started) => {
+                        let program = started.process;
+                        relay.program = Some(program);
+                        self.starting.push(started);
+                        Outcome::Started { program, place: approved.process }
+                    }
+                    Err(error) => {
+                        let _ = packet::send(&relay.socket, &Order::Exited(126), &[]);
+                        Outcome::Failed(format!("{} was not started: {error}", approved.file.display()))
+                    }
+                }
+            }
+            Ok(Some((Relayed::Signal(number), _))) => {
+                if let (Some(program), Ok(signal)) = (relay.program, Signal::try_from(number)) {
+                    let _ = kill(program, signal);
+                }
+                Outcome::Nothing
+            }
+            Ok(None) | Err(_) => {
+                let relay = self.relays.swap_remove(at);
+                // The relay was killed before its program has ended.
+                relay.program.iter().for_each(|program| _ = kill(*program, Signal::SIGKILL));
+                Outcome::Nothing
+            }
+        }
+    }
+
+    /// The program with this number is in its process group: returns its listener, if it is judged. The last one gets its number.
+    pub(super) fn on_started(&mut self, at: usize) -> Option<OwnedFd> {
+        let Starting { process, socket } = self.starting.swap_remove(at);
+        // It could not start, and its end says so.
+        let ((), mut fds) = packet::receive(&socket).ok()??;
+        if let Some(relay) = self.relays.iter().find(|relay| relay.program == Some(process)) {
+            let _ = packet::send(&relay.socket, &Order::Started, &[]);
+        }
+        fds.pop()
+    }
+
+    /// A child has ended or has stopped: its relay, if it has one, does the same.
+    pub(super) fn on_child(&mut self, process: Pid, order: &Order) {
+        if let Some(relay) = self.relays.iter_mut().find(|relay| relay.program == Some(process)) {
+            let _ = packet::send(&relay.socket, order, &[]);
+            if !matches!(order, Order::Stopped) {
+                relay.program = None;
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Starts a command: its session, its shell, and the listener for what it executes. Then the supervisor takes over.
+use super::{memory::is_internal, message::Report, notify::Listener, packet, relays::Relays, scope::Scope, supervisor::Supervisor};
+use crate::exec::{policy::Place, supervise::session};
+use nix::{
+    sys::{
+        signal::{SigSet, Signal, SigmaskHow, kill, sigprocmask},
+        signalfd::{SfdFlags, SignalFd},
+    },
+    unistd::Pid,
+};
+use rustix::{
+    io::Errno,
+    process::{WaitOptions, wait},
+};
+use std::{
+    collections::HashSet,
+    ffi::OsString,
+    fs::File,
+    io,
+    os::fd::{AsFd, AsRawFd},
+    process::{Command, Stdio},
+};
+
+/// The parameters of a supervisor.
+pub(crate) struct Setup {
+    /// The session of the command.
+    pub(crate) session: CommandSession,
+    /// Huge pages are off for this process and `exec-child` only: [`super::save_memory`].
+    pub(crate) restore_huge_pages: bool,
+    /// See [`Rules::restricted_programs`](crate::exec::policy::Rules::restricted_programs).
+    pub(crate) names: HashSet<String>,
+    /// The first words of the line's commands that a rule allows: see [`LineCommands`](crate::exec::policy::LineCommands).
+    pub(crate) allowed: HashSet<String>,
+    /// More arguments of `exec-child`.
+    pub(crate) child: Vec<OsString>,
+}
+
+/// The session of a command.
+pub(crate) enum CommandSession {
+    /// The supervisor leads a session of its own, and dies with this process, the exec server. The command is in the sandbox.
+    New {
+        parent: Option<rustix::process::Pid>,
+        /// The command's standard input becomes the terminal of the session.
+        terminal: bool,
+    },
+    /// That of the caller, with its process group. The command is in no sandbox.
+    Inherited,
+}
+
+/// Runs the command, and returns when no process of it is left that executes programs.
+///
+/// Standard input is the socket to the exec server; its first message brings the command's standard input. Standard output and standard
+/// error are the command's.
+///
+/// # Errors
+/// The command was not started, or the supervisor cannot go on; then the command dies with this process.
+pub(crate) fn supervise(setup: Setup) -> io::Result<()> {
+    let place = match setup.session {
+        CommandSession::New { parent, .. } => {
+            session::lead(parent, false)?;
+            Place::Sandbox
+        }
+        CommandSession::Inherited => Place::Outside,
+    };
+    let server = io::stdin().as_fd().try_clone_to_owned()?;
+    let stdin = packet::receive::<()>(&server)?.and_then(|((), mut fds)| fds.pop());
+    let stdin = stdin.ok_or(io::ErrorKind::UnexpectedEof)?;
+    if let CommandSession::New { terminal: true, .. } = setup.session {
+        rustix::process::ioctl_tiocsctty(&stdin)?;
+    }
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let mut blocked = SigSet::all();
+    for fault in [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGILL, Signal::SIGFPE, Signal::SIGABRT] {
+        blocked.remove(fault);
+    }
+    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&blocked), None)?;
+    let signals = SignalFd::with_flags(&blocked, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+    let (ours, theirs) = packet::pair()?;
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["exec-child", "--judged", "--parent", &std::process::id().to_string()]);
+    command.args(setup.restore_huge_pages.then_some("--restore-huge-pages")).args(&setup.child);
+    command.stdin(Stdio::from(theirs));
+    let shell = Pid::from_raw(command.spawn()?.id().cast_signed());
+    drop(command);
+    let _ = packet::send(&server, &Report::Started { process: shell.as_raw() }, &[]);
+    packet::send(&ours, &(), &[stdin.as_raw_fd()])?;
+    drop(stdin);
+    forget_streams()?;
+    let listener = match packet::receive::<Result<(), String>>(&ours)? {
+        Some((Ok(()), mut fds)) => fds.pop().map(Listener::from),
+        Some((Err(why), _)) => {
+            let _ = packet::send(&server, &Report::Noted(why), &[]);
+            None
+        }
+        // It could not start, and has said so.
+        None => None,
+    };
+    let environment = std::env::vars_os().filter(|(name, _)| !is_internal(name)).collect();
+    let scope = Scope { names: setup.names, allowed: setup.allowed, environment };
+    let relays = Relays::new(setup.restore_huge_pages);
+    let program = File::open("/proc/self/exe")?;
+    let ended = Supervisor::new(server, scope, relays, listener, place, shell, program).run(&signals);
+    if ended.is_err() && place == Place::Outside {
+        // In a session of its own, the death of this process ends the command; here, nothing does.
+        kill_descendants();
+    }
+    ended
+}
+
+/// Ends all processes of the command: this process adopts those whose parents have ended.
+fn kill_descendants() {
+    let children = format!("/proc/self/task/{}/children", std::process::id());
+    loop {
+        let listed = std::fs::read_to_string(&children).unwrap_or_default();
+        let found = listed.split_whitespace().filter_map(|process| process.parse().ok()).map(Pid::from_raw);
+        found.for_each(|process| _ = kill(process, Signal::SIGKILL));
+        match wait(WaitOptions::empty()) {
+            Ok(_) | Err(Errno::INTR) if !listed.is_empty() => {}
+            _ => return,
+        }
+    }
+}
+
+/// The command's output ends when no process of the command has it any more; this is none of them.
+fn forget_streams() -> io::Result<()> {
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    Ok(())
+}
