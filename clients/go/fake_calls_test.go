@@ -158,6 +158,7 @@ func (f *fake) Watch(to grpc.BidiStreamingServer[pausewatchv1.WatchRequest, paus
 		}
 	}()
 	for number := uint64(1); ; {
+		every, said := f.heartbeat()
 		var messages []*pausewatchv1.WatchResponse
 		select {
 		case request := <-requests:
@@ -168,8 +169,8 @@ func (f *fake) Watch(to grpc.BidiStreamingServer[pausewatchv1.WatchRequest, paus
 			continue
 		case id := <-stream.changed:
 			messages = f.events(id)
-		case <-time.After(15 * time.Second):
-			heartbeat := &pausewatchv1.WatchResponse_Heartbeat{Heartbeat: &pausewatchv1.Heartbeat{}}
+		case <-time.After(every):
+			heartbeat := &pausewatchv1.WatchResponse_Heartbeat{Heartbeat: &pausewatchv1.Heartbeat{Interval: said}}
 			messages = []*pausewatchv1.WatchResponse{{Event: heartbeat}}
 		case <-to.Context().Done():
 			return to.Context().Err()
@@ -271,4 +272,21 @@ func (f *fake) open() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.streams)
+}
+
+// beat has heartbeats come this often, and say so.
+func (f *fake) beat(every time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.every = every
+}
+
+// heartbeat is how often they come, and what they say of it.
+func (f *fake) heartbeat() (time.Duration, *durationpb.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.every == 0 {
+		return heartbeat, nil
+	}
+	return f.every, durationpb.New(f.every)
 }

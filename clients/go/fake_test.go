@@ -35,6 +35,8 @@ type fake struct {
 	before func(method string, request any) error
 	// Called after a method did its work; an error is the answer in its stead.
 	after func(method string) error
+	// How often heartbeats come, and say that they do; 0: every 15 s, and say nothing.
+	every time.Duration
 
 	server      *grpc.Server
 	listener    *bufconn.Listener

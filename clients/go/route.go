@@ -3,6 +3,7 @@ package pausewatch
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,6 +32,8 @@ type route struct {
 	mu     sync.Mutex
 	at     position
 	closed bool
+	// Connections that were left, until they are closed.
+	behind []*grpc.ClientConn
 }
 
 // position is where a client is.
@@ -86,8 +89,17 @@ func (r *route) moveOn(moves int) bool {
 	old := r.at
 	r.at = position{moves: moves + 1, connection: connection, left: make(chan struct{})}
 	close(old.left)
-	time.AfterFunc(leftBehind, func() { _ = old.connection.Close() })
+	r.behind = append(r.behind, old.connection)
+	time.AfterFunc(leftBehind, func() { r.forget(old.connection) })
 	return true
+}
+
+// forget closes a connection that was left.
+func (r *route) forget(connection *grpc.ClientConn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.behind = slices.DeleteFunc(r.behind, func(each *grpc.ClientConn) bool { return each == connection })
+	_ = connection.Close()
 }
 
 // separate is another connection to the address of a position.
@@ -99,6 +111,9 @@ func (r *route) close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
+	for _, connection := range r.behind {
+		_ = connection.Close()
+	}
 	return r.at.connection.Close()
 }
 

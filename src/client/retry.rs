@@ -128,7 +128,8 @@ mod tests {
 
     fn several(count: usize) -> Route {
         let addresses: Vec<_> = (1..=count).map(|port| format!("127.0.0.1:{port}")).collect();
-        Route::new(&Config { address: addresses.join(",").parse().unwrap(), ..Config::default() }).unwrap()
+        let address = addresses.join(",").parse().expect("a list of addresses");
+        Route::new(&Config { address, ..Config::default() }).expect("plain text needs no certificates")
     }
 
     const POLICY: RetryPolicy = RetryPolicy { deadline: Duration::from_secs(5), retries: usize::MAX };

@@ -106,6 +106,24 @@ async fn a_stream_silent_for_two_heartbeats_is_reopened() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_says_how_often_its_heartbeats_come() {
+    let fake = Fake::start();
+    fake.script().interval = Some(Duration::from_secs(1));
+    let mut watch = watching(&fake, &["a"]).await;
+    drain(&mut watch).await;
+    assert_eq!(said_after(&mut watch, Duration::from_secs(60)).await, [""; 0], "heartbeats keep it alive");
+    fake.script().mute = true;
+    let start = Instant::now();
+    let Event::Disconnected { since, .. } = watch.next().await else { panic!("two and a half intervals") };
+    let elapsed = start.elapsed();
+    assert!(elapsed > Duration::from_millis(1_400) && elapsed <= Duration::from_millis(2_510), "{elapsed:?}");
+    assert!(
+        start.elapsed() - since.saturating_duration_since(start) >= Duration::from_millis(1_400),
+        "since its silence"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_unreachable_peer_is_detected_by_pings() {
     let fake = Fake::start();
     let mut watch = watching(&fake, &["a"]).await;

@@ -2,7 +2,8 @@
  * Where a coordinator listens, as one string.
  *
  * `host:port`, `http://host[:port]`, `https://host[:port]`, `unix:PATH` (also `unix:///PATH`). A host is a name of ASCII letters, digits, `-`,
- * `_` and `.`, an IPv4 address, or an IPv6 address in brackets and without a zone. Printed and parsed again, an address is the same one.
+ * `_` and `.`, an IPv4 address, or an IPv6 address in brackets and without a zone. Of several replicas: their addresses with commas between
+ * them. Printed and parsed again, an address is the same one.
  */
 import { isIPv6 } from "node:net";
 import { ConfigError } from "./errors.js";
@@ -10,7 +11,15 @@ import { ConfigError } from "./errors.js";
 /** The address that a coordinator listens on by default. */
 export const DEFAULT_ADDRESS = "127.0.0.1:7420";
 
+/** Far more than replicas are useful. */
+const MOST_ADDRESSES = 16;
+
 export type Address =
+  | OneAddress
+  /** Of several replicas: 2 to 16, each another one, all with TLS or all without. */
+  | { readonly kind: "several"; readonly each: readonly OneAddress[] };
+
+export type OneAddress =
   /** `host`: without the brackets of an IPv6 address. */
   | { readonly kind: "tcp"; readonly host: string; readonly port: number; readonly tls: boolean }
   /** A relative path is taken from the working directory at each connect. */
@@ -28,6 +37,40 @@ const DEFAULT_PORTS: ReadonlyMap<string | undefined, number> = new Map([
  * @throws {ConfigError} It is none; the message quotes it and says what is wrong.
  */
 export function parseAddress(text: string): Address {
+  // A path may have commas; replicas are on several machines.
+  return text.includes(",") && !text.startsWith("unix:") ? parseList(text) : parseOne(text);
+}
+
+function parseList(text: string): Address {
+  const malformed = (problem: string) => new ConfigError(`address ${JSON.stringify(text)}: ${problem}; ${FORMS}`);
+  const entries = text.split(",");
+  if (entries.length > MOST_ADDRESSES)
+    throw malformed(`it has ${entries.length} addresses; allowed: up to ${MOST_ADDRESSES}`);
+  const each = new Map<string, OneAddress>();
+  for (const entry of entries) {
+    if (entry === "") throw malformed("an entry of the list is empty");
+    if (entry.startsWith("unix:")) throw malformed("a list has no unix: address");
+    const address = parseOne(entry);
+    const short = formatAddress(address);
+    if (each.has(short)) throw malformed(`${short} is named twice`);
+    each.set(short, address);
+  }
+  if (new Set([...each.values()].map(isSecure)).size > 1)
+    throw malformed("either all addresses of a list begin with https://, or none");
+  return { kind: "several", each: [...each.values()] };
+}
+
+/** The address of each replica; the address itself if there is one. */
+export function eachAddress(address: Address): readonly OneAddress[] {
+  return address.kind === "several" ? address.each : [address];
+}
+
+/** Whether what is sent there is encrypted. */
+export function isSecure(address: Address): boolean {
+  return eachAddress(address).every((one) => one.kind === "tcp" && one.tls);
+}
+
+function parseOne(text: string): OneAddress {
   const quoted = JSON.stringify(text);
   const malformed = (problem: string) => new ConfigError(`address ${quoted}: ${problem}; ${FORMS}`);
   if (text.startsWith("unix:")) return { kind: "unix", path: parsePath(text.slice("unix:".length), malformed) };
@@ -56,6 +99,7 @@ export function parseAddress(text: string): Address {
 
 /** The short form that {@link parseAddress} reads. */
 export function formatAddress(address: Address): string {
+  if (address.kind === "several") return address.each.map(formatAddress).join(",");
   if (address.kind === "unix") return `unix:${address.path}`;
   return `${address.tls ? "https://" : ""}${authority(address)}`;
 }
@@ -72,7 +116,9 @@ function isName(host: string): boolean {
 
 /** Whether what is sent there stays on this machine. */
 export function isLocal(address: Address): boolean {
-  return address.kind === "unix" || /^(localhost|::1|127(\.\d{1,3}){3})$/i.test(address.host);
+  return eachAddress(address).every(
+    (one) => one.kind === "unix" || /^(localhost|::1|127(\.\d{1,3}){3})$/i.test(one.host),
+  );
 }
 
 function parsePath(text: string, malformed: (problem: string) => ConfigError): string {

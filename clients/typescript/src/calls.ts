@@ -30,6 +30,7 @@ import {
   type RenewRequest,
 } from "./messages.js";
 import { type Line, type Patience, unary } from "./retry.js";
+import type { Route } from "./route.js";
 
 type WithThread<R> = R & { readonly threadId: string };
 
@@ -38,6 +39,7 @@ export class Calls implements Line {
   readonly keepsAlive: boolean;
   readonly address: string;
   readonly log: Log;
+  readonly route: Route;
   readonly #channel: Channel;
   readonly #stub: Stub<typeof ElicitationService>;
   readonly #patience: Patience;
@@ -47,6 +49,7 @@ export class Calls implements Line {
     this.closing = channel.closing;
     this.address = channel.address;
     this.log = channel.log;
+    this.route = channel.route;
     this.keepsAlive = lane === "foreground";
     this.#stub = createClient(ElicitationService, channel[lane]);
     this.#patience = patience;

@@ -2,23 +2,31 @@
  * From settings to the transports that calls are made over.
  *
  * Two *lanes* lead over one connection, which differ in what they mean to the process: it lives on while a call of the foreground is under
- * way, and may end at any time as far as the background is concerned.
+ * way, and may end at any time as far as the background is concerned. With several addresses that is the connection to one of them, until
+ * the route moves on.
  */
 import { setMaxListeners } from "node:events";
 import * as net from "node:net";
 import * as tls from "node:tls";
 import type { Interceptor, Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { authority, formatAddress } from "./address.js";
+import { authority, eachAddress, formatAddress, type OneAddress } from "./address.js";
 import type { ChannelOptions } from "./channel-options.js";
 import { Connection } from "./connection.js";
 import { ConfigError, clientClosed } from "./errors.js";
 import { Log } from "./log.js";
+import { Route, shuffled } from "./route.js";
 import type { Settings } from "./settings.js";
 import { askForToken, type TokenSource } from "./token.js";
 
 /** A slower connection attempt is repeated: short enough for a second try within the default deadline. */
 const CONNECT_TIMEOUT_MS = 2_000;
+
+interface Lanes {
+  readonly connection: Connection;
+  readonly foreground: Transport;
+  readonly background: Transport;
+}
 
 export class Channel {
   /** For calls that somebody waits for: they keep the process alive. */
@@ -28,9 +36,12 @@ export class Channel {
   /** The address, in its short form. */
   readonly address: string;
   readonly log: Log;
+  readonly route: Route;
   readonly #tokens: TokenSource | undefined;
   /** `undefined`: the transport is the program's own. */
-  readonly #connection: Connection | undefined;
+  #lanes: Lanes | undefined;
+  /** To addresses that were left; they end with their last streams. */
+  #left: Connection[] = [];
   readonly #closing = closingController();
 
   /** @throws {ConfigError} The certificates or the key cannot be used. */
@@ -43,24 +54,46 @@ export class Channel {
       if (options.interceptors?.length)
         throw new ConfigError("interceptors: a transport has its own; give one of them");
       this.address = "the transport";
+      this.route = new Route(1);
       const transport = options.transport as Transport;
       this.foreground = this.background = source === undefined ? transport : sendingToken(transport, source);
       return;
     }
     this.address = formatAddress(address);
-    const scheme = address.kind === "tcp" && address.tls ? "https" : "http";
-    // The authority that a Unix socket's requests carry: any valid one will do, and servers log it.
-    const host = address.kind === "tcp" ? authority(address) : "localhost";
-    // As connect compares it: without the scheme's default port.
-    const { origin } = new URL(`${scheme}://${host}`);
-    const connection = new Connection(origin, dialer(settings));
-    this.#connection = connection;
     const interceptors = [
       ...((options.interceptors ?? []) as Interceptor[]),
       ...(source === undefined ? [] : [withToken(source)]),
     ];
-    this.foreground = transportOver(connection, true, interceptors);
-    this.background = transportOver(connection, false, interceptors);
+    const open = shuffled(eachAddress(address)).map((one) => {
+      const [origin, dial] = [originOf(one), dialer(one, settings.tls)];
+      return (): Lanes => {
+        const connection = new Connection(origin, dial);
+        const lane = (awaited: boolean) => transportOver(connection, awaited, interceptors);
+        return { connection, foreground: lane(true), background: lane(false) };
+      };
+    });
+    this.#lanes = open[0]?.();
+    this.route = new Route(open.length, (moves) => this.#moveTo(open[moves % open.length] as () => Lanes));
+    this.foreground = this.#current("foreground");
+    this.background = this.#current("background");
+  }
+
+  #moveTo(open: () => Lanes): void {
+    const left = this.#lanes?.connection;
+    this.#left = this.#left.filter((connection) => !connection.isOver);
+    if (left !== undefined) this.#left.push(left);
+    this.#lanes = open();
+    left?.retire();
+    if (this.closing.aborted) this.#lanes.connection.close(this.closing.reason);
+  }
+
+  /** The lane of the address at which the client is when a call is made. */
+  #current(lane: "foreground" | "background"): Transport {
+    const now = () => (this.#lanes as Lanes)[lane];
+    return {
+      unary: (...call) => now().unary(...call),
+      stream: (...call) => now().stream(...call),
+    };
   }
 
   /** Aborted when the channel is closed, with the error to end every call with. */
@@ -82,12 +115,12 @@ export class Channel {
     if (this.closing.aborted) return;
     const reason = clientClosed();
     this.#closing.abort(reason);
-    this.#connection?.close(reason);
+    for (const connection of [...this.#left, this.#lanes?.connection]) connection?.close(reason);
   }
 
   /** The next call connects anew; those under way go on. */
   reconnect(): void {
-    this.#connection?.reconnect();
+    this.#lanes?.connection.reconnect();
   }
 }
 
@@ -109,7 +142,14 @@ function closingController(): AbortController {
   return controller;
 }
 
-function dialer({ address, tls: pem }: Settings): () => net.Socket {
+/** As connect compares it: without the scheme's default port. */
+function originOf(address: OneAddress): string {
+  // The authority that a Unix socket's requests carry: any valid one will do, and servers log it.
+  const host = address.kind === "tcp" ? authority(address) : "localhost";
+  return new URL(`${address.kind === "tcp" && address.tls ? "https" : "http"}://${host}`).origin;
+}
+
+function dialer(address: OneAddress, pem: Settings["tls"]): () => net.Socket {
   if (address.kind === "unix") return () => withinTime(net.connect({ path: address.path }), "connect");
   const { host, port } = address;
   if (!address.tls) return () => withinTime(net.connect({ host, port, noDelay: true }), "connect");

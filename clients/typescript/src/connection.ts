@@ -61,6 +61,19 @@ export class Connection {
     if (this.#current?.http2.connecting === false) this.#current.http2.close();
   }
 
+  /** Nothing is asked of it any more. Streams under way go on, and the session ends with them, or with its pings. */
+  retire(): void {
+    for (const { http2, socket } of this.#sessions) {
+      if (!http2.connecting) http2.close();
+      else socket.destroy(new Error("the client has moved to another address"));
+    }
+  }
+
+  /** Whether every session is over. */
+  get isOver(): boolean {
+    return this.#sessions.size === 0;
+  }
+
   /** Ends all streams, and every later one, with `reason`. */
   close(reason: Error): void {
     this.#closed = reason;

@@ -266,6 +266,6 @@ export function dateToWire(field: string, date: Date): Pick<Timestamp, "seconds"
   return { seconds: BigInt(seconds), nanos: (ms - seconds * 1_000) * 1e6 };
 }
 
-function durationOf({ seconds, nanos }: Duration): number {
+export function durationOf({ seconds, nanos }: Duration): number {
   return Number(seconds) * 1_000 + nanos / 1e6;
 }

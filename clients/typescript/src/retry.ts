@@ -4,7 +4,9 @@
  * 1. The deadline covers everything: connecting, every attempt, every pause between them.
  * 2. Only UNAVAILABLE is retried: the server refused nothing, and the request id makes the repetition count once. So are too many calls a
  *    second, after the time that the server says: nothing changed.
- * 3. The pause between attempts is random, so that the clients of a restarted server do not come back as one.
+ * 3. With several addresses, an attempt that finds nobody, or gets no answer in time, goes on at the next one at once. The pause comes after a
+ *    full lap, which is one attempt. STORE_UNAVAILABLE and limits stay: another replica has the same store.
+ * 4. The pause between attempts is random, so that the clients of a restarted server do not come back as one.
  */
 import { performance } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -18,6 +20,7 @@ import {
   UnavailableError,
   unavailable,
 } from "./errors.js";
+import { NO_ANSWER_MS, Route } from "./route.js";
 
 /** The longest time that a timer of Node and the header `grpc-timeout` can take: about a day. */
 const LONGEST_TIMEOUT_MS = 99_999_999;
@@ -62,6 +65,8 @@ export interface Line {
   readonly keepsAlive: boolean;
   /** Where it leads to, for errors. */
   readonly address: string;
+  /** Which replica it leads to now; absent: there is one. */
+  readonly route?: Route;
 }
 
 /**
@@ -77,13 +82,20 @@ export async function unary<R>(
   const { deadlineMs, signal } = patience;
   const giveUp = performance.now() + deadlineMs;
   const pauses = callPauses();
+  const { route = new Route(1) } = line;
+  // Half of a short deadline, so that another replica has the other half.
+  const limit = route.several ? Math.min(NO_ANSWER_MS, deadlineMs / 2) : Number.POSITIVE_INFINITY;
   let last: UnavailableError | undefined;
-  for (let retries = patience.retries; ; retries--) {
+  let { retries } = patience;
+  let unanswered = 0;
+  for (;;) {
     signal?.throwIfAborted();
     line.closing.throwIfAborted();
     let error: CallError;
+    const { moves } = route;
+    const end = Math.min(performance.now() + limit, giveUp);
     try {
-      return await attempt(line, giveUp - performance.now(), signal, send);
+      return await attempt(line, end - performance.now(), signal, send);
     } catch (reason) {
       signal?.throwIfAborted();
       line.closing.throwIfAborted();
@@ -93,13 +105,18 @@ export async function unary<R>(
         if (last !== undefined) throw unavailable(`${last.message}; no answer within ${deadlineMs} ms`);
         throw deadlineExceeded(deadlineMs);
       }
-      error = fromStatus(status, line.address);
+      const late = end < giveUp && ended(status) && performance.now() + TICK_MS >= end;
+      error = late ? unavailable(`${line.address}: no answer within ${limit} ms`) : fromStatus(status, line.address);
     }
     last = error instanceof UnavailableError ? error : undefined;
+    if (last !== undefined && route.moveOn(moves)) {
+      unanswered++;
+      if (unanswered % route.addresses !== 0 && performance.now() < giveUp) continue;
+    }
     const pause = pauseAfter(error, pauses);
     if (pause === undefined) throw error;
     // Waiting past the deadline would only hide the reason behind DEADLINE_EXCEEDED.
-    if (retries <= 0 || performance.now() + pause >= giveUp) throw error;
+    if (retries-- <= 0 || performance.now() + pause >= giveUp) throw error;
     await pauseFor(pause, line.keepsAlive, line.closing, signal);
   }
 }

@@ -11,7 +11,7 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import type { SecureContextOptions } from "node:tls";
-import { type Address, DEFAULT_ADDRESS, formatAddress, isLocal, parseAddress } from "./address.js";
+import { type Address, DEFAULT_ADDRESS, formatAddress, isLocal, isSecure, parseAddress } from "./address.js";
 import { type Environment, type Key, loadConfigFile } from "./config-file.js";
 import { ConfigError, within } from "./errors.js";
 import { isToken, type TokenSource, tokenFile } from "./token.js";
@@ -155,10 +155,6 @@ function readTls(options: ConnectionOptions, address: Address): Settings["tls"] 
     ...(cert ? { cert: readCertificates("tls_cert", cert) } : {}),
     ...(key ? { key: readKey("tls_key", key) } : {}),
   };
-}
-
-function isSecure(address: Address): boolean {
-  return address.kind === "tcp" && address.tls;
 }
 
 /** Node itself reads a file up to the first certificate that it does not understand, and says nothing. */

@@ -47,15 +47,17 @@ impl Feed {
             if !self.fake.script().mute {
                 self.send_changes().await?;
             }
-            let silence =
-                next_end.map_or(HEARTBEAT, |end| HEARTBEAT.min(end.duration_since(tokio::time::Instant::now())));
+            let interval = self.fake.script().interval;
+            let every = interval.unwrap_or(HEARTBEAT);
+            let silence = next_end.map_or(every, |end| every.min(end.duration_since(tokio::time::Instant::now())));
             let to = self.to.clone();
             tokio::select! {
                 () = to.closed() => return None,
                 request = requests.message() => self.answer(request.ok()??).await?,
                 change = timeout(silence, version.changed()) => {
                     if change.is_err() && !self.fake.script().mute {
-                        self.send(Event::Heartbeat(Heartbeat::default())).await?;
+                        let interval = interval.map(|every| every.try_into().unwrap());
+                        self.send(Event::Heartbeat(Heartbeat { interval })).await?;
                     }
                 }
             }

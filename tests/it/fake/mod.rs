@@ -50,6 +50,8 @@ pub(crate) struct Script {
     pub(crate) limit_requests: u32,
     /// Send no heartbeats and no changes, only answers: a stream that is far behind.
     pub(crate) mute: bool,
+    /// Send heartbeats this often, and say so.
+    pub(crate) interval: Option<Duration>,
 }
 
 /// What the fake has seen.

@@ -2,28 +2,33 @@
  * One stream of `Watch`, for a set of threads that may change while it is open. It is opened again whenever it breaks.
  *
  * 1. After each break the whole set is sent again: there is no cursor.
- * 2. A stream without a message for two heartbeats counts as dead, even if TCP reports no error; sooner, if it owes the answer to a confirmation. Only
- *    time spent waiting for the stream counts: neither a slow reader nor a program that was held up breaks its own stream.
+ * 2. A stream without a message for two heartbeats counts as dead (for two and a half, if the server says how often they come), even if TCP
+ *    reports no error; sooner, if it owes the answer to a confirmation. Only time spent waiting for the stream counts: neither a slow reader nor a program that was held up breaks its own stream.
  * 3. While its listener has no room the stream is not read: HTTP/2 flow control tells the server, which keeps only the latest state of each
  *    thread.
+ * 4. With several addresses, a stream that ends, or has no first answer in time, moves the whole client to the next one; a move by others ends
+ *    the stream after a random delay.
  */
 import { PassThrough } from "node:stream";
 import { ConnectError } from "@connectrpc/connect";
 import type { Calls } from "../calls.js";
-import { CallError, fromStatus, LimitExceededError, refusalError, unavailable } from "../errors.js";
+import { CallError, fromStatus, LimitExceededError, refusalError, UnavailableError, unavailable } from "../errors.js";
 import type { Refusal, WatchResponse } from "../gen/pausewatch/v1/elicitation_service_pb.js";
-import { type PauseState, pauseStateOf } from "../messages.js";
+import { durationOf, type PauseState, pauseStateOf } from "../messages.js";
 import { Backoff, pauseFor } from "../retry.js";
+import { LONGEST_MOVE_DELAY_MS, NO_ANSWER_MS } from "../route.js";
 import { askAgainAfterMs } from "../token.js";
 import { Requests } from "./requests.js";
 
 /**
- * The time within which the server promises a heartbeat. A connection that ends after a longer silence was dead during it: its end is what a
+ * The time within which a server promises a heartbeat that does not say its own. A connection that ends after a longer silence was dead during it: its end is what a
  * ping without an answer, or this library, has made of the silence.
  */
 const HEARTBEAT_MS = 15_000;
-/** The longest silence. */
+/** The longest silence then. */
 const SILENCE_MS = 2 * HEARTBEAT_MS;
+/** The shortest interval that a server may say. */
+const LEAST_HEARTBEAT_MS = 100;
 /** The longest silence before the answer to a confirmation: at first, doubled until an answer comes, and at least on a new stream. */
 const ANSWER_MS = 250;
 const FIRST_ANSWER_MS = 2_000;
@@ -71,6 +76,13 @@ class Open {
   requests = 0;
   readerIsSlow = false;
   silent: CallError | undefined;
+  /** Only the answer to a confirmation was awaited for too long. */
+  slow = false;
+  /** How often the server sends a heartbeat, if it has said so. */
+  intervalMs: number | undefined;
+  /** It is about to follow its client to another address, or has ended for that. */
+  move: NodeJS.Timeout | undefined;
+  moved = false;
   watchdog: NodeJS.Timeout | undefined;
   sendAgain: NodeJS.Timeout | undefined;
   renewal: NodeJS.Timeout | undefined;
@@ -171,6 +183,8 @@ export class WatchStream {
   async #run(): Promise<void> {
     const { signal } = this.#stop;
     const pauses = new Backoff(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
+    const { route } = this.#calls;
+    let unanswered = 0;
     while (!signal.aborted && !this.#calls.closing.aborted) {
       this.#requests.restart(this.#listener.threadIds());
       if (!this.#options.allThreads && this.#requests.isComplete) {
@@ -179,13 +193,22 @@ export class WatchStream {
         });
         continue;
       }
-      const { answered, error, silentForMs } = await this.#read();
+      const { moves } = route;
+      const { answered, error, silentForMs, slow, moved } = await this.#read();
       this.#requests.disconnected(answered);
       if (signal.aborted) return;
       this.#listener.broken(error, silentForMs);
-      if (answered) pauses.reset();
+      if (answered) {
+        pauses.reset();
+        unanswered = 0;
+      }
+      // A refusal is the same everywhere.
+      const leaves = !slow && error instanceof UnavailableError && route.moveOn(moves);
+      if (leaves) unanswered++;
+      if (moved) continue;
       // Also after a stream that worked: the clients of a restarted server must not all come back at once.
-      await this.#pause(pauses.next());
+      const midLap = leaves && unanswered % route.addresses !== 0;
+      await this.#pause(midLap ? FIRST_PAUSE_MS * (1 + Math.random()) : pauses.next());
     }
   }
 
@@ -203,12 +226,13 @@ export class WatchStream {
   }
 
   /** One stream, to its end: whether its first request was answered, why it ended, and how long it was silent before. */
-  async #read(): Promise<{ answered: boolean; error: CallError; silentForMs: number }> {
+  async #read(): Promise<{ answered: boolean; error: CallError; silentForMs: number; slow: boolean; moved: boolean }> {
     const open = new Open();
     const { signal } = open.ending;
     const end = () => open.ending.abort();
     this.#stop.signal.addEventListener("abort", end);
     this.#open = open;
+    const forgetMoves = this.#calls.route.onMove(() => this.#followLater(open));
     this.#send();
     let error: CallError;
     try {
@@ -236,13 +260,25 @@ export class WatchStream {
     clearTimeout(open.watchdog);
     clearTimeout(open.sendAgain);
     clearTimeout(open.renewal);
+    clearTimeout(open.move);
+    forgetMoves();
     this.#stop.signal.removeEventListener("abort", end);
     const silence = open.hasMessage ? performance.now() - open.heardAt : 0;
     return {
       answered: open.answered,
-      error: open.silent ?? error,
-      silentForMs: silence >= HEARTBEAT_MS ? silence : 0,
+      error: open.moved ? unavailable("the client has moved to another address") : (open.silent ?? error),
+      silentForMs: silence >= (open.intervalMs ?? HEARTBEAT_MS) ? silence : 0,
+      slow: open.slow,
+      moved: open.moved,
     };
+  }
+
+  /** Not all streams of a replica at once. */
+  #followLater(open: Open): void {
+    open.move ??= setTimeout(() => {
+      open.moved = true;
+      open.ending.abort();
+    }, Math.random() * LONGEST_MOVE_DELAY_MS).unref();
   }
 
   #renewLater(open: Open, token: string, afterMs = askAgainAfterMs(token, Date.now())): void {
@@ -286,8 +322,15 @@ export class WatchStream {
       case "refusal":
         this.#refused(open, event.value);
         break;
+      case "heartbeat": {
+        const { interval } = event.value;
+        const everyMs = interval === undefined ? 0 : durationOf(interval);
+        open.intervalMs = everyMs > 0 ? Math.max(everyMs, LEAST_HEARTBEAT_MS) : undefined;
+        this.#watchOver(open);
+        return;
+      }
       default:
-        // A heartbeat, or an event of a newer server.
+        // An event of a newer server.
         return;
     }
     open.answered = true;
@@ -324,6 +367,7 @@ export class WatchStream {
     }
     const confirming = this.#requests.confirmingSince(now) !== undefined;
     open.silent = unavailable(`the watch was silent for ${Math.round(deadAt - open.heardAt)} ms`);
+    open.slow = open.answered && deadAt - open.heardAt < longestSilenceMs(open);
     if (confirming) this.#answerMs = Math.min(this.#answerMs * 2, SILENCE_MS);
     open.ending.abort();
     // The connection may be dead with it.
@@ -332,10 +376,16 @@ export class WatchStream {
 
   /** When the stream is dead, unless something comes. */
   #deadAt(open: Open, now: number): number {
-    const silence = open.answered ? SILENCE_MS : Math.min(this.#calls.deadlineMs, SILENCE_MS);
+    const firstMs = Math.min(this.#calls.deadlineMs, this.#calls.route.several ? NO_ANSWER_MS : SILENCE_MS);
+    const silence = open.answered ? longestSilenceMs(open) : Math.min(firstMs, longestSilenceMs(open));
     const since = this.#requests.confirmingSince(now);
     if (since === undefined) return open.heardAt + silence;
     const answer = open.answered ? this.#answerMs : Math.max(this.#answerMs, FIRST_ANSWER_MS);
     return Math.min(open.heardAt + silence, Math.max(open.heardAt, since) + answer);
   }
+}
+
+/** That of a stream that works. */
+function longestSilenceMs(open: Open): number {
+  return open.intervalMs === undefined ? SILENCE_MS : open.intervalMs * 2.5;
 }

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { test } from "node:test";
-import { ConnectError } from "@connectrpc/connect";
+import { Code, ConnectError } from "@connectrpc/connect";
 import { fromStatus, LimitExceededError } from "../../src/errors.js";
 import { ErrorInfoSchema, RetryInfoSchema } from "../../src/gen/google/rpc/error_details_pb.js";
 import { callPauses, pauseAfter, unary } from "../../src/retry.js";
+import { Route, shuffled } from "../../src/route.js";
 import { codeOf } from "../support/codes.js";
 import { limited, retryInfo } from "../support/limited.js";
 import { known, testEach } from "../support/vectors.js";
@@ -109,3 +110,40 @@ for (const end of ["closing", "signal"] as const) {
     );
   });
 }
+
+test("the next address is asked at once, and without retries each is asked once", async () => {
+  const away = new ConnectError("away", Code.Unavailable);
+  const patience = { deadlineMs: 60_000, retries: 0 };
+  const route = new Route(3);
+  const asked = refusing(away, away, away, away);
+  await assert.rejects(unary({ ...LINE, route }, patience, asked.send), /away/);
+  assert.deepEqual([asked.calls(), route.moves], [3, 3]);
+  assert.equal(await unary({ ...LINE, route }, patience, asked.send), 5);
+  assert.equal(route.moves, 4);
+});
+
+test("a replica without an answer is left, after half of a short deadline", async () => {
+  const route = new Route(2);
+  let calls = 0;
+  const send = async ({ timeoutMs = 0 }: { timeoutMs?: number }) => {
+    calls++;
+    if (calls > 1) return timeoutMs;
+    await new Promise((resolve) => setTimeout(resolve, timeoutMs));
+    throw new ConnectError("late", Code.DeadlineExceeded);
+  };
+  const left = await unary({ ...LINE, route }, { deadlineMs: 400, retries: 0 }, send);
+  assert.ok(left <= 200, `${left}`);
+  assert.deepEqual([calls, route.moves], [2, 1]);
+});
+
+test("those who fail at one replica move once", () => {
+  const moved: number[] = [];
+  const route = new Route(3, (moves) => moved.push(moves));
+  assert.ok([0, 0, 1].every((moves) => route.moveOn(moves)));
+  assert.deepEqual(moved, [1, 2]);
+  assert.ok(!new Route(1).moveOn(0));
+  assert.deepEqual(
+    shuffled([1, 2, 3], () => 0),
+    [2, 3, 1],
+  );
+});

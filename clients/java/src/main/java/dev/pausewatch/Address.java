@@ -4,11 +4,15 @@ import java.net.URI;
 import java.net.URISyntaxException;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
 
 /**
  * Where a coordinator listens, as one string: {@code host:port}, {@code http://host[:port]}, {@code https://host[:port]}, {@code unix:PATH} (also
  * {@code unix:///PATH}). A host is a name of ASCII letters, digits, {@code -}, {@code _} and {@code .}, an IPv4 address, or an IPv6 address in
- * brackets, without a zone. Printed and parsed again, an address is the same one.
+ * brackets, without a zone. Of several replicas: their addresses with commas between them. Printed and parsed again, an address is the same one.
  */
 public sealed interface Address {
     /** The default: {@code 127.0.0.1:7420}. */
@@ -52,6 +56,44 @@ public sealed interface Address {
     }
 
     /**
+     * The addresses of the replicas of one coordinator.
+     *
+     * @param each 2 to 16, each another one, all with TLS or all without
+     */
+    record Replicas(List<Tcp> each) implements Address {
+        private static final int MOST = 16;
+
+        /** @throws ConfigException they are too few, too many, named twice, or only some have TLS */
+        public Replicas {
+            each = List.copyOf(each);
+            String text = text(each);
+            if (each.size() < 2 || each.size() > MOST) {
+                throw malformed(text, "a list has 2 to " + MOST + " addresses, not " + each.size());
+            }
+            if (Set.copyOf(each).size() < each.size()) {
+                throw malformed(text, "an address is named twice");
+            }
+            if (each.stream().map(Tcp::tls).distinct().count() > 1) {
+                throw malformed(text, "either all addresses of a list begin with https://, or none");
+            }
+        }
+
+        @Override
+        public String toString() {
+            return text(each);
+        }
+
+        private static String text(List<Tcp> each) {
+            return each.stream().map(Tcp::toString).collect(Collectors.joining(","));
+        }
+    }
+
+    /** The address of each replica; this one if it is not that of several. */
+    default List<? extends Address> each() {
+        return List.of(this);
+    }
+
+    /**
      * Reads an address.
      *
      * @throws ConfigException it is none; the text says why and how to write one
@@ -60,6 +102,24 @@ public sealed interface Address {
         if (text.startsWith("unix:")) {
             return parseUnix(text, text.substring("unix:".length()));
         }
+        return text.indexOf(',') < 0 ? parseOne(text) : parseList(text);
+    }
+
+    private static Address parseList(String text) {
+        List<Tcp> each = new ArrayList<>();
+        for (String entry : text.split(",", -1)) {
+            if (entry.isEmpty()) {
+                throw malformed(text, "an entry of the list is empty");
+            }
+            if (entry.startsWith("unix:")) {
+                throw malformed(text, "a list has no unix: address");
+            }
+            each.add(parseOne(entry));
+        }
+        return new Replicas(each);
+    }
+
+    private static Tcp parseOne(String text) {
         int end = text.indexOf("://");
         if (end < 0) {
             return parseTcp(text, text, 0, false);
@@ -91,7 +151,7 @@ public sealed interface Address {
         }
     }
 
-    private static Address parseTcp(String text, String bare, int defaultPort, boolean tls) {
+    private static Tcp parseTcp(String text, String bare, int defaultPort, boolean tls) {
         if (bare.isEmpty()) {
             throw malformed(text, "the host is missing");
         }

@@ -147,7 +147,7 @@ public final class Config {
     }
 
     private void checkTls(Builder builder) {
-        if (address instanceof Address.Tcp tcp && tcp.tls()) {
+        if (address.each().stream().anyMatch(each -> each instanceof Address.Tcp tcp && tcp.tls())) {
             return;
         }
         if (credentials.isPresent()) {
@@ -169,9 +169,11 @@ public final class Config {
         if (token.isPresent() && !Tokens.isToken(token.get())) {
             throw new ConfigException("the token is no header value: it must be one word of visible ASCII characters");
         }
-        if (address instanceof Address.Tcp tcp && !tcp.tls() && !tcp.isLoopback()) {
-            throw new ConfigException("a token is not sent in plain text to " + tcp + "; write https://"
-                    + tcp.authority() + ", or use a loopback address or a Unix socket");
+        for (Address each : address.each()) {
+            if (each instanceof Address.Tcp tcp && !tcp.tls() && !tcp.isLoopback()) {
+                throw new ConfigException("a token is not sent in plain text to " + tcp + "; write https://"
+                        + tcp.authority() + ", or use a loopback address or a Unix socket");
+            }
         }
     }
 

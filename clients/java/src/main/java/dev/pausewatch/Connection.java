@@ -5,18 +5,36 @@ import io.grpc.Channel;
 import io.grpc.ConnectivityState;
 import io.grpc.ManagedChannel;
 import io.grpc.Status;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 
 /**
- * One channel, whose reconnecting follows our rhythm: after a failure the channel by itself would wait up to two minutes, and refuse every call
- * until then.
+ * The channel to one replica, whose reconnecting follows our rhythm: after a failure the channel by itself would wait up to two minutes, and
+ * refuse every call until then.
+ *
+ * <p>1. There is one channel at a time, for everything that a client does: what moves, moves everything.
+ *
+ * <p>2. Several callers that fail at one replica move once: a move names the position that it leaves.
+ *
+ * <p>3. With one address nothing ever moves.
  */
 final class Connection {
-    private final ManagedChannel channel;
+    /** How long a replica may take to answer before the next one is asked: longer than a takeover. */
+    static final long NO_ANSWER_NANOS = TimeUnit.MILLISECONDS.toNanos(1_500);
+
+    private final List<Supplier<ManagedChannel>> replicas;
+    private volatile Position now;
+    /** Channels that were left; they end with their last calls. */
+    private final List<ManagedChannel> left = new ArrayList<>();
+
+    private final Set<Runnable> listeners = ConcurrentHashMap.newKeySet();
+    private volatile boolean closed;
     /** The token of a call, where it comes from a source. */
     static final CallOptions.Key<String> TOKEN = CallOptions.Key.create("pausewatch-token");
 
@@ -25,6 +43,13 @@ final class Connection {
     /** The calls that somebody waits for. */
     private final Set<CompletableFuture<?>> calls = ConcurrentHashMap.newKeySet();
 
+    /**
+     * Where the client is.
+     *
+     * @param moves how often it has moved
+     */
+    record Position(int moves, ManagedChannel channel) {}
+
     /** {@code address}: where the channel leads to, for errors. */
     Connection(ManagedChannel channel, String address) {
         this(channel, address, Optional.empty());
@@ -32,7 +57,13 @@ final class Connection {
 
     /** {@code tokens}: where they come from, if there may be another one later. */
     Connection(ManagedChannel channel, String address, Optional<Supplier<String>> tokens) {
-        this.channel = channel;
+        this(List.of(() -> channel), address, tokens);
+    }
+
+    /** {@code replicas}: make the channel to each. */
+    Connection(List<Supplier<ManagedChannel>> replicas, String address, Optional<Supplier<String>> tokens) {
+        this.replicas = replicas;
+        this.now = new Position(0, replicas.get(0).get());
         this.address = address;
         this.tokens = tokens;
     }
@@ -55,17 +86,59 @@ final class Connection {
         return Failure.of(thrown, address);
     }
 
-    /** The channel for one attempt: if the last one to connect failed, it is tried anew, and the attempt learns what comes of that. */
-    Channel channel() {
-        if (channel.getState(false) == ConnectivityState.TRANSIENT_FAILURE) {
-            channel.enterIdle();
-        }
-        return channel;
+    int addresses() {
+        return replicas.size();
     }
 
-    /** The connection may be dead: attempts from now on get another one; calls that are under way go on. */
-    void leave() {
-        channel.enterIdle();
+    boolean several() {
+        return replicas.size() > 1;
+    }
+
+    Position now() {
+        return now;
+    }
+
+    /** The channel for one attempt: if the last one to connect failed, it is tried anew, and the attempt learns what comes of that. */
+    static Channel ready(Position position) {
+        if (position.channel().getState(false) == ConnectivityState.TRANSIENT_FAILURE) {
+            position.channel().enterIdle();
+        }
+        return position.channel();
+    }
+
+    /** Goes to the next address, unless that was done since the client had moved so often. False: there is no other. */
+    boolean moveOn(int moves) {
+        if (!several()) {
+            return false;
+        }
+        synchronized (left) {
+            if (closed || now.moves() != moves) {
+                return true;
+            }
+            ManagedChannel before = now.channel();
+            now = new Position(
+                    moves + 1, replicas.get((moves + 1) % replicas.size()).get());
+            left.removeIf(ManagedChannel::isTerminated);
+            left.add(before);
+            before.shutdown();
+        }
+        listeners.forEach(Runnable::run);
+        return true;
+    }
+
+    /** Runs it after each move, on any thread. */
+    void onMove(Runnable told) {
+        listeners.add(told);
+    }
+
+    /** Runs it no more. */
+    void forget(Runnable told) {
+        listeners.remove(told);
+    }
+
+    /** The connection of a position may be dead: attempts from now on get another one; calls that are under way go on. */
+    static void leave(Position position) {
+        position.channel().enterIdle();
     }
 
     /** Sees to it that a call ends when this connection is closed, whatever it is waiting for then. */
@@ -79,11 +152,15 @@ final class Connection {
     }
 
     boolean isClosed() {
-        return channel.isShutdown();
+        return now.channel().isShutdown();
     }
 
     void close() {
-        channel.shutdownNow();
+        synchronized (left) {
+            closed = true;
+            now.channel().shutdownNow();
+            left.forEach(ManagedChannel::shutdownNow);
+        }
         calls.forEach(Connection::end);
     }
 

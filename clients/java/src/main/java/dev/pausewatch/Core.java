@@ -1,13 +1,18 @@
 package dev.pausewatch;
 
 import dev.pausewatch.v1.WatchRequest;
+import io.grpc.ManagedChannel;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import java.util.function.Supplier;
 
 /** What the clients of one connection share, and what is to be closed with it. */
 final class Core implements AutoCloseable {
@@ -24,7 +29,12 @@ final class Core implements AutoCloseable {
     private volatile boolean closed;
 
     Core(Config config) {
-        connection = new Connection(Transport.channel(config), config.address().toString(), config.tokenSource());
+        // In random order, so that clients share the replicas evenly.
+        List<Address> addresses = new ArrayList<>(config.address().each());
+        Collections.shuffle(addresses);
+        List<Supplier<ManagedChannel>> replicas = new ArrayList<>();
+        addresses.forEach(each -> replicas.add(() -> Transport.channel(config, each)));
+        connection = new Connection(replicas, config.address().toString(), config.tokenSource());
         calls = new Calls(connection, timer);
         onLink = config.onLink();
     }

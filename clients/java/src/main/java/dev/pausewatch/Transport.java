@@ -50,8 +50,9 @@ final class Transport {
 
     private Transport() {}
 
-    static ManagedChannel channel(Config config) {
-        NettyChannelBuilder builder = builder(config)
+    /** A channel to one of the config's addresses. */
+    static ManagedChannel channel(Config config, Address address) {
+        NettyChannelBuilder builder = builder(config, address)
                 .userAgent("pausewatch-java")
                 // Its callbacks only hand on.
                 .directExecutor()
@@ -67,11 +68,11 @@ final class Transport {
         return builder.build();
     }
 
-    private static NettyChannelBuilder builder(Config config) {
-        if (config.address() instanceof Address.Unix unix) {
+    private static NettyChannelBuilder builder(Config config, Address address) {
+        if (address instanceof Address.Unix unix) {
             return unix(unix);
         }
-        Address.Tcp tcp = (Address.Tcp) config.address();
+        Address.Tcp tcp = (Address.Tcp) address;
         String host =
                 tcp.host().startsWith("[") ? tcp.host().substring(1, tcp.host().length() - 1) : tcp.host();
         ChannelCredentials credentials =

@@ -22,7 +22,10 @@ import org.jspecify.annotations.Nullable;
  * <p>2. UNAVAILABLE is retried: the server refused nothing, and the request id, the same each time, makes the repetition count once. So is the
  * limit of calls a second, when the server says; that changed nothing. Nothing else is.
  *
- * <p>3. Who cancels the future ends the attempt that is under way, and there is no other.
+ * <p>3. With several addresses, an attempt that finds nobody, or gets no answer in time, goes on at the next one at once. The pause comes after
+ * a full lap, which is one attempt. STORE_UNAVAILABLE and limits stay: another replica has the same store.
+ *
+ * <p>4. Who cancels the future ends the attempt that is under way, and there is no other.
  */
 final class UnaryCall<Q, R, T> {
     private static final int FIRST_PAUSE_MS = 25;
@@ -40,6 +43,13 @@ final class UnaryCall<Q, R, T> {
     private final CompletableFuture<T> answer = new CompletableFuture<>();
     private final Backoff pauses = Backoff.ofMillis(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
     private int retries;
+    /** How often the attempts have left an address. */
+    private int unanswered;
+
+    private Connection.Position position;
+    /** When the attempt under way ends for want of an answer. */
+    private long attemptEnd;
+
     /** What the attempt before said that found nobody. */
     private @Nullable String nobodyThere;
 
@@ -87,13 +97,25 @@ final class UnaryCall<Q, R, T> {
             answer.completeExceptionally(noToken);
             return;
         }
-        options = options.withDeadlineAfter(Math.max(0, left()), TimeUnit.NANOSECONDS);
-        attempt = connection.channel().newCall(method, options);
+        position = connection.now();
+        long limit = limit();
+        long left = left();
+        attemptEnd = limit < left ? timer.now() + limit : giveUp;
+        options = options.withDeadlineAfter(Math.max(0, Math.min(left, limit)), TimeUnit.NANOSECONDS);
+        attempt = Connection.ready(position).newCall(method, options);
         ClientCalls.asyncUnaryCall(attempt, request, new Observer());
     }
 
     private void failed(Throwable thrown) {
-        PausewatchException error = endedAtDeadline(thrown) ? outOfTime(thrown) : connection.failure(thrown);
+        PausewatchException error = failure(thrown);
+        if (error instanceof UnavailableException && connection.moveOn(position.moves())) {
+            unanswered++;
+            if (unanswered % connection.addresses() != 0 && left() > 0 && !connection.isClosed()) {
+                nobodyThere = error.getMessage();
+                timer.in(0, this::attempt);
+                return;
+            }
+        }
         Optional<Duration> wait =
                 error instanceof LimitExceededException exceeded ? exceeded.callLessOften() : Optional.empty();
         boolean nobody = error instanceof UnavailableException || error instanceof StoreUnavailableException;
@@ -108,6 +130,22 @@ final class UnaryCall<Q, R, T> {
         timer.in(pause, this::attempt);
     }
 
+    private PausewatchException failure(Throwable thrown) {
+        if (!ended(thrown, attemptEnd)) {
+            return connection.failure(thrown);
+        }
+        return ended(thrown, giveUp)
+                ? outOfTime(thrown)
+                : Failure.made(Status.UNAVAILABLE, "no answer within " + Nanos.text(Duration.ofNanos(limit())), thrown);
+    }
+
+    /** How long a replica may take: half of a short deadline, so that another one has the other half. */
+    private long limit() {
+        return connection.several()
+                ? Math.min(Connection.NO_ANSWER_NANOS, Nanos.of(patience.deadline()) / 2)
+                : Nanos.MAX;
+    }
+
     private PausewatchException outOfTime(Throwable thrown) {
         PausewatchException error = Failure.deadline(patience.deadline(), thrown);
         // It waited for a connection: that there was none is what the caller must know.
@@ -117,10 +155,11 @@ final class UnaryCall<Q, R, T> {
     }
 
     /** The transport and the server end a call at the same moment; the server may name it CANCELLED. */
-    private boolean endedAtDeadline(Throwable thrown) {
+    private boolean ended(Throwable thrown, long deadline) {
+        boolean isLast = deadline == giveUp && attemptEnd - giveUp >= 0;
         return switch (Status.fromThrowable(thrown).getCode()) {
-            case DEADLINE_EXCEEDED -> true;
-            case CANCELLED -> left() <= TICK_NANOS;
+            case DEADLINE_EXCEEDED -> isLast || deadline - timer.now() <= TICK_NANOS;
+            case CANCELLED -> deadline - timer.now() <= TICK_NANOS;
             default -> false;
         };
     }

@@ -2,6 +2,7 @@ package dev.pausewatch;
 
 import dev.pausewatch.v1.Refusal;
 import dev.pausewatch.v1.WatchRequest;
+import io.grpc.Status;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -11,6 +12,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
@@ -26,6 +28,9 @@ import org.jspecify.annotations.Nullable;
  * <p>3. Each new stream gets the whole set. Of all threads, that is those that were known: they may have resumed meanwhile.
  *
  * <p>4. Every disconnection is reported once, until something is heard again.
+ *
+ * <p>5. With several addresses, a stream that ends, or has no first message in time, moves the whole client to the next one; a move by others
+ * ends the stream after a random delay.
  */
 final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     /** The most ids of one request. */
@@ -43,6 +48,9 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     private static final long LONGEST_PATIENCE = TimeUnit.SECONDS.toNanos(30);
     /** The least patience before the first answer of a stream: it may have to connect. */
     private static final long CONNECT_PATIENCE = TimeUnit.SECONDS.toNanos(2);
+
+    /** The longest random delay before a stream follows its client to another address. */
+    private static final long LONGEST_MOVE_DELAY = TimeUnit.MILLISECONDS.toNanos(500);
 
     /** Before a request that was refused is sent again, if the server does not say. */
     private static final Duration TRY_AGAIN = Duration.ofSeconds(1);
@@ -82,6 +90,14 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
 
     private Timer.Alarm renewal = Timer.Alarm.NONE;
 
+    /** Streams without an answer since the last one with one. */
+    private int unanswered;
+    /** The stream is about to follow its client to another address. */
+    private boolean following;
+
+    private Timer.Alarm move = Timer.Alarm.NONE;
+    private final Runnable moved;
+
     private Timer.Alarm next = Timer.Alarm.NONE;
     private long notBefore;
     private boolean flushing;
@@ -107,6 +123,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         this.setup = setup;
         this.all = setup.getAllThreads();
         this.notBefore = timer.now();
+        this.moved = () -> timer.execute(this::followLater);
         if (all) {
             timer.execute(this::connect);
         }
@@ -181,6 +198,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         answered = true;
         breakTold = false;
         pauses.reset();
+        unanswered = 0;
         patience = FIRST_PATIENCE;
         calm();
         flush();
@@ -245,11 +263,29 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         if (owesAnswer) {
             patience = Math.min(2 * patience, LONGEST_PATIENCE);
         }
+        // A slow answer is no reason to move everything, unless the next stream has none either; a refusal is the same
+        // everywhere.
+        boolean slow = owesAnswer && answered;
+        boolean leaves = stream != null
+                && !slow
+                && error instanceof UnavailableException
+                && environment.connection.moveOn(stream.moves());
+        if (leaves) {
+            unanswered++;
+        }
         stream = null;
         request = null;
         renewal.cancel();
-        // Also after a stream that worked: the clients of a restarted server must not all come back at once.
-        notBefore = timer.now() + pauses.next();
+        move.cancel();
+        if (following) {
+            notBefore = timer.now();
+        } else if (leaves && unanswered % environment.connection.addresses() != 0) {
+            notBefore = timer.now() + Backoff.jittered(TimeUnit.MILLISECONDS.toNanos(FIRST_PAUSE_MS));
+        } else {
+            // Also after a stream that worked: the clients of a restarted server must not all come back at once.
+            notBefore = timer.now() + pauses.next();
+        }
+        following = false;
         forbidden.clear();
         List<String> lost = List.copyOf(members);
         if (breakTold) {
@@ -259,6 +295,20 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             listener.disconnected(lost, error, silentFor);
         }
         connect();
+    }
+
+    /** The client has moved, perhaps: the stream follows, not all streams of a replica at once. */
+    private void followLater() {
+        if (stream != null
+                && !following
+                && stream.moves() != environment.connection.now().moves()) {
+            following = true;
+            move = timer.in(ThreadLocalRandom.current().nextLong(LONGEST_MOVE_DELAY), () -> {
+                if (stream != null) {
+                    stream.fail(Failure.made(Status.UNAVAILABLE, "the client has moved to another address", null));
+                }
+            });
+        }
     }
 
     @Override
@@ -325,8 +375,10 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             broken(noToken, 0, false);
             return;
         }
+        environment.connection.onMove(moved);
         stream = new WatchStream(environment.connection, timer, this);
         stream.open(environment.firstAnswer, token);
+        followLater();
         nextToken = Optional.empty();
         token.ifPresent(this::renewLater);
         if (!toConfirm.isEmpty()) {
@@ -377,6 +429,9 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     private void drop() {
         next.cancel();
         renewal.cancel();
+        move.cancel();
+        following = false;
+        environment.connection.forget(moved);
         breakTold = false;
         toConfirm.clear();
         forbidden.clear();

@@ -2,6 +2,7 @@ package dev.pausewatch;
 
 import dev.pausewatch.v1.Confirmation;
 import dev.pausewatch.v1.ElicitationServiceGrpc;
+import dev.pausewatch.v1.Heartbeat;
 import dev.pausewatch.v1.Refusal;
 import dev.pausewatch.v1.WatchRequest;
 import dev.pausewatch.v1.WatchResponse;
@@ -20,7 +21,7 @@ import java.util.concurrent.TimeUnit;
 /**
  * One stream of states, from its opening to its break. Everything happens on the timer's thread.
  *
- * <p>1. A stream without a message for two heartbeats counts as dead, even if TCP reports no error; before its first message, one deadline of a call is enough.
+ * <p>1. A stream without a message for two heartbeats counts as dead (for two and a half, if the server says how often they come), even if TCP reports no error; before its first message, one deadline of a call is enough.
  *
  * <p>2. While it owes an answer that a timeout waits for, it is dead after a shorter silence.
  *
@@ -31,22 +32,30 @@ import java.util.concurrent.TimeUnit;
  */
 final class WatchStream implements ClientResponseObserver<WatchRequest, WatchResponse> {
     /**
-     * The time within which the server promises a heartbeat. A connection that ends after a longer silence was dead during it: its end is what a
+     * The time within which a server promises a heartbeat that does not say its own. A connection that ends after a longer silence was dead during it: its end is what a
      * ping without an answer, or this library, has made of the silence.
      */
     private static final long HEARTBEAT_NANOS = TimeUnit.SECONDS.toNanos(15);
 
-    /** The longest silence. */
+    /** The longest silence then. */
     private static final long SILENCE_NANOS = 2 * HEARTBEAT_NANOS;
+
+    /** The shortest interval that a server may say. */
+    private static final long LEAST_HEARTBEAT_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
     private final Connection connection;
     private final Timer timer;
     private final Reader reader;
+    private final Connection.Position position;
     private ClientCall<WatchRequest, WatchResponse> call;
     private ClientCallStreamObserver<WatchRequest> messages;
     private boolean stands;
     private long heard;
     private long patience;
+    /** How often the server sends a heartbeat, and the longest silence of a stream that works. */
+    private long heartbeat = HEARTBEAT_NANOS;
+
+    private long longestSilence = SILENCE_NANOS;
     /** Since when it owes an answer, and how long it may be silent then. */
     private long owedSince;
 
@@ -84,15 +93,23 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
         this.connection = connection;
         this.timer = timer;
         this.reader = reader;
+        this.position = connection.now();
+    }
+
+    /** How often the client had moved when it was opened. */
+    int moves() {
+        return position.moves();
     }
 
     /** Opens it with a token, if it has one that may change; {@code firstAnswer} is how long that may take. */
     void open(Duration firstAnswer, Optional<String> token) {
         patience = Nanos.of(firstAnswer);
+        if (connection.several()) {
+            patience = Math.min(patience, Connection.NO_ANSWER_NANOS);
+        }
         heard = timer.now();
         listen();
-        call = connection
-                .channel()
+        call = Connection.ready(position)
                 .newCall(
                         ElicitationServiceGrpc.getWatchMethod(),
                         Connection.with(token, CallOptions.DEFAULT.withExecutor(timer)));
@@ -146,14 +163,15 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
             return;
         }
         heard = timer.now();
-        patience = SILENCE_NANOS;
+        patience = longestSilence;
         switch (message.getEventCase()) {
             case PAUSE_STATE -> reader.state(Wire.state(message.getPauseState()));
             case SNAPSHOT_COMPLETE -> reader.answered();
             case CONFIRMATION -> reader.confirmed(confirmed(message.getConfirmation()));
             case REFUSAL -> reader.refused(message.getRefusal());
             // An event of a newer server is a sign of life.
-            case HEARTBEAT, EVENT_NOT_SET -> {}
+            case EVENT_NOT_SET -> {}
+            case HEARTBEAT -> beat(message.getHeartbeat());
         }
         if (over) {
             return;
@@ -164,6 +182,16 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
             stands = true;
             silence.cancel();
         }
+    }
+
+    private void beat(Heartbeat message) {
+        long every = Nanos.of(Wire.duration(message.getInterval()));
+        boolean says = every > 0;
+        heartbeat = says ? Math.max(every, LEAST_HEARTBEAT_NANOS) : HEARTBEAT_NANOS;
+        longestSilence = says ? heartbeat / 2 * 5 : SILENCE_NANOS;
+        patience = longestSilence;
+        silence.cancel();
+        listen();
     }
 
     @Override
@@ -194,7 +222,7 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
         } else {
             boolean owes = owedLeft <= 0;
             String silent = Nanos.text(Duration.ofNanos(owes ? owedPatience : patience));
-            connection.leave();
+            Connection.leave(position);
             broken(Failure.made(Status.UNAVAILABLE, "the watch was silent for " + silent, null), owes);
         }
     }
@@ -203,7 +231,7 @@ final class WatchStream implements ClientResponseObserver<WatchRequest, WatchRes
         if (!over) {
             cancel();
             long silentFor = stands ? 0 : timer.now() - heard;
-            reader.broken(error, silentFor >= HEARTBEAT_NANOS ? silentFor : 0, owesAnswer);
+            reader.broken(error, silentFor >= heartbeat ? silentFor : 0, owesAnswer);
         }
     }
 

@@ -159,7 +159,7 @@ final class Wire {
                 .build();
     }
 
-    private static Duration duration(com.google.protobuf.Duration duration) {
+    static Duration duration(com.google.protobuf.Duration duration) {
         return Duration.ofSeconds(clamp(duration.getSeconds(), -MOST_SECONDS, MOST_SECONDS), duration.getNanos());
     }
 

@@ -118,7 +118,8 @@ class CallsTest {
 
     /** A call with a deadline of a minute, of a clock that stands still. */
     private CompletableFuture<IncrementResult> call(Timer timer, int retries) {
-        Connection connection = new Connection(Transport.channel(config().build()), "localhost:7420");
+        Connection connection = new Connection(
+                Transport.channel(config().build(), config().build().address()), "localhost:7420");
         return new Calls(connection, timer)
                 .increment(CALL, new Calls.Patience(Duration.ofMinutes(1), retries))
                 .orTimeout(10, TimeUnit.SECONDS)

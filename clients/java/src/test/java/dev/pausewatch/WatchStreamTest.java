@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.pausewatch.v1.Heartbeat;
 import dev.pausewatch.v1.Refusal;
 import dev.pausewatch.v1.WatchResponse;
 import java.time.Duration;
@@ -129,5 +130,47 @@ class WatchStreamTest {
         timer.advance(Duration.ofMillis(1));
         assertEquals(1, reader.breaks);
         assertEquals(0, reader.owing);
+    }
+
+    private static WatchResponse beat(long millis) {
+        com.google.protobuf.Duration every = com.google.protobuf.Duration.newBuilder()
+                .setNanos(Math.toIntExact(TimeUnit.MILLISECONDS.toNanos(millis)))
+                .build();
+        return WatchResponse.newBuilder()
+                .setHeartbeat(Heartbeat.newBuilder().setInterval(every))
+                .build();
+    }
+
+    @Test
+    void twoAndAHalfIntervalsOfTheServerAreTooLong() {
+        open();
+        hear();
+        stream.onNext(beat(400));
+        timer.advance(Duration.ofMillis(999));
+        assertEquals(0, reader.breaks);
+        timer.advance(Duration.ofMillis(1));
+        assertEquals(1, reader.breaks);
+    }
+
+    @Test
+    void withSeveralAddressesTheFirstMessageHasLessTime() {
+        Connection several = new Connection(List.of(FakeChannel::new, FakeChannel::new), "a:1,b:1", Optional.empty());
+        WatchStream first = new WatchStream(several, timer, reader);
+        first.open(FIRST_ANSWER, Optional.empty());
+        timer.advance(Duration.ofMillis(1_499));
+        assertEquals(0, reader.breaks);
+        timer.advance(Duration.ofMillis(1));
+        assertEquals(1, reader.breaks);
+    }
+
+    @Test
+    void thoseWhoFailAtOneReplicaMoveOnce() {
+        Connection several = new Connection(List.of(FakeChannel::new, FakeChannel::new), "a:1,b:1", Optional.empty());
+        int[] told = new int[1];
+        several.onMove(() -> told[0]++);
+        assertTrue(several.moveOn(0) && several.moveOn(0) && several.moveOn(1));
+        assertEquals(2, several.now().moves());
+        assertEquals(2, told[0]);
+        assertFalse(new Connection(channel, "a:1").moveOn(0));
     }
 }

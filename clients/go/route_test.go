@@ -1,0 +1,56 @@
+package pausewatch
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+func TestThoseWhoFailAtOneReplicaMoveOnce(t *testing.T) {
+	var dialled []string
+	dial := func(address string) (*grpc.ClientConn, error) {
+		dialled = append(dialled, address)
+		return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	}
+	r, err := newRoute([]string{"a:1", "b:1", "c:1"}, dial)
+	check(t, err)
+	defer r.close()
+	order := slices.Clone(r.addresses)
+	dialled = nil
+	left := r.now().left
+	for _, moves := range []int{0, 0, 1} {
+		if !r.moveOn(moves) {
+			t.Error("there are others")
+		}
+	}
+	if now := r.now(); now.moves != 2 || !slices.Equal(dialled, order[1:]) {
+		t.Errorf("%d moves, to %v of %v", now.moves, dialled, order)
+	}
+	<-left
+	alone, err := newRoute([]string{"a:1"}, dial)
+	check(t, err)
+	defer alone.close()
+	if alone.moveOn(0) {
+		t.Error("there is no other")
+	}
+}
+
+func TestTwoAndAHalfIntervalsOfTheServerAreTooLong(t *testing.T) {
+	withFake(t, func(t *testing.T, f *fake, client *Client) {
+		f.beat(time.Second)
+		events := watchOne(t, client, "t")
+		nextState(t, events)
+		nextIs[SnapshotComplete](t, events)
+		time.Sleep(5 * time.Minute)
+		nothing(t, events)
+		f.misbehave(failing("Tell", -1, errUnavailable))
+		muted := time.Now()
+		nextIs[Disconnected](t, events)
+		if after := time.Since(muted); after < 1500*time.Millisecond || after > 2500*time.Millisecond {
+			t.Errorf("noticed after %v", after)
+		}
+	})
+}
