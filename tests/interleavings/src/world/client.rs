@@ -12,6 +12,38 @@ mod retry;
 #[allow(dead_code, unused_imports)]
 pub(crate) mod stopwatch;
 
+/// One server, at the end of the network of this file: there is no other address to move to.
+mod route {
+    use std::time::Duration;
+
+    pub(super) struct Route;
+
+    pub(super) struct Stub;
+
+    pub(super) struct Position {
+        pub(super) moves: usize,
+        pub(super) stub: Stub,
+    }
+
+    impl Route {
+        pub(super) fn len(&self) -> usize {
+            1
+        }
+
+        pub(super) fn no_answer(&self) -> Option<Duration> {
+            None
+        }
+
+        pub(super) fn position(&self) -> Position {
+            Position { moves: 0, stub: Stub }
+        }
+
+        pub(super) fn move_on(&self, _moves: usize) -> bool {
+            false
+        }
+    }
+}
+
 pub(crate) use super::watch::{Event, Message, Watch};
 use super::{s, server::Server};
 pub(crate) use crate::proto::v1::{
@@ -83,7 +115,7 @@ impl Client {
         R: Send + 'static,
         F: Future<Output = Result<R, Status>> + Send + 'static,
     {
-        let call = |request: tonic::Request<M>| {
+        let call = |_: route::Stub, request: tonic::Request<M>| {
             let (server, network) = (self.server.clone(), self.network.clone());
             async move {
                 network.carry().await?;
@@ -93,7 +125,7 @@ impl Client {
                 response.map(Response::new)
             }
         };
-        retry::unary(self.policy, message, call).await
+        retry::unary(self.policy, &route::Route, message, call).await
     }
 
     pub(crate) async fn increment_elicitation(
