@@ -172,7 +172,11 @@ fn the_manifests_of_a_fleet_run_what_there_is_and_their_parts_fit() {
     let container = &pod["containers"][0];
 
     // Each replica says a name that the headless Service has.
-    let headless = replicas.iter().find(|each| each["spec"]["clusterIP"].as_str() == Some("None")).unwrap();
+    let headless = replicas
+        .iter()
+        .filter(|each| text(&each["kind"]) == "Service")
+        .find(|each| each["spec"].as_mapping_get("clusterIP").and_then(Yaml::as_str) == Some("None"));
+    let headless = headless.expect("a headless Service");
     let name = text(&headless["metadata"]["name"]);
     assert_eq!(name, text(&set["spec"]["serviceName"]));
     assert_eq!(headless["spec"]["publishNotReadyAddresses"].as_bool(), Some(true));
