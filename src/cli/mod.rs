@@ -36,6 +36,7 @@ mod hold;
 pub(crate) mod hook;
 mod increment;
 mod list;
+mod lost_link;
 mod manual;
 mod option_value;
 mod output;

@@ -25,11 +25,11 @@ pub use duration::parse as parse_duration;
 
 use super::{
     coordinator::{Coordinator, SignedTokens},
-    default_coordinator, exit, failure, quote, usage,
+    default_coordinator, exit, failure, lost_link, quote, usage,
 };
 use crate::{
-    client::stopwatch::{AwaitedThread, Link, Registration, Stopwatch, StopwatchController},
-    client::{Address, ConfigError, Error, Settings},
+    client::stopwatch::{AwaitedThread, Registration, Stopwatch, StopwatchController},
+    client::{ConfigError, Error, Settings},
     core::types::ThreadId,
     exec::supervise::{Ended, ExitAction, Policy, Process, Program, Signal, SpawnError, Supervisor},
 };
@@ -41,7 +41,7 @@ use std::{
     process::{ExitCode, ExitStatus},
     time::Duration,
 };
-use tokio::{sync::watch, time::Instant};
+use tokio::time::Instant;
 
 /// Runs the command and returns the exit code, or dies by the signal that killed the command.
 pub(crate) fn run(args: Args) -> ExitCode {
@@ -163,10 +163,11 @@ impl Plan {
         let _registered = coordinator.as_ref().filter(|_| follows).map(|coordinator| {
             let controller = StopwatchController::with_disconnect_grace(coordinator.client(), self.disconnect_grace);
             if !coordinator.is_private() {
-                tokio::spawn(warn_of_lost_link(
+                tokio::spawn(lost_link::warn(
                     coordinator.address().clone(),
                     controller.link(),
                     self.disconnect_grace,
+                    say,
                 ));
             }
             if self.report.is_some() {
@@ -279,15 +280,6 @@ impl Process for Command {
             #[cfg(feature = "exec-server")]
             Self::Judged(judged) => judged.id(),
         }
-    }
-}
-
-/// Warns once, when the coordinator is unreachable for the first time.
-async fn warn_of_lost_link(address: Address, mut link: watch::Receiver<Link>, grace: Duration) {
-    let lost = link.wait_for(|link| link.reason().is_some()).await;
-    if let Some(why) = lost.as_deref().ok().and_then(Link::reason) {
-        let (why, grace) = (failure::without_number(why), super::duration::show(grace));
-        say(&format!("warning: no coordinator at {address}: {why}. The time limit holds, plus at most {grace}"));
     }
 }
 

@@ -3,16 +3,15 @@ use super::{READY, WatchArgs, shell::Shell};
 use crate::cli::{
     coordinator::Coordinator,
     duration::show,
-    failure::without_number,
     hook::claude::{
         private_socket,
         report::{clock_failed, say},
     },
-    output,
+    lost_link, output,
 };
 use crate::client::{
     Settings,
-    stopwatch::{Link, Stopwatch, StopwatchController},
+    stopwatch::{Stopwatch, StopwatchController},
 };
 use crate::exec::supervise::{Signal, die_with_parent};
 use rustix::process::Pid;
@@ -46,7 +45,7 @@ async fn watch(args: &WatchArgs) -> Result<(), String> {
     let _registered = coordinator.as_ref().zip(thread_id).map(|(coordinator, thread_id)| {
         let controller = StopwatchController::with_disconnect_grace(coordinator.client(), DISCONNECT_GRACE);
         if !coordinator.is_private() {
-            tokio::spawn(warn_of_lost_link(coordinator.address().to_string(), controller.link()));
+            tokio::spawn(lost_link::warn(coordinator.address().clone(), controller.link(), DISCONNECT_GRACE, say));
         }
         controller.register(&thread_id, &stopwatch)
     });
@@ -78,13 +77,4 @@ async fn coordinator(settings: Settings, shell: Pid) -> Result<Option<Coordinato
             say(&format!("warning: no private coordinator: {why}. The time limit holds and cannot be paused"));
         })
         .ok())
-}
-
-/// Warns once, when the coordinator is unreachable for the first time.
-async fn warn_of_lost_link(address: String, mut link: tokio::sync::watch::Receiver<Link>) {
-    let lost = link.wait_for(|link| link.reason().is_some()).await;
-    if let Some(why) = lost.as_deref().ok().and_then(Link::reason) {
-        let (why, grace) = (without_number(why), show(DISCONNECT_GRACE));
-        say(&format!("warning: no coordinator at {address}: {why}. The time limit holds, plus at most {grace}"));
-    }
 }

@@ -1,0 +1,28 @@
+//! The warning that a command's time limit has lost its coordinator.
+use super::{duration::show, failure::without_number};
+use crate::client::{Address, stopwatch::Link};
+use std::time::Duration;
+use tokio::{sync::watch, time::timeout};
+
+/// How long a client of several replicas may take to reach another one: longer than a takeover.
+const MOVE: Duration = Duration::from_secs(4);
+
+/// Warns once, when the coordinator is unreachable for the first time; of several replicas, when none is for a while.
+pub(super) async fn warn(address: Address, mut link: watch::Receiver<Link>, grace: Duration, say: fn(&str)) {
+    loop {
+        let Some(why) = lost(&mut link).await else { return };
+        let found = async { link.wait_for(|link| link.reason().is_none()).await.is_ok() };
+        if address.each().len() > 1 && timeout(MOVE, found).await == Ok(true) {
+            continue;
+        }
+        let (why, grace) = (without_number(&why), show(grace));
+        say(&format!("warning: no coordinator at {address}: {why}. The time limit holds, plus at most {grace}"));
+        return;
+    }
+}
+
+/// Waits until it is; says why.
+async fn lost(link: &mut watch::Receiver<Link>) -> Option<String> {
+    let lost = link.wait_for(|link| link.reason().is_some()).await.ok()?;
+    lost.reason().map(ToString::to_string)
+}
