@@ -30,7 +30,7 @@ pub(crate) struct Screen {
     shown: Arc<Mutex<Option<Shown>>>,
 }
 
-/// What is needed to restore the terminal.
+/// Everything that restoring the terminal needs.
 struct Shown {
     terminal: OwnedFd,
     writer: BackgroundWriter,

@@ -58,7 +58,7 @@ impl Sink for Stderr {
     }
 }
 
-/// What a log has: the targets and levels of `RUST_LOG`, such as `info,pausewatch::pauses=off`, else `default`.
+/// The targets and levels of a log: those of `RUST_LOG`, such as `info,pausewatch::pauses=off`, else `default`.
 pub(crate) fn targets(default: &'static str) -> Targets {
     let default = || default.parse().expect("tested: every default can be read");
     match env::var("RUST_LOG") {

@@ -41,7 +41,7 @@ pub struct Client {
     token_source: Option<TokenSource>,
     /// The parent span of its calls; `None`: the span that is current when a call is made.
     parent: Option<Parent>,
-    /// What errors name; `None`: the channel is the caller's own.
+    /// The address that errors name; `None`: the channel is the caller's own.
     address: Option<Arc<Address>>,
 }
 

@@ -219,7 +219,7 @@ fn connection_lost(status: &Status) -> Status {
     Status::unavailable(format!("connection lost: {causes}{hint}"))
 }
 
-/// What the transport says, from the outermost to the innermost.
+/// The causes that the transport names, from the outermost to the innermost.
 fn causes(status: &Status) -> String {
     let mut causes = Vec::new();
     let mut source = status.source();

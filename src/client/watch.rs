@@ -10,18 +10,25 @@
 //!    move by others ends the stream after a random delay.
 //! 6. A confirmation that does not come while the stream is silent ends the stream: the link may be dead. It is asked again
 //!    on the next one.
+mod event;
+mod reported;
 mod requests;
 mod stream;
+mod token;
 
-use super::{Client, Error, PauseState, Token, retry, route::Position};
+use super::{Client, Error, PauseState, retry, route::Position};
 use crate::core::types::ThreadId;
-use crate::proto::v1::{Refusal, WatchRequest, watch_response::Event as Wire};
+use crate::proto::v1::{Heartbeat, Refusal, WatchRequest, watch_response::Event as Wire};
 use backon::ExponentialBackoff;
+pub(crate) use event::Message;
+pub use event::{Event, Update};
+use reported::Reported;
 use requests::Requests;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use stream::{Stream, unavailable};
+use token::StreamToken;
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
@@ -46,54 +53,6 @@ const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The longest random delay before a stream follows its client to another address.
 const MAX_MOVE_DELAY: Duration = Duration::from_millis(500);
 
-/// A token is asked for again after two thirds of the rest of its life, within these bounds.
-const MIN_TOKEN_RENEWAL: Duration = Duration::from_secs(1);
-const MAX_TOKEN_RENEWAL: Duration = Duration::from_secs(60);
-
-/// One event of a [`Watch`].
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum Event {
-    /// The state of a thread: the first one, a change, or the first one after a disconnect.
-    State(Update),
-    /// The state of every watched thread has been reported; changes follow as they happen. Reported again after every
-    /// disconnect and after threads were added.
-    SnapshotComplete,
-    /// The states of these threads are unknown until the next one arrives. The watch is reconnecting.
-    Disconnected {
-        /// The threads; empty with [`Client::watch_all`], where all are affected.
-        thread_ids: Vec<Arc<str>>,
-        /// When the connection was lost; if it was silent for a heartbeat's interval before (15 s, if the server says no
-        /// other), when its last message arrived.
-        since: Instant,
-        /// The cause.
-        error: Error,
-    },
-}
-
-/// A state, and its relation to the one before.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Update {
-    /// The state; with its `elicitations` if [`Watch::with_elicitations`] was called.
-    pub state: PauseState,
-    /// Changes may have been missed before this state: it is the first of its thread, or the first after a disconnect.
-    pub gap: bool,
-    /// The revision or the store's epoch differs from the last reported one. `false` only after a gap in which nothing
-    /// changed.
-    pub changed: bool,
-}
-
-/// What the library itself reads of a watch.
-#[derive(Debug)]
-pub(crate) enum Message {
-    Event(Event),
-    /// The present states that were asked for by a request that was sent at `asked`.
-    Confirmed {
-        states: Vec<PauseState>,
-        asked: Instant,
-    },
-}
-
 /// The states of a set of threads, across reconnects, until it is dropped. Made by [`Client::watch`] and
 /// [`Client::watch_all`].
 ///
@@ -106,10 +65,7 @@ pub struct Watch {
     all: bool,
     elicitations: bool,
     observer: bool,
-    /// The set; with `all`, the threads that are paused.
-    threads: BTreeMap<Arc<str>, Thread>,
-    /// The threads of the set that the coordinator has refused on this stream.
-    refused: BTreeSet<Arc<str>>,
+    threads: Reported,
     requests: Requests,
     stream: Option<Stream>,
     delays: ExponentialBackoff,
@@ -126,20 +82,10 @@ pub struct Watch {
     patience: Duration,
     /// Since when a confirmation has been waited for, and until when that is urgent.
     confirming: Option<(Instant, Instant)>,
-    /// When the token of the stream is renewed; `None`: it has none that changes.
-    renew_token_at: Option<Instant>,
-    /// The token that the stream has.
-    token: Option<Token>,
+    token: StreamToken,
     disconnect_reported: bool,
     complete_reported: bool,
     ready: VecDeque<Message>,
-}
-
-#[derive(Debug)]
-struct Thread {
-    /// The epoch and the revision of the last reported state.
-    reported: Option<(u64, u64)>,
-    gap: bool,
 }
 
 impl Client {
@@ -166,16 +112,14 @@ impl Watch {
             all,
             elicitations: false,
             observer: false,
-            threads: BTreeMap::new(),
-            refused: BTreeSet::new(),
+            threads: Reported::default(),
             requests: Requests::default(),
             stream: None,
             delays: retry::backoff(FIRST_RETRY_DELAY, MAX_RETRY_DELAY),
             reopen_at: (now, now),
             patience: CONFIRMATION_TIMEOUT,
             confirming: None,
-            renew_token_at: None,
-            token: None,
+            token: StreamToken::default(),
             disconnect_reported: false,
             complete_reported: false,
             ready: VecDeque::new(),
@@ -203,9 +147,9 @@ impl Watch {
     pub fn add(&mut self, thread_id: &str) -> Result<(), Error> {
         // The server would end the whole stream, with every other thread on it.
         ThreadId::parse("thread_id", thread_id)?;
-        if !self.all && !self.threads.contains_key(thread_id) {
+        if !self.all && !self.threads.contains(thread_id) {
             let thread_id: Arc<str> = thread_id.into();
-            self.threads.insert(thread_id.clone(), Thread { reported: None, gap: true });
+            self.threads.add(thread_id.clone(), true);
             self.requests.add(thread_id);
             self.complete_reported = false;
         }
@@ -218,8 +162,7 @@ impl Watch {
         if self.all {
             return;
         }
-        if let Some((thread_id, _)) = self.threads.remove_entry(thread_id) {
-            self.refused.remove(&thread_id);
+        if let Some(thread_id) = self.threads.remove(thread_id) {
             self.requests.remove(&thread_id);
         }
     }
@@ -297,11 +240,12 @@ impl Watch {
             let position = self.own.clone().filter(|own| own.moves == position.moves).unwrap_or(position);
             self.stream = Some(Stream::open(&self.client, position));
             self.move_at = None;
-            self.token = self.client.new_token().and_then(Result::ok);
-            self.renew_token_at = self.token.as_ref().map(|token| now + renewal_delay(token));
+            self.token = StreamToken::of(&self.client, now);
         }
-        self.renew_token(now);
         let Some(stream) = &self.stream else { return };
+        if let Some(token) = self.token.renew(&self.client, now) {
+            self.requests.renew(token);
+        }
         let of_stream = WatchRequest {
             all_threads: self.all,
             include_elicitations: self.elicitations,
@@ -310,27 +254,6 @@ impl Watch {
         };
         if let Some(request) = self.requests.next(now, of_stream) {
             stream.send(request);
-        }
-    }
-
-    /// Asks for the token again, if it is time, and sends it if it is another one.
-    fn renew_token(&mut self, now: Instant) {
-        if self.renew_token_at.is_none_or(|at| now < at) || self.stream.is_none() {
-            return;
-        }
-        let token = match self.client.new_token() {
-            Some(Ok(token)) => token,
-            Some(Err(error)) => {
-                tracing::warn!(%error, "the token cannot be renewed");
-                self.renew_token_at = Some(now + MIN_TOKEN_RENEWAL);
-                return;
-            }
-            None => return,
-        };
-        self.renew_token_at = Some(now + renewal_delay(&token));
-        if self.token.as_ref() != Some(&token) {
-            self.requests.renew(token.secret().to_owned());
-            self.token = Some(token);
         }
     }
 
@@ -348,7 +271,7 @@ impl Watch {
         }
         let Some(stream) = &self.stream else { return Some(self.reopening_at(Instant::now())) };
         let silent_at = self.silent_at(stream);
-        [self.requests.due(self.all), self.renew_token_at, self.move_at, Some(silent_at)].into_iter().flatten().min()
+        [self.requests.due(self.all), self.token.due(), self.move_at, Some(silent_at)].into_iter().flatten().min()
     }
 
     /// When the stream has been silent for too long. A confirmation that the coordinator has delayed is not waited for.
@@ -415,12 +338,7 @@ impl Watch {
                 self.on_refused(refusal);
                 self.on_answered();
             }
-            Some(Wire::Heartbeat(heartbeat)) => {
-                let Some(stream) = &mut self.stream else { return };
-                let interval = heartbeat.interval.and_then(|interval| Duration::try_from(interval).ok());
-                stream.interval =
-                    interval.filter(|every| !every.is_zero()).map(|every| every.max(MIN_HEARTBEAT_INTERVAL));
-            }
+            Some(Wire::Heartbeat(heartbeat)) => self.on_heartbeat(heartbeat),
             // An unknown event, of a newer server, shows that the stream is alive.
             None => {}
         }
@@ -429,27 +347,27 @@ impl Watch {
     /// Reports a state, unless it is already known. With `all`, remembers the thread only while it is paused.
     fn report(&mut self, state: PauseState) {
         self.disconnect_reported = false;
-        let is_snapshot = !self.requests.is_accepted();
-        if self.all && !self.threads.contains_key(state.thread_id.as_str()) {
-            self.threads.insert(state.thread_id.as_str().into(), Thread { reported: None, gap: is_snapshot });
+        if self.all && !self.threads.contains(&state.thread_id) {
+            let is_snapshot = !self.requests.is_accepted();
+            self.threads.add(state.thread_id.as_str().into(), is_snapshot);
         }
-        let Some(thread) = self.threads.get_mut(state.thread_id.as_str()) else { return };
-        self.refused.remove(state.thread_id.as_str());
-        let version = Some((state.store_epoch, state.revision));
-        let (gap, changed) = (thread.gap, thread.reported != version);
-        (thread.gap, thread.reported) = (false, version);
-        if self.all && !state.paused {
-            self.threads.remove(state.thread_id.as_str());
+        let ended = (self.all && !state.paused).then(|| state.thread_id.clone());
+        self.ready.extend(self.threads.update(state).map(|update| Message::Event(Event::State(update))));
+        if let Some(thread_id) = ended {
+            self.threads.remove(&thread_id);
         }
-        if gap || changed {
-            self.ready.push_back(Message::Event(Event::State(Update { state, gap, changed })));
-        }
+    }
+
+    fn on_heartbeat(&mut self, heartbeat: Heartbeat) {
+        let Some(stream) = &mut self.stream else { return };
+        let interval = heartbeat.interval.and_then(|interval| Duration::try_from(interval).ok());
+        stream.interval = interval.filter(|every| !every.is_zero()).map(|every| every.max(MIN_HEARTBEAT_INTERVAL));
     }
 
     fn on_answered(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         stream.is_answered = true;
-        if !self.complete_reported && !self.requests.is_adding(self.all) && self.refused.is_empty() {
+        if !self.complete_reported && !self.requests.is_adding(self.all) && !self.threads.has_refused() {
             (self.complete_reported, self.disconnect_reported) = (true, false);
             self.ready.push_back(Message::Event(Event::SnapshotComplete));
         }
@@ -457,23 +375,24 @@ impl Watch {
 
     fn on_refused(&mut self, refusal: Refusal) {
         let unwatched = self.requests.on_refusal(&refusal, Instant::now());
-        self.requests.retain(|thread_id| self.threads.contains_key(thread_id));
+        self.requests.retain(|thread_id| self.threads.contains(thread_id));
         if self.all {
-            // What it may not see any more has no state.
-            refusal.thread_ids.iter().for_each(|thread_id| _ = self.threads.remove(thread_id.as_str()));
+            // A thread that the client may no longer see has no state.
+            refusal.thread_ids.iter().for_each(|thread_id| _ = self.threads.remove(thread_id));
             if refusal.thread_ids.is_empty() && !std::mem::replace(&mut self.disconnect_reported, true) {
-                let (thread_ids, since, error) = (Vec::new(), Instant::now(), requests::error_of(refusal));
-                self.ready.push_back(Message::Event(Event::Disconnected { thread_ids, since, error }));
+                self.report_disconnected(Vec::new(), Instant::now(), requests::error_of(refusal));
             }
             return;
         }
-        let is_news = |id: &Arc<str>| self.threads.contains_key(id) && self.refused.insert(id.clone());
-        let thread_ids: Vec<_> = unwatched.into_iter().filter(is_news).collect();
+        let thread_ids = self.threads.refuse(unwatched);
         if !thread_ids.is_empty() {
             self.complete_reported = false;
-            let (since, error) = (Instant::now(), requests::error_of(refusal));
-            self.ready.push_back(Message::Event(Event::Disconnected { thread_ids, since, error }));
+            self.report_disconnected(thread_ids, Instant::now(), requests::error_of(refusal));
         }
+    }
+
+    fn report_disconnected(&mut self, thread_ids: Vec<Arc<str>>, since: Instant, error: Error) {
+        self.ready.push_back(Message::Event(Event::Disconnected { thread_ids, since, error }));
     }
 
     fn on_disconnected(&mut self, error: Error) {
@@ -502,24 +421,16 @@ impl Watch {
         };
         let urgent = MAX_CONFIRMATION_DELAY.mul_f64(1.0 + fastrand::f64());
         self.reopen_at = (now + delay, now + delay.min(urgent));
-        self.threads.values_mut().for_each(|thread| thread.gap = true);
-        self.refused.clear();
-        self.requests.restart(self.threads.keys().cloned());
+        self.threads.on_disconnected();
+        self.requests.restart(self.threads.ids());
         self.complete_reported = false;
         if !std::mem::replace(&mut self.disconnect_reported, true) {
-            let thread_ids = if self.all { Vec::new() } else { self.threads.keys().cloned().collect() };
+            let thread_ids = if self.all { Vec::new() } else { self.threads.ids().collect() };
             let longest = stream.interval.unwrap_or(MAX_HEARTBEAT_INTERVAL);
             let was_silent = stream.last_message.filter(|last| now - *last >= longest);
-            let since = was_silent.unwrap_or(now);
-            self.ready.push_back(Message::Event(Event::Disconnected { thread_ids, since, error }));
+            self.report_disconnected(thread_ids, was_silent.unwrap_or(now), error);
         }
     }
-}
-
-/// How long to wait before the token is asked for again.
-fn renewal_delay(token: &Token) -> Duration {
-    let rest = token.expires_at().map(|end| end.duration_since(SystemTime::now()).unwrap_or_default());
-    rest.map_or(MAX_TOKEN_RENEWAL, |rest| (rest * 2 / 3).clamp(MIN_TOKEN_RENEWAL, MAX_TOKEN_RENEWAL))
 }
 
 /// The next event of the stream; without a stream, waits for ever.

@@ -87,13 +87,13 @@ struct Filter {
     /// Bytes until the next part.
     left: usize,
     header: [u8; FRAME_HEADER],
-    /// Of this frame, after the part.
+    /// Bytes of this frame after the part.
     payload: usize,
     padding: usize,
     fields: Fields,
 }
 
-/// What the next bytes are.
+/// The kind of the next bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Part {
     FrameHeader,

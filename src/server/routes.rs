@@ -24,7 +24,7 @@ pub(super) struct LayerStack {
     pub(super) context: Arc<ServiceContext>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) access: Option<Arc<Access>>,
-    /// What is served besides gRPC; `None`: nothing.
+    /// The services besides gRPC; `None`: there are none.
     pub(super) http: Option<Arc<HttpContext>>,
     /// Ends streams when it is cancelled.
     pub(super) drain: CancellationToken,

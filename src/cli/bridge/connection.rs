@@ -86,7 +86,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What the answer to one of the first requests means if it is no success.
+    /// The problem that a failed answer to one of the first requests shows.
     fn problem(&self, method: &str, why: &Outcome) -> Problem {
         match why {
             Outcome::Busy => Problem::Lost(why.to_string()),

@@ -74,7 +74,7 @@ async fn by_terminal(question: &str) -> io::Result<Result<bool, String>> {
     let terminal = |access| open(TERMINAL, access | flags, Mode::empty());
     let (input, output) = (terminal(OFlags::RDONLY)?, terminal(OFlags::WRONLY)?);
     let _foreground = Foreground::take(&input)?;
-    // What was typed before is no answer.
+    // Input that was typed before the question is no answer.
     let _ = tcflush(&input, QueueSelector::IFlush);
     // A terminal is read and written like a pipe.
     let (mut input, mut output) =

@@ -23,7 +23,7 @@ const MAX_COUNTED: usize = 10_000;
 /// How long the end of a pause is asked for when the command has ended.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What was seen so far. Clones share it.
+/// The pauses that were seen so far. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pauses(Arc<Mutex<Seen>>);
 

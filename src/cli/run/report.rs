@@ -86,7 +86,7 @@ fn write(path: &Path, line: &[u8]) -> io::Result<()> {
     if DESCRIPTORS.iter().any(|descriptors| path.starts_with(descriptors)) {
         return OpenOptions::new().append(true).open(path)?.write_all(line);
     }
-    // Of a link, the file that it leads to is replaced.
+    // A link stays, and the file that it leads to is replaced.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
         return OpenOptions::new().append(true).open(path)?.write_all(line);
@@ -100,7 +100,7 @@ fn write(path: &Path, line: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// What the clocks of a run showed at its end.
+/// The clocks of a run at its end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Clocks {
     pub(super) wall: Duration,

@@ -175,7 +175,7 @@ impl Shared {
             ended = child.wait() => ended,
             never = write => match never {},
         };
-        // What it left running is meant to.
+        // Processes that it left running are meant to run on.
         group.0 = None;
         match ended {
             Ok(status) if status.success() => Ok(()),

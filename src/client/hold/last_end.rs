@@ -9,7 +9,7 @@ use tokio::{sync::watch, time::Instant};
 /// The wall clock of the server may be corrected a little meanwhile.
 const TOLERANCE: Duration = Duration::from_millis(100);
 
-/// What is known of it. Clones share it.
+/// The latest end of the lease, as far as it is known. Clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct LastEnd {
     opened: Instant,
@@ -17,7 +17,7 @@ pub(super) struct LastEnd {
 }
 
 impl LastEnd {
-    /// Of an elicitation whose increment was answered at `opened`.
+    /// For an elicitation whose increment was answered at `opened`.
     pub(super) fn new(opened: Instant, elicitation: &Elicitation, ttl: Duration) -> Self {
         let new = Self { opened, known: Arc::default() };
         new.learn(opened, Some(elicitation), ttl);

@@ -1,4 +1,4 @@
-//! What the follower of a controller is told to do.
+//! The commands that a controller gives its follower.
 use std::sync::Arc;
 
 /// At most one of each kind is queued per thread, and one to close.

@@ -1,4 +1,4 @@
-//! What a watch has to ask of the coordinator. One request is under way at a time; what is added, removed and asked
+//! The requests of a watch. One request is under way at a time; what is added, removed and asked
 //! meanwhile is collected for the next one.
 //!
 //! 1. A request has at most [`MAX_IDS`] ids.

@@ -18,13 +18,13 @@ pub struct Committed {
 /// An event of a thread.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// An elicitation was opened, and when its lease ends.
+    /// An elicitation was opened; its lease ends then.
     Opened(Arc<Elicitation>, Option<Timestamp>),
-    /// One was closed, and how.
+    /// An elicitation was closed in this way.
     Closed(ElicitationId, PauseEnd),
     /// The end of a lease has moved; watchers are not notified.
     Renewed(ElicitationId, Option<Timestamp>),
-    /// What is open is now this, and so did the last pause end: for who knows the outcome of changes and not each of them.
+    /// These elicitations are open now, and this is how the last pause ended: for a reader that knows the outcome of several changes, not each of them.
     Replaced(Vec<OpenElicitation>, Option<PauseEnd>),
     /// The thread was idle for long and is forgotten; the revision in the header is the new floor.
     Forgotten,

@@ -119,7 +119,7 @@ pub struct State {
     pub deliveries: u64,
     /// States that were overtaken before a stream was given them.
     pub conflations: u64,
-    /// Of a replica of a fleet.
+    /// The state of a replica of a fleet; `None`: a single server.
     pub fleet: Option<FleetState>,
 }
 

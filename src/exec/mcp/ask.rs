@@ -62,7 +62,7 @@ impl AskMethod {
     }
 }
 
-/// What an answer leads to.
+/// The action that an answer leads to.
 pub(super) fn action_of(prompt: &Prompt, answer: Option<&ElicitationAction>) -> Action {
     match answer {
         Some(ElicitationAction::Accept) => prompt.accept(),

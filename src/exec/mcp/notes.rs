@@ -1,4 +1,4 @@
-//! What the caller of a command should know of the programs in it.
+//! Notes for the caller of a command about the programs in it.
 use std::sync::{Mutex, PoisonError};
 
 /// The maximum of notes that are kept for one result.

@@ -49,7 +49,7 @@ struct Open {
     since: Instant,
 }
 
-/// What waits for an answer.
+/// A command or a program that waits for an answer.
 pub(super) enum Waiting {
     /// A command that has not started.
     Start { clock: Clock, _pause: PauseGuard },

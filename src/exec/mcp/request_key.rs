@@ -1,9 +1,9 @@
-//! What identifies a call that is repeated with the answer to a question.
+//! The key by which a call is found again when it is repeated with the answer to a question.
 use super::{handler::named_thread, refusal::Refusal, scope::Context};
 use rmcp::model::JsonObject;
 use std::{collections::BTreeMap, path::Path};
 
-/// What identifies a request: an answer is valid for the same request only.
+/// Identifies a request: an answer is valid only for the same request.
 #[derive(Clone)]
 pub(super) struct RequestKey {
     /// The thread that the call names.

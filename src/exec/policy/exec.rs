@@ -23,13 +23,13 @@ pub struct Exec {
     pub interpreter: Vec<String>,
     /// The names of environment variables, at most 64, that differ from those of the command line's shell.
     pub changed_env: Vec<String>,
-    /// What executes it.
+    /// Which process executes it.
     pub lineage: Lineage,
     /// Where it would run without an action.
     pub place: Place,
 }
 
-/// What executes a program.
+/// How far the process that executes a program is from the command line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lineage {
     /// The shell of the command line itself.

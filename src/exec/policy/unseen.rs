@@ -1,4 +1,4 @@
-//! What is not seen when programs are judged as they are executed.
+//! Programs that are not seen when programs are judged as they are executed.
 use super::shell::{Line, Word};
 
 /// Programs that ask a program outside the command to run something.

@@ -43,12 +43,12 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Of a command whose first process leads it.
+    /// The session of a command whose first process is its leader.
     pub(crate) fn led_by(leader: Pid) -> Self {
         Self { leader, is_supervised: false }
     }
 
-    /// Of a command whose supervisor leads it.
+    /// The session of a command whose supervisor is its leader.
     pub(crate) fn supervised_by(leader: Pid) -> Self {
         Self { leader, is_supervised: true }
     }

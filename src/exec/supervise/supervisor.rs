@@ -29,7 +29,7 @@ pub(crate) struct Policy {
 /// The end of a command.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// What this process should do now.
+    /// The way in which this process should end.
     pub(crate) action: ExitAction,
     /// Whether its time limit had passed, or an ALRM had come from outside.
     pub(crate) timed_out: bool,

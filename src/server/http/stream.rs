@@ -57,7 +57,7 @@ impl Stream {
         Stream { body: Some(body), framing, methods, method, read: BytesMut::new(), deadline, pause: None, connection }
     }
 
-    /// What is sent for these bytes of gRPC; empty: they are the start of a message.
+    /// The bytes to send for these bytes of gRPC; empty: they are the start of a message.
     fn written(&mut self, data: Bytes) -> Result<Bytes, Status> {
         // The prefixes of the two protocols are the same.
         if self.framing == Framing::Prefixed(Codec::Proto) {

@@ -31,7 +31,7 @@ pub struct BashCall(Map<String, Value>);
 /// The timeouts of the Bash tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Of a call that names none, in milliseconds.
+    /// The timeout of a call that names none, in milliseconds.
     default_ms: u64,
     /// The longest that the tool accepts, in milliseconds.
     tool_max_ms: u64,

@@ -41,7 +41,7 @@ pub(super) struct Changing {
 /// The ids of an answer that take more memory than this count as memory of their connection until they are sent.
 const LARGE: usize = 2 << 10;
 
-/// What is left of the answer to a request.
+/// The part of the answer to a request that is still to be sent.
 struct Answer {
     /// Whether everything that was due at the request was sent.
     is_due: bool,

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 use tonic::Status;
 
-/// What the watches of a replica need: that what is shown is at least all that any replica had answered before a request.
+/// Makes sure that a watch of a replica shows at least every change that any replica had answered before the request.
 #[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "only replicas make one"))]
 pub(crate) struct Confirmed {
     /// Waits for that.

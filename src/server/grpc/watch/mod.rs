@@ -52,7 +52,7 @@ impl Watches {
         Watches { hub, clock, context, access, confirmed: None }
     }
 
-    /// Of a replica that may not know the latest state.
+    /// The watches of a replica that may not know the latest state.
     #[cfg(feature = "etcd")]
     pub(crate) fn confirmed_by(self, confirmed: Confirmed) -> Self {
         Watches { confirmed: Some(Arc::new(confirmed)), ..self }

@@ -1,4 +1,4 @@
-//! What both kinds of watches have: a subscription, its end, and what is counted.
+//! The part that both kinds of watches share: a subscription, its end, and what is counted.
 use super::super::frame::{BatchSize, Show};
 use super::super::wire::ReadContext;
 use super::confirmed::Confirmed;

@@ -5,9 +5,6 @@ import dev.pausewatch.v1.WatchRequest;
 import io.grpc.Status;
 import java.time.Duration;
 import java.time.Instant;
-import java.util.ArrayList;
-import java.util.HashSet;
-import java.util.Iterator;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Optional;
@@ -33,9 +30,6 @@ import org.jspecify.annotations.Nullable;
  * ends the stream after a random delay.
  */
 final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
-    /** The most ids of one request. */
-    private static final int MOST_IDS = 500;
-
     private static final System.Logger LOG = System.getLogger(WatchLink.class.getName());
 
     private static final int FIRST_PAUSE_MS = 50;
@@ -61,12 +55,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     private final boolean all;
     private final WatchRequest setup;
     private final Set<String> members = new LinkedHashSet<>();
-    private final Set<String> toAdd = new LinkedHashSet<>();
-    private final Set<String> toRemove = new LinkedHashSet<>();
-    private final Set<String> toConfirm = new LinkedHashSet<>();
-    /** Those that this stream may not have. */
-    private final Set<String> forbidden = new HashSet<>();
-
+    private final WatchRequests requests = new WatchRequests();
     private final Backoff pauses = Backoff.ofMillis(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
     private long patience = FIRST_PATIENCE;
 
@@ -79,9 +68,6 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     private boolean answered;
     /** Whether the whole set has been told by this stream. */
     private boolean complete;
-
-    /** Before then no more is added: a limit was exceeded. */
-    private long addFrom;
 
     private boolean limitTold;
 
@@ -101,7 +87,6 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     private Timer.Alarm next = Timer.Alarm.NONE;
     private long notBefore;
     private boolean flushing;
-    private boolean confirmedLast;
     private boolean breakTold;
     private boolean closed;
 
@@ -155,7 +140,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
 
     @Override
     public void confirm(String threadId) {
-        if (closed || forbidden.contains(threadId) || !toConfirm.add(threadId)) {
+        if (closed || !requests.confirm(threadId)) {
             return;
         }
         if (stream == null) {
@@ -168,7 +153,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
 
     @Override
     public void forget(String threadId) {
-        toConfirm.remove(threadId);
+        requests.forget(threadId);
         calm();
     }
 
@@ -185,10 +170,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
 
     @Override
     public void confirmed(List<PauseState> states) {
-        listener.confirmed(
-                states,
-                sentAt,
-                threadId -> members.contains(threadId) && !toAdd.contains(threadId) && !forbidden.contains(threadId));
+        listener.confirmed(states, sentAt, threadId -> members.contains(threadId) && requests.isAsked(threadId));
     }
 
     @Override
@@ -220,11 +202,10 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             return;
         }
         answered = true;
-        forbidden.addAll(refusal.getThreadIdsList());
-        toRemove.addAll(refused.getRemoveList());
-        again(refused.getAddList(), toAdd);
+        requests.forbid(refusal.getThreadIdsList());
+        requests.retryChanges(refused, this::isWatched);
         if (refusal.getThreadIdsCount() > 0) {
-            again(refused.getConfirmList(), toConfirm);
+            requests.retryConfirmations(refused, this::isWatched);
             listener.refused(refusal.getThreadIdsList(), error);
         } else {
             limited(refused, error);
@@ -242,7 +223,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             flush();
         });
         if (refused.getAddCount() > 0) {
-            addFrom = timer.now() + wait;
+            requests.delayAdditions(timer.now() + wait);
             if (!all && !limitTold) {
                 limitTold = true;
                 listener.disconnected(refused.getAddList(), error, 0);
@@ -250,12 +231,8 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         }
     }
 
-    private void again(List<String> ids, Set<String> waiting) {
-        for (String id : ids) {
-            if (!forbidden.contains(id) && (all || members.contains(id))) {
-                waiting.add(id);
-            }
-        }
+    private boolean isWatched(String threadId) {
+        return all || members.contains(threadId);
     }
 
     @Override
@@ -286,7 +263,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             notBefore = timer.now() + pauses.next();
         }
         following = false;
-        forbidden.clear();
+        requests.allowAll();
         List<String> lost = List.copyOf(members);
         if (breakTold) {
             listener.disconnectedAgain(lost);
@@ -321,7 +298,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             return;
         }
         listener.added(threadId);
-        toAdd.add(threadId);
+        requests.add(threadId);
         if (stream == null) {
             connect();
         } else {
@@ -334,11 +311,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             return;
         }
         listener.removed(threadId);
-        forbidden.remove(threadId);
-        toConfirm.remove(threadId);
-        if (!toAdd.remove(threadId)) {
-            toRemove.add(threadId);
-        }
+        requests.remove(threadId);
         if (members.isEmpty()) {
             drop();
         } else {
@@ -353,7 +326,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             return;
         }
         long wait = Math.max(0, notBefore - timer.now());
-        if (!toConfirm.isEmpty() && wait > 2 * HURRIED_PAUSE) {
+        if (requests.isConfirming() && wait > 2 * HURRIED_PAUSE) {
             wait = Backoff.jittered(HURRIED_PAUSE);
             notBefore = timer.now() + wait;
         }
@@ -361,13 +334,9 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     }
 
     private void open() {
-        toRemove.clear();
-        toAdd.clear();
-        toAdd.addAll(all ? listener.unknown() : members);
+        requests.restart(all ? listener.unknown() : members, timer.now());
         answered = false;
         complete = false;
-        addFrom = timer.now();
-        confirmedLast = true;
         Optional<String> token;
         try {
             token = environment.connection.nextToken();
@@ -381,7 +350,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         followLater();
         nextToken = Optional.empty();
         token.ifPresent(this::renewLater);
-        if (!toConfirm.isEmpty()) {
+        if (requests.isConfirming()) {
             hurry();
         }
         if (setup.equals(WatchRequest.getDefaultInstance())) {
@@ -421,7 +390,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
     }
 
     private void calm() {
-        if (stream != null && toConfirm.isEmpty() && (request == null || request.getConfirmCount() == 0)) {
+        if (stream != null && !requests.isConfirming() && (request == null || request.getConfirmCount() == 0)) {
             stream.calm();
         }
     }
@@ -433,8 +402,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         following = false;
         environment.connection.forget(moved);
         breakTold = false;
-        toConfirm.clear();
-        forbidden.clear();
+        requests.stop();
         if (stream != null) {
             stream.cancel();
             stream = null;
@@ -457,7 +425,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
         if (stream == null || request != null) {
             return;
         }
-        if (answered && toAdd.isEmpty()) {
+        if (answered && !requests.isAdding()) {
             complete = true;
             listener.snapshotComplete();
         }
@@ -469,23 +437,7 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             send(renewed);
             return;
         }
-        boolean mayAdd = !toAdd.isEmpty() && timer.now() - addFrom >= 0;
-        boolean mayConfirm = !toConfirm.isEmpty() && answered;
-        boolean mayChange = mayAdd || !toRemove.isEmpty();
-        WatchRequest.Builder changes = WatchRequest.newBuilder();
-        if (mayConfirm && !(mayChange && confirmedLast)) {
-            confirmedLast = true;
-            take(toConfirm, MOST_IDS).forEach(changes::addConfirm);
-        } else if (mayChange) {
-            confirmedLast = false;
-            take(toRemove, MOST_IDS).forEach(changes::addRemove);
-            if (mayAdd) {
-                take(toAdd, MOST_IDS - changes.getRemoveCount()).forEach(changes::addAdd);
-            }
-        } else {
-            return;
-        }
-        send(changes.build());
+        requests.next(timer.now(), answered).ifPresent(this::send);
     }
 
     private void send(WatchRequest sent) {
@@ -497,14 +449,5 @@ final class WatchLink implements WatchStream.Reader, ThreadClock.Confirmer {
             hurry();
         }
         stream.send(sent);
-    }
-
-    private static List<String> take(Set<String> from, int most) {
-        List<String> taken = new ArrayList<>(Math.min(from.size(), most));
-        for (Iterator<String> ids = from.iterator(); ids.hasNext() && taken.size() < most; ) {
-            taken.add(ids.next());
-            ids.remove();
-        }
-        return taken;
     }
 }

@@ -1,0 +1,54 @@
+//! The token of a stream: it is asked for again while the stream is open, and sent if it is another one.
+use super::super::{Client, Token};
+use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
+
+/// A token is asked for again after two thirds of the rest of its life, within these bounds.
+const MIN_RENEWAL: Duration = Duration::from_secs(1);
+const MAX_RENEWAL: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Default)]
+pub(super) struct StreamToken {
+    /// The token that the stream has.
+    token: Option<Token>,
+    /// When it is asked for again; `None`: the stream has none that changes.
+    due: Option<Instant>,
+}
+
+impl StreamToken {
+    /// The token of a stream that is opened now.
+    pub(super) fn of(client: &Client, now: Instant) -> Self {
+        let token = client.new_token().and_then(Result::ok);
+        Self { due: token.as_ref().map(|token| now + renewal_delay(token)), token }
+    }
+
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Asks for the token again, if it is time. Returns the new token's secret, if it is another one.
+    pub(super) fn renew(&mut self, client: &Client, now: Instant) -> Option<String> {
+        self.due.filter(|due| *due <= now)?;
+        let token = match client.new_token()? {
+            Ok(token) => token,
+            Err(error) => {
+                tracing::warn!(%error, "the token cannot be renewed");
+                self.due = Some(now + MIN_RENEWAL);
+                return None;
+            }
+        };
+        self.due = Some(now + renewal_delay(&token));
+        if self.token.as_ref() == Some(&token) {
+            return None;
+        }
+        let secret = token.secret().to_owned();
+        self.token = Some(token);
+        Some(secret)
+    }
+}
+
+/// How long to wait before the token is asked for again.
+fn renewal_delay(token: &Token) -> Duration {
+    let rest = token.expires_at().map(|end| end.duration_since(SystemTime::now()).unwrap_or_default());
+    rest.map_or(MAX_RENEWAL, |rest| (rest * 2 / 3).clamp(MIN_RENEWAL, MAX_RENEWAL))
+}
