@@ -14,16 +14,16 @@
 //   ELICITATION_EXPIRED         NOT_FOUND            the named elicitation was closed by the end of its lease, or by the maximum pause
 //   TOO_MANY_ELICITATIONS       RESOURCE_EXHAUSTED   the thread has 1,000 open elicitations
 //   STORE_UNAVAILABLE           UNAVAILABLE          the change could not be stored: call again with the same request id
-//   LIMIT_EXCEEDED              RESOURCE_EXHAUSTED   the caller, or all callers, have as much as may be (with google.rpc.RetryInfo)
-//   TOKEN_MISSING               UNAUTHENTICATED      the server wants a token, and the call has none
-//   TOKEN_INVALID               UNAUTHENTICATED      the token is not accepted, or not any more
+//   LIMIT_EXCEEDED              RESOURCE_EXHAUSTED   a limit of the caller, or of all callers together, is reached (with google.rpc.RetryInfo)
+//   TOKEN_MISSING               UNAUTHENTICATED      the server requires a token, and the call has none
+//   TOKEN_INVALID               UNAUTHENTICATED      the token is not accepted, or no longer accepted
 //   TOKEN_EXPIRED               UNAUTHENTICATED      the token has expired
 //   ROLE_FORBIDDEN              PERMISSION_DENIED    the role of the token may not make this call
-//   THREAD_FORBIDDEN            PERMISSION_DENIED    the token does not open this thread
+//   THREAD_FORBIDDEN            PERMISSION_DENIED    the token does not give access to this thread
 //
-// LIMIT_EXCEEDED comes from every call: a caller may call too often, or have too many connections. The last five come
-// from every call of a server that wants tokens (`authorization: Bearer TOKEN`), and say nothing of whether a thread is
-// there.
+// Every call can return LIMIT_EXCEEDED: a caller may call too often, or have too many connections. With a server that
+// requires tokens (`authorization: Bearer TOKEN`), every call can return the last five. They do not reveal whether a
+// thread exists.
 //
 // A call that is refused with one of these has changed nothing. After any other UNAVAILABLE (the connection broke, or was
 // closed because it held too much of the server's memory) and after DEADLINE_EXCEEDED the outcome is unknown: call again
@@ -123,14 +123,14 @@ type IncrementElicitationRequest struct {
 	ThreadId string `protobuf:"bytes,1,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// Names this call, so that it counts once however often it is sent: up to 128 bytes, best a random UUID. Empty: a
 	// repeated call counts again. The same call again (same thread, RPC and content) within 10 minutes, also after a
-	// restart of the server, gets the same response; `watchers` aside, which is live. At most the latest 1,024 of a thread
+	// restart of the server, gets the same response, except `watchers`, which is live. At most the latest 1,024 of a thread
 	// are remembered. Refused calls are not remembered.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// What the person is asked, for those who look on: up to 1,024 bytes.
+	// The question, shown to people who look at the thread: up to 1,024 bytes.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Who asks: a program, a host, a process id; up to 256 bytes.
+	// The program that asks, for example its name, host and process id: up to 256 bytes.
 	Holder string `protobuf:"bytes,4,opt,name=holder,proto3" json:"holder,omitempty"`
-	// The lease: 1 s to 24 h. If it is not renewed in time, the elicitation closes by itself, which watchers see as any
+	// The lease: 1 s to 24 h. If it is not renewed in time, the elicitation closes by itself, which watchers see like any
 	// other decrement. Unset: the server's --anonymous-ttl (24 h by default), after which it closes as well.
 	Ttl           *durationpb.Duration `protobuf:"bytes,5,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -202,7 +202,7 @@ func (x *IncrementElicitationRequest) GetTtl() *durationpb.Duration {
 	return nil
 }
 
-// What the increment made of the thread.
+// The thread right after the increment.
 type IncrementElicitationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Open elicitations of the thread right after this call: 1 to 1,000.
@@ -293,7 +293,7 @@ type DecrementElicitationRequest struct {
 	// The elicitation to close: 1 to 64 bytes. Unset: the oldest open one whose increment asked for no `ttl`, else the
 	// oldest open one. Set but empty is refused.
 	ElicitationId *string `protobuf:"bytes,2,opt,name=elicitation_id,json=elicitationId,proto3,oneof" json:"elicitation_id,omitempty"`
-	// As in IncrementElicitationRequest. The two RPCs do not share request ids.
+	// Like `request_id` of IncrementElicitationRequest. The two RPCs do not share request ids.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -350,7 +350,7 @@ func (x *DecrementElicitationRequest) GetRequestId() string {
 	return ""
 }
 
-// What the decrement made of the thread.
+// The thread right after the decrement.
 type DecrementElicitationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Open elicitations of the thread right after this call: 0 to 999.
@@ -742,16 +742,16 @@ type ListPausesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Pauses a page: 0 means 100; above 1,000 is cut to 1,000; negative is refused. A page may hold fewer.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the page before; empty for the first page. A token works with the `thread_id`, the `start_time` and
-	// the `end_time` that it came from, until the server restarts; otherwise: INVALID_FIELD.
+	// `next_page_token` of the page before; empty for the first page. A token works with the `thread_id`, the `start_time`
+	// and the `end_time` that it came from, until the server restarts; otherwise: INVALID_FIELD.
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Only pauses of this thread: 1 to 256 bytes of UTF-8 without control characters (Unicode Cc). Empty: of every thread that
-	// the caller may see. One that it may not see: THREAD_FORBIDDEN.
+	// Only pauses of this thread: 1 to 256 bytes of UTF-8 without control characters (Unicode Cc). Empty: pauses of every
+	// thread that the caller may see. A thread that it may not see: THREAD_FORBIDDEN.
 	ThreadId string `protobuf:"bytes,3,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// Only pauses that ended at this time or later, by the server's wall clock. Unset: no bound.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// Only pauses that ended before this time, by the server's wall clock. Unset: no bound. The same as `start_time` matches
-	// none; before `start_time` is refused.
+	// Only pauses that ended before this time, by the server's wall clock. Unset: no bound. The same as `start_time`
+	// matches none; before `start_time` is refused.
 	EndTime       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -829,8 +829,8 @@ type ListPausesResponse struct {
 	Pauses []*Pause `protobuf:"bytes,1,rep,name=pauses,proto3" json:"pauses,omitempty"`
 	// For the next page; empty: this was the last.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Every pause that ended at this time or later is kept, by the server's wall clock: the start of the server, or the end of
-	// the latest pause that no longer fitted into its memory.
+	// Every pause that ended at this time or later is kept, by the server's wall clock: the start of the server, or the end
+	// of the latest pause that no longer fitted into its memory.
 	HistoryStartTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=history_start_time,json=historyStartTime,proto3" json:"history_start_time,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -896,15 +896,15 @@ type Pause struct {
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// When it ended, by the server's wall clock.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
-	// How long it was: what it added to `paused_total`. Measured by the server's clock, which nobody sets, so it may differ from
+	// Its length: what it added to `paused_total`. Measured by the server's monotonic clock, so it may differ from
 	// `end_time` less `start_time`.
 	Duration *durationpb.Duration `protobuf:"bytes,4,opt,name=duration,proto3" json:"duration,omitempty"`
 	// How it ended: how the last open elicitation was closed.
 	EndedBy PauseEnd `protobuf:"varint,5,opt,name=ended_by,json=endedBy,proto3,enum=pausewatch.v1.PauseEnd" json:"ended_by,omitempty"`
 	// Its elicitations, in the order in which they were closed, the last one included: at most 16.
 	Elicitations []*ClosedElicitation `protobuf:"bytes,6,rep,name=elicitations,proto3" json:"elicitations,omitempty"`
-	// The number of its further elicitations: those beyond 16, and those for which the server had no memory. Those that were
-	// closed before the server started are not counted.
+	// The number of its further elicitations: those beyond 16, and those for which the server had no memory. Those that
+	// were closed before the server started are not counted.
 	OmittedElicitations uint32 `protobuf:"varint,7,opt,name=omitted_elicitations,json=omittedElicitations,proto3" json:"omitted_elicitations,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
@@ -994,9 +994,9 @@ type ClosedElicitation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id.
 	ElicitationId string `protobuf:"bytes,1,opt,name=elicitation_id,json=elicitationId,proto3" json:"elicitation_id,omitempty"`
-	// What the person was asked, as the increment said.
+	// The question, as in the increment.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Who asked, as the increment said.
+	// The program that asked, as in the increment.
 	Holder string `protobuf:"bytes,3,opt,name=holder,proto3" json:"holder,omitempty"`
 	// When it was opened, by the server's wall clock.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
@@ -1084,8 +1084,8 @@ func (x *ClosedElicitation) GetEndedBy() PauseEnd {
 type WatchPauseStateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The threads to watch: at most 10,000, each 1 to 256 bytes of UTF-8 without control characters. An id that is named
-	// twice is watched once. Empty: every thread that the caller may see, now and later. One that it may not see:
-	// THREAD_FORBIDDEN, and no watch.
+	// twice is watched once. Empty: every thread that the caller may see, now and later. A thread that it may not see:
+	// THREAD_FORBIDDEN, and the watch does not start.
 	ThreadIds []string `protobuf:"bytes,1,rep,name=thread_ids,json=threadIds,proto3" json:"thread_ids,omitempty"`
 	// Fill `elicitations` of each state.
 	IncludeElicitations bool `protobuf:"varint,2,opt,name=include_elicitations,json=includeElicitations,proto3" json:"include_elicitations,omitempty"`
@@ -1149,7 +1149,7 @@ func (x *WatchPauseStateRequest) GetObserver() bool {
 // One event of a watch.
 type WatchPauseStateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happened.
+	// The event.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -1253,7 +1253,7 @@ func (*WatchPauseStateResponse_Heartbeat) isWatchPauseStateResponse_Event() {}
 // Ends the snapshot of a watch.
 type SnapshotComplete struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In Watch: the number of the request that is answered, 1 for the first one; all before it are answered too. In
+	// In Watch: the number of the request that is answered, 1 for the first one; all earlier ones are answered too. In
 	// WatchPauseState: 0.
 	Requests      uint64 `protobuf:"varint,1,opt,name=requests,proto3" json:"requests,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1300,9 +1300,9 @@ func (x *SnapshotComplete) GetRequests() uint64 {
 // Fills the silence of a watch.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The longest silence of this stream from now on: how often the server sends a heartbeat when it has nothing else to send.
-	// After two and a half intervals without a message the stream is dead. At least 100 ms. Unset: 15 s, and the stream is dead
-	// after 30 s.
+	// The longest silence of this stream from now on: how often the server sends a heartbeat when it has nothing else to
+	// send. After two and a half intervals without a message the stream is dead. At least 100 ms. Unset: 15 s, and the
+	// stream is dead after 30 s.
 	Interval      *durationpb.Duration `protobuf:"bytes,1,opt,name=interval,proto3" json:"interval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1351,22 +1351,23 @@ type WatchRequest struct {
 	// The threads to watch from now on, each 1 to 256 bytes of UTF-8 without control characters (Unicode Cc). Each gets its
 	// state now, also one that is watched already. With `all_threads`: gets its state now, paused or not.
 	Add []string `protobuf:"bytes,1,rep,name=add,proto3" json:"add,omitempty"`
-	// The threads to watch no longer; taken out before `add` is put in. Ids that are not watched are ignored. Without effect
-	// with `all_threads`.
+	// The threads to watch no longer; taken out before `add` is put in. Ids that are not watched are ignored. Without
+	// effect with `all_threads`.
 	Remove []string `protobuf:"bytes,2,rep,name=remove,proto3" json:"remove,omitempty"`
-	// The threads, watched or not, whose present state is asked for. It comes as a `confirmation`. For a client whose time
-	// for a command is over: it asks whether the thread is paused before it ends the command.
+	// The threads, watched or not, whose present state is requested. It comes as a `confirmation`. A client whose time
+	// for a command is over uses it to ask whether the thread is paused, before it ends the command.
 	Confirm []string `protobuf:"bytes,3,rep,name=confirm,proto3" json:"confirm,omitempty"`
 	// Only up to the first request that is not refused: watch every thread that the caller may see, now and later. The
 	// snapshot has the paused ones, and those in `add`.
 	AllThreads bool `protobuf:"varint,4,opt,name=all_threads,json=allThreads,proto3" json:"all_threads,omitempty"`
 	// Only up to the first request that is not refused: fill `elicitations` of each state.
 	IncludeElicitations bool `protobuf:"varint,5,opt,name=include_elicitations,json=includeElicitations,proto3" json:"include_elicitations,omitempty"`
-	// Replaces the token of the stream, so that the stream outlives the token that opened it; without `Bearer`. It must have
-	// the subject and the threads of the token before, and may read. Up to 16,384 bytes. A server without tokens ignores it.
+	// Replaces the token of the stream, so that the stream outlives the token that opened it; without `Bearer`. It must
+	// have the same subject and threads as the previous token, and a role that may read. Up to 16,384 bytes. A server
+	// without tokens ignores it.
 	Token string `protobuf:"bytes,6,opt,name=token,proto3" json:"token,omitempty"`
-	// Only up to the first request that is not refused: the stream shows pauses to people, and freezes no stopwatch. It does
-	// not count among the `watchers` of a thread.
+	// Only up to the first request that is not refused: the stream shows pauses to people, and freezes no stopwatch. It
+	// does not count among the `watchers` of a thread.
 	Observer      bool `protobuf:"varint,7,opt,name=observer,proto3" json:"observer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1454,7 +1455,7 @@ func (x *WatchRequest) GetObserver() bool {
 // One event of a watch.
 type WatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happened. The fields 1 to 3 are those of WatchPauseStateResponse.
+	// The event. The fields 1 to 3 are those of WatchPauseStateResponse.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -1570,7 +1571,7 @@ type WatchResponse_Heartbeat struct {
 }
 
 type WatchResponse_Confirmation struct {
-	// The states that a request has asked for by `confirm`.
+	// The states that `confirm` of a request named.
 	Confirmation *Confirmation `protobuf:"bytes,4,opt,name=confirmation,proto3,oneof"`
 }
 
@@ -1640,14 +1641,14 @@ type Refusal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number of the request: 1 for the first one. All before it are answered.
 	Request uint64 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
-	// The gRPC code that a call would have ended with: 7 (PERMISSION_DENIED), 8 (RESOURCE_EXHAUSTED) or 16
+	// The gRPC status code that a unary call would have returned: 7 (PERMISSION_DENIED), 8 (RESOURCE_EXHAUSTED) or 16
 	// (UNAUTHENTICATED).
 	Code int32 `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"`
-	// As in ErrorInfo: THREAD_FORBIDDEN, LIMIT_EXCEEDED, TOKEN_INVALID or TOKEN_EXPIRED.
+	// The reason, as in google.rpc.ErrorInfo: THREAD_FORBIDDEN, LIMIT_EXCEEDED, TOKEN_INVALID or TOKEN_EXPIRED.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// For people.
+	// A text for people.
 	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
-	// THREAD_FORBIDDEN: all ids of the request that the token does not open.
+	// THREAD_FORBIDDEN: all ids of the request that the token does not give access to.
 	ThreadIds []string `protobuf:"bytes,5,rep,name=thread_ids,json=threadIds,proto3" json:"thread_ids,omitempty"`
 	// LIMIT_EXCEEDED: how long to wait before the request is sent again.
 	RetryAfter    *durationpb.Duration `protobuf:"bytes,6,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
@@ -1736,33 +1737,33 @@ type PauseState struct {
 	Count uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	// Whether the thread is paused: `count` is above 0.
 	Paused bool `protobuf:"varint,3,opt,name=paused,proto3" json:"paused,omitempty"`
-	// Rises with every change of the thread and never falls, across restarts of the server too, within one `store_epoch`.
-	// Of a thread that is not known: the highest revision of any thread that was forgotten (idle for 24 h), 0 if there was none; so a thread that
-	// is forgotten does not fall either, and when it is named again it starts above.
+	// Rises with every change of the thread and never falls within one `store_epoch`, also not across restarts of the
+	// server. An unknown thread has the highest revision of any thread that was forgotten (idle for 24 h), or 0 if there
+	// was none. So the revision does not fall when a thread is forgotten, and it rises when the thread is named again.
 	Revision uint64 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
-	// All the time that the thread has been paused, the open pause included. Between two states of a thread it grows by
-	// exactly the time that was paused in between, however many pauses that were and whether or not they were seen.
+	// The total time that the thread has been paused, including the open pause. Between two states of a thread it grows by
+	// exactly the time that was paused in between, however many pauses there were, and whether or not they were seen.
 	// A thread that was forgotten starts again at 0. After a restore, pauses that ended before the backup no longer count.
 	PausedTotal *durationpb.Duration `protobuf:"bytes,5,opt,name=paused_total,json=pausedTotal,proto3" json:"paused_total,omitempty"`
-	// How long the open pause has lasted; set while paused. Measured by the server's clock: free of clock skew.
+	// How long the open pause has lasted; set while paused. Measured by the server's monotonic clock: free of clock skew.
 	PausedFor *durationpb.Duration `protobuf:"bytes,6,opt,name=paused_for,json=pausedFor,proto3" json:"paused_for,omitempty"`
 	// When the open pause began, by the server's wall clock; set while paused. For people: to compute, use `paused_for`.
 	PauseStartTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=pause_start_time,json=pauseStartTime,proto3" json:"pause_start_time,omitempty"`
-	// The open elicitations, oldest first. In Get and List always; in Watch when `include_elicitations` is set.
+	// The open elicitations, oldest first. Always set in Get and List; in watches if `include_elicitations` is set.
 	Elicitations []*Elicitation `protobuf:"bytes,8,rep,name=elicitations,proto3" json:"elicitations,omitempty"`
 	// Identifies the history of the server's store. `revision` and `paused_total` can be compared only between states with
 	// the same epoch. A restart of a durable store keeps it. A new store, a restored backup and each start of a memory
-	// store have a new one, drawn at random. 0: the server is older than this field.
+	// store have a new, random one. 0: the server is older than this field.
 	StoreEpoch uint64 `protobuf:"fixed64,9,opt,name=store_epoch,json=storeEpoch,proto3" json:"store_epoch,omitempty"`
 	// The time until the last of the open leases ends; set while paused, unless a lease has no end. If nothing is renewed
-	// and nothing is opened, the pause lasts at most that long: what a client that is cut off knows of its end. Renewals
-	// extend it without a message to watchers.
+	// and nothing is opened, the pause lasts at most that long, so a client that is cut off knows when it ends at the
+	// latest. Renewals extend it without a message to watchers.
 	LongestLease *durationpb.Duration `protobuf:"bytes,10,opt,name=longest_lease,json=longestLease,proto3" json:"longest_lease,omitempty"`
-	// How the last pause of the thread ended. Unspecified: the thread is paused, was not paused since the server started, or
-	// the server is older than this field.
+	// How the last pause of the thread ended. Unspecified: the thread is paused, was not paused since the server started,
+	// or the server is older than this field.
 	LastPauseEnd PauseEnd `protobuf:"varint,11,opt,name=last_pause_end,json=lastPauseEnd,proto3,enum=pausewatch.v1.PauseEnd" json:"last_pause_end,omitempty"`
 	// Streams of this server that watch the thread now, those that watch every thread included, without those of observers.
-	// In Get and List only: 0 in watches, whose states are shared by all streams. 0 of a paused thread hints that no exec
+	// In Get and List only: 0 in watches, whose states are shared by all streams. 0 for a paused thread hints that no exec
 	// server notices the pause.
 	Watchers      uint32 `protobuf:"varint,12,opt,name=watchers,proto3" json:"watchers,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1886,13 +1887,13 @@ func (x *PauseState) GetWatchers() uint32 {
 // One open question to a person.
 type Elicitation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id, given by the server, unique among all threads.
+	// Its id, chosen by the server, unique among all threads.
 	ElicitationId string `protobuf:"bytes,1,opt,name=elicitation_id,json=elicitationId,proto3" json:"elicitation_id,omitempty"`
 	// The thread that it pauses.
 	ThreadId string `protobuf:"bytes,2,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
-	// What the person is asked, as the increment said.
+	// The question, as in the increment.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Who asks, as the increment said.
+	// The program that asks, as in the increment.
 	Holder string `protobuf:"bytes,4,opt,name=holder,proto3" json:"holder,omitempty"`
 	// When it was opened, by the server's wall clock.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`

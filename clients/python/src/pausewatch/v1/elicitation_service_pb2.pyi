@@ -17,16 +17,16 @@ Errors carry google.rpc.ErrorInfo with domain "pausewatch". Match on its `reason
   ELICITATION_EXPIRED         NOT_FOUND            the named elicitation was closed by the end of its lease, or by the maximum pause
   TOO_MANY_ELICITATIONS       RESOURCE_EXHAUSTED   the thread has 1,000 open elicitations
   STORE_UNAVAILABLE           UNAVAILABLE          the change could not be stored: call again with the same request id
-  LIMIT_EXCEEDED              RESOURCE_EXHAUSTED   the caller, or all callers, have as much as may be (with google.rpc.RetryInfo)
-  TOKEN_MISSING               UNAUTHENTICATED      the server wants a token, and the call has none
-  TOKEN_INVALID               UNAUTHENTICATED      the token is not accepted, or not any more
+  LIMIT_EXCEEDED              RESOURCE_EXHAUSTED   a limit of the caller, or of all callers together, is reached (with google.rpc.RetryInfo)
+  TOKEN_MISSING               UNAUTHENTICATED      the server requires a token, and the call has none
+  TOKEN_INVALID               UNAUTHENTICATED      the token is not accepted, or no longer accepted
   TOKEN_EXPIRED               UNAUTHENTICATED      the token has expired
   ROLE_FORBIDDEN              PERMISSION_DENIED    the role of the token may not make this call
-  THREAD_FORBIDDEN            PERMISSION_DENIED    the token does not open this thread
+  THREAD_FORBIDDEN            PERMISSION_DENIED    the token does not give access to this thread
 
-LIMIT_EXCEEDED comes from every call: a caller may call too often, or have too many connections. The last five come
-from every call of a server that wants tokens (`authorization: Bearer TOKEN`), and say nothing of whether a thread is
-there.
+Every call can return LIMIT_EXCEEDED: a caller may call too often, or have too many connections. With a server that
+requires tokens (`authorization: Bearer TOKEN`), every call can return the last five. They do not reveal whether a
+thread exists.
 
 A call that is refused with one of these has changed nothing. After any other UNAVAILABLE (the connection broke, or was
 closed because it held too much of the server's memory) and after DEADLINE_EXCEEDED the outcome is unknown: call again
@@ -99,16 +99,16 @@ class IncrementElicitationRequest(_message.Message):
     request_id: _builtins.str
     """Names this call, so that it counts once however often it is sent: up to 128 bytes, best a random UUID. Empty: a
     repeated call counts again. The same call again (same thread, RPC and content) within 10 minutes, also after a
-    restart of the server, gets the same response; `watchers` aside, which is live. At most the latest 1,024 of a thread
+    restart of the server, gets the same response, except `watchers`, which is live. At most the latest 1,024 of a thread
     are remembered. Refused calls are not remembered.
     """
     reason: _builtins.str
-    """What the person is asked, for those who look on: up to 1,024 bytes."""
+    """The question, shown to people who look at the thread: up to 1,024 bytes."""
     holder: _builtins.str
-    """Who asks: a program, a host, a process id; up to 256 bytes."""
+    """The program that asks, for example its name, host and process id: up to 256 bytes."""
     @_builtins.property
     def ttl(self) -> _duration_pb2.Duration:
-        """The lease: 1 s to 24 h. If it is not renewed in time, the elicitation closes by itself, which watchers see as any
+        """The lease: 1 s to 24 h. If it is not renewed in time, the elicitation closes by itself, which watchers see like any
         other decrement. Unset: the server's --anonymous-ttl (24 h by default), after which it closes as well.
         """
 
@@ -131,7 +131,7 @@ Global___IncrementElicitationRequest: _TypeAlias = IncrementElicitationRequest  
 
 @_typing.final
 class IncrementElicitationResponse(_message.Message):
-    """What the increment made of the thread."""
+    """The thread right after the increment."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -187,7 +187,7 @@ class DecrementElicitationRequest(_message.Message):
     oldest open one. Set but empty is refused.
     """
     request_id: _builtins.str
-    """As in IncrementElicitationRequest. The two RPCs do not share request ids."""
+    """Like `request_id` of IncrementElicitationRequest. The two RPCs do not share request ids."""
     def __init__(
         self,
         *,
@@ -207,7 +207,7 @@ Global___DecrementElicitationRequest: _TypeAlias = DecrementElicitationRequest  
 
 @_typing.final
 class DecrementElicitationResponse(_message.Message):
-    """What the decrement made of the thread."""
+    """The thread right after the decrement."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -413,12 +413,12 @@ class ListPausesRequest(_message.Message):
     page_size: _builtins.int
     """Pauses a page: 0 means 100; above 1,000 is cut to 1,000; negative is refused. A page may hold fewer."""
     page_token: _builtins.str
-    """`next_page_token` of the page before; empty for the first page. A token works with the `thread_id`, the `start_time` and
-    the `end_time` that it came from, until the server restarts; otherwise: INVALID_FIELD.
+    """`next_page_token` of the page before; empty for the first page. A token works with the `thread_id`, the `start_time`
+    and the `end_time` that it came from, until the server restarts; otherwise: INVALID_FIELD.
     """
     thread_id: _builtins.str
-    """Only pauses of this thread: 1 to 256 bytes of UTF-8 without control characters (Unicode Cc). Empty: of every thread that
-    the caller may see. One that it may not see: THREAD_FORBIDDEN.
+    """Only pauses of this thread: 1 to 256 bytes of UTF-8 without control characters (Unicode Cc). Empty: pauses of every
+    thread that the caller may see. A thread that it may not see: THREAD_FORBIDDEN.
     """
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
@@ -426,8 +426,8 @@ class ListPausesRequest(_message.Message):
 
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp:
-        """Only pauses that ended before this time, by the server's wall clock. Unset: no bound. The same as `start_time` matches
-        none; before `start_time` is refused.
+        """Only pauses that ended before this time, by the server's wall clock. Unset: no bound. The same as `start_time`
+        matches none; before `start_time` is refused.
         """
 
     def __init__(
@@ -464,8 +464,8 @@ class ListPausesResponse(_message.Message):
 
     @_builtins.property
     def history_start_time(self) -> _timestamp_pb2.Timestamp:
-        """Every pause that ended at this time or later is kept, by the server's wall clock: the start of the server, or the end of
-        the latest pause that no longer fitted into its memory.
+        """Every pause that ended at this time or later is kept, by the server's wall clock: the start of the server, or the end
+        of the latest pause that no longer fitted into its memory.
         """
 
     def __init__(
@@ -501,8 +501,8 @@ class Pause(_message.Message):
     ended_by: Global___PauseEnd.ValueType
     """How it ended: how the last open elicitation was closed."""
     omitted_elicitations: _builtins.int
-    """The number of its further elicitations: those beyond 16, and those for which the server had no memory. Those that were
-    closed before the server started are not counted.
+    """The number of its further elicitations: those beyond 16, and those for which the server had no memory. Those that
+    were closed before the server started are not counted.
     """
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
@@ -514,7 +514,7 @@ class Pause(_message.Message):
 
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """How long it was: what it added to `paused_total`. Measured by the server's clock, which nobody sets, so it may differ from
+        """Its length: what it added to `paused_total`. Measured by the server's monotonic clock, so it may differ from
         `end_time` less `start_time`.
         """
 
@@ -556,9 +556,9 @@ class ClosedElicitation(_message.Message):
     elicitation_id: _builtins.str
     """Its id."""
     reason: _builtins.str
-    """What the person was asked, as the increment said."""
+    """The question, as in the increment."""
     holder: _builtins.str
-    """Who asked, as the increment said."""
+    """The program that asked, as in the increment."""
     ended_by: Global___PauseEnd.ValueType
     """How it was closed."""
     @_builtins.property
@@ -603,8 +603,8 @@ class WatchPauseStateRequest(_message.Message):
     @_builtins.property
     def thread_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The threads to watch: at most 10,000, each 1 to 256 bytes of UTF-8 without control characters. An id that is named
-        twice is watched once. Empty: every thread that the caller may see, now and later. One that it may not see:
-        THREAD_FORBIDDEN, and no watch.
+        twice is watched once. Empty: every thread that the caller may see, now and later. A thread that it may not see:
+        THREAD_FORBIDDEN, and the watch does not start.
         """
 
     def __init__(
@@ -668,7 +668,7 @@ class SnapshotComplete(_message.Message):
 
     REQUESTS_FIELD_NUMBER: _builtins.int
     requests: _builtins.int
-    """In Watch: the number of the request that is answered, 1 for the first one; all before it are answered too. In
+    """In Watch: the number of the request that is answered, 1 for the first one; all earlier ones are answered too. In
     WatchPauseState: 0.
     """
     def __init__(
@@ -693,9 +693,9 @@ class Heartbeat(_message.Message):
     INTERVAL_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def interval(self) -> _duration_pb2.Duration:
-        """The longest silence of this stream from now on: how often the server sends a heartbeat when it has nothing else to send.
-        After two and a half intervals without a message the stream is dead. At least 100 ms. Unset: 15 s, and the stream is dead
-        after 30 s.
+        """The longest silence of this stream from now on: how often the server sends a heartbeat when it has nothing else to
+        send. After two and a half intervals without a message the stream is dead. At least 100 ms. Unset: 15 s, and the
+        stream is dead after 30 s.
         """
 
     def __init__(
@@ -731,12 +731,13 @@ class WatchRequest(_message.Message):
     include_elicitations: _builtins.bool
     """Only up to the first request that is not refused: fill `elicitations` of each state."""
     token: _builtins.str
-    """Replaces the token of the stream, so that the stream outlives the token that opened it; without `Bearer`. It must have
-    the subject and the threads of the token before, and may read. Up to 16,384 bytes. A server without tokens ignores it.
+    """Replaces the token of the stream, so that the stream outlives the token that opened it; without `Bearer`. It must
+    have the same subject and threads as the previous token, and a role that may read. Up to 16,384 bytes. A server
+    without tokens ignores it.
     """
     observer: _builtins.bool
-    """Only up to the first request that is not refused: the stream shows pauses to people, and freezes no stopwatch. It does
-    not count among the `watchers` of a thread.
+    """Only up to the first request that is not refused: the stream shows pauses to people, and freezes no stopwatch. It
+    does not count among the `watchers` of a thread.
     """
     @_builtins.property
     def add(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -746,14 +747,14 @@ class WatchRequest(_message.Message):
 
     @_builtins.property
     def remove(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The threads to watch no longer; taken out before `add` is put in. Ids that are not watched are ignored. Without effect
-        with `all_threads`.
+        """The threads to watch no longer; taken out before `add` is put in. Ids that are not watched are ignored. Without
+        effect with `all_threads`.
         """
 
     @_builtins.property
     def confirm(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The threads, watched or not, whose present state is asked for. It comes as a `confirmation`. For a client whose time
-        for a command is over: it asks whether the thread is paused before it ends the command.
+        """The threads, watched or not, whose present state is requested. It comes as a `confirmation`. A client whose time
+        for a command is over uses it to ask whether the thread is paused, before it ends the command.
         """
 
     def __init__(
@@ -800,7 +801,7 @@ class WatchResponse(_message.Message):
 
     @_builtins.property
     def confirmation(self) -> Global___Confirmation:
-        """The states that a request has asked for by `confirm`."""
+        """The states that `confirm` of a request named."""
 
     @_builtins.property
     def refusal(self) -> Global___Refusal:
@@ -864,16 +865,16 @@ class Refusal(_message.Message):
     request: _builtins.int
     """The number of the request: 1 for the first one. All before it are answered."""
     code: _builtins.int
-    """The gRPC code that a call would have ended with: 7 (PERMISSION_DENIED), 8 (RESOURCE_EXHAUSTED) or 16
+    """The gRPC status code that a unary call would have returned: 7 (PERMISSION_DENIED), 8 (RESOURCE_EXHAUSTED) or 16
     (UNAUTHENTICATED).
     """
     reason: _builtins.str
-    """As in ErrorInfo: THREAD_FORBIDDEN, LIMIT_EXCEEDED, TOKEN_INVALID or TOKEN_EXPIRED."""
+    """The reason, as in google.rpc.ErrorInfo: THREAD_FORBIDDEN, LIMIT_EXCEEDED, TOKEN_INVALID or TOKEN_EXPIRED."""
     message: _builtins.str
-    """For people."""
+    """A text for people."""
     @_builtins.property
     def thread_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """THREAD_FORBIDDEN: all ids of the request that the token does not open."""
+        """THREAD_FORBIDDEN: all ids of the request that the token does not give access to."""
 
     @_builtins.property
     def retry_after(self) -> _duration_pb2.Duration:
@@ -922,34 +923,34 @@ class PauseState(_message.Message):
     paused: _builtins.bool
     """Whether the thread is paused: `count` is above 0."""
     revision: _builtins.int
-    """Rises with every change of the thread and never falls, across restarts of the server too, within one `store_epoch`.
-    Of a thread that is not known: the highest revision of any thread that was forgotten (idle for 24 h), 0 if there was none; so a thread that
-    is forgotten does not fall either, and when it is named again it starts above.
+    """Rises with every change of the thread and never falls within one `store_epoch`, also not across restarts of the
+    server. An unknown thread has the highest revision of any thread that was forgotten (idle for 24 h), or 0 if there
+    was none. So the revision does not fall when a thread is forgotten, and it rises when the thread is named again.
     """
     store_epoch: _builtins.int
     """Identifies the history of the server's store. `revision` and `paused_total` can be compared only between states with
     the same epoch. A restart of a durable store keeps it. A new store, a restored backup and each start of a memory
-    store have a new one, drawn at random. 0: the server is older than this field.
+    store have a new, random one. 0: the server is older than this field.
     """
     last_pause_end: Global___PauseEnd.ValueType
-    """How the last pause of the thread ended. Unspecified: the thread is paused, was not paused since the server started, or
-    the server is older than this field.
+    """How the last pause of the thread ended. Unspecified: the thread is paused, was not paused since the server started,
+    or the server is older than this field.
     """
     watchers: _builtins.int
     """Streams of this server that watch the thread now, those that watch every thread included, without those of observers.
-    In Get and List only: 0 in watches, whose states are shared by all streams. 0 of a paused thread hints that no exec
+    In Get and List only: 0 in watches, whose states are shared by all streams. 0 for a paused thread hints that no exec
     server notices the pause.
     """
     @_builtins.property
     def paused_total(self) -> _duration_pb2.Duration:
-        """All the time that the thread has been paused, the open pause included. Between two states of a thread it grows by
-        exactly the time that was paused in between, however many pauses that were and whether or not they were seen.
+        """The total time that the thread has been paused, including the open pause. Between two states of a thread it grows by
+        exactly the time that was paused in between, however many pauses there were, and whether or not they were seen.
         A thread that was forgotten starts again at 0. After a restore, pauses that ended before the backup no longer count.
         """
 
     @_builtins.property
     def paused_for(self) -> _duration_pb2.Duration:
-        """How long the open pause has lasted; set while paused. Measured by the server's clock: free of clock skew."""
+        """How long the open pause has lasted; set while paused. Measured by the server's monotonic clock: free of clock skew."""
 
     @_builtins.property
     def pause_start_time(self) -> _timestamp_pb2.Timestamp:
@@ -957,13 +958,13 @@ class PauseState(_message.Message):
 
     @_builtins.property
     def elicitations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Elicitation]:
-        """The open elicitations, oldest first. In Get and List always; in Watch when `include_elicitations` is set."""
+        """The open elicitations, oldest first. Always set in Get and List; in watches if `include_elicitations` is set."""
 
     @_builtins.property
     def longest_lease(self) -> _duration_pb2.Duration:
         """The time until the last of the open leases ends; set while paused, unless a lease has no end. If nothing is renewed
-        and nothing is opened, the pause lasts at most that long: what a client that is cut off knows of its end. Renewals
-        extend it without a message to watchers.
+        and nothing is opened, the pause lasts at most that long, so a client that is cut off knows when it ends at the
+        latest. Renewals extend it without a message to watchers.
         """
 
     def __init__(
@@ -1003,13 +1004,13 @@ class Elicitation(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     elicitation_id: _builtins.str
-    """Its id, given by the server, unique among all threads."""
+    """Its id, chosen by the server, unique among all threads."""
     thread_id: _builtins.str
     """The thread that it pauses."""
     reason: _builtins.str
-    """What the person is asked, as the increment said."""
+    """The question, as in the increment."""
     holder: _builtins.str
-    """Who asks, as the increment said."""
+    """The program that asks, as in the increment."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it was opened, by the server's wall clock."""

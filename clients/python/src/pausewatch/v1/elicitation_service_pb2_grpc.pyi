@@ -17,16 +17,16 @@ Errors carry google.rpc.ErrorInfo with domain "pausewatch". Match on its `reason
   ELICITATION_EXPIRED         NOT_FOUND            the named elicitation was closed by the end of its lease, or by the maximum pause
   TOO_MANY_ELICITATIONS       RESOURCE_EXHAUSTED   the thread has 1,000 open elicitations
   STORE_UNAVAILABLE           UNAVAILABLE          the change could not be stored: call again with the same request id
-  LIMIT_EXCEEDED              RESOURCE_EXHAUSTED   the caller, or all callers, have as much as may be (with google.rpc.RetryInfo)
-  TOKEN_MISSING               UNAUTHENTICATED      the server wants a token, and the call has none
-  TOKEN_INVALID               UNAUTHENTICATED      the token is not accepted, or not any more
+  LIMIT_EXCEEDED              RESOURCE_EXHAUSTED   a limit of the caller, or of all callers together, is reached (with google.rpc.RetryInfo)
+  TOKEN_MISSING               UNAUTHENTICATED      the server requires a token, and the call has none
+  TOKEN_INVALID               UNAUTHENTICATED      the token is not accepted, or no longer accepted
   TOKEN_EXPIRED               UNAUTHENTICATED      the token has expired
   ROLE_FORBIDDEN              PERMISSION_DENIED    the role of the token may not make this call
-  THREAD_FORBIDDEN            PERMISSION_DENIED    the token does not open this thread
+  THREAD_FORBIDDEN            PERMISSION_DENIED    the token does not give access to this thread
 
-LIMIT_EXCEEDED comes from every call: a caller may call too often, or have too many connections. The last five come
-from every call of a server that wants tokens (`authorization: Bearer TOKEN`), and say nothing of whether a thread is
-there.
+Every call can return LIMIT_EXCEEDED: a caller may call too often, or have too many connections. With a server that
+requires tokens (`authorization: Bearer TOKEN`), every call can return the last five. They do not reveal whether a
+thread exists.
 
 A call that is refused with one of these has changed nothing. After any other UNAVAILABLE (the connection broke, or was
 closed because it held too much of the server's memory) and after DEADLINE_EXCEEDED the outcome is unknown: call again
@@ -57,10 +57,10 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ElicitationServiceStub:
-    """Counts the open elicitations of threads and tells watchers when a thread pauses and resumes.
+    """Counts the open elicitations of threads and notifies watchers when a thread pauses and resumes.
 
-    Every change is durable before it is answered or shown to anyone. All calls are linearizable per thread: what
-    begins after an answer sees at least that answer.
+    Every change is durable before it is answered or shown to anyone. All calls are linearizable per thread: a call that
+    begins after an answer sees at least the state of that answer.
     """
 
     @_typing.overload
@@ -70,8 +70,8 @@ class ElicitationServiceStub:
     IncrementElicitation: _grpc.UnaryUnaryMultiCallable[_elicitation_service_pb2.IncrementElicitationRequest, _elicitation_service_pb2.IncrementElicitationResponse]
     """Opens one elicitation on a thread: count + 1. From 0 to 1 it pauses the thread.
 
-    Errors: INVALID_FIELD, REQUEST_ID_REUSED, TOO_MANY_ELICITATIONS, STORE_UNAVAILABLE, LIMIT_EXCEEDED (of open
-    elicitations and of threads too).
+    Errors: INVALID_FIELD, REQUEST_ID_REUSED, TOO_MANY_ELICITATIONS, STORE_UNAVAILABLE, LIMIT_EXCEEDED (also for the
+    number of open elicitations and of threads).
     """
     DecrementElicitation: _grpc.UnaryUnaryMultiCallable[_elicitation_service_pb2.DecrementElicitationRequest, _elicitation_service_pb2.DecrementElicitationResponse]
     """Closes one elicitation of a thread: count - 1. From 1 to 0 it resumes the thread.
@@ -89,56 +89,57 @@ class ElicitationServiceStub:
     A renewal is no change of the thread: no new revision, nothing to watchers. It never revives a closed elicitation.
     Calling it again is harmless.
 
-    Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (of a `ttl`
-    that the lease does not have yet; of any while too many calls wait for the disk, or the server stops),
+    Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (for a `ttl`
+    that the lease does not have yet; for any `ttl` while too many calls wait for the disk, or the server stops),
     LIMIT_EXCEEDED.
     """
     GetPauseState: _grpc.UnaryUnaryMultiCallable[_elicitation_service_pb2.GetPauseStateRequest, _elicitation_service_pb2.GetPauseStateResponse]
-    """Reads one thread, with its open elicitations. A thread that nobody ever named has count 0.
+    """Reads one thread, with its open elicitations. A thread that no call ever named has count 0.
 
     Errors: INVALID_FIELD, LIMIT_EXCEEDED.
     """
     ListPauseStates: _grpc.UnaryUnaryMultiCallable[_elicitation_service_pb2.ListPauseStatesRequest, _elicitation_service_pb2.ListPauseStatesResponse]
     """Lists threads by `thread_id` in byte order, with their open elicitations, a page at a time (AIP-158): the paused
     ones, or with `include_running` all that are known. A thread that stays as it is while the pages are read is listed
-    exactly once. With a token, only the threads that it opens are listed.
+    exactly once. With a token, only threads that the token gives access to are listed.
 
     Errors: INVALID_FIELD, LIMIT_EXCEEDED.
     """
     ListPauses: _grpc.UnaryUnaryMultiCallable[_elicitation_service_pb2.ListPausesRequest, _elicitation_service_pb2.ListPausesResponse]
-    """Lists pauses that have ended, the last one to end first, a page at a time (AIP-158). With a token, only those of the
-    threads that it opens.
+    """Lists pauses that have ended, the last one to end first, a page at a time (AIP-158). With a token, only those of
+    threads that the token gives access to.
 
-    The server keeps the latest 4,096 in at most 1 MiB of memory, and forgets them when it stops: `history_start_time` says
-    since when none is missing. The server's audit trail has the older ones. A pause that ends while the pages are read is
-    on none of the later ones, so each pause is listed at most once.
+    The server keeps the latest 4,096 in at most 1 MiB of memory, and forgets them when it stops: no pause is missing
+    since `history_start_time`. The server's audit trail has the older ones. A pause that ends while the pages are read
+    is on none of the later ones, so each pause is listed at most once.
 
     Errors: INVALID_FIELD, LIMIT_EXCEEDED.
     """
     WatchPauseState: _grpc.UnaryStreamMultiCallable[_elicitation_service_pb2.WatchPauseStateRequest, _elicitation_service_pb2.WatchPauseStateResponse]
     """Streams the state of threads: a snapshot, then every later state.
 
-    First one `pause_state` for each watched thread (each id once; asked-for threads that are idle or unknown included;
-    with no `thread_ids`, the paused ones), then one `snapshot_complete`, then changes as they commit. Of one thread the
-    revisions rise. A reader that is slow gets the latest state, not every one in between; `paused_total` tells how much
-    pause it missed. After at most 15 s of silence comes a `heartbeat`: no message for longer means a dead connection.
+    First one `pause_state` for each watched thread (each id once, also if it is idle or unknown; with no `thread_ids`,
+    only paused threads), then one `snapshot_complete`, then changes as they commit. The revisions of one thread rise. A
+    slow reader gets the latest state, not every one in between; `paused_total` includes the pauses that it missed. A
+    `heartbeat` comes after at most 15 s of silence: a longer silence means that the connection is dead.
 
-    The stream never ends by itself. When the server drains, it ends with UNAVAILABLE; when the token that opened it ends
-    or is taken back, with UNAUTHENTICATED. There is no cursor: to resume, call again, and the snapshot brings what was
-    missed.
+    The stream never ends by itself. When the server drains, it ends with UNAVAILABLE; when the token that opened it
+    expires or is revoked, with UNAUTHENTICATED. There is no cursor: to resume, call again, and the snapshot brings what
+    was missed.
 
-    Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches and of the threads that they name too).
+    Errors: INVALID_FIELD, LIMIT_EXCEEDED (also for the number of watches and of the threads that they
+    name).
     """
     Watch: _grpc.StreamStreamMultiCallable[_elicitation_service_pb2.WatchRequest, _elicitation_service_pb2.WatchResponse]
     """Streams the state of threads that the client adds and removes while the stream is open. For clients that follow many
-    threads, or threads that come and go: one stream does for all of them. With threads that stay the same,
+    threads, or threads that come and go: one stream serves all of them. If the threads stay the same,
     WatchPauseState does the same with one request.
 
-    The requests are numbered from 1 and answered one after the other; the next one is read when the one before is
-    answered. The answer to a request is one `pause_state` for each thread in `add`, then one or more `confirmation` if it
-    has `confirm`, then one `snapshot_complete` with its number. Changes of other watched threads come in between.
-    All states that were committed before the request arrived come before its `snapshot_complete`, and before its
-    `confirmation`. Otherwise the stream is as that of WatchPauseState: rising revisions, the latest state for slow
+    The requests are numbered from 1 and answered one after the other; the next one is read when the previous one is
+    answered. The answer to a request is one `pause_state` for each thread in `add`, then one or more `confirmation` if
+    it has `confirm`, then one `snapshot_complete` with its number. Changes of other watched threads come in between. All
+    states that were committed before the request arrived come before its `snapshot_complete`, and before its
+    `confirmation`. Otherwise the stream works like that of WatchPauseState: rising revisions, the latest state for slow
     readers, a `heartbeat` after at most 15 s of silence, UNAVAILABLE when the server drains.
 
     A request that a limit or the token forbids is answered by a `refusal` with its number. It has done nothing, and the
@@ -148,24 +149,24 @@ class ElicitationServiceStub:
     There is no cursor: to resume, open a new stream and add all threads again. With `all_threads`, add the threads whose
     last known state was paused: those that have resumed meanwhile are not among the paused ones.
 
-    Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches), TOKEN_EXPIRED or TOKEN_INVALID when the latest token of the
-    stream ends.
+    Errors: INVALID_FIELD, LIMIT_EXCEEDED (for the number of watches), TOKEN_EXPIRED or TOKEN_INVALID when the latest
+    token of the stream ends.
     """
 
 @_typing.type_check_only
 class ElicitationServiceAsyncStub(ElicitationServiceStub):
-    """Counts the open elicitations of threads and tells watchers when a thread pauses and resumes.
+    """Counts the open elicitations of threads and notifies watchers when a thread pauses and resumes.
 
-    Every change is durable before it is answered or shown to anyone. All calls are linearizable per thread: what
-    begins after an answer sees at least that answer.
+    Every change is durable before it is answered or shown to anyone. All calls are linearizable per thread: a call that
+    begins after an answer sees at least the state of that answer.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     IncrementElicitation: _aio.UnaryUnaryMultiCallable[_elicitation_service_pb2.IncrementElicitationRequest, _elicitation_service_pb2.IncrementElicitationResponse]  # type: ignore[assignment]
     """Opens one elicitation on a thread: count + 1. From 0 to 1 it pauses the thread.
 
-    Errors: INVALID_FIELD, REQUEST_ID_REUSED, TOO_MANY_ELICITATIONS, STORE_UNAVAILABLE, LIMIT_EXCEEDED (of open
-    elicitations and of threads too).
+    Errors: INVALID_FIELD, REQUEST_ID_REUSED, TOO_MANY_ELICITATIONS, STORE_UNAVAILABLE, LIMIT_EXCEEDED (also for the
+    number of open elicitations and of threads).
     """
     DecrementElicitation: _aio.UnaryUnaryMultiCallable[_elicitation_service_pb2.DecrementElicitationRequest, _elicitation_service_pb2.DecrementElicitationResponse]  # type: ignore[assignment]
     """Closes one elicitation of a thread: count - 1. From 1 to 0 it resumes the thread.
@@ -183,56 +184,57 @@ class ElicitationServiceAsyncStub(ElicitationServiceStub):
     A renewal is no change of the thread: no new revision, nothing to watchers. It never revives a closed elicitation.
     Calling it again is harmless.
 
-    Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (of a `ttl`
-    that the lease does not have yet; of any while too many calls wait for the disk, or the server stops),
+    Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (for a `ttl`
+    that the lease does not have yet; for any `ttl` while too many calls wait for the disk, or the server stops),
     LIMIT_EXCEEDED.
     """
     GetPauseState: _aio.UnaryUnaryMultiCallable[_elicitation_service_pb2.GetPauseStateRequest, _elicitation_service_pb2.GetPauseStateResponse]  # type: ignore[assignment]
-    """Reads one thread, with its open elicitations. A thread that nobody ever named has count 0.
+    """Reads one thread, with its open elicitations. A thread that no call ever named has count 0.
 
     Errors: INVALID_FIELD, LIMIT_EXCEEDED.
     """
     ListPauseStates: _aio.UnaryUnaryMultiCallable[_elicitation_service_pb2.ListPauseStatesRequest, _elicitation_service_pb2.ListPauseStatesResponse]  # type: ignore[assignment]
     """Lists threads by `thread_id` in byte order, with their open elicitations, a page at a time (AIP-158): the paused
     ones, or with `include_running` all that are known. A thread that stays as it is while the pages are read is listed
-    exactly once. With a token, only the threads that it opens are listed.
+    exactly once. With a token, only threads that the token gives access to are listed.
 
     Errors: INVALID_FIELD, LIMIT_EXCEEDED.
     """
     ListPauses: _aio.UnaryUnaryMultiCallable[_elicitation_service_pb2.ListPausesRequest, _elicitation_service_pb2.ListPausesResponse]  # type: ignore[assignment]
-    """Lists pauses that have ended, the last one to end first, a page at a time (AIP-158). With a token, only those of the
-    threads that it opens.
+    """Lists pauses that have ended, the last one to end first, a page at a time (AIP-158). With a token, only those of
+    threads that the token gives access to.
 
-    The server keeps the latest 4,096 in at most 1 MiB of memory, and forgets them when it stops: `history_start_time` says
-    since when none is missing. The server's audit trail has the older ones. A pause that ends while the pages are read is
-    on none of the later ones, so each pause is listed at most once.
+    The server keeps the latest 4,096 in at most 1 MiB of memory, and forgets them when it stops: no pause is missing
+    since `history_start_time`. The server's audit trail has the older ones. A pause that ends while the pages are read
+    is on none of the later ones, so each pause is listed at most once.
 
     Errors: INVALID_FIELD, LIMIT_EXCEEDED.
     """
     WatchPauseState: _aio.UnaryStreamMultiCallable[_elicitation_service_pb2.WatchPauseStateRequest, _elicitation_service_pb2.WatchPauseStateResponse]  # type: ignore[assignment]
     """Streams the state of threads: a snapshot, then every later state.
 
-    First one `pause_state` for each watched thread (each id once; asked-for threads that are idle or unknown included;
-    with no `thread_ids`, the paused ones), then one `snapshot_complete`, then changes as they commit. Of one thread the
-    revisions rise. A reader that is slow gets the latest state, not every one in between; `paused_total` tells how much
-    pause it missed. After at most 15 s of silence comes a `heartbeat`: no message for longer means a dead connection.
+    First one `pause_state` for each watched thread (each id once, also if it is idle or unknown; with no `thread_ids`,
+    only paused threads), then one `snapshot_complete`, then changes as they commit. The revisions of one thread rise. A
+    slow reader gets the latest state, not every one in between; `paused_total` includes the pauses that it missed. A
+    `heartbeat` comes after at most 15 s of silence: a longer silence means that the connection is dead.
 
-    The stream never ends by itself. When the server drains, it ends with UNAVAILABLE; when the token that opened it ends
-    or is taken back, with UNAUTHENTICATED. There is no cursor: to resume, call again, and the snapshot brings what was
-    missed.
+    The stream never ends by itself. When the server drains, it ends with UNAVAILABLE; when the token that opened it
+    expires or is revoked, with UNAUTHENTICATED. There is no cursor: to resume, call again, and the snapshot brings what
+    was missed.
 
-    Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches and of the threads that they name too).
+    Errors: INVALID_FIELD, LIMIT_EXCEEDED (also for the number of watches and of the threads that they
+    name).
     """
     Watch: _aio.StreamStreamMultiCallable[_elicitation_service_pb2.WatchRequest, _elicitation_service_pb2.WatchResponse]  # type: ignore[assignment]
     """Streams the state of threads that the client adds and removes while the stream is open. For clients that follow many
-    threads, or threads that come and go: one stream does for all of them. With threads that stay the same,
+    threads, or threads that come and go: one stream serves all of them. If the threads stay the same,
     WatchPauseState does the same with one request.
 
-    The requests are numbered from 1 and answered one after the other; the next one is read when the one before is
-    answered. The answer to a request is one `pause_state` for each thread in `add`, then one or more `confirmation` if it
-    has `confirm`, then one `snapshot_complete` with its number. Changes of other watched threads come in between.
-    All states that were committed before the request arrived come before its `snapshot_complete`, and before its
-    `confirmation`. Otherwise the stream is as that of WatchPauseState: rising revisions, the latest state for slow
+    The requests are numbered from 1 and answered one after the other; the next one is read when the previous one is
+    answered. The answer to a request is one `pause_state` for each thread in `add`, then one or more `confirmation` if
+    it has `confirm`, then one `snapshot_complete` with its number. Changes of other watched threads come in between. All
+    states that were committed before the request arrived come before its `snapshot_complete`, and before its
+    `confirmation`. Otherwise the stream works like that of WatchPauseState: rising revisions, the latest state for slow
     readers, a `heartbeat` after at most 15 s of silence, UNAVAILABLE when the server drains.
 
     A request that a limit or the token forbids is answered by a `refusal` with its number. It has done nothing, and the
@@ -242,15 +244,15 @@ class ElicitationServiceAsyncStub(ElicitationServiceStub):
     There is no cursor: to resume, open a new stream and add all threads again. With `all_threads`, add the threads whose
     last known state was paused: those that have resumed meanwhile are not among the paused ones.
 
-    Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches), TOKEN_EXPIRED or TOKEN_INVALID when the latest token of the
-    stream ends.
+    Errors: INVALID_FIELD, LIMIT_EXCEEDED (for the number of watches), TOKEN_EXPIRED or TOKEN_INVALID when the latest
+    token of the stream ends.
     """
 
 class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Counts the open elicitations of threads and tells watchers when a thread pauses and resumes.
+    """Counts the open elicitations of threads and notifies watchers when a thread pauses and resumes.
 
-    Every change is durable before it is answered or shown to anyone. All calls are linearizable per thread: what
-    begins after an answer sees at least that answer.
+    Every change is durable before it is answered or shown to anyone. All calls are linearizable per thread: a call that
+    begins after an answer sees at least the state of that answer.
     """
 
     @_abc_1.abstractmethod
@@ -261,8 +263,8 @@ class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_elicitation_service_pb2.IncrementElicitationResponse, _abc.Awaitable[_elicitation_service_pb2.IncrementElicitationResponse]]:
         """Opens one elicitation on a thread: count + 1. From 0 to 1 it pauses the thread.
 
-        Errors: INVALID_FIELD, REQUEST_ID_REUSED, TOO_MANY_ELICITATIONS, STORE_UNAVAILABLE, LIMIT_EXCEEDED (of open
-        elicitations and of threads too).
+        Errors: INVALID_FIELD, REQUEST_ID_REUSED, TOO_MANY_ELICITATIONS, STORE_UNAVAILABLE, LIMIT_EXCEEDED (also for the
+        number of open elicitations and of threads).
         """
 
     @_abc_1.abstractmethod
@@ -292,8 +294,8 @@ class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
         A renewal is no change of the thread: no new revision, nothing to watchers. It never revives a closed elicitation.
         Calling it again is harmless.
 
-        Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (of a `ttl`
-        that the lease does not have yet; of any while too many calls wait for the disk, or the server stops),
+        Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (for a `ttl`
+        that the lease does not have yet; for any `ttl` while too many calls wait for the disk, or the server stops),
         LIMIT_EXCEEDED.
         """
 
@@ -303,7 +305,7 @@ class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _elicitation_service_pb2.GetPauseStateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_elicitation_service_pb2.GetPauseStateResponse, _abc.Awaitable[_elicitation_service_pb2.GetPauseStateResponse]]:
-        """Reads one thread, with its open elicitations. A thread that nobody ever named has count 0.
+        """Reads one thread, with its open elicitations. A thread that no call ever named has count 0.
 
         Errors: INVALID_FIELD, LIMIT_EXCEEDED.
         """
@@ -316,7 +318,7 @@ class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_elicitation_service_pb2.ListPauseStatesResponse, _abc.Awaitable[_elicitation_service_pb2.ListPauseStatesResponse]]:
         """Lists threads by `thread_id` in byte order, with their open elicitations, a page at a time (AIP-158): the paused
         ones, or with `include_running` all that are known. A thread that stays as it is while the pages are read is listed
-        exactly once. With a token, only the threads that it opens are listed.
+        exactly once. With a token, only threads that the token gives access to are listed.
 
         Errors: INVALID_FIELD, LIMIT_EXCEEDED.
         """
@@ -327,12 +329,12 @@ class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _elicitation_service_pb2.ListPausesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_elicitation_service_pb2.ListPausesResponse, _abc.Awaitable[_elicitation_service_pb2.ListPausesResponse]]:
-        """Lists pauses that have ended, the last one to end first, a page at a time (AIP-158). With a token, only those of the
-        threads that it opens.
+        """Lists pauses that have ended, the last one to end first, a page at a time (AIP-158). With a token, only those of
+        threads that the token gives access to.
 
-        The server keeps the latest 4,096 in at most 1 MiB of memory, and forgets them when it stops: `history_start_time` says
-        since when none is missing. The server's audit trail has the older ones. A pause that ends while the pages are read is
-        on none of the later ones, so each pause is listed at most once.
+        The server keeps the latest 4,096 in at most 1 MiB of memory, and forgets them when it stops: no pause is missing
+        since `history_start_time`. The server's audit trail has the older ones. A pause that ends while the pages are read
+        is on none of the later ones, so each pause is listed at most once.
 
         Errors: INVALID_FIELD, LIMIT_EXCEEDED.
         """
@@ -345,16 +347,17 @@ class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_elicitation_service_pb2.WatchPauseStateResponse], _abc.AsyncIterator[_elicitation_service_pb2.WatchPauseStateResponse]]:
         """Streams the state of threads: a snapshot, then every later state.
 
-        First one `pause_state` for each watched thread (each id once; asked-for threads that are idle or unknown included;
-        with no `thread_ids`, the paused ones), then one `snapshot_complete`, then changes as they commit. Of one thread the
-        revisions rise. A reader that is slow gets the latest state, not every one in between; `paused_total` tells how much
-        pause it missed. After at most 15 s of silence comes a `heartbeat`: no message for longer means a dead connection.
+        First one `pause_state` for each watched thread (each id once, also if it is idle or unknown; with no `thread_ids`,
+        only paused threads), then one `snapshot_complete`, then changes as they commit. The revisions of one thread rise. A
+        slow reader gets the latest state, not every one in between; `paused_total` includes the pauses that it missed. A
+        `heartbeat` comes after at most 15 s of silence: a longer silence means that the connection is dead.
 
-        The stream never ends by itself. When the server drains, it ends with UNAVAILABLE; when the token that opened it ends
-        or is taken back, with UNAUTHENTICATED. There is no cursor: to resume, call again, and the snapshot brings what was
-        missed.
+        The stream never ends by itself. When the server drains, it ends with UNAVAILABLE; when the token that opened it
+        expires or is revoked, with UNAUTHENTICATED. There is no cursor: to resume, call again, and the snapshot brings what
+        was missed.
 
-        Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches and of the threads that they name too).
+        Errors: INVALID_FIELD, LIMIT_EXCEEDED (also for the number of watches and of the threads that they
+        name).
         """
 
     @_abc_1.abstractmethod
@@ -364,14 +367,14 @@ class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_elicitation_service_pb2.WatchResponse], _abc.AsyncIterator[_elicitation_service_pb2.WatchResponse]]:
         """Streams the state of threads that the client adds and removes while the stream is open. For clients that follow many
-        threads, or threads that come and go: one stream does for all of them. With threads that stay the same,
+        threads, or threads that come and go: one stream serves all of them. If the threads stay the same,
         WatchPauseState does the same with one request.
 
-        The requests are numbered from 1 and answered one after the other; the next one is read when the one before is
-        answered. The answer to a request is one `pause_state` for each thread in `add`, then one or more `confirmation` if it
-        has `confirm`, then one `snapshot_complete` with its number. Changes of other watched threads come in between.
-        All states that were committed before the request arrived come before its `snapshot_complete`, and before its
-        `confirmation`. Otherwise the stream is as that of WatchPauseState: rising revisions, the latest state for slow
+        The requests are numbered from 1 and answered one after the other; the next one is read when the previous one is
+        answered. The answer to a request is one `pause_state` for each thread in `add`, then one or more `confirmation` if
+        it has `confirm`, then one `snapshot_complete` with its number. Changes of other watched threads come in between. All
+        states that were committed before the request arrived come before its `snapshot_complete`, and before its
+        `confirmation`. Otherwise the stream works like that of WatchPauseState: rising revisions, the latest state for slow
         readers, a `heartbeat` after at most 15 s of silence, UNAVAILABLE when the server drains.
 
         A request that a limit or the token forbids is answered by a `refusal` with its number. It has done nothing, and the
@@ -381,8 +384,8 @@ class ElicitationServiceServicer(metaclass=_abc_1.ABCMeta):
         There is no cursor: to resume, open a new stream and add all threads again. With `all_threads`, add the threads whose
         last known state was paused: those that have resumed meanwhile are not among the paused ones.
 
-        Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches), TOKEN_EXPIRED or TOKEN_INVALID when the latest token of the
-        stream ends.
+        Errors: INVALID_FIELD, LIMIT_EXCEEDED (for the number of watches), TOKEN_EXPIRED or TOKEN_INVALID when the latest
+        token of the stream ends.
         """
 
 def add_ElicitationServiceServicer_to_server(servicer: ElicitationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

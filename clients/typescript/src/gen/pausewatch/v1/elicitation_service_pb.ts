@@ -14,16 +14,16 @@
 //   ELICITATION_EXPIRED         NOT_FOUND            the named elicitation was closed by the end of its lease, or by the maximum pause
 //   TOO_MANY_ELICITATIONS       RESOURCE_EXHAUSTED   the thread has 1,000 open elicitations
 //   STORE_UNAVAILABLE           UNAVAILABLE          the change could not be stored: call again with the same request id
-//   LIMIT_EXCEEDED              RESOURCE_EXHAUSTED   the caller, or all callers, have as much as may be (with google.rpc.RetryInfo)
-//   TOKEN_MISSING               UNAUTHENTICATED      the server wants a token, and the call has none
-//   TOKEN_INVALID               UNAUTHENTICATED      the token is not accepted, or not any more
+//   LIMIT_EXCEEDED              RESOURCE_EXHAUSTED   a limit of the caller, or of all callers together, is reached (with google.rpc.RetryInfo)
+//   TOKEN_MISSING               UNAUTHENTICATED      the server requires a token, and the call has none
+//   TOKEN_INVALID               UNAUTHENTICATED      the token is not accepted, or no longer accepted
 //   TOKEN_EXPIRED               UNAUTHENTICATED      the token has expired
 //   ROLE_FORBIDDEN              PERMISSION_DENIED    the role of the token may not make this call
-//   THREAD_FORBIDDEN            PERMISSION_DENIED    the token does not open this thread
+//   THREAD_FORBIDDEN            PERMISSION_DENIED    the token does not give access to this thread
 //
-// LIMIT_EXCEEDED comes from every call: a caller may call too often, or have too many connections. The last five come
-// from every call of a server that wants tokens (`authorization: Bearer TOKEN`), and say nothing of whether a thread is
-// there.
+// Every call can return LIMIT_EXCEEDED: a caller may call too often, or have too many connections. With a server that
+// requires tokens (`authorization: Bearer TOKEN`), every call can return the last five. They do not reveal whether a
+// thread exists.
 //
 // A call that is refused with one of these has changed nothing. After any other UNAVAILABLE (the connection broke, or was
 // closed because it held too much of the server's memory) and after DEADLINE_EXCEEDED the outcome is unknown: call again
@@ -61,7 +61,7 @@ export type IncrementElicitationRequest = Message<"pausewatch.v1.IncrementElicit
   /**
    * Names this call, so that it counts once however often it is sent: up to 128 bytes, best a random UUID. Empty: a
    * repeated call counts again. The same call again (same thread, RPC and content) within 10 minutes, also after a
-   * restart of the server, gets the same response; `watchers` aside, which is live. At most the latest 1,024 of a thread
+   * restart of the server, gets the same response, except `watchers`, which is live. At most the latest 1,024 of a thread
    * are remembered. Refused calls are not remembered.
    *
    * @generated from field: string request_id = 2;
@@ -69,21 +69,21 @@ export type IncrementElicitationRequest = Message<"pausewatch.v1.IncrementElicit
   requestId: string;
 
   /**
-   * What the person is asked, for those who look on: up to 1,024 bytes.
+   * The question, shown to people who look at the thread: up to 1,024 bytes.
    *
    * @generated from field: string reason = 3;
    */
   reason: string;
 
   /**
-   * Who asks: a program, a host, a process id; up to 256 bytes.
+   * The program that asks, for example its name, host and process id: up to 256 bytes.
    *
    * @generated from field: string holder = 4;
    */
   holder: string;
 
   /**
-   * The lease: 1 s to 24 h. If it is not renewed in time, the elicitation closes by itself, which watchers see as any
+   * The lease: 1 s to 24 h. If it is not renewed in time, the elicitation closes by itself, which watchers see like any
    * other decrement. Unset: the server's --anonymous-ttl (24 h by default), after which it closes as well.
    *
    * @generated from field: google.protobuf.Duration ttl = 5;
@@ -99,7 +99,7 @@ export const IncrementElicitationRequestSchema: GenMessage<IncrementElicitationR
   messageDesc(file_pausewatch_v1_elicitation_service, 0);
 
 /**
- * What the increment made of the thread.
+ * The thread right after the increment.
  *
  * @generated from message pausewatch.v1.IncrementElicitationResponse
  */
@@ -170,7 +170,7 @@ export type DecrementElicitationRequest = Message<"pausewatch.v1.DecrementElicit
   elicitationId?: string | undefined;
 
   /**
-   * As in IncrementElicitationRequest. The two RPCs do not share request ids.
+   * Like `request_id` of IncrementElicitationRequest. The two RPCs do not share request ids.
    *
    * @generated from field: string request_id = 3;
    */
@@ -185,7 +185,7 @@ export const DecrementElicitationRequestSchema: GenMessage<DecrementElicitationR
   messageDesc(file_pausewatch_v1_elicitation_service, 2);
 
 /**
- * What the decrement made of the thread.
+ * The thread right after the decrement.
  *
  * @generated from message pausewatch.v1.DecrementElicitationResponse
  */
@@ -396,16 +396,16 @@ export type ListPausesRequest = Message<"pausewatch.v1.ListPausesRequest"> & {
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before; empty for the first page. A token works with the `thread_id`, the `start_time` and
-   * the `end_time` that it came from, until the server restarts; otherwise: INVALID_FIELD.
+   * `next_page_token` of the page before; empty for the first page. A token works with the `thread_id`, the `start_time`
+   * and the `end_time` that it came from, until the server restarts; otherwise: INVALID_FIELD.
    *
    * @generated from field: string page_token = 2;
    */
   pageToken: string;
 
   /**
-   * Only pauses of this thread: 1 to 256 bytes of UTF-8 without control characters (Unicode Cc). Empty: of every thread that
-   * the caller may see. One that it may not see: THREAD_FORBIDDEN.
+   * Only pauses of this thread: 1 to 256 bytes of UTF-8 without control characters (Unicode Cc). Empty: pauses of every
+   * thread that the caller may see. A thread that it may not see: THREAD_FORBIDDEN.
    *
    * @generated from field: string thread_id = 3;
    */
@@ -419,8 +419,8 @@ export type ListPausesRequest = Message<"pausewatch.v1.ListPausesRequest"> & {
   startTime?: Timestamp | undefined;
 
   /**
-   * Only pauses that ended before this time, by the server's wall clock. Unset: no bound. The same as `start_time` matches
-   * none; before `start_time` is refused.
+   * Only pauses that ended before this time, by the server's wall clock. Unset: no bound. The same as `start_time`
+   * matches none; before `start_time` is refused.
    *
    * @generated from field: google.protobuf.Timestamp end_time = 5;
    */
@@ -455,8 +455,8 @@ export type ListPausesResponse = Message<"pausewatch.v1.ListPausesResponse"> & {
   nextPageToken: string;
 
   /**
-   * Every pause that ended at this time or later is kept, by the server's wall clock: the start of the server, or the end of
-   * the latest pause that no longer fitted into its memory.
+   * Every pause that ended at this time or later is kept, by the server's wall clock: the start of the server, or the end
+   * of the latest pause that no longer fitted into its memory.
    *
    * @generated from field: google.protobuf.Timestamp history_start_time = 3;
    */
@@ -498,7 +498,7 @@ export type Pause = Message<"pausewatch.v1.Pause"> & {
   endTime?: Timestamp | undefined;
 
   /**
-   * How long it was: what it added to `paused_total`. Measured by the server's clock, which nobody sets, so it may differ from
+   * Its length: what it added to `paused_total`. Measured by the server's monotonic clock, so it may differ from
    * `end_time` less `start_time`.
    *
    * @generated from field: google.protobuf.Duration duration = 4;
@@ -520,8 +520,8 @@ export type Pause = Message<"pausewatch.v1.Pause"> & {
   elicitations: ClosedElicitation[];
 
   /**
-   * The number of its further elicitations: those beyond 16, and those for which the server had no memory. Those that were
-   * closed before the server started are not counted.
+   * The number of its further elicitations: those beyond 16, and those for which the server had no memory. Those that
+   * were closed before the server started are not counted.
    *
    * @generated from field: uint32 omitted_elicitations = 7;
    */
@@ -549,14 +549,14 @@ export type ClosedElicitation = Message<"pausewatch.v1.ClosedElicitation"> & {
   elicitationId: string;
 
   /**
-   * What the person was asked, as the increment said.
+   * The question, as in the increment.
    *
    * @generated from field: string reason = 2;
    */
   reason: string;
 
   /**
-   * Who asked, as the increment said.
+   * The program that asked, as in the increment.
    *
    * @generated from field: string holder = 3;
    */
@@ -599,8 +599,8 @@ export const ClosedElicitationSchema: GenMessage<ClosedElicitation> = /*@__PURE_
 export type WatchPauseStateRequest = Message<"pausewatch.v1.WatchPauseStateRequest"> & {
   /**
    * The threads to watch: at most 10,000, each 1 to 256 bytes of UTF-8 without control characters. An id that is named
-   * twice is watched once. Empty: every thread that the caller may see, now and later. One that it may not see:
-   * THREAD_FORBIDDEN, and no watch.
+   * twice is watched once. Empty: every thread that the caller may see, now and later. A thread that it may not see:
+   * THREAD_FORBIDDEN, and the watch does not start.
    *
    * @generated from field: repeated string thread_ids = 1;
    */
@@ -635,7 +635,7 @@ export const WatchPauseStateRequestSchema: GenMessage<WatchPauseStateRequest> = 
  */
 export type WatchPauseStateResponse = Message<"pausewatch.v1.WatchPauseStateResponse"> & {
   /**
-   * What happened.
+   * The event.
    *
    * @generated from oneof pausewatch.v1.WatchPauseStateResponse.event
    */
@@ -680,7 +680,7 @@ export const WatchPauseStateResponseSchema: GenMessage<WatchPauseStateResponse> 
  */
 export type SnapshotComplete = Message<"pausewatch.v1.SnapshotComplete"> & {
   /**
-   * In Watch: the number of the request that is answered, 1 for the first one; all before it are answered too. In
+   * In Watch: the number of the request that is answered, 1 for the first one; all earlier ones are answered too. In
    * WatchPauseState: 0.
    *
    * @generated from field: uint64 requests = 1;
@@ -702,9 +702,9 @@ export const SnapshotCompleteSchema: GenMessage<SnapshotComplete> = /*@__PURE__*
  */
 export type Heartbeat = Message<"pausewatch.v1.Heartbeat"> & {
   /**
-   * The longest silence of this stream from now on: how often the server sends a heartbeat when it has nothing else to send.
-   * After two and a half intervals without a message the stream is dead. At least 100 ms. Unset: 15 s, and the stream is dead
-   * after 30 s.
+   * The longest silence of this stream from now on: how often the server sends a heartbeat when it has nothing else to
+   * send. After two and a half intervals without a message the stream is dead. At least 100 ms. Unset: 15 s, and the
+   * stream is dead after 30 s.
    *
    * @generated from field: google.protobuf.Duration interval = 1;
    */
@@ -733,16 +733,16 @@ export type WatchRequest = Message<"pausewatch.v1.WatchRequest"> & {
   add: string[];
 
   /**
-   * The threads to watch no longer; taken out before `add` is put in. Ids that are not watched are ignored. Without effect
-   * with `all_threads`.
+   * The threads to watch no longer; taken out before `add` is put in. Ids that are not watched are ignored. Without
+   * effect with `all_threads`.
    *
    * @generated from field: repeated string remove = 2;
    */
   remove: string[];
 
   /**
-   * The threads, watched or not, whose present state is asked for. It comes as a `confirmation`. For a client whose time
-   * for a command is over: it asks whether the thread is paused before it ends the command.
+   * The threads, watched or not, whose present state is requested. It comes as a `confirmation`. A client whose time
+   * for a command is over uses it to ask whether the thread is paused, before it ends the command.
    *
    * @generated from field: repeated string confirm = 3;
    */
@@ -764,16 +764,17 @@ export type WatchRequest = Message<"pausewatch.v1.WatchRequest"> & {
   includeElicitations: boolean;
 
   /**
-   * Replaces the token of the stream, so that the stream outlives the token that opened it; without `Bearer`. It must have
-   * the subject and the threads of the token before, and may read. Up to 16,384 bytes. A server without tokens ignores it.
+   * Replaces the token of the stream, so that the stream outlives the token that opened it; without `Bearer`. It must
+   * have the same subject and threads as the previous token, and a role that may read. Up to 16,384 bytes. A server
+   * without tokens ignores it.
    *
    * @generated from field: string token = 6;
    */
   token: string;
 
   /**
-   * Only up to the first request that is not refused: the stream shows pauses to people, and freezes no stopwatch. It does
-   * not count among the `watchers` of a thread.
+   * Only up to the first request that is not refused: the stream shows pauses to people, and freezes no stopwatch. It
+   * does not count among the `watchers` of a thread.
    *
    * @generated from field: bool observer = 7;
    */
@@ -794,7 +795,7 @@ export const WatchRequestSchema: GenMessage<WatchRequest> = /*@__PURE__*/
  */
 export type WatchResponse = Message<"pausewatch.v1.WatchResponse"> & {
   /**
-   * What happened. The fields 1 to 3 are those of WatchPauseStateResponse.
+   * The event. The fields 1 to 3 are those of WatchPauseStateResponse.
    *
    * @generated from oneof pausewatch.v1.WatchResponse.event
    */
@@ -824,7 +825,7 @@ export type WatchResponse = Message<"pausewatch.v1.WatchResponse"> & {
     case: "heartbeat";
   } | {
     /**
-     * The states that a request has asked for by `confirm`.
+     * The states that `confirm` of a request named.
      *
      * @generated from field: pausewatch.v1.Confirmation confirmation = 4;
      */
@@ -883,7 +884,7 @@ export type Refusal = Message<"pausewatch.v1.Refusal"> & {
   request: bigint;
 
   /**
-   * The gRPC code that a call would have ended with: 7 (PERMISSION_DENIED), 8 (RESOURCE_EXHAUSTED) or 16
+   * The gRPC status code that a unary call would have returned: 7 (PERMISSION_DENIED), 8 (RESOURCE_EXHAUSTED) or 16
    * (UNAUTHENTICATED).
    *
    * @generated from field: int32 code = 2;
@@ -891,21 +892,21 @@ export type Refusal = Message<"pausewatch.v1.Refusal"> & {
   code: number;
 
   /**
-   * As in ErrorInfo: THREAD_FORBIDDEN, LIMIT_EXCEEDED, TOKEN_INVALID or TOKEN_EXPIRED.
+   * The reason, as in google.rpc.ErrorInfo: THREAD_FORBIDDEN, LIMIT_EXCEEDED, TOKEN_INVALID or TOKEN_EXPIRED.
    *
    * @generated from field: string reason = 3;
    */
   reason: string;
 
   /**
-   * For people.
+   * A text for people.
    *
    * @generated from field: string message = 4;
    */
   message: string;
 
   /**
-   * THREAD_FORBIDDEN: all ids of the request that the token does not open.
+   * THREAD_FORBIDDEN: all ids of the request that the token does not give access to.
    *
    * @generated from field: repeated string thread_ids = 5;
    */
@@ -954,17 +955,17 @@ export type PauseState = Message<"pausewatch.v1.PauseState"> & {
   paused: boolean;
 
   /**
-   * Rises with every change of the thread and never falls, across restarts of the server too, within one `store_epoch`.
-   * Of a thread that is not known: the highest revision of any thread that was forgotten (idle for 24 h), 0 if there was none; so a thread that
-   * is forgotten does not fall either, and when it is named again it starts above.
+   * Rises with every change of the thread and never falls within one `store_epoch`, also not across restarts of the
+   * server. An unknown thread has the highest revision of any thread that was forgotten (idle for 24 h), or 0 if there
+   * was none. So the revision does not fall when a thread is forgotten, and it rises when the thread is named again.
    *
    * @generated from field: uint64 revision = 4;
    */
   revision: bigint;
 
   /**
-   * All the time that the thread has been paused, the open pause included. Between two states of a thread it grows by
-   * exactly the time that was paused in between, however many pauses that were and whether or not they were seen.
+   * The total time that the thread has been paused, including the open pause. Between two states of a thread it grows by
+   * exactly the time that was paused in between, however many pauses there were, and whether or not they were seen.
    * A thread that was forgotten starts again at 0. After a restore, pauses that ended before the backup no longer count.
    *
    * @generated from field: google.protobuf.Duration paused_total = 5;
@@ -972,7 +973,7 @@ export type PauseState = Message<"pausewatch.v1.PauseState"> & {
   pausedTotal?: Duration | undefined;
 
   /**
-   * How long the open pause has lasted; set while paused. Measured by the server's clock: free of clock skew.
+   * How long the open pause has lasted; set while paused. Measured by the server's monotonic clock: free of clock skew.
    *
    * @generated from field: google.protobuf.Duration paused_for = 6;
    */
@@ -986,7 +987,7 @@ export type PauseState = Message<"pausewatch.v1.PauseState"> & {
   pauseStartTime?: Timestamp | undefined;
 
   /**
-   * The open elicitations, oldest first. In Get and List always; in Watch when `include_elicitations` is set.
+   * The open elicitations, oldest first. Always set in Get and List; in watches if `include_elicitations` is set.
    *
    * @generated from field: repeated pausewatch.v1.Elicitation elicitations = 8;
    */
@@ -995,7 +996,7 @@ export type PauseState = Message<"pausewatch.v1.PauseState"> & {
   /**
    * Identifies the history of the server's store. `revision` and `paused_total` can be compared only between states with
    * the same epoch. A restart of a durable store keeps it. A new store, a restored backup and each start of a memory
-   * store have a new one, drawn at random. 0: the server is older than this field.
+   * store have a new, random one. 0: the server is older than this field.
    *
    * @generated from field: fixed64 store_epoch = 9;
    */
@@ -1003,16 +1004,16 @@ export type PauseState = Message<"pausewatch.v1.PauseState"> & {
 
   /**
    * The time until the last of the open leases ends; set while paused, unless a lease has no end. If nothing is renewed
-   * and nothing is opened, the pause lasts at most that long: what a client that is cut off knows of its end. Renewals
-   * extend it without a message to watchers.
+   * and nothing is opened, the pause lasts at most that long, so a client that is cut off knows when it ends at the
+   * latest. Renewals extend it without a message to watchers.
    *
    * @generated from field: google.protobuf.Duration longest_lease = 10;
    */
   longestLease?: Duration | undefined;
 
   /**
-   * How the last pause of the thread ended. Unspecified: the thread is paused, was not paused since the server started, or
-   * the server is older than this field.
+   * How the last pause of the thread ended. Unspecified: the thread is paused, was not paused since the server started,
+   * or the server is older than this field.
    *
    * @generated from field: pausewatch.v1.PauseEnd last_pause_end = 11;
    */
@@ -1020,7 +1021,7 @@ export type PauseState = Message<"pausewatch.v1.PauseState"> & {
 
   /**
    * Streams of this server that watch the thread now, those that watch every thread included, without those of observers.
-   * In Get and List only: 0 in watches, whose states are shared by all streams. 0 of a paused thread hints that no exec
+   * In Get and List only: 0 in watches, whose states are shared by all streams. 0 for a paused thread hints that no exec
    * server notices the pause.
    *
    * @generated from field: uint32 watchers = 12;
@@ -1042,7 +1043,7 @@ export const PauseStateSchema: GenMessage<PauseState> = /*@__PURE__*/
  */
 export type Elicitation = Message<"pausewatch.v1.Elicitation"> & {
   /**
-   * Its id, given by the server, unique among all threads.
+   * Its id, chosen by the server, unique among all threads.
    *
    * @generated from field: string elicitation_id = 1;
    */
@@ -1056,14 +1057,14 @@ export type Elicitation = Message<"pausewatch.v1.Elicitation"> & {
   threadId: string;
 
   /**
-   * What the person is asked, as the increment said.
+   * The question, as in the increment.
    *
    * @generated from field: string reason = 3;
    */
   reason: string;
 
   /**
-   * Who asks, as the increment said.
+   * The program that asks, as in the increment.
    *
    * @generated from field: string holder = 4;
    */
@@ -1140,10 +1141,10 @@ export const PauseEndSchema: GenEnum<PauseEnd> = /*@__PURE__*/
   enumDesc(file_pausewatch_v1_elicitation_service, 0);
 
 /**
- * Counts the open elicitations of threads and tells watchers when a thread pauses and resumes.
+ * Counts the open elicitations of threads and notifies watchers when a thread pauses and resumes.
  *
- * Every change is durable before it is answered or shown to anyone. All calls are linearizable per thread: what
- * begins after an answer sees at least that answer.
+ * Every change is durable before it is answered or shown to anyone. All calls are linearizable per thread: a call that
+ * begins after an answer sees at least the state of that answer.
  *
  * @generated from service pausewatch.v1.ElicitationService
  */
@@ -1151,8 +1152,8 @@ export const ElicitationService: GenService<{
   /**
    * Opens one elicitation on a thread: count + 1. From 0 to 1 it pauses the thread.
    *
-   * Errors: INVALID_FIELD, REQUEST_ID_REUSED, TOO_MANY_ELICITATIONS, STORE_UNAVAILABLE, LIMIT_EXCEEDED (of open
-   * elicitations and of threads too).
+   * Errors: INVALID_FIELD, REQUEST_ID_REUSED, TOO_MANY_ELICITATIONS, STORE_UNAVAILABLE, LIMIT_EXCEEDED (also for the
+   * number of open elicitations and of threads).
    *
    * @generated from rpc pausewatch.v1.ElicitationService.IncrementElicitation
    */
@@ -1184,8 +1185,8 @@ export const ElicitationService: GenService<{
    * A renewal is no change of the thread: no new revision, nothing to watchers. It never revives a closed elicitation.
    * Calling it again is harmless.
    *
-   * Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (of a `ttl`
-   * that the lease does not have yet; of any while too many calls wait for the disk, or the server stops),
+   * Errors: INVALID_FIELD, ELICITATION_UNKNOWN, ELICITATION_RELEASED, ELICITATION_EXPIRED, STORE_UNAVAILABLE (for a `ttl`
+   * that the lease does not have yet; for any `ttl` while too many calls wait for the disk, or the server stops),
    * LIMIT_EXCEEDED.
    *
    * @generated from rpc pausewatch.v1.ElicitationService.RenewElicitation
@@ -1196,7 +1197,7 @@ export const ElicitationService: GenService<{
     output: typeof RenewElicitationResponseSchema;
   },
   /**
-   * Reads one thread, with its open elicitations. A thread that nobody ever named has count 0.
+   * Reads one thread, with its open elicitations. A thread that no call ever named has count 0.
    *
    * Errors: INVALID_FIELD, LIMIT_EXCEEDED.
    *
@@ -1210,7 +1211,7 @@ export const ElicitationService: GenService<{
   /**
    * Lists threads by `thread_id` in byte order, with their open elicitations, a page at a time (AIP-158): the paused
    * ones, or with `include_running` all that are known. A thread that stays as it is while the pages are read is listed
-   * exactly once. With a token, only the threads that it opens are listed.
+   * exactly once. With a token, only threads that the token gives access to are listed.
    *
    * Errors: INVALID_FIELD, LIMIT_EXCEEDED.
    *
@@ -1222,12 +1223,12 @@ export const ElicitationService: GenService<{
     output: typeof ListPauseStatesResponseSchema;
   },
   /**
-   * Lists pauses that have ended, the last one to end first, a page at a time (AIP-158). With a token, only those of the
-   * threads that it opens.
+   * Lists pauses that have ended, the last one to end first, a page at a time (AIP-158). With a token, only those of
+   * threads that the token gives access to.
    *
-   * The server keeps the latest 4,096 in at most 1 MiB of memory, and forgets them when it stops: `history_start_time` says
-   * since when none is missing. The server's audit trail has the older ones. A pause that ends while the pages are read is
-   * on none of the later ones, so each pause is listed at most once.
+   * The server keeps the latest 4,096 in at most 1 MiB of memory, and forgets them when it stops: no pause is missing
+   * since `history_start_time`. The server's audit trail has the older ones. A pause that ends while the pages are read
+   * is on none of the later ones, so each pause is listed at most once.
    *
    * Errors: INVALID_FIELD, LIMIT_EXCEEDED.
    *
@@ -1241,16 +1242,17 @@ export const ElicitationService: GenService<{
   /**
    * Streams the state of threads: a snapshot, then every later state.
    *
-   * First one `pause_state` for each watched thread (each id once; asked-for threads that are idle or unknown included;
-   * with no `thread_ids`, the paused ones), then one `snapshot_complete`, then changes as they commit. Of one thread the
-   * revisions rise. A reader that is slow gets the latest state, not every one in between; `paused_total` tells how much
-   * pause it missed. After at most 15 s of silence comes a `heartbeat`: no message for longer means a dead connection.
+   * First one `pause_state` for each watched thread (each id once, also if it is idle or unknown; with no `thread_ids`,
+   * only paused threads), then one `snapshot_complete`, then changes as they commit. The revisions of one thread rise. A
+   * slow reader gets the latest state, not every one in between; `paused_total` includes the pauses that it missed. A
+   * `heartbeat` comes after at most 15 s of silence: a longer silence means that the connection is dead.
    *
-   * The stream never ends by itself. When the server drains, it ends with UNAVAILABLE; when the token that opened it ends
-   * or is taken back, with UNAUTHENTICATED. There is no cursor: to resume, call again, and the snapshot brings what was
-   * missed.
+   * The stream never ends by itself. When the server drains, it ends with UNAVAILABLE; when the token that opened it
+   * expires or is revoked, with UNAUTHENTICATED. There is no cursor: to resume, call again, and the snapshot brings what
+   * was missed.
    *
-   * Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches and of the threads that they name too).
+   * Errors: INVALID_FIELD, LIMIT_EXCEEDED (also for the number of watches and of the threads that they
+   * name).
    *
    * @generated from rpc pausewatch.v1.ElicitationService.WatchPauseState
    */
@@ -1261,14 +1263,14 @@ export const ElicitationService: GenService<{
   },
   /**
    * Streams the state of threads that the client adds and removes while the stream is open. For clients that follow many
-   * threads, or threads that come and go: one stream does for all of them. With threads that stay the same,
+   * threads, or threads that come and go: one stream serves all of them. If the threads stay the same,
    * WatchPauseState does the same with one request.
    *
-   * The requests are numbered from 1 and answered one after the other; the next one is read when the one before is
-   * answered. The answer to a request is one `pause_state` for each thread in `add`, then one or more `confirmation` if it
-   * has `confirm`, then one `snapshot_complete` with its number. Changes of other watched threads come in between.
-   * All states that were committed before the request arrived come before its `snapshot_complete`, and before its
-   * `confirmation`. Otherwise the stream is as that of WatchPauseState: rising revisions, the latest state for slow
+   * The requests are numbered from 1 and answered one after the other; the next one is read when the previous one is
+   * answered. The answer to a request is one `pause_state` for each thread in `add`, then one or more `confirmation` if
+   * it has `confirm`, then one `snapshot_complete` with its number. Changes of other watched threads come in between. All
+   * states that were committed before the request arrived come before its `snapshot_complete`, and before its
+   * `confirmation`. Otherwise the stream works like that of WatchPauseState: rising revisions, the latest state for slow
    * readers, a `heartbeat` after at most 15 s of silence, UNAVAILABLE when the server drains.
    *
    * A request that a limit or the token forbids is answered by a `refusal` with its number. It has done nothing, and the
@@ -1278,8 +1280,8 @@ export const ElicitationService: GenService<{
    * There is no cursor: to resume, open a new stream and add all threads again. With `all_threads`, add the threads whose
    * last known state was paused: those that have resumed meanwhile are not among the paused ones.
    *
-   * Errors: INVALID_FIELD, LIMIT_EXCEEDED (of watches), TOKEN_EXPIRED or TOKEN_INVALID when the latest token of the
-   * stream ends.
+   * Errors: INVALID_FIELD, LIMIT_EXCEEDED (for the number of watches), TOKEN_EXPIRED or TOKEN_INVALID when the latest
+   * token of the stream ends.
    *
    * @generated from rpc pausewatch.v1.ElicitationService.Watch
    */
