@@ -1,12 +1,12 @@
 //! The only place that reads time.
 //!
 //! Lengths come from the boot-time clock (`CLOCK_BOOTTIME` in clock_gettime(2)): it goes on while the machine sleeps,
-//! and nobody sets it. The boot id tells whether a moment that was written down lies on the same boot-time clock.
+//! and cannot be set. The boot id shows whether a stored time is of the same boot.
 use crate::core::Timestamp;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Tells the time.
+/// A source of time.
 pub trait Clock: Send + Sync + 'static {
     /// Now.
     fn now(&self) -> Timestamp;

@@ -152,12 +152,12 @@ mod tests {
         let modes = |terminal: &File| tcgetattr(terminal).unwrap().local_modes;
         let before = modes(&theirs);
         let usual = panic::take_hook();
-        let (told, report) = (theirs.try_clone().unwrap(), Arc::new(Mutex::new(None)));
+        let (terminal_copy, report) = (theirs.try_clone().unwrap(), Arc::new(Mutex::new(None)));
         let reported = report.clone();
         panic::set_hook(Box::new(move |info| match info.payload().downcast_ref::<&str>() {
             Some(&"of the test") => {
-                *reported.lock().unwrap() = Some(modes(&told));
-                (&told).write_all(b"reported").unwrap();
+                *reported.lock().unwrap() = Some(modes(&terminal_copy));
+                (&terminal_copy).write_all(b"reported").unwrap();
             }
             _ => usual(info),
         }));

@@ -1,6 +1,6 @@
 //! Which replica a client uses, and the channel to it.
 //!
-//! 1. There is one channel at a time, for all clones of a client: whoever moves, moves everything.
+//! 1. There is one channel at a time, for all clones of a client: a clone that moves, moves all of them.
 //! 2. Several callers that fail at one replica move once: a move names the position that it leaves.
 //! 3. With one address nothing ever moves.
 use super::{Address, Config, ConfigError, connect};
@@ -61,7 +61,7 @@ impl Route {
         self.position.borrow().clone()
     }
 
-    /// Is told of every move.
+    /// Receives every move.
     pub(super) fn moves(&self) -> watch::Receiver<Position> {
         self.position.subscribe()
     }

@@ -177,7 +177,7 @@ impl Watch {
         self.len() == 0
     }
 
-    /// Waits for the next event; with an empty set, for ever. The connection is made, and kept, only while this is awaited.
+    /// Waits for the next event; with an empty set, forever. The connection is made, and kept, only while this is awaited.
     ///
     /// # Cancel safety
     /// If the future is dropped, no event is lost.
@@ -433,7 +433,7 @@ impl Watch {
     }
 }
 
-/// The next event of the stream; without a stream, waits for ever.
+/// The next event of the stream; without a stream, waits forever.
 async fn receive(stream: &mut Option<Stream>) -> Result<Option<Wire>, Error> {
     match stream {
         Some(stream) => stream.receive().await,

@@ -16,8 +16,8 @@ pub struct Changed<'a> {
     pub by: Option<&'a Account>,
 }
 
-/// Is told of every change once it is committed, in the order of the revisions of each thread, and before anybody is
-/// answered or sees it. Called where calls are evaluated: it must not wait.
+/// Is called with every change once it is committed, in the order of the revisions of each thread, before the call is
+/// answered and before anyone sees the change. It runs where calls are evaluated, so it must not wait.
 pub trait ChangeObserver: Send + 'static {
     /// Something has changed.
     fn changed(&mut self, changed: &Changed<'_>);

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// How the coordinator is to be.
 #[derive(Default)]
 pub struct Settings {
-    /// The lease of an increment that asks for none, 1 s to 24 h; `None`: for ever.
+    /// The lease of an increment that asks for none, 1 s to 24 h; `None`: without end.
     pub anonymous_ttl: Option<Duration>,
     /// The maximum length of a pause, which no renewal extends; `None`: any.
     pub max_pause: Option<Duration>,

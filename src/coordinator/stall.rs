@@ -1,6 +1,6 @@
 //! Notices that the server stood still: the process was stopped, got no processor, or waited for its disk where it serves.
 //!
-//! Nobody could renew a lease meanwhile, so the leases are moved by as much (E4). Not for less than a second and a half:
+//! No holder could renew its lease meanwhile, so the ends of the leases move by the same time (E4). Not for less than a second and a half:
 //! a lease has two thirds of its length left when its holder renews it. By as much, and not anew: on a machine that stands
 //! still every now and then, leases that began anew each time would never end.
 use super::nap::LONGEST_NAP;

@@ -159,7 +159,7 @@ impl IdempotencyCache {
     }
 }
 
-/// Tells calls of different content apart: 128 bits over the length and bytes of each part. The same in every process,
+/// Distinguishes calls of different content: 128 bits over the length and bytes of each part. The same in every process,
 /// for it is stored. A caller who forges a collision fools only itself.
 pub(super) fn fingerprint<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u128 {
     let mut hasher = SipHasher13::new();

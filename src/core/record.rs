@@ -23,7 +23,7 @@ pub struct Elicitation {
     pub created: Timestamp,
 }
 
-/// An open elicitation. `lease`: how long and until when; `None`: for ever.
+/// An open elicitation. `lease`: how long and until when; `None`: without end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Open {
     /// The elicitation.

@@ -59,7 +59,7 @@ pub struct DecideInputs {
     pub id: ElicitationId,
     /// A store row that was never used; the one after it is free too.
     pub row: u64,
-    /// The lease of an increment that asks for none; `None`: for ever.
+    /// The lease of an increment that asks for none; `None`: without end.
     pub anonymous_ttl: Option<Duration>,
     /// The maximum length of a pause; `None`: any.
     pub max_pause: Option<Duration>,

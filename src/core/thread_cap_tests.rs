@@ -5,7 +5,7 @@ fn capped(max_pause: Duration) -> World {
     World { max_pause: Some(max_pause), ..World::new() }
 }
 
-/// G2: without the cap, a holder that renews keeps a thread paused for ever.
+/// G2: without the cap, a holder that renews keeps a thread paused forever.
 #[test]
 fn g2_no_renewal_extends_a_pause_beyond_its_maximum() {
     let mut world = capped(seconds(10));

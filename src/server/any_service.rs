@@ -38,7 +38,7 @@ where
     MemoryLimit(Http::new(GrpcOnly(service), http))
 }
 
-/// Serves `service` for ever, as [`with_connect`] says.
+/// Serves `service` forever, as [`with_connect`] says.
 ///
 /// # Errors
 /// No connection can be accepted.

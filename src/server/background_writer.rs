@@ -1,7 +1,7 @@
 //! A thread that writes lines to where writing may take long: a stopped terminal, a pipe that nobody reads, a disk.
 //!
 //! - O1: adding a line never waits for the write.
-//! - O2: lines are written whole and in their order. A line that exceeds the buffer is not taken, and the caller is told.
+//! - O2: lines are written whole and in their order. A line that exceeds the buffer is not taken, which the caller learns.
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
@@ -157,19 +157,19 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// Writes what it is told to, and says what it wrote.
-    struct Told {
+    /// Writes as far as the test allows, and reports what it wrote.
+    struct SteppedSink {
         may: mpsc::Receiver<bool>,
         said: mpsc::Sender<String>,
         patient: bool,
     }
 
-    impl Sink for Told {
+    impl Sink for SteppedSink {
         fn write(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
             self.said.send(String::from_utf8(lines.clone()).unwrap()).unwrap();
             match self.may.recv() {
                 Ok(true) => Ok(()),
-                _ => Err(io::Error::other("told so")),
+                _ => Err(io::Error::other("the test said so")),
             }
         }
 
@@ -178,14 +178,14 @@ mod tests {
         }
     }
 
-    fn told(patient: bool) -> (BackgroundWriter, mpsc::Sender<bool>, mpsc::Receiver<String>) {
-        let ((may, told), (said, heard)) = (mpsc::channel(), mpsc::channel());
-        (BackgroundWriter::start("test", 16, Told { may: told, said, patient }).unwrap(), may, heard)
+    fn stepped(patient: bool) -> (BackgroundWriter, mpsc::Sender<bool>, mpsc::Receiver<String>) {
+        let ((may, allowed), (said, heard)) = (mpsc::channel(), mpsc::channel());
+        (BackgroundWriter::start("test", 16, SteppedSink { may: allowed, said, patient }).unwrap(), may, heard)
     }
 
     #[test]
     fn g7_a_sink_that_hangs_delays_no_caller_and_its_buffer_is_bounded() {
-        let (writer, may, heard) = told(false);
+        let (writer, may, heard) = stepped(false);
         assert!(writer.push(b"one\n"));
         assert_eq!(heard.recv().unwrap(), "one\n");
         assert!(writer.push(b"two\n") && writer.push(b"three\n") && writer.is_nearly_full());
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn unwritten_lines_are_retried_before_later_lines() {
-        let (writer, may, heard) = told(true);
+        let (writer, may, heard) = stepped(true);
         assert!(writer.push(b"one\n"));
         assert_eq!(heard.recv().unwrap(), "one\n");
         assert!(writer.push(b"two\n"));
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_sink_without_retries_drops_failed_lines() {
-        let (writer, may, heard) = told(false);
+        let (writer, may, heard) = stepped(false);
         assert!(writer.push(b"one\n"));
         assert_eq!(heard.recv().unwrap(), "one\n");
         may.send(false).unwrap();

@@ -31,7 +31,7 @@ const MAX_RESETS: usize = 100_000;
 const MAX_HEADERS: u32 = 16 << 10;
 /// A connection without traffic for this long is sent a ping...
 const PING_AFTER: Duration = Duration::from_secs(30);
-/// ...and is closed when there is none: its watches would otherwise stay for ever.
+/// ...and is closed when there is none: its watches would otherwise stay forever.
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How connections are served.

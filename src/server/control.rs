@@ -1,10 +1,11 @@
 //! Requests of the owner of the data directory to the server that has it open: a copy of the store.
 //!
-//! A Unix socket in the directory, for its owner alone. It is asked by one line and answers by one: `ok`, and then what was
-//! asked for, or `error` and why. It is no part of the API: program and server are of one version, or tell each other so.
+//! A Unix socket in the directory, for its owner alone. A request is one line, and so is the answer: `ok`, followed by the
+//! copy, or `error` and the reason. It is no part of the API: the program and the server must have the same version, and
+//! report it if they have not.
 //!
 //! 1. One copy at a time, made by a thread of its own: callers wait for none of it.
-//! 2. Who does not read what was asked for is left: a copy keeps space in the database from being used again.
+//! 2. A client that does not read its copy is dropped: a copy keeps space in the database from being used again.
 use super::listen::{SocketFile, open_unix};
 use crate::clock::Clock;
 use crate::coordinator::store::Snapshots;

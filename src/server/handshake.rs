@@ -1,10 +1,10 @@
 //! TLS handshakes: bounded in time and number, and beside the connections that are served already.
 //!
-//! Whoever connects and does not go on with the handshake is closed after [`LONGEST`]; when there are [`MOST`] at it, the
-//! oldest gives way to a new one. Honest ones take a few round trips, so that it takes a flood to push them out.
+//! A connection that does not finish its handshake is closed after [`LONGEST`]; with [`MOST`] handshakes under way, the
+//! oldest is closed for a new one. Honest ones take a few round trips, so only a flood can push them out.
 //!
-//! Whoever does it wrongly is told so by an alert. The connection is closed only when nothing more comes from there, or a
-//! moment later: closed with bytes that nobody has read it is reset, and then the alert may be lost on its way (RFC 9112, 9.6).
+//! A failed handshake is answered by an alert. The connection is closed only when nothing more arrives, or a moment later:
+//! closing it with unread bytes would reset it, and the alert might be lost (RFC 9112, 9.6).
 use super::admission::ConnectionPermit;
 use super::http::Transport;
 use super::tls::Tls;

@@ -190,8 +190,8 @@ pub(super) async fn allowed(address: &str, tcp: Tcp) -> Result<SocketAddr, Strin
     let address = resolve(address).await?;
     if tcp == Tcp::Plain && !address.ip().is_loopback() {
         return Err("plain text is served only on loopback and on Unix sockets. Listen there, or serve TLS with \
-                    --tls-cert and --tls-key, or say --insecure: then whoever is on the network can read and change what \
-                    is sent"
+                    --tls-cert and --tls-key, or say --insecure: then anyone on the network can read and change what is \
+                    sent"
             .into());
     }
     Ok(address)

@@ -1,4 +1,4 @@
-//! `GET /metrics`, on a port of its own, by HTTP/1: for Prometheus and whoever reads its format.
+//! `GET /metrics`, on a port of its own, by HTTP/1: for Prometheus and other readers of its format.
 //!
 //! It is served by the runtime of the first worker. A connection is for one request, and there are a few at a time, so that
 //! nobody there is in the way of those who ask for pauses.
@@ -38,7 +38,7 @@ pub(super) async fn allowed(address: &str, insecure: bool) -> Result<SocketAddr,
     if !insecure && !address.ip().is_loopback() {
         return Err(
             "metrics are served in plain text, and only on loopback. Listen there, or say --metrics-insecure: then \
-                    whoever reaches the port can read how much there is, though not of whom"
+                    anyone who reaches the port can read the totals, but no names"
                 .into(),
         );
     }
@@ -56,7 +56,7 @@ impl Listener {
         self.0.local_addr().map(|address| format!("http://{address}/metrics")).unwrap_or_default()
     }
 
-    /// Answers for ever.
+    /// Answers forever.
     pub(super) async fn serve(self, source: impl Source) {
         let (source, connections) = (Arc::new(source), HttpConnections::new(AT_ONCE));
         loop {

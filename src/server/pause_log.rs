@@ -103,7 +103,7 @@ mod tests {
         let mut log = PauseLog::new(false);
         let mut logged = |now| (0..150).filter(|_| log.may_log(now)).count();
         assert_eq!((logged(9 * SECOND), logged(10 * SECOND), logged(10 * SECOND + SECOND / 10)), (100, 100, 10));
-        assert_eq!(log.missing, 140, "those since the last line that told");
+        assert_eq!(log.missing, 140, "those since the last line that reported them");
         assert_eq!((0..150).filter(|_| PauseLog::new(true).may_log(0)).count(), 150);
     }
 }

@@ -62,7 +62,7 @@ impl Reload {
     }
 }
 
-/// Reads `sources` again when they change and when `reload` says so, for ever.
+/// Reads `sources` again whenever they change or `reload` asks for it. Never ends.
 pub(super) async fn keep_current(mut sources: Vec<Source>, reload: Reload) {
     loop {
         let asked = tokio::select! {
@@ -157,12 +157,12 @@ mod tests {
         fs::rename(&other, &path).unwrap();
         assert_eq!(look(false), ["two"], "the link was turned");
         assert!(look(false).is_empty());
-        assert_eq!(look(true), ["two"], "told to");
+        assert_eq!(look(true), ["two"], "asked to reload");
         write("b", "!bad");
         assert!(look(false).is_empty());
         fs::remove_file(directory.path().join("b")).unwrap();
         assert!(look(false).is_empty());
         write("b", "three");
-        assert_eq!(look(false), ["three"], "mended");
+        assert_eq!(look(false), ["three"], "the file is valid again");
     }
 }

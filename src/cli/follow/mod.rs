@@ -81,7 +81,7 @@ async fn serve(client: Client) -> Result<(), Failure> {
         }
     }
     drop(server);
-    // Nobody may read them.
+    // They may have no reader.
     let _ = tokio::time::timeout(LAST_LINES, writer).await;
     Ok(())
 }

@@ -39,7 +39,7 @@ impl Timeout {
 /// Follows a timeout to its end. While nobody reads, only its latest line waits.
 pub(super) async fn follow(timeout: Timeout, output: mpsc::Sender<String>) {
     let stopwatch = &timeout.stopwatch;
-    let told = async {
+    let report_changes = async {
         let mut is_paused = false;
         let line = |event: &str| format!("{}\n", json!({"event": event, "id": timeout.id}));
         // Each line is made when there is space for it.
@@ -66,8 +66,8 @@ pub(super) async fn follow(timeout: Timeout, output: mpsc::Sender<String>) {
             line
         }
         () = timeout.stop.notified() => timeout.last_line("stopped"),
-        () = told => return,
+        () = report_changes => return,
     };
-    // Without a reader there is nobody to tell.
+    // Without a reader, the line is lost.
     let _ = output.send(format!("{last}\n")).await;
 }

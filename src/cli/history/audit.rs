@@ -1,8 +1,8 @@
-//! The pauses that an audit trail tells of, in the order in which they ended. Their lengths are differences of the server's
+//! The pauses that an audit trail records, in the order in which they ended. Their lengths are differences of the server's
 //! wall clock, which is all that the trail has.
 //!
 //! - A1: a line that cannot be understood changes nothing, and is an error.
-//! - A2: a pause is told only if the trail has all of its changes; the others are counted ([`Gaps`]).
+//! - A2: a pause is reported only if the trail has all of its changes; the others are counted ([`Gaps`]).
 //! - A3: memory is bounded, whatever the lines say ([`MAX_OPEN_BYTES`]).
 use super::time::wire;
 use crate::client::{ClosedElicitation, Pause, PauseEnd};
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 const MAX_OPEN_BYTES: usize = 64 << 20;
 /// Bytes that an open pause takes beside its texts, and so does each of its elicitations.
 const ENTRY_BYTES: usize = 256;
-/// Elicitations of one pause that are told, as by the server.
+/// The maximum number of elicitations that are reported per pause, the same as the server's.
 const MAX_ELICITATIONS: usize = 16;
 
 /// A line of the trail.
@@ -47,7 +47,7 @@ pub(super) fn time_of(line: &[u8]) -> Option<jiff::Timestamp> {
 /// The parts that are missing from the trail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gaps {
-    /// Pauses whose end is told, but not all that came before.
+    /// Pauses whose end is in the trail, but not all that came before.
     pub without_start: u64,
     /// Pauses that were followed no further, because changes of their thread are missing.
     pub without_end: u64,
@@ -251,12 +251,12 @@ mod tests {
         assert_eq!((pause.thread_id.as_str(), pause.ended_by()), ("t", PauseEnd::MaxPause));
         assert_eq!(pause.duration.unwrap(), prost_types::Duration { seconds: 8, nanos: 0 });
         assert_eq!(pause.start_time.unwrap().to_string(), "2026-11-22T08:00:01.500Z");
-        let told: Vec<_> = pause
+        let reported: Vec<_> = pause
             .elicitations
             .iter()
             .map(|one| (one.elicitation_id.as_str(), one.reason.as_str(), one.ended_by()))
             .collect();
-        assert_eq!(told, [("a", "r a", PauseEnd::Expired), ("b", "r b", PauseEnd::MaxPause)]);
+        assert_eq!(reported, [("a", "r a", PauseEnd::Expired), ("b", "r b", PauseEnd::MaxPause)]);
         assert_eq!((replay.gaps(), replay.still_paused()), (Gaps::default(), 1));
     }
 
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn pauses_that_the_trail_does_not_have_whole_are_counted() {
-        // The first files are gone: the pause had begun, here with an elicitation that is not told.
+        // The first files are gone: the pause had begun, here with an elicitation that is not in the trail.
         let begun = [line(1, "opened", "t", "b", 6, true), line(2, "closed", "t", "b", 7, true)];
         let (pauses, replayed) = replay(&[&begun[..], &[line(3, "closed", "t", "a", 8, false)]].concat());
         assert_eq!((pauses.len(), replayed.gaps().without_start), (0, 1));
@@ -340,7 +340,7 @@ mod tests {
         let opened = (0..20).map(|i| line(1, "opened", "t", &format!("e{i}"), i + 1, true));
         let closed = (0..20).map(|i| line(2, "closed", "t", &format!("e{i}"), i + 21, i < 19));
         let (pauses, _) = replay(&opened.chain(closed).collect::<Vec<_>>());
-        let told: Vec<_> = pauses[0].elicitations.iter().map(|one| one.elicitation_id.clone()).collect();
-        assert_eq!((told.len(), told[15].as_str(), pauses[0].omitted_elicitations), (16, "e19", 4));
+        let reported: Vec<_> = pauses[0].elicitations.iter().map(|one| one.elicitation_id.clone()).collect();
+        assert_eq!((reported.len(), reported[15].as_str(), pauses[0].omitted_elicitations), (16, "e19", 4));
     }
 }

@@ -41,7 +41,7 @@ struct Group {
 pub(super) struct Report {
     pauses: u64,
     paused: String,
-    /// Elicitations beyond those that pauses tell.
+    /// Elicitations that are counted but not listed in their pauses.
     omitted_elicitations: u64,
     /// The longest wait first.
     groups: Vec<Row>,

@@ -23,7 +23,7 @@ use tokio::{task::spawn_blocking, time::timeout};
 /// How long writing may take: a pipe that nobody reads must not keep `run` from ending.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The paths of open file descriptors. Whoever opened one reads it, so its file is not replaced.
+/// The paths of open file descriptors. The process that opened one reads it, so its file is not replaced.
 const DESCRIPTORS: [&str; 4] = ["/dev/fd", "/dev/stdout", "/dev/stderr", "/proc"];
 
 /// Where the report goes: a file, or an open file descriptor by its number.

@@ -15,7 +15,7 @@ impl Manager {
         Manager(found.ok().flatten())
     }
 
-    /// Tells it `state`, such as `READY=1`. A manager that is not there any more is none of our trouble.
+    /// Sends it `state`, such as `READY=1`. A manager that no longer exists is no error.
     pub(super) fn tell(&self, state: &str) {
         if let Some((socket, manager)) = &self.0
             && let Err(error) = socket.send_to_addr(state.as_bytes(), manager)

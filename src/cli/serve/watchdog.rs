@@ -14,7 +14,7 @@ use tonic_health::pb::health_client::HealthClient;
 /// Signs of life in the time after which the manager gives up: one may be late.
 const SIGNS: u32 = 3;
 
-/// Sends signs of life for as long as all workers answer, for ever.
+/// Sends signs of life for as long as all workers answer. Never ends.
 pub(super) async fn keep_alive(manager: &Manager, workers: Vec<InProcessConnector>) {
     let Some(patience) = manager.patience() else { return std::future::pending().await };
     let mut workers: Vec<_> = workers.into_iter().map(client).collect();

@@ -47,7 +47,7 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
     match made {
         Ok(summary) => {
             let Summary { threads, elicitations, bytes, taken, .. } = summary;
-            let told = format!(
+            let report = format!(
                 "{} of {}: {}, {}, {bytes} bytes",
                 args.out.display(),
                 moment(taken),
@@ -55,10 +55,10 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
                 count(elicitations, "open elicitation")
             );
             if to_stdout {
-                failure::say("backup", &told);
+                failure::say("backup", &report);
                 return ExitCode::SUCCESS;
             }
-            finish("backup", &format!("{told}\n"))
+            finish("backup", &format!("{report}\n"))
         }
         Err(why) => failed("backup", &why),
     }
@@ -86,26 +86,26 @@ fn copy(directory: &Path, out: &mut dyn Write) -> Result<Summary, String> {
 }
 
 fn into_file(directory: &Path, path: &Path) -> Result<Summary, String> {
-    let told = |error: io::Error| format!("{}: {error}", path.display());
+    let named = |error: io::Error| format!("{}: {error}", path.display());
     let mut name = path.file_name().ok_or_else(|| format!("{}: expected a file name", path.display()))?.to_owned();
     name.push(".");
     let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     let mut draft = tempfile::Builder::new();
     // The reasons and holders of elicitations are private. The file is removed when this is dropped.
     let draft = draft.prefix(&name).suffix(".partial").permissions(Permissions::from_mode(0o600)).tempfile_in(parent);
-    let draft = draft.map_err(told)?;
+    let draft = draft.map_err(named)?;
     let mut out = BufWriter::with_capacity(256 << 10, draft.as_file());
     let summary = copy(directory, &mut out)?;
-    out.flush().map_err(told)?;
+    out.flush().map_err(named)?;
     drop(out);
-    draft.as_file().sync_all().map_err(told)?;
-    let written = draft.reopen().map_err(told)?;
+    draft.as_file().sync_all().map_err(named)?;
+    let written = draft.reopen().map_err(named)?;
     let mut reader = io::BufReader::with_capacity(256 << 10, written);
-    let read = copy_backup(&mut reader, &mut io::sink()).map_err(told)?;
+    let read = copy_backup(&mut reader, &mut io::sink()).map_err(named)?;
     if read != summary {
         return Err(format!("{}: the data read back differs from the data written: the disk fails", path.display()));
     }
-    draft.persist(path).map_err(|error| told(error.error))?;
-    File::open(parent).and_then(|parent| parent.sync_all()).map_err(told)?;
+    draft.persist(path).map_err(|error| named(error.error))?;
+    File::open(parent).and_then(|parent| parent.sync_all()).map_err(named)?;
     Ok(summary)
 }

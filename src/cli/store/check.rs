@@ -34,7 +34,7 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
     let clock = System::new();
     match inspect(&directory, clock.boot_id(), clock.now()) {
         Ok(found) => {
-            let told = format!(
+            let report = format!(
                 "{}: sound. Format {FORMAT}; {}, {} paused; {}; revisions up to {}; {} bytes\n",
                 directory.display(),
                 count(found.threads as u64, "thread"),
@@ -43,7 +43,7 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
                 found.revision,
                 found.database_bytes
             );
-            finish("check", &told)
+            finish("check", &report)
         }
         Err(why) => failed("check", &why.to_string()),
     }

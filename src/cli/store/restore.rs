@@ -41,7 +41,7 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
     let clock = System::new();
     match restore(&mut backup, &directory, args.force, clock.boot_id(), clock.now()) {
         Ok(restored) => {
-            let mut told = format!(
+            let mut report = format!(
                 "{}: {} and {}, as of {}; revisions continue above {}\n",
                 directory.display(),
                 count(restored.summary.threads, "thread"),
@@ -50,9 +50,9 @@ pub(crate) fn run(args: Args, serve: &clap::Command) -> ExitCode {
                 restored.revision
             );
             if let Some(replaced) = restored.replaced {
-                told += &format!("what was there before is in {}\n", replaced.display());
+                report += &format!("what was there before is in {}\n", replaced.display());
             }
-            finish("restore", &told)
+            finish("restore", &report)
         }
         Err(why) => failed("restore", &why.to_string()),
     }

@@ -71,7 +71,7 @@ impl Renewal {
         }
     }
 
-    /// Reports the risk before `deadline`, sets `Overdue` there, and then waits for ever.
+    /// Reports the risk before `deadline`, sets `Overdue` there, and then waits forever.
     async fn set_overdue(&self, deadline: Instant, error: Option<&Error>) -> Infallible {
         self.risk.report(deadline, self.ttl, error).await;
         sleep_until(deadline).await;

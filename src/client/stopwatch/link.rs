@@ -98,7 +98,7 @@ impl LinkReporter {
         self.replace(Link::Closed);
     }
 
-    /// The link before; `None`: it is closed for ever, or was the same.
+    /// The link before; `None`: it is closed, or was the same.
     fn replace(&self, new: Link) -> Option<Link> {
         let mut before = None;
         self.link.send_if_modified(|link| {

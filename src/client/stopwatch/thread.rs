@@ -3,7 +3,7 @@
 //!
 //! 1. Pausing is one short critical section. Only a resume, a disconnect and a reconnect wake waiters, and only those that
 //!    wait for the thread; waiters with a timer are not among them.
-//! 2. One confirmation per thread is under way at a time, whoever asks. It counts for a stopwatch only if its request was
+//! 2. One confirmation per thread is under way at a time, for all stopwatches. It counts for a stopwatch only if its request was
 //!    sent after the stopwatch ran out: an earlier one may have missed an increment that was acknowledged since (G1).
 use super::{
     command::Command,

@@ -285,8 +285,8 @@ mod tests {
         let watch = |account: &Arc<Account>, ids| accounts.stream(Some(account.clone()), &limits, Weight::watch(ids));
         let held = [watch(&greedy, 4).unwrap(), watch(&greedy, 3).unwrap()];
         let refused = watch(&greedy, 1).unwrap_err();
-        let told = (refused.limit, refused.was, refused.allowed, refused.caller.as_deref());
-        assert_eq!(told, (Limit::WatchedThreadsPerCaller, 7, 7, Some("uid:1")));
+        let reported = (refused.limit, refused.was, refused.allowed, refused.caller.as_deref());
+        assert_eq!(reported, (Limit::WatchedThreadsPerCaller, 7, 7, Some("uid:1")));
         let refused = watch(&modest, 4).unwrap_err();
         assert_eq!((refused.limit, refused.was, refused.allowed), (Limit::WatchedThreads, 7, 10));
         // A refused stream is not counted, and one that names no thread is always admitted.

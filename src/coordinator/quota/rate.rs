@@ -1,7 +1,7 @@
 //! A rate limit per second, with bursts of the same size: the generic cell rate algorithm, one number and no queue.
 //!
 //! The number is the moment at which all that was let in would be over if each call took its share of the second. It may
-//! lie a second ahead. A call that would push it further is refused, and told when it would not be.
+//! lie a second ahead. A call that would push it further is refused, with the time from which it would be let in.
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 

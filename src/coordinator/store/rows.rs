@@ -1,7 +1,7 @@
 //! How stores write things down: protobuf messages, so that a later version can add fields.
 //!
 //! They are written field by field (`put_*`), since a message would first need a copy of every text; the structs read
-//! them. A tag, once used, keeps its meaning for ever; a change that an older program must not ignore raises `FORMAT`.
+//! them. A tag, once used, keeps its meaning forever; a change that an older program must not ignore raises `FORMAT`.
 use crate::core::types::{ElicitationId, ThreadId};
 use crate::core::{
     Closing, Elicitation, Header, Open, Pause, RememberedAnswer, RememberedClosing, RememberedRequest, Rpc, Timestamp,

@@ -11,7 +11,7 @@ pub(crate) type Environment = Arc<dyn Fn(&str) -> Vec<(OsString, OsString)> + Se
 pub(crate) struct Config {
     /// Pauses the stopwatches of commands with their threads.
     pub controller: StopwatchController,
-    /// Tells commands of a thread how to reach the coordinator.
+    /// The environment by which commands of a thread find the coordinator.
     pub environment: Environment,
     pub launcher: Launcher,
     /// The thread of calls that name none; `None`: a new thread for each MCP session.

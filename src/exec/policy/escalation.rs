@@ -184,11 +184,11 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    /// Says what it is told to say, and notes what it was asked.
-    struct Told(Action, Mutex<Vec<String>>);
+    /// Answers as the test says, and records the questions.
+    struct ScriptedAsker(Action, Mutex<Vec<String>>);
 
     #[async_trait]
-    impl Asker for Told {
+    impl Asker for ScriptedAsker {
         async fn ask(&self, question: &Question<'_>) -> Action {
             self.1.lock().unwrap().push(question.judgement.to_string());
             match &self.0 {
@@ -200,7 +200,7 @@ mod tests {
 
     async fn decide(answer: Action, line: &str) -> (Action, usize) {
         let rules = "prefix_rule(['ls'])\nprefix_rule(['git', 'push'], decision='prompt')\nprefix_rule(['rm'], decision='forbidden', justification='use trash')";
-        let asker = Arc::new(Told(answer, Mutex::default()));
+        let asker = Arc::new(ScriptedAsker(answer, Mutex::default()));
         let policy = AskingPolicy::new(Arc::new(Rules::parse("test.rules", rules).unwrap()), asker.clone());
         let argv = ["bash", "-lc", line].map(str::to_owned);
         let action = policy.determine_action("/bin/bash", &argv, Path::new("/tmp")).await;
@@ -210,7 +210,7 @@ mod tests {
 
     #[tokio::test]
     async fn of_the_callers_own_shell_only_the_line_is_judged() {
-        let asker = Arc::new(Told(Action::Run, Mutex::default()));
+        let asker = Arc::new(ScriptedAsker(Action::Run, Mutex::default()));
         let rules = Rules::parse("test.rules", "prefix_rule([['ls', 'git', 'env']])").unwrap();
         let policy = AskingPolicy::new(Arc::new(rules), asker).for_lines_of("bash");
         for (program, argv, action) in [
@@ -254,7 +254,7 @@ mod tests {
         let rules = "prefix_rule(['ls'])\nprefix_rule(['git', 'push'], decision='prompt')\nprefix_rule(['rm'], decision='forbidden', justification='use trash')";
         let rules = Arc::new(Rules::parse("test.rules", rules).unwrap());
         assert_eq!(rules.restricted_programs(), ["git", "rm"]);
-        let asker = Arc::new(Told(Action::Run, Mutex::default()));
+        let asker = Arc::new(ScriptedAsker(Action::Run, Mutex::default()));
         let policy = AskingPolicy::new(rules, asker.clone());
         let script = |interpreter: &[&str]| Exec {
             interpreter: interpreter.iter().map(|word| (*word).to_owned()).collect(),
@@ -286,7 +286,7 @@ mod tests {
     async fn an_objection_is_asked_about_for_what_runs_inside_the_sandbox() {
         for (line, asked) in [("ls", 0), ("make", 1), ("git status", 1), ("rm x", 0)] {
             let rules = "prefix_rule([['ls', 'git']])\nprefix_rule(['rm'], decision='forbidden')";
-            let asker = Arc::new(Told(Action::Run, Mutex::default()));
+            let asker = Arc::new(ScriptedAsker(Action::Run, Mutex::default()));
             let policy = AskingPolicy::new(Arc::new(Rules::parse("test.rules", rules).unwrap()), asker.clone());
             let policy = policy.for_lines_of("bash").with_objection(Some("elsewhere".to_owned()));
             let argv = ["bash", "-c", line].map(str::to_owned);
@@ -309,7 +309,7 @@ mod tests {
             (cd, "$x y", 1),
             (rm, "rm x; $y", 0),
         ] {
-            let asker = Arc::new(Told(Action::Run, Mutex::default()));
+            let asker = Arc::new(ScriptedAsker(Action::Run, Mutex::default()));
             let policy = AskingPolicy::new(Arc::new(Rules::parse("test.rules", rules).unwrap()), asker.clone());
             let policy = policy.for_lines_of("bash").with_judged_programs(true);
             let argv = ["bash", "-c", line].map(str::to_owned);

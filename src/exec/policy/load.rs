@@ -1,7 +1,7 @@
 //! Files of rules, in Starlark as Codex has them: `prefix_rule(…)` and `host_executable(…)`.
 //!
 //! A file is a program that calls these functions; it may compute lists and loop over them. The examples of a rule are
-//! held against it when it loads. `network_rule(…)` is understood and told as a warning: nothing here filters a network.
+//! held against it when it loads. `network_rule(…)` is parsed and reported as a warning: nothing here filters a network.
 use super::{
     evaluate::Rules,
     rule::{Decision, Executables, Fit, Place, Rule, file_name},
@@ -152,7 +152,7 @@ fn try_out(rule: &Rule, examples: &Examples, executables: &Executables) -> Resul
     }
 }
 
-/// A wrong argument, told as Starlark tells its own.
+/// The error for a wrong argument, in the form of Starlark's own errors.
 fn wrong(message: String) -> anyhow::Error {
     anyhow::Error::msg(message)
 }

@@ -48,7 +48,7 @@ pub(super) struct Rights {
 }
 
 impl Grant {
-    /// A grant for ever.
+    /// A grant without an end.
     pub fn new(subject: &str, role: Role, scope: Scope) -> Self {
         Grant { subject: subject.into(), role, scope, expires: None }
     }
@@ -87,7 +87,7 @@ impl Grant {
         &self.scope
     }
 
-    /// How long it still holds at `wall`; [`Duration::MAX`]: for ever.
+    /// How long it still holds at `wall`; [`Duration::MAX`]: without end.
     pub(super) fn left(&self, wall: i64) -> Duration {
         self.expires
             .map_or(Duration::MAX, |expires| Duration::from_nanos(expires.saturating_sub(wall).max(0).unsigned_abs()))

@@ -2,11 +2,11 @@
 //!
 //! | claim | |
 //! | --- | --- |
-//! | `sub` | who it is, for logs: 1 to 256 bytes |
+//! | `sub` | the subject, for logs: 1 to 256 bytes |
 //! | `aud` | has to be the audience of the server, or have it in it |
-//! | `exp` | required; not an instant more |
-//! | `nbf` | if there: not before, but for [`LEEWAY`] |
-//! | `iss` | looked at when the server was told which it has to be |
+//! | `exp` | required; no leeway |
+//! | `nbf` | optional: not valid earlier, less [`LEEWAY`] |
+//! | `iss` | checked if the server is configured with an issuer |
 //! | `pausewatch` | `{"role": "holder", "threads": ["t"], "prefixes": ["team-a/"]}`; what else stands in it makes the token invalid |
 //!
 //! The signature is looked at before anything that it signs. The library of the field, `jsonwebtoken`, has no backend that

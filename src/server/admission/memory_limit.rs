@@ -214,7 +214,7 @@ mod tests {
         };
         assert_eq!(Status::from_header_map(call().await.unwrap().headers()).map(|status| status.code()), None);
         connection.closing().cancel();
-        let told = Status::from_header_map(call().await.unwrap().headers());
-        assert_eq!(told.map(|status| status.code()), Some(Code::Unavailable));
+        let refusal = Status::from_header_map(call().await.unwrap().headers());
+        assert_eq!(refusal.map(|status| status.code()), Some(Code::Unavailable));
     }
 }

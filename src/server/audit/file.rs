@@ -204,9 +204,9 @@ pub(super) fn check(path: &Path) -> Result<(), String> {
     can_be_put_aside(path).map_err(|error| format!("it cannot be put aside when it is full: its directory: {error}"))
 }
 
-/// Whether a full file can be renamed, as far as the directory tells.
+/// Whether a full file can be renamed, as far as the permissions of its directory show.
 fn can_be_put_aside(path: &Path) -> io::Result<()> {
-    // Such as /dev/full, which is not rotated.
+    // For example /dev/full, which is not rotated.
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return Ok(());
     }

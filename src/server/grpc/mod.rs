@@ -39,8 +39,8 @@ use wire::ReadContext;
 /// Makes the service of a coordinator, whose moments are of this clock.
 pub(crate) type MakeElicitations = Box<dyn Fn(Arc<Coordinator>, Arc<dyn Clock>) -> Elicitations + Send + Sync>;
 
-/// The largest unary request: every field at its limit takes under 2 KiB; what is larger can still be told which field
-/// is too long.
+/// The largest unary request: every field at its limit takes under 2 KiB; for a larger request, the error can still name the
+/// field that is too long.
 pub(crate) const MAX_UNARY_REQUEST: usize = 64 << 10;
 
 /// Serves `pausewatch.v1.ElicitationService`.

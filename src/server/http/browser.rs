@@ -87,7 +87,7 @@ impl Browsers {
         }
         let name = authority.host().to_ascii_lowercase();
         let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(&name);
-        // Nobody can have an address lead elsewhere.
+        // An IP address needs no DNS, so no attacker can redirect it.
         address.parse::<IpAddr>().is_ok()
             || name == "localhost"
             || name.ends_with(".localhost")

@@ -73,7 +73,7 @@ impl HttpContext {
             let mut response = error::response(&self.methods, &Status::permission_denied(why), HeaderMap::new());
             *response.status_mut() = http;
             if request.version() < Version::HTTP_2 {
-                // Whoever is not for us has no use for the connection.
+                // A client that is refused here has no use for the connection.
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Box::new(with_headers(response))

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 /// Far more than the pages of people need, and little enough for callers: `benches/run pages`.
 const BYTES_PER_SECOND: u64 = 8 << 20;
-/// Nobody waits for less: the first states of a page, and changes as people make them.
+/// A stream is not delayed for less: the first states of a page, and changes as people make them.
 const GRACE: Duration = Duration::from_millis(50);
 
 thread_local! {

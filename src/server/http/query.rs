@@ -48,7 +48,7 @@ pub(super) fn read(query: &str) -> Result<Query, Status> {
                     "compression {value:?} is not supported: send the message uncompressed"
                 )));
             }
-            // Such as what a proxy adds.
+            // For example a parameter that a proxy adds.
             _ => {}
         }
     }

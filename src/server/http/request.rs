@@ -1,4 +1,5 @@
-//! The body of a request as gRPC has it. It is read only when the service asks for it, so whoever may not call is told before.
+//! The body of a request in the form of gRPC. It is read only when the service asks for it, so a caller without permission
+//! is refused before.
 use super::envelope::{self, PREFIX};
 use super::json::{self, Codec};
 use super::methods::Method;

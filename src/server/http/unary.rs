@@ -37,7 +37,7 @@ pub(super) async fn answer(
     };
     let written = match message {
         Ok(message) if codec == Codec::Json && message.len() > LARGE => {
-            // Nobody counts it yet.
+            // Its memory is not counted yet.
             let _held = connection.map(|connection| connection.hold(message.len()));
             write_large(method.clone(), message).await
         }

@@ -2,7 +2,7 @@
 //!
 //! The writer hands over a file when it is full and takes a free one. The thread takes up several full files in one
 //! transaction, or fewer when the writer waits for one. When there is no space even with the reserve, it stops until it
-//! is told to try again; the writer then runs out of files, and refuses.
+//! is asked to try again; the writer then runs out of files, and refuses.
 //!
 //! - K1: the writer waits only for a thread that is at work, and that ends in a free file, or in saying why not.
 use super::database::{ApplyError, Database, View, caught};
@@ -226,7 +226,7 @@ struct Checkpointer {
 
 impl Checkpointer {
     fn run(self) {
-        // Nobody waits for it as a rule, and those who are served must not wait for a core. On Linux this is the
+        // Usually nothing waits for this thread, and the threads that serve callers must not wait for a core. On Linux this is the
         // thread's own priority (setpriority(2), notes); elsewhere it would be that of the process.
         #[cfg(target_os = "linux")]
         let _ = rustix::process::setpriority_process(None, STAND_BACK);

@@ -1,8 +1,8 @@
-//! A store is for its owner alone: it has what people are asked, and by whom; and whoever can open its lock can hold it.
+//! A store is for its owner alone: it has the questions to people and who asks them, and a process that can open its lock can hold it.
 //!
 //! - P1: other users cannot open anything that the store creates, whatever the umask is.
-//! - P2: what an earlier version has left open to others is closed to them when the store is opened. Its directory may be
-//!   the work of somebody else, who is told.
+//! - P2: files that an earlier version left open to others are closed to them when the store is opened. The directory may
+//!   have been made by another user: then there is a warning.
 use super::file_names::{DATABASE, LOCK, REPLACED, RESERVE, SEGMENT};
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io;

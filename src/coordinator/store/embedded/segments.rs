@@ -1,4 +1,4 @@
-//! The files of the journal: made before they are needed, kept for ever.
+//! The files of the journal: made before they are needed, and kept forever.
 //!
 //! - F1: a file is there only when all of it was written and synced once, so that its blocks are there.
 //! - F2: a database has a journal: its first files, and those between any two, were lost if they are not there.
@@ -132,7 +132,7 @@ impl Segment {
     /// Makes the file larger, and has zeros up to `length` durable there.
     ///
     /// # Errors
-    /// It is as large as it was, as far as anyone can tell.
+    /// The file counts as large as before.
     pub(super) fn grow(&mut self, length: u64) -> io::Result<()> {
         let zeros = vec![0; usize::try_from(length - self.length).expect("what grows comes from memory")];
         let grown = self.file.write(self.length, &zeros).and_then(|()| durable(&*self.file));

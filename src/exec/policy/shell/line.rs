@@ -16,7 +16,7 @@ pub(in crate::exec::policy) struct Line {
 
 impl Line {
     pub(super) fn doubt(&mut self, why: impl Into<String>) {
-        // One is enough to decide; a few are enough to tell.
+        // One is enough to decide; a few are enough to show.
         if self.doubts.len() < 8 {
             self.doubts.push(why.into());
         }

@@ -20,7 +20,7 @@ pub(super) fn scan(text: &str) -> Line {
         let start: String = rest.chars().take(40).collect();
         scanner.line.doubt(format!("how a shell reads `…{}` is not certain", start.trim()));
         scanner.line.unread += &rest;
-        // What is left of its words.
+        // Stands for the rest of its words.
         scanner.words.push(Word::Many("…".to_owned()));
         scanner.is_loop = false;
     }
@@ -31,7 +31,7 @@ pub(super) fn scan(text: &str) -> Line {
 struct Scanner<'a> {
     chars: Peekable<Chars<'a>>,
     line: Line,
-    /// Of the current command.
+    /// The words of the current command.
     words: Vec<Word>,
     /// These are not words of a command, but of `for NAME in WORDS`.
     is_loop: bool,

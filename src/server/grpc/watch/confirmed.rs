@@ -9,7 +9,7 @@ use tonic::Status;
 pub(crate) struct Confirmed {
     /// Waits for that.
     pub(crate) confirm: Box<dyn Fn() -> Confirming + Send + Sync>,
-    /// The longest silence of a watch, which its heartbeats tell.
+    /// The longest silence of a watch, which its heartbeats name.
     pub(crate) heartbeat: Duration,
 }
 

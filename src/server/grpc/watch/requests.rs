@@ -39,7 +39,7 @@ impl Requests {
         Ok(Requests { body: Some(request.into_body()), buffer: BytesMut::new(), connection, held: None })
     }
 
-    /// The next request. It is pending for ever when the client sends no more.
+    /// The next request. It is pending forever when the client sends no more.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<v1::WatchRequest, Status>> {
         loop {
             if let Some(message) = self.take_message()? {
