@@ -20,7 +20,7 @@ const LEAVE: &str = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
 /// The size of the buffer, in bytes: more than a screen has.
 const BUFFER: usize = 1 << 20;
 /// How long the end waits for the terminal.
-const PATIENCE: Duration = Duration::from_millis(500);
+const WRITE_TIMEOUT: Duration = Duration::from_millis(500);
 /// The size of a terminal that does not report its own.
 const DEFAULT_SIZE: (u16, u16) = (80, 24);
 
@@ -107,7 +107,7 @@ impl Drop for Shown {
         // The modes first: this does not wait for a stopped terminal.
         let _ = tcsetattr(&self.terminal, OptionalActions::Now, &self.modes);
         self.writer.push(LEAVE.as_bytes());
-        self.writer.wait_until_written(PATIENCE);
+        self.writer.wait_until_written(WRITE_TIMEOUT);
     }
 }
 
@@ -118,7 +118,7 @@ impl Sink for Terminal {
         self.0.write_all(bytes)
     }
 
-    fn is_patient(&self) -> bool {
+    fn retries_failed_writes(&self) -> bool {
         false
     }
 }

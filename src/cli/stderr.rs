@@ -1,6 +1,6 @@
 //! Standard error, which a thread writes: a pipe that nobody reads, or a terminal that was stopped, must not stop a clock.
 //!
-//! 1. A line waits at most [`PATIENCE`] for being written, so that messages and the output of a command keep their order. If
+//! 1. A line waits at most [`WRITE_TIMEOUT`] for being written, so that messages and the output of a command keep their order. If
 //!    the lines before it are not written yet, it does not wait.
 //! 2. What exceeds the buffer is dropped.
 use crate::coordinator::metrics::LOG_LINES_LOST;
@@ -14,9 +14,9 @@ use tracing_subscriber::{filter::Targets, fmt::MakeWriter};
 /// The size of the buffer, in bytes.
 const BUFFER: usize = 1 << 20;
 /// How long a message waits until it is written.
-const PATIENCE: Duration = Duration::from_millis(100);
+const WRITE_TIMEOUT: Duration = Duration::from_millis(100);
 /// How long the end of the process waits until everything is written.
-const PATIENCE_AT_END: Duration = Duration::from_millis(500);
+const WRITE_TIMEOUT_AT_END: Duration = Duration::from_millis(500);
 
 /// `None`: the system has no thread for it.
 static WRITER: OnceLock<Option<BackgroundWriter>> = OnceLock::new();
@@ -26,7 +26,7 @@ pub(crate) fn write_line(line: &[u8]) {
     match writer() {
         Some(writer) => {
             if writer.is_empty() && writer.push(line) {
-                writer.wait_until_written(PATIENCE);
+                writer.wait_until_written(WRITE_TIMEOUT);
             } else {
                 writer.push(line);
             }
@@ -38,7 +38,7 @@ pub(crate) fn write_line(line: &[u8]) {
 /// Waits shortly until everything is written.
 pub(crate) fn flush() {
     if let Some(Some(writer)) = WRITER.get() {
-        writer.wait_until_written(PATIENCE_AT_END);
+        writer.wait_until_written(WRITE_TIMEOUT_AT_END);
     }
 }
 
@@ -53,7 +53,7 @@ impl Sink for Stderr {
         io::stderr().write_all(lines)
     }
 
-    fn is_patient(&self) -> bool {
+    fn retries_failed_writes(&self) -> bool {
         false
     }
 }

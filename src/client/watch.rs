@@ -79,7 +79,7 @@ pub struct Watch {
     /// When the next stream is opened, and when if a confirmation waits.
     reopen_at: (Instant, Instant),
     /// How long the stream may be silent while a confirmation waits.
-    patience: Duration,
+    confirmation_timeout: Duration,
     /// Since when a confirmation has been waited for, and until when that is urgent.
     confirming: Option<(Instant, Instant)>,
     token: StreamToken,
@@ -117,7 +117,7 @@ impl Watch {
             stream: None,
             delays: retry::backoff(FIRST_RETRY_DELAY, MAX_RETRY_DELAY),
             reopen_at: (now, now),
-            patience: CONFIRMATION_TIMEOUT,
+            confirmation_timeout: CONFIRMATION_TIMEOUT,
             confirming: None,
             token: StreamToken::default(),
             disconnect_reported: false,
@@ -283,8 +283,12 @@ impl Watch {
         let Some((since, _)) = self.confirming.filter(|_| self.requests.is_confirming()) else { return silent_at };
         let asked = self.requests.under_way().map(|request| request.sent).or(self.requests.confirm_not_before());
         let since = asked.map_or(since, |asked| asked.max(since));
-        let patience = if stream.is_answered { self.patience } else { self.patience.max(FIRST_ANSWER_TIMEOUT) };
-        silent_at.min(last_sign.max(since) + patience)
+        let confirmation_timeout = if stream.is_answered {
+            self.confirmation_timeout
+        } else {
+            self.confirmation_timeout.max(FIRST_ANSWER_TIMEOUT)
+        };
+        silent_at.min(last_sign.max(since) + confirmation_timeout)
     }
 
     /// The client has moved: the stream follows, not all streams at once.
@@ -309,7 +313,7 @@ impl Watch {
         }
         let silence = now - stream.last_sign();
         if silence < SILENCE_TIMEOUT && self.requests.is_confirming() {
-            self.patience = (self.patience * 2).min(SILENCE_TIMEOUT);
+            self.confirmation_timeout = (self.confirmation_timeout * 2).min(SILENCE_TIMEOUT);
         }
         // Another stream on the same connection would be silent too.
         let position = self.client.route.position();
@@ -325,7 +329,7 @@ impl Watch {
             Some(Wire::PauseState(state)) => self.report(state),
             Some(Wire::SnapshotComplete(complete)) => {
                 if self.requests.on_answer(complete.requests).unwrap_or_default() {
-                    self.patience = CONFIRMATION_TIMEOUT;
+                    self.confirmation_timeout = CONFIRMATION_TIMEOUT;
                 }
                 self.on_answered();
             }

@@ -21,7 +21,7 @@ pub(crate) trait Sink: Send + 'static {
     fn write(&mut self, lines: &mut Vec<u8>) -> io::Result<()>;
 
     /// Lines that could not be written are retried; otherwise they are dropped.
-    fn is_patient(&self) -> bool;
+    fn retries_failed_writes(&self) -> bool;
 }
 
 /// Accepts lines. When it is dropped, it waits shortly until they are written.
@@ -132,7 +132,7 @@ fn write(shared: &Shared, mut sink: impl Sink) {
         state.taken = lines.len();
         drop(state);
         let written = sink.write(&mut lines);
-        if written.is_ok() || !sink.is_patient() {
+        if written.is_ok() || !sink.retries_failed_writes() {
             lines.clear();
         }
         let mut state = shared.lock();
@@ -161,7 +161,7 @@ mod tests {
     struct SteppedSink {
         may: mpsc::Receiver<bool>,
         said: mpsc::Sender<String>,
-        patient: bool,
+        retries: bool,
     }
 
     impl Sink for SteppedSink {
@@ -173,14 +173,14 @@ mod tests {
             }
         }
 
-        fn is_patient(&self) -> bool {
-            self.patient
+        fn retries_failed_writes(&self) -> bool {
+            self.retries
         }
     }
 
-    fn stepped(patient: bool) -> (BackgroundWriter, mpsc::Sender<bool>, mpsc::Receiver<String>) {
+    fn stepped(retries: bool) -> (BackgroundWriter, mpsc::Sender<bool>, mpsc::Receiver<String>) {
         let ((may, allowed), (said, heard)) = (mpsc::channel(), mpsc::channel());
-        (BackgroundWriter::start("test", 16, SteppedSink { may: allowed, said, patient }).unwrap(), may, heard)
+        (BackgroundWriter::start("test", 16, SteppedSink { may: allowed, said, retries }).unwrap(), may, heard)
     }
 
     #[test]

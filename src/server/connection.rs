@@ -5,7 +5,7 @@
 //! 3. A drain lets it finish what is in flight.
 use super::admission::AdmittedStream;
 use super::grpc_timeout;
-use super::http::{PATIENCE, Rewound, Transport, begins_with_preface, serve_http1};
+use super::http::{IDLE_TIMEOUT, Rewound, Transport, begins_with_preface, serve_http1};
 use super::services::{Answering, Services};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
@@ -57,7 +57,7 @@ pub(super) async fn serve<S, T>(
     if !http {
         return serve_http2(over_http2(Rewound::unread(stream)), services, &drain).await;
     }
-    let first = timeout(PATIENCE, begins_with_preface(stream));
+    let first = timeout(IDLE_TIMEOUT, begins_with_preface(stream));
     match drain.run_until_cancelled(first).await {
         Some(Ok(Ok((true, stream)))) => serve_http2(over_http2(stream), services, &drain).await,
         // In a box of its own: connections of HTTP/2 need not have room for it.

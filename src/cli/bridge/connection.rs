@@ -8,7 +8,7 @@ use tokio_stream::StreamExt;
 use tokio_tungstenite::{WebSocketStream, client_async, tungstenite};
 
 /// The maximum time for the app-server to accept a connection or to answer the first requests.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The numbers of the first requests; those about counts begin at 1 and never get there.
 const INITIALIZE: u64 = u64::MAX;
 const LIST: u64 = u64::MAX - 1;
@@ -43,7 +43,7 @@ impl Connection {
     /// # Errors
     /// The message says what failed.
     pub(super) async fn open(socket: &Path, ids: &Ids) -> Result<Self, Problem> {
-        let opened = timeout(PATIENCE, async {
+        let opened = timeout(REQUEST_TIMEOUT, async {
             let stream = UnixStream::connect(socket).await.map_err(|error| error.to_string())?;
             let (frames, _) = client_async("ws://localhost/", stream).await.map_err(|error| error.to_string())?;
             let mut connection = Self { frames, server: None, news: Vec::new() };
@@ -56,7 +56,7 @@ impl Connection {
             connection.send(json!({"method": "initialized"}).to_string()).await?;
             Ok(connection)
         });
-        opened.await.unwrap_or_else(|_| Err(format!("no answer within {PATIENCE:?}").into()))
+        opened.await.unwrap_or_else(|_| Err(format!("no answer within {REQUEST_TIMEOUT:?}").into()))
     }
 
     /// Calls a method that takes a thread.
@@ -76,8 +76,8 @@ impl Connection {
     /// The message says what failed.
     pub(super) async fn list(&mut self, ids: &Ids) -> Result<(), Problem> {
         const METHOD: &str = "thread/loaded/list";
-        let answer = timeout(PATIENCE, self.request(ids, LIST, METHOD, &json!({}))).await;
-        let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {PATIENCE:?}")))?;
+        let answer = timeout(REQUEST_TIMEOUT, self.request(ids, LIST, METHOD, &json!({}))).await;
+        let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {REQUEST_TIMEOUT:?}")))?;
         let loaded = answer.map_err(|why| self.problem(METHOD, &why))?;
         let Some(loaded) = loaded["data"].as_array() else {
             return Err(self.problem(METHOD, &Outcome::Failed("the answer has no list `data`".to_owned())));

@@ -3,7 +3,7 @@
 //! 1. A thread that Codex has is watched from its first message on until Codex closes it.
 //! 2. While the coordinator is unreachable, a paused thread stays paused for at most the grace; the first state after that
 //!    decides again.
-//! 3. At the end everything that is ours is decremented, and the answers are awaited for [`END_PATIENCE`].
+//! 3. At the end everything that is ours is decremented, and the answers are awaited for [`END_TIMEOUT`].
 //! 4. A problem is reported once, not once per thread.
 use super::guard::Guard;
 use super::message::{Ids, News, Op, Outcome, TESTED_VERSION, Waiting, differs, version};
@@ -19,7 +19,7 @@ use tokio::{
 };
 
 /// The maximum time that the end waits for the answers of the app-server.
-const END_PATIENCE: Duration = Duration::from_secs(2);
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// The delay after which an overloaded app-server is asked again.
 const BUSY_DELAY: Duration = Duration::from_millis(200);
 /// The delay after which a count that could not be undone is tried again.
@@ -158,7 +158,7 @@ impl Bridge {
 
     fn stop(&mut self) {
         self.counts.release_all();
-        self.ends_at = Some(Instant::now() + END_PATIENCE);
+        self.ends_at = Some(Instant::now() + END_TIMEOUT);
     }
 
     /// Whether nothing is left to do at the end.

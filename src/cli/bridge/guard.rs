@@ -20,7 +20,7 @@ use std::{
 use tokio::time::timeout;
 
 /// The maximum time for undoing the counts.
-const PATIENCE: Duration = Duration::from_secs(10);
+const UNDO_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The arguments of the hidden command.
 #[derive(Debug, clap::Args)]
@@ -104,7 +104,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Err(_) => return ExitCode::from(crate::cli::exit::FAILED),
     };
     // Without an app-server, there is no count to undo.
-    let undone = runtime.block_on(async { timeout(PATIENCE, undo(&args.socket, &last)).await });
+    let undone = runtime.block_on(async { timeout(UNDO_TIMEOUT, undo(&args.socket, &last)).await });
     if matches!(undone, Ok(Ok(()))) { ExitCode::SUCCESS } else { ExitCode::from(crate::cli::exit::FAILED) }
 }
 

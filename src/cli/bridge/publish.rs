@@ -19,7 +19,7 @@ const TTL: Duration = Duration::from_secs(30);
 /// The interval between two attempts to reach the coordinator.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The maximum time that the end of the bridge waits for the last releases.
-const END_PATIENCE: Duration = Duration::from_secs(2);
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The open holds.
 pub(super) struct Publisher {
@@ -57,7 +57,7 @@ impl Publisher {
     pub(super) async fn end(mut self) {
         self.clear();
         let all = async { while self.tasks.join_next().await.is_some() {} };
-        if timeout(END_PATIENCE, all).await.is_err() {
+        if timeout(END_TIMEOUT, all).await.is_err() {
             say("the coordinator does not respond: what was published ends with its lease, within 30s");
         }
     }

@@ -23,7 +23,7 @@ const TICK: Duration = Duration::from_secs(1);
 const LIST_INTERVAL: Duration = Duration::from_secs(3);
 const NEW_THREAD_DELAY: Duration = Duration::from_millis(250);
 /// How long a table without a terminal waits for the watchers of its threads.
-const WATCHERS_PATIENCE: Duration = Duration::from_secs(5);
+const WATCHERS_DELAY: Duration = Duration::from_secs(5);
 
 pub(super) async fn follow(output: Output, client: Client, settings: &Settings) -> Result<(), Failure> {
     let address = settings.address.clone().unwrap_or_default().to_string();
@@ -166,7 +166,7 @@ impl Live {
             (_, None) => idle,
             (_, Some(_)) if !is_complete || is_lost => idle,
             (_, Some(_)) if self.board.knows_watchers() => soonest,
-            (_, Some(changed_at)) => soonest.max(changed_at + WATCHERS_PATIENCE),
+            (_, Some(changed_at)) => soonest.max(changed_at + WATCHERS_DELAY),
         }
     }
 

@@ -21,7 +21,7 @@ const MAX_SHOWN: usize = 100;
 const MAX_COUNTED: usize = 10_000;
 
 /// How long the end of a pause is asked for when the command has ended.
-const PATIENCE: Duration = Duration::from_secs(1);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The pauses that were seen so far. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -76,7 +76,7 @@ impl Pauses {
             }
         };
         // Without an answer the report has no end of these pauses.
-        let _ = timeout(PATIENCE, ask).await;
+        let _ = timeout(REQUEST_TIMEOUT, ask).await;
     }
 
     fn learn(&self, state: PauseState) {

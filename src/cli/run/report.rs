@@ -4,7 +4,7 @@
 //!    file from an earlier run would be taken for that of this one.
 //! 2. A regular file is replaced at once, so that a reader finds the old report or the whole new one. Anything else (a pipe, a
 //!    socket, a device, the file of a descriptor) is written to.
-//! 3. A report that cannot be written within [`PATIENCE`] is only a warning.
+//! 3. A report that cannot be written within [`WRITE_TIMEOUT`] is only a warning.
 use super::pauses::Pauses;
 use crate::client::stopwatch::EndedBy;
 use crate::exec::supervise::Ended;
@@ -21,7 +21,7 @@ use std::{
 use tokio::{task::spawn_blocking, time::timeout};
 
 /// How long writing may take: a pipe that nobody reads must not keep `run` from ending.
-const PATIENCE: Duration = Duration::from_secs(1);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The paths of open file descriptors. The process that opened one reads it, so its file is not replaced.
 const DESCRIPTORS: [&str; 4] = ["/dev/fd", "/dev/stdout", "/dev/stderr", "/proc"];
@@ -52,7 +52,7 @@ impl Target {
     /// The text says why it was not written, or not in time.
     pub(super) async fn write(&self, report: &Value) -> Result<(), String> {
         let (target, line) = (self.clone(), format!("{report}\n"));
-        let written = timeout(PATIENCE, spawn_blocking(move || target.write_line(line.as_bytes()))).await;
+        let written = timeout(WRITE_TIMEOUT, spawn_blocking(move || target.write_line(line.as_bytes()))).await;
         let result = written.unwrap_or_else(|_| Ok(Err(io::Error::other("nobody reads it"))));
         let result = result.unwrap_or_else(|panic| Err(io::Error::other(panic)));
         result.map_err(|error| format!("{}: {error}", self.text))

@@ -25,7 +25,7 @@ impl Manager {
     }
 
     /// How long it waits for a sign of life before it ends the process; `None`: it waits for none.
-    pub(super) fn patience(&self) -> Option<Duration> {
+    pub(super) fn watchdog_timeout(&self) -> Option<Duration> {
         self.0.as_ref()?;
         let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
         let ours = number("WATCHDOG_PID").is_none_or(|process| process == u64::from(std::process::id()));

@@ -16,13 +16,13 @@ const SIGNS: u32 = 3;
 
 /// Sends signs of life for as long as all workers answer. Never ends.
 pub(super) async fn keep_alive(manager: &Manager, workers: Vec<InProcessConnector>) {
-    let Some(patience) = manager.patience() else { return std::future::pending().await };
+    let Some(watchdog_timeout) = manager.watchdog_timeout() else { return std::future::pending().await };
     let mut workers: Vec<_> = workers.into_iter().map(client).collect();
-    let mut ticks = interval(patience / SIGNS);
+    let mut ticks = interval(watchdog_timeout / SIGNS);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        match all_answer(&mut workers, patience / SIGNS).await {
+        match all_answer(&mut workers, watchdog_timeout / SIGNS).await {
             Ok(()) => manager.tell("WATCHDOG=1"),
             Err(why) => tracing::error!(why, "the watchdog of the service manager is not notified"),
         }

@@ -184,7 +184,7 @@ impl Sink for Files {
         outcome
     }
 
-    fn is_patient(&self) -> bool {
+    fn retries_failed_writes(&self) -> bool {
         true
     }
 }

@@ -31,7 +31,7 @@ use tonic::transport::server::Connected;
 const MAX_HEAD: usize = 16 << 10;
 /// A connection that says nothing for so long before its first request or between two is closed, as one of HTTP/2 that answers
 /// no ping.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(50);
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
 /// A head that takes longer than this is cut off.
 const HEAD_TIME: Duration = Duration::from_secs(30);
 
@@ -47,7 +47,7 @@ pub(crate) async fn serve<S: Transport>(
     services: Arc<Services>,
     drain: &CancellationToken,
 ) {
-    stream.stream().get_ref().break_after(PATIENCE);
+    stream.stream().get_ref().break_after(IDLE_TIMEOUT);
     let connection = stream.connect_info();
     let in_flight = Arc::new(());
     let service = service_fn({

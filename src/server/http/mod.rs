@@ -29,7 +29,7 @@ mod stream;
 mod unary;
 
 pub(crate) use browser::Browsers;
-pub(crate) use http1::{PATIENCE, Transport, serve as serve_http1};
+pub(crate) use http1::{IDLE_TIMEOUT, Transport, serve as serve_http1};
 pub(crate) use layer::{Http, HttpContext};
 pub(crate) use methods::{MaxRequest, Methods};
 pub(crate) use page::{Page, paths};

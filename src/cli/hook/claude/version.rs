@@ -10,7 +10,7 @@ use std::{
 /// The version that this program was tested with.
 pub(super) const TESTED: &str = "2.1.330";
 /// How long the installed one has to say its version.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The version of the `claude` in the PATH; `None` if there is none, or it does not answer.
 pub(super) fn installed() -> Option<String> {
@@ -19,7 +19,7 @@ pub(super) fn installed() -> Option<String> {
     let (sender, answer) = mpsc::channel();
     // If it hangs, this process ends before.
     thread::spawn(move || sender.send(command.output().ok()));
-    let text = String::from_utf8(answer.recv_timeout(PATIENCE).ok()??.stdout).ok()?;
+    let text = String::from_utf8(answer.recv_timeout(ANSWER_TIMEOUT).ok()??.stdout).ok()?;
     // "2.1.330 (Claude Code)"
     let version = text.split_whitespace().next()?;
     let is_version =
