@@ -10,10 +10,13 @@ pub(crate) mod audit;
 mod authority;
 mod backend;
 pub(crate) mod background_writer;
+mod base;
 mod check;
+mod config;
 mod connection;
 mod content_type;
 mod control;
+mod fatal;
 #[cfg(feature = "etcd")]
 mod fleet;
 pub(crate) mod grpc;
@@ -40,6 +43,7 @@ pub use access::{AccessConfig, Grant, JwtConfig, PublicKeys, Role};
 pub use any_service::{serve_service, with_connect};
 pub use audit::Config as AuditConfig;
 pub(crate) use check::problems;
+pub use config::{Config, StartError, StoreConfig};
 pub(crate) use control::ask_for_backup;
 #[cfg(feature = "etcd")]
 pub use fleet::ReplicaConfig;
@@ -48,35 +52,30 @@ pub use listen::{Listen, ListenError};
 pub use reload::Reload;
 pub use tls::TlsFiles;
 
-use self::http::{Browsers, HttpContext};
 use crate::clock::{Clock, System};
 use crate::coordinator::hub::{Hub, HubStats, OpenPauses};
-use crate::coordinator::metrics::{Metrics, State};
-use crate::coordinator::quota::Accounts;
+use crate::coordinator::metrics::State;
 use crate::coordinator::store::{self, OpenError, Store};
-use crate::coordinator::{ChangeObserver, Coordinator, Fatal, Settings};
+use crate::coordinator::{Coordinator, Settings};
 use crate::proto::v1::elicitation_service_server::SERVICE_NAME;
-use access::Access;
 #[cfg(feature = "etcd")]
 use admission::MemoryLimit;
 use admission::{ConnectionLimiter, FIRST_REQUEST_TIME, ServiceContext};
-use audit::Trail;
 use backend::{Backend, Beat};
+use base::Base;
 use connection::Serving;
 use control::Control;
-use grpc::{Elicitations, MakeElicitations};
-use listen::{Listener, Tcp};
-use pause_log::{ChangeObservers, PauseLog};
-use reload::{FileDigests, Source};
+use fatal::{end_process, stop_at_once};
+use grpc::Elicitations;
+use listen::Listener;
+use reload::Source;
 use routes::{LayerStack, services};
 use services::Services;
 use std::future::Future;
 use std::io;
-use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
-use tls::Tls;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio::time::{interval, timeout};
@@ -90,118 +89,6 @@ use worker::{Work, Worker};
 
 /// How long calls in flight have to finish in a drain. With it, the process ends within 5 s.
 const DRAIN: Duration = Duration::from_secs(4);
-/// How long a process that must end waits until its message is printed.
-const TIME_FOR_LAST_MESSAGE: Duration = Duration::from_millis(500);
-
-/// The configuration of a server.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Where to listen; at least one.
-    pub listen: Vec<Listen>,
-    /// Where the state is kept.
-    pub store: StoreConfig,
-    /// The lease of an increment that asks for none; `None`: for ever.
-    pub anonymous_ttl: Option<Duration>,
-    /// The maximum length of a pause, which no renewal extends; `None`: any.
-    pub max_pause: Option<Duration>,
-    /// Serve plain text off loopback.
-    pub insecure: bool,
-    /// TLS on every TCP listener.
-    pub tls: Option<TlsFiles>,
-    /// Serve the Connect protocol and the page too, over HTTP/1.1 and HTTP/2.
-    pub http: bool,
-    /// Names of the server for browsers and other clients of HTTP/1.1, besides addresses and `localhost`.
-    pub web_hosts: Vec<String>,
-    /// Access control for every listener; `None`: every client may make every call.
-    pub access: Option<AccessConfig>,
-    /// Threads that serve connections.
-    pub workers: usize,
-    /// The limits of callers.
-    pub limits: Limits,
-    /// Where metrics are served, as HOST:PORT; `None`: nowhere.
-    pub metrics: Option<String>,
-    /// Serve metrics off loopback.
-    pub metrics_insecure: bool,
-    /// Where the audit trail is written; `None`: nowhere.
-    pub audit: Option<audit::Config>,
-    /// Log every pause and its end, however many there are.
-    pub log_every_pause: bool,
-    /// Make a span of each call, with the global tracer of OpenTelemetry (feature `otel`).
-    pub trace_calls: bool,
-}
-
-impl Default for Config {
-    /// As `pausewatch serve` does it, but with nothing kept.
-    fn default() -> Self {
-        Config {
-            listen: vec![Listen::Tcp("127.0.0.1:7420".into())],
-            store: StoreConfig::Memory,
-            anonymous_ttl: Some(Duration::from_secs(24 * 60 * 60)),
-            max_pause: None,
-            insecure: false,
-            tls: None,
-            http: true,
-            web_hosts: Vec::new(),
-            access: None,
-            workers: 1,
-            limits: Limits::default(),
-            metrics: None,
-            metrics_insecure: false,
-            audit: None,
-            log_every_pause: false,
-            trace_calls: false,
-        }
-    }
-}
-
-impl Config {
-    /// Files that are reloaded at run time.
-    fn files(&self) -> Vec<PathBuf> {
-        let tls = self.tls.iter().flat_map(TlsFiles::paths);
-        tls.chain(self.access.iter().flat_map(AccessConfig::files)).collect()
-    }
-
-    /// The protocol over TCP.
-    fn tcp(&self) -> Tcp {
-        match (&self.tls, self.insecure) {
-            (Some(_), _) => Tcp::Tls,
-            (None, true) => Tcp::Insecure,
-            (None, false) => Tcp::Plain,
-        }
-    }
-}
-
-/// Where the state is kept.
-#[derive(Clone, Debug)]
-pub enum StoreConfig {
-    /// In this directory.
-    Embedded(PathBuf),
-    /// Nowhere: a restart forgets.
-    Memory,
-    /// In etcd, together with other replicas.
-    #[cfg(feature = "etcd")]
-    Etcd(Box<ReplicaConfig>),
-}
-
-/// Why a server does not start. Nothing is left behind.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The store.
-    #[error(transparent)]
-    Store(#[from] OpenError),
-    /// A certificate, a key or a token.
-    #[error("{0}")]
-    Security(String),
-    /// A listener.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// The audit trail.
-    #[error("open the audit trail {0}: {1}")]
-    Audit(String, #[source] io::Error),
-    /// The system.
-    #[error("start a worker: {0}")]
-    Worker(#[source] io::Error),
-}
 
 /// A server that listens.
 pub struct Server {
@@ -261,7 +148,7 @@ impl Server {
         health.set_service_status(SERVICE_NAME, ServingStatus::Serving).await;
         let services = services.and(base.guard.before_health(health_service));
         let listeners = base.open_listeners().await?;
-        base.serve(listeners, services, Backend::Alone(coordinator), health).await
+        Self::of(base, listeners, services, Backend::Alone(coordinator), health).await
     }
 
     /// Starts a replica of a fleet on the clock of this machine; `config.store` is not looked at.
@@ -314,7 +201,32 @@ impl Server {
             serve: base.elicitations(),
             broken: end_process,
         };
-        base.serve(listeners, services, Backend::Fleet(Box::new(replica)), health).await
+        Self::of(base, listeners, services, Backend::Fleet(Box::new(replica)), health).await
+    }
+
+    /// A server that serves these services.
+    async fn of(
+        base: Base,
+        listeners: Vec<Listener>,
+        services: Services,
+        backend: Backend,
+        health: HealthReporter,
+    ) -> Result<Server, StartError> {
+        let sources = base.sources();
+        let Base { config, tls, guard, .. } = base;
+        let LayerStack { context, clock, drain, .. } = guard;
+        let scrape = match &config.metrics {
+            Some(address) => Some(metrics_http::Listener::open(address, config.metrics_insecure).await?),
+            None => None,
+        };
+        let serving = Serving { services: Arc::new(services), http: config.http, drain: drain.clone() };
+        let mut workers = vec![Worker::here(Work { serving, tls })];
+        for i in 1..config.workers {
+            let worker = Worker::on_new_thread(i, workers[0].work());
+            workers.push(worker.map_err(StartError::Worker)?);
+        }
+        let (reload, control) = (Reload::default(), None);
+        Ok(Server { backend, context, clock, scrape, listeners, workers, health, drain, sources, reload, control })
     }
 
     /// What a replica knows of the clock of its leader.
@@ -406,100 +318,6 @@ impl Server {
     }
 }
 
-/// What a server has before it has a store: files, the state that calls share, and the layers before its services.
-struct Base {
-    config: Config,
-    tcp: Tcp,
-    seen: FileDigests,
-    tls: Option<Arc<Tls>>,
-    trail: Option<Arc<Mutex<Trail>>>,
-    guard: LayerStack,
-}
-
-impl Base {
-    fn new(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
-        let tcp = config.tcp();
-        let seen = FileDigests::before_loading(config.files());
-        let tls = config.tls.clone().map(|files| Tls::load(files, config.http)).transpose();
-        let tls = tls.map_err(StartError::Security)?;
-        let access = config.access.clone().map(|access| Access::load(access, clock.clone())).transpose();
-        let access = access.map_err(StartError::Security)?;
-        if access.is_some() && tls.is_none() && config.insecure {
-            tracing::warn!("--insecure: others on the network can read and use the tokens; use TLS instead");
-        }
-        let context = Arc::new(ServiceContext {
-            metrics: Arc::<Metrics>::default(),
-            accounts: Arc::<Accounts>::default(),
-            limits: config.limits,
-            trace_calls: config.trace_calls,
-        });
-        let trail = config.audit.as_ref().map(|audit| {
-            let trail = Trail::open(audit, context.metrics.clone(), clock.now());
-            trail.map_err(|error| StartError::Audit(audit.path.display().to_string(), error))
-        });
-        let trail = trail.transpose()?.map(|trail| Arc::new(Mutex::new(trail)));
-        let http = config.http.then(|| {
-            let names = config.web_hosts.iter().map(|name| name.to_ascii_lowercase()).collect();
-            let browsers = Browsers { names, has_tls: tls.is_some() };
-            Arc::new(HttpContext::new(routes::methods, browsers, context.metrics.clone()))
-        });
-        let guard = LayerStack { context, clock, access, http, drain: CancellationToken::new() };
-        Ok(Base { config, tcp, seen, tls, trail, guard })
-    }
-
-    /// The settings of an engine.
-    fn settings(&self) -> Box<dyn Fn() -> Settings + Send + Sync> {
-        let Config { anonymous_ttl, max_pause, limits, log_every_pause, .. } = self.config;
-        let (trail, metrics) = (self.trail.clone(), self.guard.context.metrics.clone());
-        Box::new(move || {
-            let mut witnesses: Vec<Box<dyn ChangeObserver>> = vec![Box::new(PauseLog::new(log_every_pause))];
-            witnesses.extend(trail.clone().map(|trail| Box::new(trail) as Box<dyn ChangeObserver>));
-            let witness: Option<Box<dyn ChangeObserver>> = Some(Box::new(ChangeObservers(witnesses)));
-            Settings { anonymous_ttl, max_pause, limits: Some(limits), metrics: metrics.clone(), witness }
-        })
-    }
-
-    /// The service of an engine.
-    fn elicitations(&self) -> MakeElicitations {
-        let (context, access) = (self.guard.context.clone(), self.guard.access.clone());
-        Box::new(move |coordinator, clock| Elicitations::new(coordinator, clock, context.clone(), access.clone()))
-    }
-
-    async fn open_listeners(&self) -> Result<Vec<Listener>, StartError> {
-        let mut listeners = Vec::new();
-        for listen in &self.config.listen {
-            listeners.push(Listener::open(listen, self.tcp).await?);
-        }
-        Ok(listeners)
-    }
-
-    /// A server that serves these services.
-    async fn serve(
-        self,
-        listeners: Vec<Listener>,
-        services: Services,
-        backend: Backend,
-        health: HealthReporter,
-    ) -> Result<Server, StartError> {
-        let Base { config, seen, tls, guard, .. } = self;
-        let LayerStack { context, clock, access, drain, .. } = guard;
-        let certificates = tls.iter().cloned().map(|tls| certificates(tls, &seen));
-        let sources = certificates.chain(access.map(|access| tokens(access, &seen))).collect();
-        let scrape = match &config.metrics {
-            Some(address) => Some(metrics_http::Listener::open(address, config.metrics_insecure).await?),
-            None => None,
-        };
-        let serving = Serving { services: Arc::new(services), http: config.http, drain: drain.clone() };
-        let mut workers = vec![Worker::here(Work { serving, tls })];
-        for i in 1..config.workers {
-            let worker = Worker::on_new_thread(i, workers[0].work());
-            workers.push(worker.map_err(StartError::Worker)?);
-        }
-        let (reload, control) = (Reload::default(), None);
-        Ok(Server { backend, context, clock, scrape, listeners, workers, health, drain, sources, reload, control })
-    }
-}
-
 /// Says what the drain did not wait for.
 fn warn_of_the_rest(calls: u64, connections: u64) {
     let seconds = DRAIN.as_secs();
@@ -528,7 +346,7 @@ fn state(hub: Option<&Hub>, limiter: &ConnectionLimiter, clock: &dyn Clock) -> S
     }
 }
 
-/// Serves connections that the caller accepts, over any transport, for ever: no listener, no drain, one runtime. Has to be
+/// Serves connections that the caller accepts, over any transport, forever: no listener, no drain, one runtime. Has to be
 /// called on a tokio runtime; dropped, it closes the connections and the store.
 ///
 /// # Errors
@@ -572,22 +390,6 @@ where
     Ok(())
 }
 
-fn certificates(tls: Arc<Tls>, seen: &FileDigests) -> Source {
-    let reload = Box::new({
-        let tls = tls.clone();
-        move || tls.reload()
-    });
-    Source::new("certificates", tls.files(), seen, reload)
-}
-
-fn tokens(access: Arc<Access>, seen: &FileDigests) -> Source {
-    let files = access.files();
-    if let Some(path) = access.secret_file() {
-        reload::warn_if_open_to_others("--tokens", path);
-    }
-    Source::new("tokens", files, seen, Box::new(move || access.reload()))
-}
-
 /// Heartbeats for those who would hear nothing else.
 async fn beat(Beat { every, parts }: Beat, hub: impl Fn() -> Option<Arc<Hub>>) {
     let mut next = interval(every);
@@ -597,26 +399,4 @@ async fn beat(Beat { every, parts }: Beat, hub: impl Fn() -> Option<Arc<Hub>>) {
             hub.beat(part, parts);
         }
     }
-}
-
-/// The contents of the disk are unknown: no call may be answered. A new process starts from the store.
-fn end_process(fatal: Fatal) {
-    stop_at_once(&format!(
-        "{fatal}. Stopping at once; start again when the disk is sound: nothing that was acknowledged is lost"
-    ));
-}
-
-/// Ends the process with this message.
-fn stop_at_once(why: &str) -> ! {
-    tracing::error!(why, "stopping at once");
-    let message = format!("pausewatch: {why}");
-    let (printed, is_printed) = std::sync::mpsc::channel::<()>();
-    // Not by this thread: standard error may be a pipe that nobody reads.
-    let print = move || {
-        eprintln!("{message}");
-        drop(printed);
-    };
-    let _ = std::thread::Builder::new().spawn(print);
-    let _ = is_printed.recv_timeout(TIME_FOR_LAST_MESSAGE);
-    std::process::exit(1);
 }
