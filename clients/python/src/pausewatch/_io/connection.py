@@ -1,6 +1,6 @@
-"""The connection of a synchronous client: calls with retries, its runtime, and work that outlives a block.
+"""The connection of a synchronous client: calls with retries, its runtime, and background work that outlives a block.
 
-The channel connects at the first call, and again whenever the connection is lost. The threads of the runtime are made
+The channel connects at the first call, and reconnects whenever the connection is lost. The threads of the runtime start
 when the first hold, watch or stopwatch needs them.
 """
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 
 
 def _close_later(channel: grpc.Channel) -> None:
-    """When nothing uses it any longer: calls have ended, and streams have moved."""
+    """Closes the channel when nothing uses it any more: its calls have ended, and its streams have moved."""
     timer = threading.Timer(to_seconds(NO_ANSWER + LONGEST_MOVE_DELAY), channel.close)
     timer.daemon = True
     timer.start()
 
 
 class Connection:
-    """Shared by a client and all that it made; closed with the client, or when the last of them is gone."""
+    """Shared by a client and everything that it made. Closed with the client, or when the last of them is garbage-collected."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.deadline = to_deadline(config.deadline)
         self.dependents: weakref.WeakSet[Dependent] = weakref.WeakSet()
-        # By their disconnect grace.
+        # The key is the disconnect grace.
         self.controllers: dict[Nanos, Controller] = {}
         self._spec = channel_spec(config)
         self._route = Route(len(self._spec.targets), self._spec.open, _close_later)
@@ -55,9 +55,9 @@ class Connection:
         self._left_over: set[threading.Thread] = set()
 
     def run(self, call: Call[Answer], deadline: Seconds | None = None) -> Answer:
-        """Sends it until there is an answer, a refusal, or no time left."""
-        patience = self.deadline if deadline is None else to_deadline(deadline)
-        attempts = Attempts(patience, time.monotonic_ns(), self.config.retries, self._route)
+        """Sends the call until it is answered or refused, or its deadline has passed."""
+        timeout = self.deadline if deadline is None else to_deadline(deadline)
+        attempts = Attempts(timeout, time.monotonic_ns(), self.config.retries, self._route)
         while True:
             self.check()
             metadata = self._spec.metadata(self._spec.next_token())
@@ -75,7 +75,7 @@ class Connection:
 
     @property
     def runtime(self) -> ThreadRuntime:
-        """For what happens in the background."""
+        """The runtime of the background work."""
         self.check()
         with self._lock:
             if self._runtime is None:
@@ -83,7 +83,7 @@ class Connection:
             return self._runtime
 
     def spawn(self, work: Callable[[], None]) -> None:
-        """Does work that outlives the block that left it over; closing waits for it, for one deadline."""
+        """Runs work that outlives its block in the background. `close` waits for it, for one deadline at most."""
 
         def run() -> None:
             try:
@@ -98,7 +98,7 @@ class Connection:
             self._left_over.add(thread)
 
     def check(self) -> None:
-        """Raises RuntimeError where nothing can work any more."""
+        """Raises RuntimeError if the connection is closed, or belongs to the parent of this forked process."""
         if self._closed:
             raise RuntimeError("this pausewatch client is closed")
         if self._is_foreign:
@@ -109,7 +109,9 @@ class Connection:
         return os.getpid() != self._process
 
     def close(self) -> None:
-        """Ends everything; again is harmless. In a forked child there is nothing to end: all of it is the parent's."""
+        """Closes the connection and all that depends on it. Calling it again does nothing. In a forked child only this object is
+        closed: the rest belongs to the parent.
+        """
         if self._is_foreign:
             self._closed = True
             return
@@ -133,6 +135,6 @@ class Connection:
             self._route.channel.close()
 
     def __del__(self) -> None:
-        # A client that nobody has any more; also called when the constructor has raised.
+        # The client is garbage-collected. Also called when the constructor has raised.
         if (runtime := getattr(self, "_runtime", None)) is not None:
             runtime.submit(runtime.stop)
