@@ -19,7 +19,7 @@ from .errors import ConfigError
 DEFAULT = "127.0.0.1:7420"
 """The default address of a coordinator."""
 
-_MOST = 16
+_MAX_ADDRESSES = 16
 """The maximum number of addresses: far more than useful replicas."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -69,8 +69,8 @@ class Address:
     @classmethod
     def _parse_list(cls, text: str) -> Self:
         entries = text.split(",")
-        if len(entries) > _MOST:
-            raise _malformed(text, f"it has {len(entries)} addresses; allowed: up to {_MOST}")
+        if len(entries) > _MAX_ADDRESSES:
+            raise _malformed(text, f"it has {len(entries)} addresses; allowed: up to {_MAX_ADDRESSES}")
         found: list[Self] = []
         for entry in entries:
             if not entry:

@@ -85,7 +85,7 @@ class AsyncClient:
         """Opens one elicitation, as `Client.increment_elicitation` does. If the task is cancelled after the request was sent, the
         elicitation may be open.
         """
-        thread = calls.the_thread(thread_id, self.config.thread_id)
+        thread = calls.resolve_thread(thread_id, self.config.thread_id)
         call = calls.increment(thread, reason=reason, holder=holder, ttl=ttl, request_id=request_id)
         return await self._connection.run(call, deadline)
 
@@ -97,10 +97,10 @@ class AsyncClient:
         request_id: str = "",
         deadline: Seconds | None = None,
     ) -> Decremented:
-        """Closes one elicitation, as `Client.decrement_elicitation` does. If the task is cancelled after the request was sent, the
-        elicitation may be closed.
+        """Closes one elicitation, as `Client.decrement_elicitation` does. If the task is cancelled after the request was sent,
+        the elicitation may be closed.
         """
-        thread = calls.the_thread(thread_id, self.config.thread_id)
+        thread = calls.resolve_thread(thread_id, self.config.thread_id)
         call = calls.decrement(thread, elicitation_id=elicitation_id, request_id=request_id)
         return await self._connection.run(call, deadline)
 
@@ -113,12 +113,12 @@ class AsyncClient:
         deadline: Seconds | None = None,
     ) -> Elicitation:
         """Extends one lease, as `Client.renew_elicitation` does."""
-        thread = calls.the_thread(thread_id, self.config.thread_id)
+        thread = calls.resolve_thread(thread_id, self.config.thread_id)
         return await self._connection.run(calls.renew(thread, elicitation_id, ttl=ttl), deadline)
 
     async def get_pause_state(self, thread_id: str | None = None, *, deadline: Seconds | None = None) -> PauseState:
         """Reads one thread, as `Client.get_pause_state` does."""
-        return await self._connection.run(calls.get(calls.the_thread(thread_id, self.config.thread_id)), deadline)
+        return await self._connection.run(calls.get(calls.resolve_thread(thread_id, self.config.thread_id)), deadline)
 
     async def list_pause_states(
         self,
@@ -163,7 +163,7 @@ class AsyncClient:
     ) -> AsyncHold:
         """An elicitation that is open while an `async with` block runs; the arguments are those of `Client.hold`."""
         named = self.config.thread_id if thread_id is None else thread_id
-        thread = named if best_effort else calls.the_thread(thread_id, self.config.thread_id)
+        thread = named if best_effort else calls.resolve_thread(thread_id, self.config.thread_id)
         return AsyncHold(self._connection, thread, reason, holder, ttl, best_effort)
 
     def watch(
@@ -181,7 +181,7 @@ class AsyncClient:
         disconnect_grace: Seconds = DISCONNECT_GRACE,
     ) -> AsyncStopwatch:
         """A stopwatch for tasks; the arguments are those of `Client.stopwatch`."""
-        thread = calls.the_thread(thread_id, self.config.thread_id)
+        thread = calls.resolve_thread(thread_id, self.config.thread_id)
         return AsyncStopwatch(self._connection, thread, limit, max_wall, disconnect_grace)
 
     def pausable_timeout(
@@ -198,7 +198,7 @@ class AsyncClient:
 
         Raises InvalidField at the entry of the block: the thread id is not valid.
         """
-        thread = calls.the_thread(thread_id, self.config.thread_id)
+        thread = calls.resolve_thread(thread_id, self.config.thread_id)
         return PausableTimeout(self._connection, thread, limit, max_wall, disconnect_grace)
 
     async def close(self) -> None:

@@ -105,7 +105,7 @@ class _Scope:
 
 # Two classes for type checkers: for them, `-> bool` means that the code after the block may run although the block did not end.
 class PausableScope(_Scope):
-    """A cancel scope with a time limit for one `with` block. Made by `move_on_after`. The time runs from the entry of the block."""
+    """A cancel scope with a time limit for one `with` block. Made by `move_on_after`. The time runs from the block's entry."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
         return self._leave(kind, error, traceback)

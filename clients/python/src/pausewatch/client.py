@@ -94,7 +94,7 @@ class Client:
 
         Raises InvalidField, RequestIdReused, TooManyElicitations, LimitExceeded: nothing changed.
         """
-        thread = calls.the_thread(thread_id, self.config.thread_id)
+        thread = calls.resolve_thread(thread_id, self.config.thread_id)
         call = calls.increment(thread, reason=reason, holder=holder, ttl=ttl, request_id=request_id)
         return self._connection.run(call, deadline)
 
@@ -111,7 +111,7 @@ class Client:
         Raises InvalidField, RequestIdReused, NoOutstandingElicitation, ElicitationUnknown, ElicitationReleased,
         ElicitationExpired: nothing changed.
         """
-        thread = calls.the_thread(thread_id, self.config.thread_id)
+        thread = calls.resolve_thread(thread_id, self.config.thread_id)
         call = calls.decrement(thread, elicitation_id=elicitation_id, request_id=request_id)
         return self._connection.run(call, deadline)
 
@@ -127,7 +127,7 @@ class Client:
 
         Raises InvalidField, ElicitationUnknown, ElicitationReleased, ElicitationExpired: nothing changed.
         """
-        thread = calls.the_thread(thread_id, self.config.thread_id)
+        thread = calls.resolve_thread(thread_id, self.config.thread_id)
         return self._connection.run(calls.renew(thread, elicitation_id, ttl=ttl), deadline)
 
     def get_pause_state(self, thread_id: str | None = None, *, deadline: Seconds | None = None) -> PauseState:
@@ -135,7 +135,7 @@ class Client:
 
         Raises InvalidField.
         """
-        return self._connection.run(calls.get(calls.the_thread(thread_id, self.config.thread_id)), deadline)
+        return self._connection.run(calls.get(calls.resolve_thread(thread_id, self.config.thread_id)), deadline)
 
     def list_pause_states(
         self,
@@ -167,8 +167,8 @@ class Client:
         """Returns one page of ended pauses, latest end first. `thread_id` None: of all threads that the caller may read.
 
         `start_time`, `end_time`: only pauses that ended at `start_time` or later, and before `end_time`; a time without a time
-        zone is UTC. `page_size`: 0 means 100; at most 1,000, larger values count as 1,000. `page_token`: the token of the previous
-        page.
+        zone is UTC. `page_size`: 0 means 100; at most 1,000, larger values count as 1,000. `page_token`: the token of the
+        previous page.
 
         Raises InvalidField; also for a `page_token` from before a restart of the server.
         """
@@ -199,7 +199,7 @@ class Client:
         raised in any case.
         """
         named = self.config.thread_id if thread_id is None else thread_id
-        thread = named if best_effort else calls.the_thread(thread_id, self.config.thread_id)
+        thread = named if best_effort else calls.resolve_thread(thread_id, self.config.thread_id)
         return Hold(self._connection, thread, reason, holder, ttl, best_effort)
 
     def watch(
@@ -231,7 +231,7 @@ class Client:
 
         Raises InvalidField: the thread id is not valid.
         """
-        thread = calls.the_thread(thread_id, self.config.thread_id)
+        thread = calls.resolve_thread(thread_id, self.config.thread_id)
         return Stopwatch(self._connection, thread, limit, max_wall, disconnect_grace)
 
     def close(self) -> None:

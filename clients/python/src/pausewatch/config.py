@@ -153,7 +153,7 @@ class Config:
             variables["token_file"] = token_file
         # A given source overrides the token of the environment and the file.
         given_source = {} if token_source is None else {"token_file": ""}
-        chosen = _over(_over(arguments | given_source, variables), _file(config_file, environ))
+        chosen = _merged(_merged(arguments | given_source, variables), _file(config_file, environ))
         source = token_source or (TokenFile(Path(chosen["token_file"])) if chosen.get("token_file") else None)
         tls = Tls(**{key: Path(chosen[f"tls_{key}"]) for key in ("ca", "cert", "key") if f"tls_{key}" in chosen})
         parsed = Address.parse(chosen.get("address", DEFAULT))
@@ -178,7 +178,7 @@ def _variable(key: str, environ: Mapping[str, str]) -> str | None:
     return next((value for name in names if (value := environ.get(name))), None)
 
 
-def _over(upper: dict[str, str], lower: dict[str, str]) -> dict[str, str]:
+def _merged(upper: dict[str, str], lower: dict[str, str]) -> dict[str, str]:
     """Merges two layers: the settings of `upper` override those of `lower`."""
     is_plain = "address" in upper and not _is_encrypted(upper)
     if is_plain and (_is_encrypted(lower) or any(f"tls_{file}" in lower for file in ("ca", "cert", "key"))):
@@ -195,7 +195,7 @@ def _is_encrypted(settings: dict[str, str]) -> bool:
 def _file(named: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> dict[str, str]:
     """The settings of the config file."""
     named = named or environ.get(_CONFIG_VARIABLE) or None
-    path = Path(named) if named is not None else _usual_place(environ)
+    path = Path(named) if named is not None else _default_path(environ)
     if path is None:
         return {}
     try:
@@ -215,7 +215,7 @@ def _file(named: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> d
     return {key: value for key, value in settings.items() if value}
 
 
-def _usual_place(environ: Mapping[str, str]) -> Path | None:
+def _default_path(environ: Mapping[str, str]) -> Path | None:
     # The XDG base directory specification says that a relative path must be ignored.
     configured = environ.get("XDG_CONFIG_HOME", "")
     if Path(configured).is_absolute():

@@ -164,7 +164,7 @@ class _Hold(Generic[_ConnectionT]):
         if self._opened is not None or self._failure is not None:
             raise RuntimeError("this hold was opened before; make a new one for a new question")
 
-    def _goes_on_without(self, error: PausewatchError | None = None) -> bool:
+    def _continues_without_hold(self, error: PausewatchError | None = None) -> bool:
         """Whether the block runs although nothing is paused. `error` None: no call was tried yet."""
         if error is None and not self._has_thread:
             error = ConfigError("no thread: name one with thread_id or PAUSEWATCH_THREAD_ID")
@@ -187,7 +187,7 @@ class _Hold(Generic[_ConnectionT]):
         self._decrement = _decrement(elicitation)
         self._opened = opened
 
-    def _settle(self, answer: Decremented | CallError) -> Release:
+    def _on_decremented(self, answer: Decremented | CallError) -> Release:
         """Reads the answer to a decrement. Raises it if the elicitation may still be open."""
         if not isinstance(answer, CallError):
             release, lease = Release(Ending.CLOSED, answer.count, answer.revision), Lease.RELEASED
@@ -221,14 +221,14 @@ class Hold(_Hold["Connection"]):
         in the background.
         """
         self._check_unopened()
-        if self._goes_on_without():
+        if self._continues_without_hold():
             return self
         runtime = self._connection.runtime
         sent = runtime.now()
         try:
             opened = self._connection.run(self._increment)
         except CallError as error:
-            if self._goes_on_without(error):
+            if self._continues_without_hold(error):
                 return self
             raise
         except BaseException:
@@ -239,7 +239,7 @@ class Hold(_Hold["Connection"]):
         self._begin(opened, sent, self._changed.notify_all)
         connection, decrement, ttl = self._connection, self._decrement, self._ttl
         close = partial(connection.spawn, partial(_close, connection, decrement, ttl))
-        self._dropped = weakref.finalize(self, runtime.submit, partial(_let_go, self._renewal, close))
+        self._dropped = weakref.finalize(self, runtime.submit, partial(_close_abandoned, self._renewal, close))
         self._dropped.atexit = False
         return self
 
@@ -260,7 +260,7 @@ class Hold(_Hold["Connection"]):
                 answer = self._connection.run(self._decrement)
             except CallError as error:
                 answer = error
-            release = self._settle(answer)
+            release = self._on_decremented(answer)
             self._dropped.detach()
             return release
 
@@ -286,9 +286,9 @@ class Hold(_Hold["Connection"]):
             self.release()
         except BaseException as problem:
             self._dropped()
-            _tell(problem, error)
+            _raise_or_note(problem, error)
         else:
-            _tell(self._late, error)
+            _raise_or_note(self._late, error)
 
 
 class AsyncHold(_Hold["AsyncConnection"]):
@@ -304,7 +304,7 @@ class AsyncHold(_Hold["AsyncConnection"]):
         Raises the errors of `Hold.open`. If the task is cancelled, the elicitation is closed in the background.
         """
         self._check_unopened()
-        if self._goes_on_without():
+        if self._continues_without_hold():
             return self
         runtime = self._connection.runtime
         sent = runtime.now()
@@ -315,7 +315,7 @@ class AsyncHold(_Hold["AsyncConnection"]):
             self._connection.spawn(_close_when_open(self._connection, opening, self._ttl))
             raise
         except CallError as error:
-            if self._goes_on_without(error):
+            if self._continues_without_hold(error):
                 return self
             raise
         self._changed = Signal()
@@ -323,13 +323,13 @@ class AsyncHold(_Hold["AsyncConnection"]):
         self._begin(opened, sent, self._changed.fire)
         connection, decrement, ttl = self._connection, self._decrement, self._ttl
         close = partial(_spawn_close, connection, decrement, ttl)
-        self._dropped = weakref.finalize(self, runtime.submit, partial(_let_go, self._renewal, close))
+        self._dropped = weakref.finalize(self, runtime.submit, partial(_close_abandoned, self._renewal, close))
         self._dropped.atexit = False
         return self
 
     async def release(self) -> Release:
-        """Closes the elicitation, as `Hold.release` does. If the task is cancelled, the elicitation may be closed; a later release
-        still counts once.
+        """Closes the elicitation, as `Hold.release` does. If the task is cancelled, the elicitation may be closed; a later
+        release still counts once.
         """
         if self._release is not None:
             return self._release
@@ -342,7 +342,7 @@ class AsyncHold(_Hold["AsyncConnection"]):
                 answer = await self._connection.run(self._decrement)
             except CallError as error:
                 answer = error
-            release = self._settle(answer)
+            release = self._on_decremented(answer)
             self._dropped.detach()
             return release
 
@@ -367,13 +367,13 @@ class AsyncHold(_Hold["AsyncConnection"]):
             await self.release()
         except BaseException as problem:
             self._dropped()
-            _tell(problem, error)
+            _raise_or_note(problem, error)
         else:
-            _tell(self._late, error)
+            _raise_or_note(self._late, error)
 
 
-def _let_go(renewal: Renewal, close: Callable[[], object]) -> None:
-    """Closes the elicitation of a hold that was garbage-collected open, or could not be released. Has no reference to the hold."""
+def _close_abandoned(renewal: Renewal, close: Callable[[], object]) -> None:
+    """Closes the elicitation of a hold that was garbage-collected open, or could not be released. Does not refer to the hold."""
     renewal.stop(Lease.RELEASED)
     close()
 
@@ -410,8 +410,8 @@ def _decrement(elicitation: Elicitation) -> Call[Decremented]:
     return calls.decrement(elicitation.thread_id, elicitation_id=elicitation.elicitation_id)
 
 
-def _tell(problem: BaseException | None, error: BaseException | None) -> None:
-    """Raises the problem of the release. If the block has an error of its own, adds the problem to that error as a note instead."""
+def _raise_or_note(problem: BaseException | None, error: BaseException | None) -> None:
+    """Raises the problem of the release. If the block has raised an error, adds the problem to that error as a note instead."""
     if problem is None:
         return
     if error is None or not isinstance(problem, Exception):

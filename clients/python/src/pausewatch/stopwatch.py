@@ -72,7 +72,7 @@ class _Ending:
         if self.ticking is not None and self.ticking.is_expired:
             for callback in callbacks:
                 self._runtime.defer(callback)
-        self._runtime.leave()
+        self._runtime.release_timers()
 
     def close_soon(self) -> None:
         self._runtime.submit(self.close)
@@ -114,7 +114,7 @@ class _Stopwatch(Generic[_ConnectionT]):
                 controller = connection.controllers[grace_nanos] = Controller(
                     runtime, connection.deadline, grace_nanos, connection.config.on_link
                 )
-            runtime.stay()
+            runtime.keep_timers()
             self._ticking = Ticking(runtime, controller, thread_id, length, began, self._ending.ended, wall)
             self._ending.ticking = self._ticking
         self._can_expire = length is not None or wall is not None
@@ -219,8 +219,8 @@ class _Stopwatch(Generic[_ConnectionT]):
 
 
 class Stopwatch(_Stopwatch["Connection"]):
-    """A stopwatch for threads. Made by `Client.stopwatch`. It starts at once, and runs until it expires, is stopped, or its `with`
-    block ends.
+    """A stopwatch for threads. Made by `Client.stopwatch`. It starts at once, and runs until it expires, is stopped, or its
+    `with` block ends.
     """
 
     def __init__(

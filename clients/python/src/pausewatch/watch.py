@@ -45,11 +45,11 @@ class _Reading:
         chosen = None if thread_ids is None else _checked(thread_ids)
         self.closed = False
         # Wakes the reader; set once there is one.
-        self.wake: Callable[[], None] = _nobody
+        self.wake: Callable[[], None] = _no_reader
         self._runtime = runtime
         self._pending = Pending()
         self._is_bounded_by_threads = chosen is not None
-        self._held = False
+        self._reading_stopped = False
         setup = pb.WatchRequest(all_threads=chosen is None, include_elicitations=elicitations, observer=observer)
         self._watching = Watching(runtime, deadline, self._put, setup=setup)
         with runtime.lock:
@@ -79,22 +79,22 @@ class _Reading:
                 self._watching.remove(thread_id)
 
     @property
-    def has_news(self) -> bool:
+    def has_event(self) -> bool:
         return len(self._pending) > 0
 
     def take(self) -> Event:
         """Removes and returns the oldest event. Raises KeyError if there is none."""
         event = self._pending.take()
-        if self._held and len(self._pending) < BACKLOG:
-            self._held = False
-            self._watching.go_on()
+        if self._reading_stopped and len(self._pending) < BACKLOG:
+            self._reading_stopped = False
+            self._watching.resume_reading()
         return event
 
     def _put(self, event: Event) -> None:
         self._pending.put(event)
-        if not self._is_bounded_by_threads and not self._held and len(self._pending) >= BACKLOG:
-            self._held = True
-            self._watching.hold()
+        if not self._is_bounded_by_threads and not self._reading_stopped and len(self._pending) >= BACKLOG:
+            self._reading_stopped = True
+            self._watching.stop_reading()
         self.wake()
 
 
@@ -117,8 +117,8 @@ class Watch:
         """Waits for the next event. Returns None if none arrived within `timeout`, or the watch is closed."""
         reading = self._reading
         with self._changed:
-            self._changed.wait_for(lambda: reading.has_news or reading.closed, to_wait(timeout))
-            return reading.take() if reading.has_news and not reading.closed else None
+            self._changed.wait_for(lambda: reading.has_event or reading.closed, to_wait(timeout))
+            return reading.take() if reading.has_event and not reading.closed else None
 
     def add(self, thread_id: str) -> None:
         """Adds a thread: its state is delivered, then `SnapshotComplete` again. Does nothing if the thread, or every thread, is
@@ -187,7 +187,7 @@ class AsyncWatch:
         return self
 
     async def __anext__(self) -> Event:
-        while not (self._reading.has_news or self._reading.closed):
+        while not (self._reading.has_event or self._reading.closed):
             await self._changed.wait()
         if self._reading.closed:
             raise StopAsyncIteration
@@ -211,5 +211,5 @@ def _checked(thread_ids: Iterable[str]) -> list[str]:
     return chosen
 
 
-def _nobody() -> None:
+def _no_reader() -> None:
     """Does nothing: there is no reader to wake yet."""

@@ -143,7 +143,7 @@ def test_closing_a_client_waits_for_what_is_being_closed(server: Server, thread_
         del hold
         gc.collect()
         deadline = time.monotonic() + 5
-        while not client._connection._left_over and time.monotonic() < deadline:
+        while not client._connection._background and time.monotonic() < deadline:
             time.sleep(0.001)
         client.close()
     with pw.Client.from_env(address=server.address) as other:

@@ -220,18 +220,18 @@ async def test_an_async_stopwatch_expires_and_is_stopped(async_client: pw.AsyncC
 
 
 async def test_a_program_is_told_of_the_link() -> None:
-    told: SimpleQueue[pw.Link] = SimpleQueue()
-    async_told: asyncio.Queue[pw.Link] = asyncio.Queue()
+    reported: SimpleQueue[pw.Link] = SimpleQueue()
+    async_reported: asyncio.Queue[pw.Link] = asyncio.Queue()
     with Server() as server:
-        config = Config.load(address=server.address, on_link=told.put)
-        async_config = Config.load(address=server.address, on_link=async_told.put_nowait)
+        config = Config.load(address=server.address, on_link=reported.put)
+        async_config = Config.load(address=server.address, on_link=async_reported.put_nowait)
         async with pw.AsyncClient(async_config) as async_client:
             with pw.Client(config) as client, client.stopwatch(None, thread_id="t", disconnect_grace=0.1):
                 stopwatch = async_client.stopwatch(None, thread_id="t", disconnect_grace=0.1)
-                links = [await asyncio.to_thread(told.get), await async_told.get()]
+                links = [await asyncio.to_thread(reported.get), await async_reported.get()]
                 server.kill()
                 for _ in range(2):
-                    links += [await asyncio.to_thread(told.get), await async_told.get()]
+                    links += [await asyncio.to_thread(reported.get), await async_reported.get()]
                 stopwatch.stop()
     states = [pw.LinkState.CONNECTED, pw.LinkState.DISCONNECTED, pw.LinkState.GRACE_SPENT]
     assert [link.state for link in links] == [state for state in states for _ in range(2)]

@@ -10,7 +10,7 @@ client = Client.from_env()
 command = [sys.executable, "-c", "print('the command')"]
 
 
-def tell(*parts: Any) -> None:
+def print_until_known(*parts: Any) -> None:
     """A watch goes on for ever: here it ends with its client, when it has told what it knows."""
     print(*parts)
     if parts[0] == "initial states complete":

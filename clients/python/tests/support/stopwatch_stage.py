@@ -60,7 +60,7 @@ class Stage:
             self.runtime.move_to(self.runtime.seconds + 0.01)
 
     @property
-    def asked(self) -> list[str]:
+    def confirming(self) -> list[str]:
         """The threads of the question that is under way."""
         return [thread_id for stream in self.runtime.streams if stream.request for thread_id in stream.request.confirm]
 

@@ -39,8 +39,8 @@ class Family(Stage):
 
     def answer_all(self, *paused: str) -> None:
         """The questions that are under way, and those that wait for them."""
-        while self.asked:
-            self.answer(*(wire_state(each, self.revision + 1, int(each in paused)) for each in self.asked))
+        while self.confirming:
+            self.answer(*(wire_state(each, self.revision + 1, int(each in paused)) for each in self.confirming))
 
 
 def reconnect(family: Family, **totals: float) -> float:
@@ -200,10 +200,10 @@ def test_g2_a_child_that_cannot_be_asked_does_not_keep_it() -> None:
     family = Family(grace=5)
     family.parent(CHILD)
     family.move_to(10)
-    [parent_only] = family.asked
+    [parent_only] = family.confirming
     assert parent_only == PARENT
     family.answer(wire_state(PARENT, 1))
-    [child_only] = family.asked
+    [child_only] = family.confirming
     family.stream.refuse(pb.Refusal(code=7, reason="THREAD_FORBIDDEN", thread_ids=[child_only]))
     family.move_to(20)
     assert family.expiries() == [15]

@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 import pausewatch as pw
 from pausewatch._io import calls
-from pausewatch._io.durations import LONGEST, in_words, to_nanos
+from pausewatch._io.durations import MAX_DURATION, in_words, to_nanos
 from pausewatch.messages import Incremented
 from pausewatch.v1 import elicitation_service_pb2 as pb
 
@@ -22,9 +22,9 @@ from pausewatch.v1 import elicitation_service_pb2 as pb
         (0.1, 100_000_000),
         (timedelta(days=1, microseconds=1), 86_400_000_001_000),
         (-1, -1_000_000_000),
-        (float("inf"), LONGEST),
-        (-1e300, -LONGEST),
-        (timedelta.max, LONGEST),
+        (float("inf"), MAX_DURATION),
+        (-1e300, -MAX_DURATION),
+        (timedelta.max, MAX_DURATION),
     ],
 )
 def test_seconds_and_timedeltas_are_lengths(given: pw.Seconds, nanos: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pausewatch._stopwatch.follows import Follow
 from pausewatch._stopwatch.meter import Meter
-from pausewatch._stopwatch.paused_time import Joined
+from pausewatch._stopwatch.paused_time import JoinBaseline
 
 
 class Clock:
@@ -12,9 +12,9 @@ class Clock:
 
     def __init__(self, paused_time: int) -> None:
         self.paused = paused_time
-        self.joined = Joined()
+        self.joined = JoinBaseline()
 
-    def join(self, now: int) -> tuple[int, Joined]:
+    def join(self, now: int) -> tuple[int, JoinBaseline]:
         return self.paused, self.joined
 
     def paused_time(self, now: int) -> int:
@@ -36,7 +36,7 @@ class Joining:
         self.meter.resume(now, self._use(now, paused_time))
 
     def place(self, now: int, paused_time: int) -> None:
-        self.clock.joined.place = (now, paused_time)
+        self.clock.joined.value = (now, paused_time)
 
     def charged(self, now: int, paused_time: int) -> int:
         self.clock.paused = paused_time

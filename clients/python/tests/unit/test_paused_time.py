@@ -54,11 +54,11 @@ def test_who_joins_gets_its_place_with_the_next_state() -> None:
     apply(tracker, 0, 1, paused=False, total=0)
     tracker.disconnect(10, 10)
     paused_time, joined = tracker.join(15)
-    assert (paused_time, joined.place) == (0, None)
+    assert (paused_time, joined.value) == (0, None)
     apply(tracker, 20, 3, paused=False, total=10)
-    assert joined.place == (20, 10)
+    assert joined.value == (20, 10)
     _, later = tracker.join(21)
-    assert later.place is None, "who joins later waits for a state of its own, though the link seems to be up"
+    assert later.value is None, "who joins later waits for a state of its own, though the link seems to be up"
 
 
 def test_g1_a_pause_counts_until_the_last_join_before_the_link_was_known_to_be_dead() -> None:

@@ -23,15 +23,15 @@ class Unread:
 
 def test_g7_beyond_the_backlog_the_stream_of_everything_is_not_read() -> None:
     unread = Unread()
-    assert unread.stream.held
+    assert unread.stream.reading_stopped
     unread.reading.take()
-    assert not unread.stream.held
+    assert not unread.stream.reading_stopped
     unread.stream.state("one more", BACKLOG)
-    assert unread.stream.held
+    assert unread.stream.reading_stopped
 
 
 def test_a_watch_of_some_threads_is_bounded_by_them() -> None:
-    assert not Unread("a", "b").stream.held
+    assert not Unread("a", "b").stream.reading_stopped
 
 
 def test_a_slow_reader_does_not_break_its_own_stream() -> None:
@@ -50,12 +50,12 @@ def test_a_stream_that_is_opened_again_meanwhile_is_not_read_either() -> None:
     unread.stream.end(pw.Unavailable.of("connection lost"))
     unread.runtime.move_to(unread.runtime.seconds + 7)
     [stream] = unread.runtime.streams
-    assert stream.held
+    assert stream.reading_stopped
     unread.runtime.move_to(300)
     assert unread.runtime.streams == [stream], "and its first message is not waited for"
     unread.reading.take()
     unread.reading.take()
-    assert not stream.held
+    assert not stream.reading_stopped
     unread.runtime.move_to(305)
     assert unread.runtime.streams == []
 

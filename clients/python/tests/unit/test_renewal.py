@@ -24,12 +24,12 @@ class Held:
 
     def __init__(self, ttl: float = 30) -> None:
         self.runtime = FakeRuntime()
-        self.told: list[pw.Lease] = []
+        self.reported: list[pw.Lease] = []
         record = LeaseRecord(round(ttl * SECOND), self.runtime.now(), self.runtime.now())
         self.renewal = Renewal(self.runtime, ELICITATION, ttl, record, 5 * SECOND, self._changed)
 
     def _changed(self) -> None:
-        self.told.append(self.renewal.lease())
+        self.reported.append(self.renewal.lease())
 
 
 ANSWERS: dict[str, object] = {
@@ -70,9 +70,9 @@ def test_it_is_overdue_after_a_ttl_without_renewal_and_held_again_when_one_gets_
     assert held.renewal.lease() is pw.Lease.HELD
     held.runtime.move_to(30)
     assert held.renewal.lease() is pw.Lease.OVERDUE
-    assert held.told[-1] is pw.Lease.OVERDUE, "who waits for it is told, though the renewal is still under way"
+    assert held.reported[-1] is pw.Lease.OVERDUE, "who waits for it is reported, though the renewal is still under way"
     held.runtime.calls[0].answer(ELICITATION)
-    assert held.told[-1] is held.renewal.lease() is pw.Lease.HELD
+    assert held.reported[-1] is held.renewal.lease() is pw.Lease.HELD
     held.runtime.move_to(59.9)
     assert held.renewal.lease() is pw.Lease.HELD, "counted from the answer"
 
@@ -82,9 +82,9 @@ def test_after_a_renewal_too_who_waits_is_told_that_it_is_overdue() -> None:
     held.runtime.move_to(10)
     held.runtime.calls[0].answer(ELICITATION)
     held.runtime.move_to(39.9)
-    assert pw.Lease.OVERDUE not in held.told
+    assert pw.Lease.OVERDUE not in held.reported
     held.runtime.move_to(40)
-    assert held.told[-1] is pw.Lease.OVERDUE
+    assert held.reported[-1] is pw.Lease.OVERDUE
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_it_ends_when_the_server_says_so_and_is_renewed_no_more(error: type[pw.C
     held = Held()
     held.runtime.move_to(10)
     held.runtime.calls[0].answer(refused(error))
-    assert held.told[-1] is lease
+    assert held.reported[-1] is lease
     held.runtime.move_to(1_000)
     assert (held.runtime.calls, held.runtime.timers, held.renewal.lease()) == ([], 0, lease)
 

@@ -12,7 +12,7 @@ def test_g1_it_expires_when_the_coordinator_asked_after_its_time_says_that_the_t
     stage = Stage()
     ticking = stage.linked()
     stage.move_to(9.999)
-    assert stage.asked == []
+    assert stage.confirming == []
     stage.move_to(10)
     assert not ticking.is_expired
     stage.answer(wire_state("t", 1))
@@ -66,7 +66,7 @@ def test_g3_a_pause_is_not_charged_and_wakes_nobody() -> None:
     assert (ticking.is_paused, elapsed(ticking)) == (True, 3)
     stage.stream.state("t", 3, total=47)
     stage.move_to(56.999)
-    assert not stage.asked
+    assert not stage.confirming
     stage.move_to(57)
     stage.answer(wire_state("t", 3, total=47))
     assert stage.expiries() == [57]
@@ -99,7 +99,7 @@ def test_own_pauses_nest_and_overlap_with_the_threads() -> None:
     assert (ticking.is_paused, elapsed(ticking)) == (True, 0)
     stage.stream.state("t", 3, total=4)
     stage.move_to(18.999)
-    assert (ticking.is_paused, stage.asked) == (False, [])
+    assert (ticking.is_paused, stage.confirming) == (False, [])
     stage.move_to(19)
     stage.answer(wire_state("t", 3, total=4))
     assert stage.expiries() == [19]
@@ -145,7 +145,7 @@ def test_g1_cut_off_it_waits_for_the_link_before_it_expires() -> None:
     stage.move_to(10)
     for lost_at in (11, 14):
         stage.reconnect(lost_at)
-        assert stage.asked == ["t"], "before the set"
+        assert stage.confirming == ["t"], "before the set"
         stage.disconnect()
         assert not ticking.is_expired
     stage.reconnect(stage.runtime.seconds)
@@ -182,7 +182,7 @@ def test_g1_after_the_coordinator_is_back_a_question_is_asked_within_200_ms() ->
         now = stage.runtime.seconds
         stage.disconnect()
         stage.reconnect(now)
-        assert stage.asked == ["t"]
+        assert stage.confirming == ["t"]
         assert stage.runtime.seconds <= now + 0.21
 
 
@@ -191,7 +191,7 @@ def test_g1_a_forbidden_question_is_not_repeated_and_the_grace_decides() -> None
     stage.linked()
     stage.move_to(10)
     stage.stream.refuse(pb.Refusal(code=7, reason="THREAD_FORBIDDEN", thread_ids=["t"]))
-    assert stage.asked == []
+    assert stage.confirming == []
     stage.move_to(11.9)
     assert (stage.ended, len(stage.stream.sent)) == ([], 2)
     stage.move_to(12)
@@ -207,7 +207,7 @@ def test_g1_a_limit_on_questions_is_waited_for() -> None:
     stream = stage.stream
     stream.refuse(refusal)
     stage.move_to(12.9)
-    assert (stage.asked, stage.stream) == ([], stream), "the link is not dead"
+    assert (stage.confirming, stage.stream) == ([], stream), "the link is not dead"
     stage.move_to(13)
     stage.answer(wire_state("t", 1))
     assert stage.expiries() == [13]
@@ -264,7 +264,7 @@ def test_less_pause_than_was_assumed_is_noticed_at_once() -> None:
     stage.reconnect(53)
     stage.stream.state("t", 3, total=21)
     stage.stream.complete()
-    assert stage.asked == ["t"], "its time ran out at 31"
+    assert stage.confirming == ["t"], "its time ran out at 31"
 
 
 def test_g1_a_pause_of_its_own_is_not_charged_when_its_thread_was_not_paused_after_all() -> None:
@@ -407,8 +407,8 @@ def test_a_thousand_that_run_out_together_share_three_questions() -> None:
     while stream.request is not None:
         stream.complete()
     stage.move_to(10)
-    while stage.asked:
-        stage.answer(*(wire_state(thread_id, 1) for thread_id in stage.asked))
+    while stage.confirming:
+        stage.answer(*(wire_state(thread_id, 1) for thread_id in stage.confirming))
     assert stage.expiries() == [10] * 1_000
     assert [len(request.confirm) for request in stream.sent if request.confirm] == [1, 500, 499]
 

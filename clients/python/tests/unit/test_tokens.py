@@ -38,7 +38,7 @@ def json_web_token(claims: object) -> str:
     ],
 )
 def test_a_token_is_asked_for_again_after_two_thirds_of_its_rest(token: str, seconds: int) -> None:
-    assert tokens.ask_again_after(token, 1_000.0) == seconds * SECOND
+    assert tokens.renewal_delay(token, 1_000.0) == seconds * SECOND
 
 
 def test_a_source_that_fails_is_unauthenticated() -> None:
@@ -47,7 +47,7 @@ def test_a_source_that_fails_is_unauthenticated() -> None:
 
     for source in (fails, lambda: "", lambda: "two words"):
         with pytest.raises(pw.Unauthenticated, match="no token: "):
-            tokens.ask(source)
+            tokens.current_token(source)
     with pw.Client(Config(token_source=fails)) as client, pytest.raises(pw.Unauthenticated, match="no such vault"):
         client.get_pause_state("t")
 

@@ -11,13 +11,13 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from .._io.durations import MILLISECOND, SECOND, Nanos
-from .._io.retry import backoff, call_less_often
+from .._io.retry import backoff, rate_limit_delay
 from ..errors import CallError, ElicitationExpired, ElicitationReleased, ElicitationUnknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LONGEST_PAUSE = 2 * SECOND
+_MAX_RETRY_DELAY = 2 * SECOND
 
 
 class Lease(Enum):
@@ -41,7 +41,7 @@ class Lease(Enum):
 class LeaseRecord:
     """The lease of one hold: its state, and when to renew it."""
 
-    __slots__ = ("_end", "_pauses", "_ttl", "over", "renew_at")
+    __slots__ = ("_end", "_retry_delays", "_ttl", "over", "renew_at")
 
     def __init__(self, ttl: Nanos, sent: Nanos, answered: Nanos) -> None:
         self._ttl = ttl
@@ -52,10 +52,10 @@ class LeaseRecord:
         """Notes that an increment or a renewal succeeded."""
         self.over = answered + self._ttl
         self.renew_at = sent + self._ttl // 3
-        # A retry delay may be doubled at random. After an outage, the server gives the lease its full ttl again: it must be renewed
-        # within it.
-        longest = min(self._ttl // 6, _LONGEST_PAUSE)
-        self._pauses: Iterator[Nanos] = backoff(min(self._ttl // 30, 100 * MILLISECOND), longest)
+        # A retry delay may be doubled at random. After an outage, the server gives the lease its full ttl again, within which it
+        # must be renewed.
+        longest = min(self._ttl // 6, _MAX_RETRY_DELAY)
+        self._retry_delays: Iterator[Nanos] = backoff(min(self._ttl // 30, 100 * MILLISECOND), longest)
 
     def failed(self, error: CallError, now: Nanos) -> None:
         """Notes that a renewal was refused, or failed."""
@@ -68,8 +68,8 @@ class LeaseRecord:
             self.end(end)
         else:
             # At most the usual interval of renewals: the lease must not end because of the delay.
-            wait = min(call_less_often(error) or 0, self._ttl // 3)
-            self.renew_at = now + next(self._pauses) + wait
+            wait = min(rate_limit_delay(error) or 0, self._ttl // 3)
+            self.renew_at = now + next(self._retry_delays) + wait
 
     def give_up(self, now: Nanos) -> None:
         """Notes that it is not renewed any more."""

@@ -55,7 +55,7 @@ class AsyncConnection:
         self.spec = channel_spec(config)
         self._opened: _Opened | None = None
         self._closed = False
-        self._left_over: set[asyncio.Task[Any]] = set()
+        self._background: set[asyncio.Task[Any]] = set()
 
     async def run(self, call: Call[Answer], deadline: Seconds | None = None) -> Answer:
         """Sends the call until it is answered or refused, or its deadline has passed."""
@@ -77,7 +77,7 @@ class AsyncConnection:
                 raise
             else:
                 return call.read(response)
-            await asyncio.sleep(to_seconds(attempts.pause(error, time.monotonic_ns())))
+            await asyncio.sleep(to_seconds(attempts.retry_delay(error, time.monotonic_ns())))
 
     @property
     def runtime(self) -> LoopRuntime:
@@ -87,14 +87,14 @@ class AsyncConnection:
     def spawn(self, work: Coroutine[Any, Any, _Result]) -> asyncio.Task[_Result]:
         """Runs work that outlives its block in the background. `close` waits for it, for one deadline at most."""
         task = asyncio.get_running_loop().create_task(work)
-        self._left_over.add(task)
-        task.add_done_callback(self._left_over.discard)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
         return task
 
     async def close(self) -> None:
         """Closes the connection and all that depends on it. Calling it again does nothing."""
-        if self._left_over:
-            await asyncio.wait(self._left_over, timeout=to_seconds(self.deadline))
+        if self._background:
+            await asyncio.wait(self._background, timeout=to_seconds(self.deadline))
         for dependent in list(self.dependents):
             dependent.close()
         self._closed = True

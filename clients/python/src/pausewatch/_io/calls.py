@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 _Request = TypeVar("_Request", bound="Message")
 
-_LONGEST_THREAD_ID = 256
+_MAX_THREAD_ID_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def _moment(time: datetime | None) -> Timestamp | None:
     return moment
 
 
-def the_thread(named: str | None, configured: str | None) -> str:
+def resolve_thread(named: str | None, configured: str | None) -> str:
     """The thread of the argument, else the configured one. Raises ConfigError: there is neither."""
     if named is not None:
         return named
@@ -123,9 +123,9 @@ def check_thread_id(thread_id: str) -> None:
     except UnicodeEncodeError:
         raise InvalidField.of("thread_id", "is not Unicode text; allowed: UTF-8") from None
     if length == 0:
-        raise InvalidField.of("thread_id", f"is empty; allowed: 1 to {_LONGEST_THREAD_ID} bytes")
-    if length > _LONGEST_THREAD_ID:
-        raise InvalidField.of("thread_id", f"has {length} bytes; allowed: 1 to {_LONGEST_THREAD_ID}")
+        raise InvalidField.of("thread_id", f"is empty; allowed: 1 to {_MAX_THREAD_ID_BYTES} bytes")
+    if length > _MAX_THREAD_ID_BYTES:
+        raise InvalidField.of("thread_id", f"has {length} bytes; allowed: 1 to {_MAX_THREAD_ID_BYTES}")
     if any(character < " " or "\x7f" <= character <= "\x9f" for character in thread_id):
         raise InvalidField.of("thread_id", "has a control character; allowed: none")
 

@@ -63,7 +63,7 @@ class ChannelSpec:
 
     def next_token(self) -> str | None:
         """The token of the source; None: there is no source. Raises Unauthenticated: the source returned no token."""
-        return None if self.token_source is None else tokens.ask(self.token_source)
+        return None if self.token_source is None else tokens.current_token(self.token_source)
 
     def metadata(self, next_token: str | None) -> tuple[tuple[str, str], ...]:
         """The metadata of a call."""

@@ -18,7 +18,7 @@ from . import status
 from .channel import channel_spec
 from .durations import Nanos, Seconds, to_deadline, to_seconds
 from .retry import Attempts
-from .route import LONGEST_MOVE_DELAY, NO_ANSWER, Route
+from .route import ANSWER_TIMEOUT, MAX_MOVE_DELAY, Route
 from .threads import ThreadRuntime
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def _close_later(channel: grpc.Channel) -> None:
     """Closes the channel when nothing uses it any more: its calls have ended, and its streams have moved."""
-    timer = threading.Timer(to_seconds(NO_ANSWER + LONGEST_MOVE_DELAY), channel.close)
+    timer = threading.Timer(to_seconds(ANSWER_TIMEOUT + MAX_MOVE_DELAY), channel.close)
     timer.daemon = True
     timer.start()
 
@@ -52,7 +52,7 @@ class Connection:
         self._closed = False
         self._lock = threading.Lock()
         self._runtime: ThreadRuntime | None = None
-        self._left_over: set[threading.Thread] = set()
+        self._background: set[threading.Thread] = set()
 
     def run(self, call: Call[Answer], deadline: Seconds | None = None) -> Answer:
         """Sends the call until it is answered or refused, or its deadline has passed."""
@@ -71,7 +71,7 @@ class Connection:
                 error = status.read(failure, self._spec.address)
             else:
                 return call.read(response)
-            time.sleep(to_seconds(attempts.pause(error, time.monotonic_ns())))
+            time.sleep(to_seconds(attempts.retry_delay(error, time.monotonic_ns())))
 
     @property
     def runtime(self) -> ThreadRuntime:
@@ -90,12 +90,12 @@ class Connection:
                 work()
             finally:
                 with self._lock:
-                    self._left_over.discard(thread)
+                    self._background.discard(thread)
 
         thread = threading.Thread(target=run, name="pausewatch-close", daemon=True)
         with self._lock:
             thread.start()
-            self._left_over.add(thread)
+            self._background.add(thread)
 
     def check(self) -> None:
         """Raises RuntimeError if the connection is closed, or belongs to the parent of this forked process."""
@@ -117,7 +117,7 @@ class Connection:
             return
         give_up = time.monotonic_ns() + self.deadline
         with self._lock:
-            left_over = list(self._left_over)
+            left_over = list(self._background)
         for thread in left_over:
             thread.join(to_seconds(max(0, give_up - time.monotonic_ns())))
         for dependent in list(self.dependents):

@@ -19,10 +19,10 @@ Seconds: TypeAlias = float | timedelta
 SECOND: Nanos = 1_000_000_000
 MILLISECOND: Nanos = 1_000_000
 
-LONGEST: Nanos = 315_576_000_000 * SECOND
+MAX_DURATION: Nanos = 315_576_000_000 * SECOND
 """The longest duration of google.protobuf.Duration: 10,000 years."""
 
-_LONGEST_DEADLINE: Nanos = 30 * 365 * 86_400 * SECOND
+_MAX_DEADLINE: Nanos = 30 * 365 * 86_400 * SECOND
 
 
 def to_nanos(length: Seconds) -> Nanos:
@@ -34,14 +34,14 @@ def to_nanos(length: Seconds) -> Nanos:
         return _clamped(((length.days * 86_400 + length.seconds) * 1_000_000 + length.microseconds) * 1_000)
     if length != length:
         raise ValueError("a length of time cannot be NaN")
-    if abs(length) > LONGEST / SECOND:
-        return LONGEST if length > 0 else -LONGEST
+    if abs(length) > MAX_DURATION / SECOND:
+        return MAX_DURATION if length > 0 else -MAX_DURATION
     return _clamped(round(length * SECOND))
 
 
 def to_deadline(length: Seconds) -> Nanos:
     """`length` as a deadline, limited to 30 years, since gRPC's own arithmetic would overflow."""
-    return min(to_nanos(length), _LONGEST_DEADLINE)
+    return min(to_nanos(length), _MAX_DEADLINE)
 
 
 def to_seconds(length: Nanos) -> float:
@@ -60,4 +60,4 @@ def in_words(length: Nanos) -> str:
 
 
 def _clamped(length: Nanos) -> Nanos:
-    return max(-LONGEST, min(length, LONGEST))
+    return max(-MAX_DURATION, min(length, MAX_DURATION))

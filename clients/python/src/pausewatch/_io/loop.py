@@ -14,7 +14,7 @@ from ..errors import CallError, DeadlineExceeded, Unavailable
 from ..v1 import elicitation_service_pb2_grpc as pb_grpc
 from . import status
 from .durations import Nanos, to_seconds
-from .route import NO_ANSWER
+from .route import ANSWER_TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -39,7 +39,7 @@ class LoopRuntime:
         self._timers: set[_Timer] = set()
         self._closed = False
         self._closing = False
-        self._staying = 0
+        self._timer_users = 0
 
     @property
     def is_foreign(self) -> bool:
@@ -64,12 +64,12 @@ class LoopRuntime:
     def defer(self, callback: Callable[[], object]) -> None:
         self._loop.call_soon(callback)
 
-    def stay(self) -> None:
-        self._staying += 1
+    def keep_timers(self) -> None:
+        self._timer_users += 1
 
-    def leave(self) -> None:
-        self._staying -= 1
-        if self._closing and self._staying == 0:
+    def release_timers(self) -> None:
+        self._timer_users -= 1
+        if self._closing and self._timer_users == 0:
             self.stop()
 
     def next_token(self) -> str | None:
@@ -80,8 +80,8 @@ class LoopRuntime:
             answer: Answer | CallError
             moves, stub = self.route.now
             send = getattr(stub, call.method)
-            limit = min(timeout, NO_ANSWER) if self.route.several else timeout
-            wait = not self.route.several
+            limit = min(timeout, ANSWER_TIMEOUT) if self.route.has_several else timeout
+            wait = not self.route.has_several
             try:
                 metadata = self._spec.metadata(self._spec.next_token())
                 answer = call.read(await send(call.request, timeout=to_seconds(limit), metadata=metadata, wait_for_ready=wait))
@@ -117,7 +117,7 @@ class LoopRuntime:
                 if no_token is None:
                     metadata = self._spec.metadata(stream.token)
                     async for response in self._stub_of(own).Watch(stream.requests(), metadata=metadata):
-                        await stream.released.wait()
+                        await stream.may_read.wait()
                         on_message(response)
             except grpc.RpcError as failure:
                 error = status.read(failure, self._spec.address)
@@ -140,7 +140,7 @@ class LoopRuntime:
     async def close(self) -> None:
         """Ends calls and streams; timers run until the last `release_timers`. Waits for the tasks that end now."""
         self._closing = True
-        ending = self._end_tasks() if self._staying else self.stop()
+        ending = self._end_tasks() if self._timer_users else self.stop()
         await asyncio.gather(*ending, return_exceptions=True)
 
     def _end_tasks(self) -> list[asyncio.Task[None]]:
@@ -173,8 +173,8 @@ class _Stream:
         self.moves = moves
         self.task: asyncio.Task[None] | None = None
         self.token: str | None = None
-        self.released = asyncio.Event()
-        self.released.set()
+        self.may_read = asyncio.Event()
+        self.may_read.set()
         # None ends the requests.
         self.to_send: asyncio.Queue[pb.WatchRequest | None] = asyncio.Queue()
 
@@ -185,11 +185,11 @@ class _Stream:
     def send(self, request: pb.WatchRequest) -> None:
         self.to_send.put_nowait(request)
 
-    def hold(self) -> None:
-        self.released.clear()
+    def stop_reading(self) -> None:
+        self.may_read.clear()
 
-    def go_on(self) -> None:
-        self.released.set()
+    def resume_reading(self) -> None:
+        self.may_read.set()
 
     def cancel(self) -> None:
         if self.task is not None:

@@ -20,7 +20,7 @@ from grpc import StatusCode
 
 from ..errors import CallError, DeadlineExceeded, LimitExceeded, Status, StoreUnavailable, Unavailable
 from .durations import MILLISECOND, SECOND, Nanos, in_words, to_nanos
-from .route import NO_ANSWER, nowhere_else
+from .route import ANSWER_TIMEOUT, single_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from .route import Route
 
-_FIRST_PAUSE = 25 * MILLISECOND
-_LONGEST_PAUSE = SECOND
+_FIRST_RETRY_DELAY = 25 * MILLISECOND
+_MAX_RETRY_DELAY = SECOND
 
 
 def backoff(first: Nanos, longest: Nanos) -> Iterator[Nanos]:
@@ -40,7 +40,7 @@ def backoff(first: Nanos, longest: Nanos) -> Iterator[Nanos]:
         delay = min(2 * delay, longest)
 
 
-def call_less_often(error: CallError) -> Nanos | None:
+def rate_limit_delay(error: CallError) -> Nanos | None:
     """The delay before a retry, if the limit of calls per second was exceeded; None for any other error.
 
     Other limits are not retried: they stay reached until something is closed.
@@ -53,15 +53,15 @@ def call_less_often(error: CallError) -> Nanos | None:
 class Attempts:
     """The attempts of one call."""
 
-    __slots__ = ("_deadline", "_give_up", "_last", "_limit", "_moves", "_pauses", "_retries", "_route", "_unanswered")
+    __slots__ = ("_deadline", "_give_up", "_last", "_limit", "_moves", "_retries", "_retry_delays", "_route", "_unanswered")
 
     def __init__(self, deadline: Nanos, now: Nanos, retries: int | None = None, route: Route[Any] | None = None) -> None:
         self._deadline = deadline
         self._give_up = now + deadline
         self._retries = retries
-        self._pauses: Iterator[Nanos] | None = None
+        self._retry_delays: Iterator[Nanos] | None = None
         self._last: CallError | None = None
-        self._route = route or nowhere_else()
+        self._route = route or single_address()
         self._moves = 0
         self._unanswered = 0
         # The timeout of the attempt under way: at most half of the deadline, so that time is left for another attempt.
@@ -71,14 +71,14 @@ class Attempts:
         """The stub of an attempt that begins now, and its timeout."""
         self._moves, stub = self._route.now
         left = max(0, self._give_up - now)
-        limit = min(NO_ANSWER, self._deadline // 2)
-        self._limit = limit if self._route.several and limit < left else None
+        limit = min(ANSWER_TIMEOUT, self._deadline // 2)
+        self._limit = limit if self._route.has_several and limit < left else None
         return stub, left if self._limit is None else self._limit
 
     @property
     def wait_for_ready(self) -> bool:
         """Whether the next attempt is to wait for a connection."""
-        return self._last is not None and not self._route.several
+        return self._last is not None and not self._route.has_several
 
     def retry_delay(self, error: CallError, now: Nanos) -> Nanos:
         """The delay after an attempt that ended with `error`; raises the error of the call if there is no other attempt."""
@@ -91,7 +91,7 @@ class Attempts:
                 raise Unavailable.of(f"{self._last}; {text}") from self._last
             because = "" if self._last is None else f"; before: {self._last}"
             raise DeadlineExceeded(Status(StatusCode.DEADLINE_EXCEEDED, text + because)) from self._last
-        wait = call_less_often(error)
+        wait = rate_limit_delay(error)
         if wait is None and not isinstance(error, Unavailable | StoreUnavailable):
             raise error
         if isinstance(error, Unavailable) and self._route.move_on(self._moves):
@@ -104,8 +104,8 @@ class Attempts:
                 raise error
             self._retries -= 1
         self._last = error
-        self._pauses = self._pauses or backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
-        delay = next(self._pauses) + (wait or 0)
+        self._retry_delays = self._retry_delays or backoff(_FIRST_RETRY_DELAY, _MAX_RETRY_DELAY)
+        delay = next(self._retry_delays) + (wait or 0)
         # Waiting past the deadline would only hide the reason behind DEADLINE_EXCEEDED.
         if now + delay >= self._give_up:
             raise error

@@ -1,7 +1,7 @@
 """The replica that a client uses, and the channel to it.
 
 1. A client has one channel at a time for everything: a move to another address moves the whole client.
-2. If several calls fail at one replica, the client moves once: each call names the position that it failed at.
+2. If has_several calls fail at one replica, the client moves once: each call names the position that it failed at.
 3. With one address the client never moves.
 """
 
@@ -16,9 +16,9 @@ from .durations import MILLISECOND, Nanos
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NO_ANSWER: Nanos = 1_500 * MILLISECOND
+ANSWER_TIMEOUT: Nanos = 1_500 * MILLISECOND
 """How long a replica may take to answer before the client moves to the next one: longer than a takeover."""
-LONGEST_MOVE_DELAY: Nanos = 500 * MILLISECOND
+MAX_MOVE_DELAY: Nanos = 500 * MILLISECOND
 """The longest random delay before a stream follows its client to another address."""
 
 Channel = TypeVar("Channel")
@@ -48,7 +48,7 @@ class Route(Generic[Channel]):
         self._listeners: set[Callable[[], object]] = set()
 
     @property
-    def several(self) -> bool:
+    def has_several(self) -> bool:
         """Whether there is more than one address."""
         return self.addresses > 1
 
@@ -61,7 +61,7 @@ class Route(Generic[Channel]):
         """Moves to the next address, unless the client has moved since `moves` was read. Returns False if there is no other
         address.
         """
-        if not self.several:
+        if not self.has_several:
             return False
         with self._lock:
             left = self.channel
@@ -92,6 +92,6 @@ class Route(Generic[Channel]):
             self._listeners.discard(listener)
 
 
-def nowhere_else() -> Route[Any]:
+def single_address() -> Route[Any]:
     """The route of a single address, without a channel."""
     return Route(1, lambda _: None, lambda _: None, lambda _: None)

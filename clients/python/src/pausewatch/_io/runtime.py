@@ -3,7 +3,7 @@
 Renewals, watches and stopwatches are written once against this interface, as callbacks. They run on an event loop
 (`loop.LoopRuntime`), on threads (`threads.ThreadRuntime`), and in tests on a manual clock.
 
-1. Callbacks run one at a time, with `lock` held. Callers from outside must hold it too.
+1. Callbacks run one at a time, with `lock` reading_stopped. Callers from outside must hold it too.
 2. After a `cancel`, the callback is not called any more.
 3. A callback never blocks. Callbacks of the user are run by `defer`, without the lock.
 4. When the runtime is closed, calls and streams end. Timers run until every `keep_timers` of a stopwatch has had its
@@ -45,8 +45,8 @@ class Stream(Cancel, Protocol):
         """The number of moves of its client when it was opened."""
 
     def send(self, request: pb.WatchRequest) -> None: ...
-    def hold(self) -> None: ...
-    def go_on(self) -> None: ...
+    def stop_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
 
 
 class Dependent(Protocol):
@@ -67,7 +67,7 @@ class Runtime(Protocol):
 
     @property
     def is_foreign(self) -> bool:
-        """Whether this process is a forked child of the one that made the runtime. Its lock and streams may block forever here."""
+        """Whether this process is a forked child of the one that made it. Its lock and streams may then block forever."""
 
     def now(self) -> Nanos:
         """The monotonic clock."""
@@ -100,8 +100,8 @@ class Runtime(Protocol):
 class LastingRuntime(Runtime, Protocol):
     """The runtime of a client."""
 
-    def stay(self) -> None:
-        """Keeps the timers running, also after the client is closed. Call it with the lock held."""
+    def keep_timers(self) -> None:
+        """Keeps the timers running, also after the client is closed. Call it with the lock reading_stopped."""
 
-    def leave(self) -> None:
-        """Ends one `keep_timers`. Call it with the lock held."""
+    def release_timers(self) -> None:
+        """Ends one `keep_timers`. Call it with the lock reading_stopped."""

@@ -32,7 +32,7 @@ from ..errors import (
     Unauthenticated,
     Unavailable,
 )
-from .durations import LONGEST
+from .durations import MAX_DURATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,7 +63,7 @@ _BY_CODE: dict[StatusCode, type[CallError]] = {
     StatusCode.UNAUTHENTICATED: Unauthenticated,
     StatusCode.PERMISSION_DENIED: PermissionDenied,
 }
-_OF_A_BROKEN_CONNECTION = frozenset({StatusCode.UNKNOWN, StatusCode.INTERNAL, StatusCode.CANCELLED})
+_LOST_CONNECTION_CODES = frozenset({StatusCode.UNKNOWN, StatusCode.INTERNAL, StatusCode.CANCELLED})
 
 
 class Failure(Protocol):
@@ -78,7 +78,7 @@ def read(failure: Failure, address: str) -> CallError:
     """Converts the exception of a call to this address."""
     trailers = list(failure.trailing_metadata() or ())
     code, message = failure.code(), failure.details() or ""
-    if not trailers and code in _OF_A_BROKEN_CONNECTION:
+    if not trailers and code in _LOST_CONNECTION_CODES:
         return Unavailable.of(f"{address}: connection lost: {message}")
     if not trailers and code is StatusCode.UNAVAILABLE:
         return Unavailable.of(f"{address}: {message}")
@@ -96,7 +96,7 @@ def from_refusal(refusal: pb.Refusal) -> CallError:
 
 
 def _retry_after(delay: Duration) -> timedelta:
-    return timedelta(microseconds=max(0, min(delay.ToNanoseconds(), LONGEST)) // 1_000)
+    return timedelta(microseconds=max(0, min(delay.ToNanoseconds(), MAX_DURATION)) // 1_000)
 
 
 def _unpack(code: StatusCode, message: str, details: bytes) -> Status:

@@ -24,7 +24,7 @@ from ..errors import CallError, DeadlineExceeded, Unavailable
 from ..v1 import elicitation_service_pb2_grpc as pb_grpc
 from . import status
 from .durations import SECOND, Nanos, to_seconds
-from .route import NO_ANSWER
+from .route import ANSWER_TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("pausewatch")
 
-_LONGEST_SLEEP: Nanos = 3_600 * SECOND
+_MAX_SLEEP: Nanos = 3_600 * SECOND
 """Waits of the operating system have a limit; after this time the timers are checked again."""
-_FEW_TIMERS = 64
+_MAX_CANCELLED_TIMERS_KEPT = 64
 """Up to this number of timers, cancelled ones are kept until they are due."""
 _JOIN_SECONDS = 2.0
 
@@ -53,7 +53,7 @@ class ThreadRuntime:
         self._process = os.getpid()
         self._closed = False
         self._closing = False
-        self._staying = 0
+        self._timer_users = 0
         self._numbers = itertools.count()
         self._timers: list[tuple[Nanos, int, _Task]] = []
         self._cancelled_timers = 0
@@ -93,12 +93,12 @@ class ThreadRuntime:
             if self._closed:
                 self._end_deferred()
 
-    def stay(self) -> None:
-        self._staying += 1
+    def keep_timers(self) -> None:
+        self._timer_users += 1
 
-    def leave(self) -> None:
-        self._staying -= 1
-        if self._closing and self._staying == 0:
+    def release_timers(self) -> None:
+        self._timer_users -= 1
+        if self._closing and self._timer_users == 0:
             self.stop()
 
     def next_token(self) -> str | None:
@@ -113,8 +113,8 @@ class ThreadRuntime:
             return refused
         moves, stub = self.route.now
         send = getattr(stub, call.method).future
-        limit = to_seconds(min(timeout, NO_ANSWER) if self.route.several else timeout)
-        wait = not self.route.several
+        limit = to_seconds(min(timeout, ANSWER_TIMEOUT) if self.route.has_several else timeout)
+        wait = not self.route.has_several
         future: grpc.Future[object] = send(call.request, timeout=limit, metadata=metadata, wait_for_ready=wait)
 
         def over() -> None:
@@ -170,7 +170,7 @@ class ThreadRuntime:
         """Ends the streams; timers run until the last `release_timers`. Waits for the threads that end now."""
         with self.lock:
             self._closing = True
-            ending = self._end_streams() if self._staying else self.stop()
+            ending = self._end_streams() if self._timer_users else self.stop()
         for thread in ending:
             if thread is not threading.current_thread():
                 thread.join(_JOIN_SECONDS)
@@ -201,14 +201,14 @@ class ThreadRuntime:
             while self._timers:
                 wait = self._timers[0][0] - self.now()
                 if wait > 0:
-                    return min(wait, _LONGEST_SLEEP)
+                    return min(wait, _MAX_SLEEP)
                 _, _, timer = heapq.heappop(self._timers)
                 _guarded(timer.run)
-            return _LONGEST_SLEEP
+            return _MAX_SLEEP
 
     def _timer_cancelled(self) -> None:
         self._cancelled_timers += 1
-        if len(self._timers) > _FEW_TIMERS and self._cancelled_timers > len(self._timers) // 2:
+        if len(self._timers) > _MAX_CANCELLED_TIMERS_KEPT and self._cancelled_timers > len(self._timers) // 2:
             self._timers = [entry for entry in self._timers if not entry[2].is_over]
             heapq.heapify(self._timers)
             self._cancelled_timers = 0
@@ -217,7 +217,7 @@ class ThreadRuntime:
         try:
             for response in stream.responses:
                 with self.lock:
-                    stream.wait_while_held()
+                    stream.wait_until_reading()
                     if stream.is_open:
                         stream.on_message(response)
             error: CallError = Unavailable.of("the watch ended")
@@ -279,8 +279,8 @@ class _Stream:
         self.on_message = on_message
         self.on_end = on_end
         self.is_open = True
-        self._held = False
-        self._released = threading.Condition(lock)
+        self._reading_stopped = False
+        self._reading_changed = threading.Condition(lock)
 
     def send(self, request: pb.WatchRequest) -> None:
         self._requests.put(request)
@@ -291,20 +291,20 @@ class _Stream:
         if self._channel is not None:
             self._channel.close()
 
-    def hold(self) -> None:
-        self._held = True
+    def stop_reading(self) -> None:
+        self._reading_stopped = True
 
-    def go_on(self) -> None:
-        self._held = False
-        self._released.notify_all()
+    def resume_reading(self) -> None:
+        self._reading_stopped = False
+        self._reading_changed.notify_all()
 
-    def wait_while_held(self) -> None:
-        self._released.wait_for(lambda: not (self._held and self.is_open))
+    def wait_until_reading(self) -> None:
+        self._reading_changed.wait_for(lambda: not (self._reading_stopped and self.is_open))
 
     def cancel(self) -> None:
         self.is_open = False
-        with self._released:
-            self._released.notify_all()
+        with self._reading_changed:
+            self._reading_changed.notify_all()
         self.responses.cancel()  # type: ignore[attr-defined]  # The stubs type the call as its responses alone.
 
 

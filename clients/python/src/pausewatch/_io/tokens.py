@@ -19,9 +19,9 @@ from .durations import SECOND, Nanos
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-AGAIN: Nanos = SECOND
+MIN_RENEWAL_DELAY: Nanos = SECOND
 """The shortest time until the source is called again; also after it has failed."""
-_LONGEST: Nanos = 60 * SECOND
+_MAX_RENEWAL_DELAY: Nanos = 60 * SECOND
 
 
 def current_token(source: Callable[[], str]) -> str:
@@ -47,11 +47,11 @@ def is_token(token: str) -> bool:
     return token != "" and all("\x21" <= character <= "\x7e" for character in token)
 
 
-def ask_again_after(token: str, now: float) -> Nanos:
+def renewal_delay(token: str, now: float) -> Nanos:
     """The delay until the source is called again; `now`: seconds since the epoch, by the wall clock."""
     end = _end(token)
-    rest = _LONGEST if end is None else round((end - now) * SECOND * 2 / 3)
-    return max(AGAIN, min(rest, _LONGEST))
+    rest = _MAX_RENEWAL_DELAY if end is None else round((end - now) * SECOND * 2 / 3)
+    return max(MIN_RENEWAL_DELAY, min(rest, _MAX_RENEWAL_DELAY))
 
 
 def _end(token: str) -> float | None:

@@ -14,21 +14,21 @@ from .paused_union import PausedUnion
 if TYPE_CHECKING:
     from .._io.durations import Nanos
     from .controller import Controller
-    from .paused_time import Joined
+    from .paused_time import JoinBaseline
     from .thread_clock import ThreadClock, Waiter
 
 
 class Follow:
     """One thread, since a stopwatch joined it at `now`."""
 
-    __slots__ = ("_assumed", "_joined", "_settled", "_shift", "awaited", "clock", "joined_at")
+    __slots__ = ("_assumed", "_baseline", "_settled", "_shift", "awaited", "clock", "joined_at")
 
     def __init__(self, clock: ThreadClock, now: Nanos) -> None:
         self.clock = clock
         self.joined_at = now
         self.awaited = 1
-        self._assumed, joined = clock.join(now)
-        self._joined: Joined | None = joined
+        self._assumed, baseline = clock.join(now)
+        self._baseline: JoinBaseline | None = baseline
         # The difference between the thread's paused time and the paused time since the join.
         self._shift = -self._assumed
         self._settled: Nanos = 0
@@ -40,11 +40,11 @@ class Follow:
         the join, so it counts at most the time since the join. Paused time that was settled meanwhile is never charged again:
         a pause of the stopwatch itself may have been in it.
         """
-        if self._joined is not None and self._joined.place is not None:
-            at, paused_time = self._joined.place
+        if self._baseline is not None and self._baseline.value is not None:
+            at, paused_time = self._baseline.value
             growth = min(max(0, paused_time - self._assumed), max(0, at - self.joined_at))
             self._shift = max(growth, self._settled) - paused_time
-            self._joined = None
+            self._baseline = None
         return self.clock.paused_time(now) + self._shift
 
     def settle(self, now: Nanos) -> None:

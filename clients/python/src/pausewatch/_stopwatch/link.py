@@ -57,14 +57,14 @@ class LinkReporter:
         self._on_link = on_link
         self._lost: Link | None = None
         self._is_new = True
-        self._spent: Cancel | None = None
+        self._grace_timer: Cancel | None = None
 
     def connected(self) -> None:
         if self._lost is not None:
             _logger.info("connected to the coordinator again")
         elif not self._is_new:
             return
-        self._forget_loss()
+        self._clear_disconnect()
         self._change(Link(LinkState.CONNECTED))
 
     def disconnected(self, error: CallError, silent_for: Nanos) -> None:
@@ -74,21 +74,21 @@ class LinkReporter:
         since = self._runtime.now() - silent_for
         self._lost = Link(LinkState.DISCONNECTED, to_seconds(since), error)
         self._change(self._lost)
-        self._spent = self._runtime.call_at(since + self._grace, self._grace_spent)
+        self._grace_timer = self._runtime.call_at(since + self._grace, self._on_grace_spent)
 
     def close(self) -> None:
-        self._forget_loss()
+        self._clear_disconnect()
         self._on_link = None
 
-    def _grace_spent(self) -> None:
+    def _on_grace_spent(self) -> None:
         if self._lost is not None:
             _logger.warning("the disconnect grace is spent, paused threads count as running: %s", self._lost.error)
             self._change(Link(LinkState.GRACE_SPENT, self._lost.since, self._lost.error))
 
-    def _forget_loss(self) -> None:
+    def _clear_disconnect(self) -> None:
         self._lost = None
-        if self._spent is not None:
-            self._spent.cancel()
+        if self._grace_timer is not None:
+            self._grace_timer.cancel()
 
     def _change(self, link: Link) -> None:
         self._is_new = False

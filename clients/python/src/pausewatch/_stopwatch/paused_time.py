@@ -29,9 +29,9 @@ from dataclasses import dataclass
 
 from .._io.durations import MILLISECOND, Nanos
 
-_SHORTEST_SLEEP: Nanos = 100 * MILLISECOND
+_MIN_SLEEP: Nanos = 100 * MILLISECOND
 """A shorter sleep of the machine is treated as noise between two clocks."""
-_LONGEST_WAY: Nanos = 15_000 * MILLISECOND
+_MAX_TRANSIT_TIME: Nanos = 15_000 * MILLISECOND
 """The longest time in transit of a state: after it, its connection has been given up."""
 
 
@@ -64,7 +64,7 @@ class Moment:
     slept: Nanos
 
 
-class Joined:
+class JoinBaseline:
     """Receives the first state after a stopwatch has joined: the moment, and the thread's paused time at that moment."""
 
     __slots__ = ("value",)
@@ -86,11 +86,11 @@ class PausedTimeTracker:
     """Tracks the paused time of one thread."""
 
     __slots__ = (
+        "_baseline",
         "_began",
         "_closed_at",
         "_disconnected_at",
         "_grace",
-        "_joined",
         "_joined_at",
         "_joined_before_disconnect",
         "_last",
@@ -104,7 +104,7 @@ class PausedTimeTracker:
         self._disconnected_at: Nanos | None = now
         # The last join of a stopwatch, and the last join before the disconnect was noticed.
         self._joined_at = self._joined_before_disconnect = now
-        self._joined: Joined | None = None
+        self._baseline: JoinBaseline | None = None
         self._closed_at: Nanos | None = None
 
     @property
@@ -129,15 +129,15 @@ class PausedTimeTracker:
         """Whether the thread counts as paused."""
         return self._last is not None and self._last.seen.paused and (self.valid_until is None or now < self.valid_until)
 
-    def join(self, now: Nanos) -> tuple[Nanos, Joined]:
+    def join(self, now: Nanos) -> tuple[Nanos, JoinBaseline]:
         """The paused time at which a stopwatch joins, as far as it is known, and the baseline that the next state sets.
 
         The next state is needed even if the link seems to be up: it may be dead without anyone noticing.
         """
         self._joined_at = now
-        if self._joined is None:
-            self._joined = Joined()
-        return self.paused_time(now), self._joined
+        if self._baseline is None:
+            self._baseline = JoinBaseline()
+        return self.paused_time(now), self._baseline
 
     def unconfirmed_pause(self, joined: Nanos) -> Nanos:
         """How much of the grace the open, unconfirmed pause uses, for a stopwatch that joined at `joined`."""
@@ -164,15 +164,15 @@ class PausedTimeTracker:
         paused_time, unsettled = self._paused_time_after(now, seen)
         paused_time = min(paused_time, max(0, now.at - self._began))
         self._disconnected_at = None
-        self._settle_joined(now.at, paused_time)
+        self._set_baseline(now.at, paused_time)
         self._last = _Last(seen, now, paused_time, unsettled if seen.paused else 0)
         return disconnected_at is not None or (was_paused and not seen.paused)
 
-    def _settle_joined(self, now: Nanos, paused_time: Nanos) -> None:
+    def _set_baseline(self, now: Nanos, paused_time: Nanos) -> None:
         """Sets the baseline of the stopwatches that joined since the last state."""
-        if self._joined is not None:
-            self._joined.value = (now, paused_time)
-            self._joined = None
+        if self._baseline is not None:
+            self._baseline.value = (now, paused_time)
+            self._baseline = None
 
     def _paused_time_after(self, now: Moment, seen: Seen) -> tuple[Nanos, Nanos]:
         """The paused time with this state, and the sleep of the machine that may be in the next total."""
@@ -205,7 +205,7 @@ def _awake(last: _Last, now: Moment, growth: Nanos) -> tuple[Nanos, Nanos]:
     """
     awake = max(0, now.at - last.moment.at)
     new, old = now.slept - last.moment.slept, last.unsettled
-    if new < _SHORTEST_SLEEP:
+    if new < _MIN_SLEEP:
         new = 0
     if new == old == 0:
         return growth, 0
@@ -215,4 +215,4 @@ def _awake(last: _Last, now: Moment, growth: Nanos) -> tuple[Nanos, Nanos]:
     possible = (choice for choice in choices if choice[0] <= growth)
     within, unsettled = min(possible, key=lambda choice: abs(growth - awake - choice[0]))
     # The last state may have been in transit for some time, which is in the growth too.
-    return growth - within if within else min(growth, awake + _LONGEST_WAY), unsettled
+    return growth - within if within else min(growth, awake + _MAX_TRANSIT_TIME), unsettled

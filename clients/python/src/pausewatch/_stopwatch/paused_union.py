@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class PausedUnion:
     """Starts at `now`. `paused_times` has the paused time of every thread, by name; each has its own zero."""
 
-    __slots__ = ("_at_mark", "_gone", "_mark", "_total")
+    __slots__ = ("_at_mark", "_mark", "_removed", "_total")
 
     def __init__(self, now: Nanos) -> None:
         # The union up to the mark, and the paused time of each thread at the mark.
@@ -30,7 +30,7 @@ class PausedUnion:
         self._mark = now
         self._at_mark: dict[str, Nanos] = {}
         # How long each thread that was removed since the mark was paused since the mark.
-        self._gone: list[Nanos] = []
+        self._removed: list[Nanos] = []
 
     def add(self, name: str, paused_time: Nanos) -> None:
         """Adds a thread, which counts from now on."""
@@ -38,16 +38,16 @@ class PausedUnion:
 
     def remove(self, name: str, paused_time: Nanos) -> None:
         """Removes a thread, which does not count from now on."""
-        self._gone.append(paused_time - self._at_mark.pop(name))
+        self._removed.append(paused_time - self._at_mark.pop(name))
 
     def settle(self, now: Nanos, paused_times: Mapping[str, Nanos]) -> None:
         """Moves the mark to `now`: a thread changes, or a gap ends. Does nothing if `now` is before the mark."""
         if now >= self._mark:
             self._total = self.total(now, paused_times)
-            self._mark, self._at_mark, self._gone = now, dict(paused_times), []
+            self._mark, self._at_mark, self._removed = now, dict(paused_times), []
 
     def total(self, now: Nanos, paused_times: Mapping[str, Nanos]) -> Nanos:
         """How long any of the threads has been paused, as far as it is known now."""
-        grown = [time - self._at_mark[name] for name, time in paused_times.items()] + self._gone
+        grown = [time - self._at_mark[name] for name, time in paused_times.items()] + self._removed
         # The longest may be longer than the time since the mark: a correction of what was assumed before.
         return self._total + max(max(grown), min(sum(grown), max(0, now - self._mark)))

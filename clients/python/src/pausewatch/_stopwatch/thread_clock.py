@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._io.durations import Nanos, to_nanos
-from .paused_time import Joined, Moment, PausedTimeTracker, Seen, Version
+from .paused_time import JoinBaseline, Moment, PausedTimeTracker, Seen, Version
 from .sleep import slept
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     class Waiter(Protocol):
         """Waits for a change."""
 
-        def look(self) -> None: ...
+        def check(self) -> None: ...
 
     class Observer(Protocol):
         """Settles at every change, before the waiters are woken."""
@@ -45,8 +45,8 @@ class ThreadClock:
         self._confirmed_at: Nanos | None = None
         self._closed = False
         # Dicts, since sets keep no order.
-        self._wait_for_change: dict[Waiter, None] = {}
-        self._wait_for_answer: dict[Waiter, None] = {}
+        self._waiting_for_change: dict[Waiter, None] = {}
+        self._waiting_for_confirmation: dict[Waiter, None] = {}
         self._observers: dict[Observer, None] = {}
 
     @property
@@ -72,30 +72,30 @@ class ThreadClock:
     def is_paused(self, now: Nanos) -> bool:
         return self._tracker.is_paused(now)
 
-    def join(self, now: Nanos) -> tuple[Nanos, Joined]:
+    def join(self, now: Nanos) -> tuple[Nanos, JoinBaseline]:
         return self._tracker.join(now)
 
     def leave(self, waiter: Waiter) -> None:
-        self._wait_for_change.pop(waiter, None)
-        if self._wait_for_answer.pop(waiter, self) is None and not self._wait_for_answer:
-            self._watching.forget_question(self._thread_id)
+        self._waiting_for_change.pop(waiter, None)
+        if self._waiting_for_confirmation.pop(waiter, self) is None and not self._waiting_for_confirmation:
+            self._watching.cancel_confirmation(self._thread_id)
 
     def wait_for_change(self, waiter: Waiter) -> None:
         """Has the waiter check again, once, when the thread resumes or the link changes."""
-        self._wait_for_change[waiter] = None
+        self._waiting_for_change[waiter] = None
 
     def request_confirmation(self, since: Nanos, waiter: Waiter) -> None:
         """Requests a confirmation that is sent at `since` or later, and has the waiter check again, once, when it is answered."""
-        self._wait_for_answer[waiter] = None
+        self._waiting_for_confirmation[waiter] = None
         self._watching.confirm(self._thread_id, since)
 
     def is_confirmed(self, since: Nanos) -> bool:
         """Whether a confirmation that was sent at `since` or later is answered, or the client is closed."""
         return self._closed or (self._confirmed_at is not None and self._confirmed_at >= since)
 
-    def answer_due(self, since: Nanos) -> Nanos:
+    def confirmation_deadline(self, since: Nanos) -> Nanos:
         """How long that confirmation is waited for at least."""
-        return self._watching.answer_due(self._thread_id, since)
+        return self._watching.confirmation_deadline(self._thread_id, since)
 
     def observe(self, observer: Observer) -> None:
         """Has the observer settle at every change from now on. Calling it again does nothing."""
@@ -110,7 +110,7 @@ class ThreadClock:
         # The state was exact until then.
         self._settle(now - silent_for)
         if self._tracker.disconnect(now, now - silent_for):
-            self._tell_change()
+            self._notify_change()
 
     def apply(self, state: PauseState) -> None:
         """Applies a state."""
@@ -119,7 +119,7 @@ class ThreadClock:
         must_check = self._tracker.apply(moment, seen)
         self._settle(moment.at)
         if must_check:
-            self._tell_change()
+            self._notify_change()
 
     def confirm(self, state: PauseState, sent_at: Nanos, *, watched: bool) -> None:
         """Applies a confirmation that was sent at `sent_at`. Not `watched`: no changes will follow."""
@@ -127,7 +127,7 @@ class ThreadClock:
         self.apply(state)
         if not watched:
             self.disconnect()
-        self._tell_answer()
+        self._notify_confirmation()
 
     def close(self) -> None:
         """Notes that the client is closed: from now on the thread counts as running."""
@@ -135,19 +135,19 @@ class ThreadClock:
         self._settle(now)
         self._closed = True
         self._tracker.close(now)
-        self._tell_change()
-        self._tell_answer()
+        self._notify_change()
+        self._notify_confirmation()
 
     def _settle(self, now: Nanos) -> None:
         for observer in self._observers:
             observer.settle(now)
 
-    def _tell_answer(self) -> None:
-        waiters, self._wait_for_answer = self._wait_for_answer, {}
+    def _notify_confirmation(self) -> None:
+        waiters, self._waiting_for_confirmation = self._waiting_for_confirmation, {}
         for waiter in waiters:
-            waiter.look()
+            waiter.check()
 
-    def _tell_change(self) -> None:
-        waiters, self._wait_for_change = self._wait_for_change, {}
+    def _notify_change(self) -> None:
+        waiters, self._waiting_for_change = self._waiting_for_change, {}
         for waiter in waiters:
-            waiter.look()
+            waiter.check()

@@ -49,7 +49,7 @@ class Ticking:
         self._timer: Cancel | None = None
         # The moment and the paused time at its end: its times do not change afterwards.
         self._end_reading: tuple[Nanos, Nanos] | None = None
-        self.look()
+        self.check()
 
     @property
     def is_expired(self) -> bool:
@@ -78,13 +78,13 @@ class Ticking:
 
     def resume(self) -> None:
         self._meter.resume(*self._use())
-        self.look()
+        self.check()
 
     def set_left(self, left: Nanos | None) -> None:
         """Changes the limit, so that `left` remains. Does nothing after its end."""
         if not self.has_ended:
             self._meter.set_left(*self._now(), left)
-            self.look()
+            self.check()
 
     def await_thread(self, thread_id: str) -> None:
         """Stands still while that thread is paused too."""
@@ -97,14 +97,14 @@ class Ticking:
         if not self.has_ended:
             if (follow := self._follows.remove(thread_id, self._runtime.now())) is not None:
                 follow.clock.leave(self)
-            self.look()
+            self.check()
 
     def stop(self) -> None:
         """Stops it: it will not expire. Does nothing after its end."""
         if not self.has_ended:
             self._end()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Reads the state; expires, or schedules the next check."""
         if self.has_ended:
             return
@@ -135,7 +135,7 @@ class Ticking:
             clock.request_confirmation(ran_out, self)
         # The grace is one budget, no matter which thread has used it.
         give_up = ran_out + min(follow.clock.grace_left(follow.joined_at) for follow in self._follows.all)
-        deadline = max([give_up, *(clock.answer_due(ran_out) for clock in unconfirmed)])
+        deadline = max([give_up, *(clock.confirmation_deadline(ran_out) for clock in unconfirmed)])
         if unconfirmed and now < deadline:
             self._wait_until(deadline)
             self._wait_for_link()
@@ -155,7 +155,7 @@ class Ticking:
         if self._wall_end is not None and (when is None or when >= self._wall_end):
             when = self._wall_end
         if when is not None:
-            self._timer = self._runtime.call_at(when, self.look)
+            self._timer = self._runtime.call_at(when, self.check)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:

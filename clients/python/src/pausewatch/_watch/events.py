@@ -40,7 +40,7 @@ class Disconnected:
     error: CallError
     """The cause."""
     silent_for: timedelta = timedelta(0)
-    """The time since the last message, if the connection was silent before it was given up; zero if its end was noticed at once."""
+    """The time since the last message, if the connection was silent until it was given up; zero if it ended at once."""
 
 
 Event: TypeAlias = State | SnapshotComplete | Disconnected

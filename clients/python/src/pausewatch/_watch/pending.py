@@ -10,7 +10,7 @@ from __future__ import annotations
 from .events import Disconnected, Event, SnapshotComplete, State
 
 _COMPLETE = object()
-_BROKEN = object()
+_DISCONNECTED = object()
 
 
 class Pending:
@@ -33,9 +33,9 @@ class Pending:
                 self._events[_COMPLETE] = event
             case Disconnected():
                 self._events.pop(_COMPLETE, None)
-                before = self._events.pop(_BROKEN, None)
+                before = self._events.pop(_DISCONNECTED, None)
                 ids = event.thread_ids | (before.thread_ids if isinstance(before, Disconnected) else frozenset())
-                self._events[_BROKEN] = Disconnected(ids, event.error, event.silent_for)
+                self._events[_DISCONNECTED] = Disconnected(ids, event.error, event.silent_for)
 
     def take(self) -> Event:
         """Removes and returns the oldest event. Raises KeyError if there is none."""
@@ -48,6 +48,6 @@ class Pending:
         if isinstance(before, State):
             event = State(event.state, before.gap or event.gap, before.changed or event.changed)
         # The first state after a disconnect must be read after the disconnect.
-        if event.gap and _BROKEN in self._events:
+        if event.gap and _DISCONNECTED in self._events:
             self._events.pop(key, None)
         self._events[key] = event

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from .._io import status
 from .._io.durations import SECOND, Nanos
-from .._io.tokens import AGAIN, ask_again_after
+from .._io.tokens import MIN_RENEWAL_DELAY, renewal_delay
 from ..errors import CallError
 from ..messages import PauseState
 from ..v1 import elicitation_service_pb2 as pb
 from .events import Disconnected, Event, SnapshotComplete, State
 from .requests import Requests
-from .stream import ANSWER, WatchStream
+from .stream import CONFIRMATION_TIMEOUT, WatchStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -62,19 +62,19 @@ class Watching:
         self._deliver = deliver
         self._confirmed = confirmed
         setup = setup or pb.WatchRequest()
-        self._everything = setup.all_threads
+        self._all_threads = setup.all_threads
         self._threads: dict[str, _Thread] = {}
         self._requests = Requests(setup)
         self._stream = WatchStream(runtime, deadline, self)
-        self._again: Cancel | None = None
+        self._retry_timer: Cancel | None = None
         # The token of the stream, and the timer for its renewal.
         self._token: str | None = None
         self._renewal: Cancel | None = None
-        self._told_complete = False
+        self._complete_reported = False
         # Threads that were forbidden on the last stream: the next stream is opened without them.
-        self._left_out: set[str] = set()
+        self._excluded: set[str] = set()
         # For a watch of all threads: whether its disconnect was reported.
-        self._told_broken = False
+        self._disconnect_reported = False
         self._closed = False
 
     @property
@@ -86,7 +86,7 @@ class Watching:
         """Adds a thread; `start` sends the request."""
         if thread_id not in self._threads:
             self._threads[thread_id] = _Thread()
-            self._told_complete = False
+            self._complete_reported = False
             self._requests.add(thread_id)
 
     def remove(self, thread_id: str) -> None:
@@ -104,34 +104,34 @@ class Watching:
         self._requests.confirm(thread_id, since, self._runtime.now())
         self.start()
 
-    def forget_question(self, thread_id: str) -> None:
+    def cancel_confirmation(self, thread_id: str) -> None:
         """Cancels the thread's confirmation: its answer is no longer needed."""
-        self._requests.forget_question(thread_id)
-        self._stream.expect_confirmation(self._requests.asked_since)
+        self._requests.cancel_confirmation(thread_id)
+        self._stream.expect_confirmation(self._requests.confirming_since)
 
-    def answer_due(self, thread_id: str, since: Nanos) -> Nanos:
+    def confirmation_deadline(self, thread_id: str, since: Nanos) -> Nanos:
         """How long a confirmation that was requested by `confirm` is waited for at least."""
         confirmation = self._requests.confirmation(thread_id, since)
         assert confirmation is not None
-        return (confirmation.first_sent_at or confirmation.requested_at) + ANSWER
+        return (confirmation.first_sent_at or confirmation.requested_at) + CONFIRMATION_TIMEOUT
 
     def start(self) -> None:
         """Opens the stream if one is needed, and sends the next request."""
-        if self._closed or not (self._threads or self._everything):
+        if self._closed or not (self._threads or self._all_threads):
             return
         if not self._stream.is_running:
             self._stream.open()
         elif self._stream.is_open:
             self._send()
-        self._stream.expect_confirmation(self._requests.asked_since)
+        self._stream.expect_confirmation(self._requests.confirming_since)
 
-    def hold(self) -> None:
+    def stop_reading(self) -> None:
         """Stops reading, until `resume_reading`: only events that are already on their way are delivered."""
-        self._stream.hold()
+        self._stream.stop_reading()
 
-    def go_on(self) -> None:
+    def resume_reading(self) -> None:
         """Continues to read."""
-        self._stream.go_on()
+        self._stream.resume_reading()
 
     def close(self) -> None:
         """Closes the watch. No event is delivered afterwards."""
@@ -139,7 +139,7 @@ class Watching:
         self._end()
 
     def on_opened(self) -> None:
-        excluded, self._left_out = self._left_out, set()
+        excluded, self._excluded = self._excluded, set()
         self._requests.restart(each for each in self._threads if each not in excluded)
         self._token = self._stream.token
         self._renew_later()
@@ -155,19 +155,19 @@ class Watching:
             case "snapshot_complete":
                 self._stream.on_answer()
                 self._requests.on_answer()
-                self._go_on_sending()
+                self._continue_sending()
             case "refusal":
                 self._refused(message.refusal)
-                self._go_on_sending()
+                self._continue_sending()
             # A heartbeat, or an event of a newer server, is only a sign of life.
 
     def on_disconnected(self, error: CallError, silent_for: Nanos) -> None:
-        self._told_complete = False
+        self._complete_reported = False
         self._disconnect(self._threads, error, silent_for)
 
     def _end(self) -> None:
         self._stream.close()
-        for timer in (self._again, self._renewal):
+        for timer in (self._retry_timer, self._renewal):
             if timer is not None:
                 timer.cancel()
 
@@ -175,7 +175,7 @@ class Watching:
         if self._renewal is not None:
             self._renewal.cancel()
         if self._token is not None:
-            when = self._runtime.now() + ask_again_after(self._token, time.time())
+            when = self._runtime.now() + renewal_delay(self._token, time.time())
             self._renewal = self._runtime.call_at(when, self._renew)
 
     def _renew(self) -> None:
@@ -186,7 +186,7 @@ class Watching:
             token = self._runtime.next_token()
         except CallError:
             _logger.warning("the token cannot be renewed", exc_info=True)
-            self._renewal = self._runtime.call_at(self._runtime.now() + AGAIN, self._renew)
+            self._renewal = self._runtime.call_at(self._runtime.now() + MIN_RENEWAL_DELAY, self._renew)
             return
         if token is not None and token != self._token:
             self._token = token
@@ -199,27 +199,27 @@ class Watching:
         if (request := self._requests.next(now)) is not None:
             self._stream.send(request)
         elif (when := self._requests.wait_until) > now:
-            if self._again is not None:
-                self._again.cancel()
-            self._again = self._runtime.call_at(when, self.start)
+            if self._retry_timer is not None:
+                self._retry_timer.cancel()
+            self._retry_timer = self._runtime.call_at(when, self.start)
 
-    def _go_on_sending(self) -> None:
+    def _continue_sending(self) -> None:
         # The receiver of an event may have closed the watch.
         if self._stream.is_open and not self._closed:
             self.start()
-            self._tell_complete()
+            self._report_complete()
 
     def _state(self, state: PauseState) -> None:
         thread = self._threads.get(state.thread_id)
-        self._told_broken = False
+        self._disconnect_reported = False
         if thread is None:
-            if not self._everything:
+            if not self._all_threads:
                 return  # It was removed.
-            thread = self._threads[state.thread_id] = _Thread(gap=not self._told_complete)
+            thread = self._threads[state.thread_id] = _Thread(gap=not self._complete_reported)
         version = (state.store_epoch, state.revision)
         gap, reported = thread.gap, thread.reported
         thread.reported, thread.gap, thread.disconnected = version, False, False
-        if self._everything and not state.paused:
+        if self._all_threads and not state.paused:
             del self._threads[state.thread_id]
         if gap or reported is None or reported[0] != version[0] or reported[1] < version[1]:
             self._deliver(State(state, gap, reported != version))
@@ -238,12 +238,12 @@ class Watching:
         delay = 0 if forbidden else delay
         must_reopen = self._requests.is_setting_up
         unwatched = self._requests.on_refusal(forbidden, self._runtime.now() + delay)
-        if self._everything:
+        if self._all_threads:
             self._threads = {each: thread for each, thread in self._threads.items() if each not in forbidden}
         else:
             self._disconnect([each for each in unwatched if not forbidden or each in forbidden], error, 0)
         if must_reopen:
-            self._left_out = forbidden
+            self._excluded = forbidden
             self._stream.reopen(error, delay)
         else:
             self._stream.on_answer()
@@ -257,14 +257,14 @@ class Watching:
             if not thread.disconnected:
                 thread.disconnected = thread.gap = True
                 newly_disconnected.append(thread_id)
-        if self._everything and not self._told_broken:
-            self._told_broken = True
+        if self._all_threads and not self._disconnect_reported:
+            self._disconnect_reported = True
             self._deliver(Disconnected(frozenset(), error, silence))
-        elif newly_disconnected and not self._everything:
+        elif newly_disconnected and not self._all_threads:
             self._deliver(Disconnected(frozenset(newly_disconnected), error, silence))
 
-    def _tell_complete(self) -> None:
-        is_known = self._everything or any(not thread.gap for thread in self._threads.values())
-        if not self._told_complete and is_known and self._requests.are_answered:
-            self._told_complete, self._told_broken = True, False
+    def _report_complete(self) -> None:
+        is_known = self._all_threads or any(not thread.gap for thread in self._threads.values())
+        if not self._complete_reported and is_known and self._requests.are_answered:
+            self._complete_reported, self._disconnect_reported = True, False
             self._deliver(SnapshotComplete())
