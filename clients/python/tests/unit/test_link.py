@@ -14,7 +14,7 @@ def reported(stage: Stage) -> list[tuple[pw.LinkState, float | None, pw.CallErro
     return [(link.state, link.since, link.error) for link in stage.links]
 
 
-def test_connected_cut_off_and_the_end_of_the_grace_are_told_once_each(caplog: pytest.LogCaptureFixture) -> None:
+def test_connect_disconnect_and_the_end_of_the_grace_are_reported_once_each(caplog: pytest.LogCaptureFixture) -> None:
     stage = Stage()
     stage.linked(limit=None)
     stage.move_to(5)
@@ -34,7 +34,7 @@ def test_connected_cut_off_and_the_end_of_the_grace_are_told_once_each(caplog: p
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING", "INFO"]
 
 
-def test_a_link_that_is_back_within_the_grace_does_not_spend_it() -> None:
+def test_a_reconnect_within_the_grace_does_not_spend_it() -> None:
     stage = Stage()
     stage.linked(limit=None)
     stage.disconnect()
@@ -48,7 +48,7 @@ def test_a_link_that_is_back_within_the_grace_does_not_spend_it() -> None:
     assert states.count(pw.LinkState.CONNECTED) == 2
 
 
-def test_a_closed_client_tells_nothing() -> None:
+def test_a_closed_client_reports_nothing() -> None:
     stage = Stage()
     stage.linked(limit=None)
     stage.disconnect()

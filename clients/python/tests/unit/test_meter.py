@@ -26,7 +26,7 @@ def test_vectors(case: Json) -> None:
             assert readings[reading](now, paused_time) == nanos(expected), (reading, step)
 
 
-def test_less_paused_time_than_was_assumed_is_charged_during_a_pause_of_its_own_too() -> None:
+def test_a_downward_correction_is_charged_during_an_own_pause_too() -> None:
     meter = Meter(10, 0, 0)
     meter.settle(5, 4)
     meter.pause(5, 4)

@@ -62,7 +62,7 @@ def refused(kind: type[pw.CallError]) -> pw.CallError:
     return kind(pw.Status(StatusCode.NOT_FOUND, "gone"))
 
 
-def test_it_is_overdue_after_a_ttl_without_renewal_and_held_again_when_one_gets_through() -> None:
+def test_it_is_overdue_after_a_ttl_without_renewal_and_held_again_after_one() -> None:
     held = Held()
     held.runtime.move_to(10)
     held.runtime.calls[0].answer(LOST)
@@ -77,7 +77,7 @@ def test_it_is_overdue_after_a_ttl_without_renewal_and_held_again_when_one_gets_
     assert held.renewal.lease() is pw.Lease.HELD, "counted from the answer"
 
 
-def test_after_a_renewal_too_who_waits_is_told_that_it_is_overdue() -> None:
+def test_waiters_are_notified_of_an_overdue_lease_after_a_renewal_too() -> None:
     held = Held()
     held.runtime.move_to(10)
     held.runtime.calls[0].answer(ELICITATION)
@@ -95,7 +95,7 @@ def test_after_a_renewal_too_who_waits_is_told_that_it_is_overdue() -> None:
         (pw.ElicitationUnknown, pw.Lease.UNKNOWN),
     ],
 )
-def test_it_ends_when_the_server_says_so_and_is_renewed_no_more(error: type[pw.CallError], lease: pw.Lease) -> None:
+def test_it_ends_when_the_server_reports_it_and_is_not_renewed_any_more(error: type[pw.CallError], lease: pw.Lease) -> None:
     held = Held()
     held.runtime.move_to(10)
     held.runtime.calls[0].answer(refused(error))
@@ -105,7 +105,7 @@ def test_it_ends_when_the_server_says_so_and_is_renewed_no_more(error: type[pw.C
 
 
 @pytest.mark.parametrize(("retry_after", "wait"), [(2, 2), (3_600, 10)])
-def test_too_many_calls_a_second_are_waited_for_but_not_until_the_lease_ends(retry_after: float, wait: float) -> None:
+def test_the_rate_limit_delay_of_a_renewal_ends_before_the_lease(retry_after: float, wait: float) -> None:
     held = Held()
     held.runtime.move_to(10)
     limit = {"limit": "calls-per-second"}
@@ -118,7 +118,7 @@ def test_too_many_calls_a_second_are_waited_for_but_not_until_the_lease_ends(ret
     assert held.renewal.lease() is pw.Lease.HELD
 
 
-def test_stopped_it_leaves_nothing_under_way() -> None:
+def test_a_stopped_renewal_leaves_no_call_or_timer() -> None:
     held = Held()
     held.runtime.move_to(10)
     held.renewal.stop(pw.Lease.RELEASED)

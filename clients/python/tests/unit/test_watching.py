@@ -78,7 +78,7 @@ class Watcher:
         return short
 
 
-def test_it_tells_each_thread_then_that_it_is_complete_then_changes() -> None:
+def test_it_reports_every_thread_then_snapshot_complete_then_changes() -> None:
     watcher = Watcher("a", "b", "a")
     assert watcher.sent == [(["a", "b"], [])]
     watcher.serve()
@@ -88,7 +88,7 @@ def test_it_tells_each_thread_then_that_it_is_complete_then_changes() -> None:
     assert watcher.take_reported() == [("a", 2, False, True)], "and nothing twice"
 
 
-def test_a_break_is_told_once_and_the_first_state_after_it_has_a_gap() -> None:
+def test_a_disconnect_is_reported_once_and_the_first_state_after_it_has_a_gap() -> None:
     watcher = Watcher("a", "b")
     watcher.serve()
     watcher.take_reported()
@@ -104,7 +104,7 @@ def test_a_break_is_told_once_and_the_first_state_after_it_has_a_gap() -> None:
     assert watcher.take_reported() == [("a", 1, True, False), ("b", 4, True, True), ("complete",)]
 
 
-def test_after_a_break_the_whole_set_is_sent_on_a_connection_of_its_own() -> None:
+def test_after_a_disconnect_the_whole_set_is_sent_on_a_new_connection() -> None:
     watcher = Watcher("a")
     assert not watcher.stream.own_connection
     watcher.serve()
@@ -116,7 +116,7 @@ def test_after_a_break_the_whole_set_is_sent_on_a_connection_of_its_own() -> Non
     assert watcher.sent == [(["a", "b", "c"], [])]
 
 
-def test_pauses_between_attempts_grow_and_begin_anew_after_an_answer() -> None:
+def test_retry_delays_grow_and_are_reset_by_an_answer() -> None:
     watcher = Watcher("a")
     for longest in (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6, 6, 6):
         watcher.stream.end(LOST)
@@ -130,7 +130,7 @@ def test_pauses_between_attempts_grow_and_begin_anew_after_an_answer() -> None:
     assert len(watcher.runtime.streams) == 1
 
 
-def test_silence_of_30_s_is_a_break_and_a_heartbeat_is_none() -> None:
+def test_silence_of_30_s_is_a_disconnect_and_heartbeats_prevent_it() -> None:
     watcher = Watcher("a")
     watcher.serve()
     first = watcher.stream
@@ -146,13 +146,13 @@ def test_silence_of_30_s_is_a_break_and_a_heartbeat_is_none() -> None:
     assert str(event.error) == "the watch was silent for 30 s"
 
 
-def test_a_first_answer_that_does_not_come_within_the_deadline_is_a_break() -> None:
+def test_a_first_answer_after_the_deadline_is_a_disconnect() -> None:
     watcher = Watcher("a")
     watcher.runtime.move_to(5)
     assert watcher.take_reported() == [("disconnected", "a")]
 
 
-def test_a_question_without_an_answer_on_a_silent_stream_is_asked_on_another() -> None:
+def test_an_unanswered_confirmation_on_a_silent_stream_is_requested_on_another() -> None:
     watcher = Watcher("a")
     watcher.serve()
     watcher.runtime.move_to(1)
@@ -169,7 +169,7 @@ def test_a_question_without_an_answer_on_a_silent_stream_is_asked_on_another() -
         assert watcher.runtime.seconds <= now + timeout + 0.2
 
 
-def test_a_question_on_a_stream_that_is_not_silent_waits() -> None:
+def test_a_confirmation_on_a_stream_that_is_not_silent_waits() -> None:
     watcher = Watcher("a")
     watcher.serve()
     stream = watcher.stream
@@ -181,7 +181,7 @@ def test_a_question_on_a_stream_that_is_not_silent_waits() -> None:
     assert len(stream.sent) == 2, "one question"
 
 
-def test_a_question_shortens_the_pause_before_the_next_stream() -> None:
+def test_a_confirmation_shortens_the_retry_delay() -> None:
     watcher = Watcher("a")
     for _ in range(8):
         watcher.stream.end(LOST)
@@ -197,7 +197,7 @@ def test_a_question_shortens_the_pause_before_the_next_stream() -> None:
     assert watcher.runtime.streams == []
 
 
-def test_what_is_added_and_removed_meanwhile_shares_the_next_request() -> None:
+def test_changes_during_a_request_share_the_next_one() -> None:
     watcher = Watcher("a")
     for thread_id in "bcd":
         watcher.add(thread_id)
@@ -210,7 +210,7 @@ def test_what_is_added_and_removed_meanwhile_shares_the_next_request() -> None:
     assert watcher.take_reported() == [("b", 1, True, True), ("d", 1, True, True), ("complete",)]
 
 
-def test_what_is_removed_and_added_again_gets_its_state() -> None:
+def test_a_thread_that_is_removed_and_added_again_gets_its_state() -> None:
     watcher = Watcher("a", "b")
     watcher.serve()
     watcher.take_reported()
@@ -244,7 +244,7 @@ def test_a_set_that_becomes_empty_needs_no_stream() -> None:
     assert watcher.sent == [(["c"], [])]
 
 
-def test_a_forbidden_thread_is_told_and_the_others_go_on() -> None:
+def test_a_forbidden_thread_is_reported_and_the_others_continue() -> None:
     watcher = Watcher("a", "no", "b")
     watcher.stream.refuse(forbidden("no"))
     [event] = watcher.reported
@@ -260,14 +260,14 @@ def test_a_forbidden_thread_is_told_and_the_others_go_on() -> None:
     assert watcher.sent == [(["a", "no", "b"], [])], "the next server may allow it"
 
 
-def test_where_all_threads_are_forbidden_nothing_is_complete() -> None:
+def test_no_snapshot_is_complete_if_all_threads_are_forbidden() -> None:
     watcher = Watcher("no")
     watcher.stream.refuse(forbidden("no"))
     assert watcher.take_reported() == [("disconnected", "no")]
     assert len(watcher.stream.sent) == 1
 
 
-def test_what_a_limit_refuses_is_sent_again_in_time_and_delays_no_question() -> None:
+def test_a_request_refused_by_a_limit_is_sent_again_and_delays_no_confirmation() -> None:
     watcher = Watcher("a")
     watcher.serve()
     watcher.take_reported()
@@ -285,7 +285,7 @@ def test_what_a_limit_refuses_is_sent_again_in_time_and_delays_no_question() -> 
     assert watcher.take_reported() == [("b", 1, True, True), ("complete",)]
 
 
-def test_a_watch_of_everything_tells_the_paused_ones_and_then_any_change() -> None:
+def test_a_watch_of_all_threads_reports_paused_ones_and_then_every_change() -> None:
     watcher = Watcher(everything=True, elicitations=True)
     [request] = watcher.stream.sent
     assert (request.all_threads, request.include_elicitations, list(request.add)) == (True, True, [])
@@ -303,7 +303,7 @@ def test_a_watch_of_everything_tells_the_paused_ones_and_then_any_change() -> No
     ]
 
 
-def test_of_everything_what_was_paused_before_a_break_is_added() -> None:
+def test_a_watch_of_all_threads_adds_those_that_were_paused_before_a_disconnect() -> None:
     watcher = Watcher(everything=True)
     for thread_id in ("a", "b", "c"):
         watcher.stream.state(thread_id, 1, count=1)
@@ -327,7 +327,7 @@ def test_of_everything_what_was_paused_before_a_break_is_added() -> None:
     ]
 
 
-def test_of_everything_a_thread_that_is_forbidden_since_is_left_out() -> None:
+def test_a_watch_of_all_threads_excludes_newly_forbidden_threads() -> None:
     watcher = Watcher(everything=True)
     watcher.stream.state("a", 1, count=1)
     watcher.stream.complete()
@@ -341,7 +341,7 @@ def test_of_everything_a_thread_that_is_forbidden_since_is_left_out() -> None:
     assert watcher.take_reported() == [("complete",)]
 
 
-def test_what_only_a_first_request_may_say_is_said_on_another_stream_after_a_refusal() -> None:
+def test_a_refused_first_request_with_options_reopens_the_stream() -> None:
     watcher = Watcher("a", "no", elicitations=True)
     watcher.stream.refuse(forbidden("no"))
     assert watcher.take_reported() == [("disconnected", "no"), ("disconnected", "a")]
@@ -352,7 +352,7 @@ def test_what_only_a_first_request_may_say_is_said_on_another_stream_after_a_ref
     assert watcher.take_reported() == [("a", 1, True, True), ("complete",)]
 
 
-def test_a_limit_on_a_watch_of_everything_is_waited_for() -> None:
+def test_a_limit_on_a_watch_of_all_threads_is_waited_for() -> None:
     watcher = Watcher(everything=True)
     watcher.stream.refuse(limited())
     assert watcher.take_reported() == [("disconnected",)]
@@ -362,7 +362,7 @@ def test_a_limit_on_a_watch_of_everything_is_waited_for() -> None:
     assert [request.all_threads for request in watcher.stream.sent] == [True]
 
 
-def test_closed_it_leaves_nothing_under_way() -> None:
+def test_a_closed_watch_leaves_no_stream_or_timer() -> None:
     for watcher in (Watcher("a"), Watcher(everything=True)):
         watcher.stream.refuse(limited())
         watcher.watching.close()
@@ -380,7 +380,7 @@ def test_a_state_of_another_epoch_is_a_change_whatever_its_revision() -> None:
     assert watcher.take_reported() == [("a", 5, True, True), ("complete",)]
 
 
-def test_two_and_a_half_intervals_of_the_server_are_a_break() -> None:
+def test_silence_of_two_and_a_half_intervals_is_a_disconnect() -> None:
     watcher = Watcher("t")
     watcher.serve()
     beat = pb.WatchResponse(heartbeat=pb.Heartbeat())
