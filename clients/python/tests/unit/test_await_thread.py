@@ -13,7 +13,7 @@ PARENT, CHILD = "t", "child"
 
 
 class Family(Stage):
-    """Threads that are heard, and what each has been paused so far."""
+    """Threads that are linked, and how long each has been paused so far."""
 
     def __init__(self, grace: float = 30) -> None:
         super().__init__(grace)
@@ -38,13 +38,13 @@ class Family(Stage):
         self.stream.state(thread_id, self.revision, int(paused), total)
 
     def answer_all(self, *paused: str) -> None:
-        """The questions that are under way, and those that wait for them."""
+        """Answers the confirmations that are under way, and those that wait for them."""
         while self.confirming:
             self.answer(*(wire_state(each, self.revision + 1, int(each in paused)) for each in self.confirming))
 
 
 def reconnect(family: Family, **totals: float) -> float:
-    """Moves to when a stream is open again, which tells these totals, and returns that moment."""
+    """Moves to when a stream is open again, which sends these totals, and returns that moment."""
     while not family.runtime.streams:
         family.move_to(family.runtime.seconds + 0.1)
     family.connected = True
@@ -101,7 +101,7 @@ def test_a_thread_counts_until_the_last_block_that_awaits_it_ends() -> None:
     assert elapsed(ticking) == 3
     family.move_to(15)
     family.answer_all(CHILD)
-    assert family.expiries() == [15], "its own thread alone was asked"
+    assert family.expiries() == [15], "only its own thread was confirmed"
 
 
 def test_a_paused_child_counts_from_the_moment_it_is_awaited() -> None:

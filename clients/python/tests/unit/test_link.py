@@ -1,4 +1,4 @@
-"""What a program is reported of the link of its stopwatches, on a moved clock: a disconnect grace of 30 s."""
+"""The link changes that are reported to a program, on a manual clock: a disconnect grace of 30 s."""
 
 from __future__ import annotations
 

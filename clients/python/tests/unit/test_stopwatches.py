@@ -320,7 +320,7 @@ def test_g1_a_stopwatch_that_joins_on_a_dead_link_is_not_charged_earlier_assumpt
     stage = Stage()
     stage.linked(limit=None)
     stage.stream.state("t", 2, count=1)
-    # It resumes after 1 s, which nobody is told, and nobody is told that the link is dead.
+    # It resumes after 1 s. Neither the resume nor the dead link is noticed.
     stage.move_to(9)
     late = stage.start()
     assert (late.is_linked, late.is_paused) == (True, True)

@@ -63,7 +63,7 @@ class Watcher:
             self.runtime.move_to(self.runtime.seconds + 0.01)
 
     def take_reported(self) -> list[tuple[object, ...]]:
-        """What has been reported since, in short."""
+        """The events since the last call, in short."""
         reported = self.reported.copy()
         self.reported.clear()
         short: list[tuple[object, ...]] = []
