@@ -140,8 +140,8 @@ test("own pauses nest, and end once", async () => {
   const at = timeout.elapsedMs;
   inner[Symbol.dispose]();
   inner[Symbol.dispose]();
-  assert.equal(await timeout.delayFor(() => sleep(50, "answer")), "answer");
-  await assert.rejects(timeout.delayFor(() => Promise.reject(new Error("no"))));
+  assert.equal(await timeout.pauseFor(() => sleep(50, "answer")), "answer");
+  await assert.rejects(timeout.pauseFor(() => Promise.reject(new Error("no"))));
   assert.deepEqual([timeout.paused, timeout.elapsedMs], [true, at]);
   outer[Symbol.dispose]();
   await until(() => timeout.elapsedMs > at);
